@@ -1,0 +1,188 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Conditions of a session. Each has one writer, and True is always the good
+// state.
+const (
+	// ConditionAccepted (hub): the session may be placed as it is.
+	ConditionAccepted = "Accepted"
+	// ConditionScheduled (hub): a member was chosen.
+	ConditionScheduled = "Scheduled"
+	// ConditionAssigned (hub): that member has stored the assignment.
+	ConditionAssigned = "Assigned"
+	// ConditionHomeReady (agent): the home's claim is bound, or there is none.
+	ConditionHomeReady = "HomeReady"
+	// ConditionPodReady (agent): the desktop's Pod is ready.
+	ConditionPodReady = "PodReady"
+	// ConditionEndpointReady (agent): Service and Ingress are in place.
+	ConditionEndpointReady = "EndpointReady"
+	// ConditionReady (hub): the sum of the others. On a MemberCluster: its
+	// agent is connected and renews its lease.
+	ConditionReady = "Ready"
+	// ConditionAvailable (hub), on a VDITemplate: some member can run it.
+	ConditionAvailable = "Available"
+)
+
+// Reasons of Accepted.
+const (
+	// ReasonAccepted: True.
+	ReasonAccepted = "Accepted"
+	// ReasonTemplateNotFound: False, no template of that name.
+	ReasonTemplateNotFound = "TemplateNotFound"
+	// ReasonTemplateDisabled: False, the template takes no new sessions.
+	ReasonTemplateDisabled = "TemplateDisabled"
+	// ReasonTemplateInvalid: False, the template can't be used as it is.
+	ReasonTemplateInvalid = "TemplateInvalid"
+	// ReasonResourcesExceedMaximum: False, more was asked for than the
+	// template's maximum.
+	ReasonResourcesExceedMaximum = "ResourcesExceedMaximum"
+	// ReasonTimeoutExceedsMaximum: False, a longer time was asked for than the
+	// template's maximum.
+	ReasonTimeoutExceedsMaximum = "TimeoutExceedsMaximum"
+	// ReasonUserNotAllowed: False, the template is not for this user.
+	ReasonUserNotAllowed = "UserNotAllowed"
+	// ReasonNamespaceNotAllowed: False, the template is not for sessions of
+	// this namespace.
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	// ReasonPolicyNotFound: False, spec.placement.policy names no policy.
+	ReasonPolicyNotFound = "PolicyNotFound"
+)
+
+// Reasons of Scheduled.
+const (
+	// ReasonPlaced: True, a member was chosen.
+	ReasonPlaced = "Placed"
+	// ReasonNoMembers: False, the fleet has no member.
+	ReasonNoMembers = "NoMembers"
+	// ReasonUnschedulable: False, no member fits; the message says what each
+	// lacks.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonReleasing: False, an earlier placement's stop is awaited before
+	// the next.
+	ReasonReleasing = "Releasing"
+	// ReasonSuspended: False (Scheduled, PodReady), the session is suspended.
+	ReasonSuspended = "Suspended"
+)
+
+// Reasons of Assigned.
+const (
+	// ReasonStored: True, the member's API server has the assignment.
+	ReasonStored = "Stored"
+	// ReasonSending: False, on its way to the member.
+	ReasonSending = "Sending"
+	// ReasonRefused: False, the member's agent would not store it; the
+	// message says why.
+	ReasonRefused = "Refused"
+)
+
+// Reasons of the agent's conditions.
+const (
+	// ReasonNoHome: True (HomeReady), the template has no home.
+	ReasonNoHome = "NoHome"
+	// ReasonBound: True (HomeReady), the claim is bound.
+	ReasonBound = "Bound"
+	// ReasonBinding: False (HomeReady), the claim is not bound yet.
+	ReasonBinding = "Binding"
+	// ReasonClaimLost: False (HomeReady), the claim's volume is gone.
+	ReasonClaimLost = "ClaimLost"
+	// ReasonPodReady: True (PodReady).
+	ReasonPodReady = "PodReady"
+	// ReasonPodPending: False (PodReady), not made or not bound yet.
+	ReasonPodPending = "PodPending"
+	// ReasonUnschedulablePod: False (PodReady), kube-scheduler finds no node.
+	ReasonUnschedulablePod = "PodUnschedulable"
+	// ReasonStarting: False (PodReady), the containers start.
+	ReasonStarting = "Starting"
+	// ReasonImagePull: False (PodReady), the image can't be pulled.
+	ReasonImagePull = "ImagePullFailed"
+	// ReasonCrashLoop: False (PodReady), the desktop ends again and again.
+	ReasonCrashLoop = "CrashLoop"
+	// ReasonPodFailed: False (PodReady), the Pod ended; a new one is made.
+	ReasonPodFailed = "PodFailed"
+	// ReasonPodTerminating: False (PodReady), the Pod is being removed.
+	ReasonPodTerminating = "PodTerminating"
+	// ReasonEndpointReady: True (EndpointReady).
+	ReasonEndpointReady = "EndpointReady"
+	// ReasonEndpointPending: False (EndpointReady), Service or Ingress are not
+	// in place yet.
+	ReasonEndpointPending = "EndpointPending"
+	// ReasonApplyFailed: False (any of the agent's), the member's API server
+	// rejected the child; the message is its own.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonConflict: False (any of the agent's), an object of that name
+	// belongs to somebody else.
+	ReasonConflict = "NameTaken"
+)
+
+// Reasons of Ready, and of what the hub lays over the agent's conditions.
+const (
+	// ReasonReady: True, all others are.
+	ReasonReady = "Ready"
+	// ReasonMemberUnreachable: Unknown, it was ready when its member was last
+	// heard of.
+	ReasonMemberUnreachable = "MemberUnreachable"
+	// ReasonTerminating: False, the session is being deleted.
+	ReasonTerminating = "Terminating"
+	// ReasonTimeExpired: False, the session's timeout has passed.
+	ReasonTimeExpired = "TimeExpired"
+)
+
+// Reasons of a MemberCluster's Ready.
+const (
+	// ReasonConnected: True, its agent is connected and renews its lease.
+	ReasonConnected = "Connected"
+	// ReasonNeverConnected: False, no agent has said hello yet.
+	ReasonNeverConnected = "NeverConnected"
+	// ReasonSuspect: Unknown, no renewal for 15 s; takes no new sessions.
+	ReasonSuspect = "Suspect"
+	// ReasonUnreachable: False, no renewal for 40 s.
+	ReasonUnreachable = "Unreachable"
+	// ReasonFingerprintChanged: False, the agent speaks for another cluster
+	// than before.
+	ReasonFingerprintChanged = "FingerprintChanged"
+)
+
+// Reasons of an assignment that was refused.
+const (
+	// RefusedNamespaceNotAdmitted: the member's administrator has not admitted
+	// the namespace.
+	RefusedNamespaceNotAdmitted = "NamespaceNotAdmitted"
+	// RefusedStaleEpoch: the agent has seen a higher epoch of the session.
+	RefusedStaleEpoch = "StaleEpoch"
+	// RefusedInvalid: the member's API server rejected the assignment.
+	RefusedInvalid = "Invalid"
+	// RefusedNoRoom: there is no room left.
+	RefusedNoRoom = "NoRoom"
+)
+
+// Reasons of a template that a member can't run.
+const (
+	UnavailableStorageClass = "NoSuchStorageClass"
+	UnavailableIngressClass = "NoSuchIngressClass"
+	UnavailableRuntimeClass = "NoSuchRuntimeClass"
+	UnavailableNode         = "NoMatchingNode"
+	UnavailableResource     = "NoSuchResource"
+)
+
+// Reasons of events on a session.
+const (
+	EventPlaced     = "Placed"
+	EventMoved      = "Moved"
+	EventRunning    = "Running"
+	EventWaiting    = "Waiting"
+	EventRefused    = "Refused"
+	EventNotAllowed = "NotAccepted"
+	EventUnreached  = "MemberUnreachable"
+	EventStopped    = "Stopped"
+)
+
+// SetCondition stamps the generation that a condition speaks of and sets it;
+// it reports whether anything changed.
+func SetCondition(conditions *[]metav1.Condition, generation int64, c metav1.Condition) bool {
+	c.ObservedGeneration = generation
+	return meta.SetStatusCondition(conditions, c)
+}

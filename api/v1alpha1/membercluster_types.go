@@ -1,0 +1,194 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// SchedulingState is whether a member takes new sessions.
+//
+// +kubebuilder:validation:Enum=Active;Cordoned;Draining
+type SchedulingState string
+
+// The scheduling states.
+const (
+	SchedulingActive   SchedulingState = "Active"
+	SchedulingCordoned SchedulingState = "Cordoned"
+	SchedulingDraining SchedulingState = "Draining"
+)
+
+// MemberClusterSpec is what the operator says of a member.
+type MemberClusterSpec struct {
+	// Region that the member is in.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	Region string `json:"region"`
+
+	// Zone, where the member lies in one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Zone string `json:"zone,omitempty"`
+
+	// IngressDomain under which the sessions' hosts are made.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=180
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	IngressDomain string `json:"ingressDomain"`
+
+	// IngressScheme of the URLs.
+	// +optional
+	// +kubebuilder:validation:Enum=http;https
+	// +kubebuilder:default=https
+	IngressScheme string `json:"ingressScheme,omitempty"`
+
+	// Scheduling says whether the member takes new sessions.
+	// +optional
+	// +kubebuilder:default=Active
+	Scheduling SchedulingState `json:"scheduling,omitempty"`
+
+	// Drain limits a draining, used while scheduling is Draining.
+	// +optional
+	Drain DrainLimits `json:"drain,omitzero"`
+
+	// Taints keep away sessions that do not tolerate them. Only NoSchedule
+	// and PreferNoSchedule count.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Taints []corev1.Taint `json:"taints,omitempty"`
+
+	// Weight of the member under strategy Weighted.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=100
+	Weight *int32 `json:"weight,omitempty"`
+
+	// SessionCap is the most sessions that the member may hold.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	SessionCap *int32 `json:"sessionCap,omitempty"`
+
+	// HeadroomPercent of its slots is kept free for failover.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	HeadroomPercent int32 `json:"headroomPercent,omitempty"`
+
+	// Fenced is the operator's word that nothing runs in this cluster any
+	// more. Bound to its fingerprint.
+	// +optional
+	Fenced *FencedDeclaration `json:"fenced,omitempty"`
+}
+
+// DrainLimits limit a draining.
+type DrainLimits struct {
+	// Deadline after which sessions in use are moved as well.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+	// MaxUnavailable is how many sessions may be on the move at once.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
+}
+
+// FencedDeclaration is an operator's word that a cluster is off.
+type FencedDeclaration struct {
+	// Fingerprint of the cluster of which it is said.
+	// +kubebuilder:validation:MaxLength=64
+	Fingerprint string `json:"fingerprint"`
+	// By whom.
+	// +kubebuilder:validation:MaxLength=253
+	By string `json:"by"`
+	// At what time.
+	At metav1.Time `json:"at"`
+}
+
+// MemberClusterStatus is what the hub knows of a member. It is written when
+// something material changed; heartbeats go to a Lease.
+type MemberClusterStatus struct {
+	// ObservedGeneration is the generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Fingerprint of the cluster: the UID of its kube-system namespace.
+	// +optional
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// AgentVersion that last said hello.
+	// +optional
+	AgentVersion string `json:"agentVersion,omitempty"`
+	// Sessions placed in the member.
+	// +optional
+	Sessions int32 `json:"sessions"`
+	// Nodes that take sessions.
+	// +optional
+	Nodes int32 `json:"nodes"`
+	// Templates: what the member says of each, with the slots left for its
+	// default resources.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Templates []TemplateAvailability `json:"templates,omitempty"`
+}
+
+// TemplateAvailability is what a member says of a template.
+type TemplateAvailability struct {
+	// Name of the template.
+	Name string `json:"name"`
+	// Revision that the agent judged.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// Available is whether the template can run there at all.
+	Available bool `json:"available"`
+	// Reason and Message where it can't.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Slots left for the template's default resources.
+	Slots int32 `json:"slots"`
+}
+
+// MemberCluster is a cluster of the fleet.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=vdimc,categories=vdi
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Scheduling",type=string,JSONPath=`.spec.scheduling`
+// +kubebuilder:printcolumn:name="Sessions",type=integer,JSONPath=`.status.sessions`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
+// +kubebuilder:printcolumn:name="Agent",type=string,priority=1,JSONPath=`.status.agentVersion`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the name of a member is a DNS label of at most 63 characters, without dots"
+type MemberCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MemberClusterSpec   `json:"spec"`
+	Status MemberClusterStatus `json:"status,omitempty"`
+}
+
+// MemberClusterList is a list of members.
+//
+// +kubebuilder:object:root=true
+type MemberClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []MemberCluster `json:"items"`
+}
+
+// ClusterRef names a member for good: a cluster that was rebuilt under the
+// same name has another UID.
+type ClusterRef struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+}

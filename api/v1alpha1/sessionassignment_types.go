@@ -1,0 +1,191 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// AssignmentState is how far a member is with an assignment.
+//
+// +kubebuilder:validation:Enum=Active;Refused;Stopping;Stopped
+type AssignmentState string
+
+// The states of an assignment. In a member's API server only Active and
+// Stopping are ever seen: Refused and Stopped are what the hub's picture of
+// the member remembers until it has been recorded on the session.
+const (
+	// AssignmentActive: stored, and the agent keeps its children.
+	AssignmentActive AssignmentState = "Active"
+	// AssignmentRefused: the agent would not store this epoch, and nothing of
+	// it runs.
+	AssignmentRefused AssignmentState = "Refused"
+	// AssignmentStopping: withdrawn, and the last Pod is not gone yet.
+	AssignmentStopping AssignmentState = "Stopping"
+	// AssignmentStopped: withdrawn, and the kubelet has removed the last Pod.
+	AssignmentStopped AssignmentState = "Stopped"
+)
+
+// SessionAssignmentSpec is the hub's word to a member about one session.
+type SessionAssignmentSpec struct {
+	// Session that it is about.
+	Session SessionReference `json:"session"`
+
+	// Epoch of the placement. The agent refuses a lower one than it has seen.
+	// +kubebuilder:validation:Minimum=1
+	Epoch int64 `json:"epoch"`
+
+	// User of the session.
+	// +kubebuilder:validation:MaxLength=253
+	User string `json:"user"`
+
+	// Template names the template, TemplateRevision the hash of its spec.
+	// +kubebuilder:validation:MaxLength=63
+	Template string `json:"template"`
+	// +kubebuilder:validation:MaxLength=63
+	TemplateRevision string `json:"templateRevision"`
+
+	// RunState is whether the desktop should run.
+	RunState OperatingMode `json:"runState"`
+
+	// FailoverMode of the session.
+	// +optional
+	FailoverMode FailoverMode `json:"failoverMode,omitempty"`
+
+	// Timeout of the session; absent: none.
+	// +optional
+	Timeout Duration `json:"timeout,omitempty"`
+
+	// TimeUsed before this placement.
+	// +optional
+	TimeUsed Duration `json:"timeUsed,omitempty"`
+
+	// Host under which the desktop is reached.
+	// +kubebuilder:validation:MaxLength=253
+	Host string `json:"host"`
+
+	// Desktop is what to run.
+	Desktop Desktop `json:"desktop"`
+}
+
+// SessionReference names a VDISession of the hub for good.
+type SessionReference struct {
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	UID types.UID `json:"uid"`
+}
+
+// Desktop is a template revision with the session's wishes applied: all that
+// the agent needs to render its children.
+type Desktop struct {
+	Image string `json:"image"`
+	// +optional
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+	// +optional
+	// +listType=atomic
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// +optional
+	// +listType=atomic
+	Command []string `json:"command,omitempty"`
+	// +optional
+	// +listType=atomic
+	Args []string `json:"args,omitempty"`
+	Port int32    `json:"port"`
+	// +optional
+	Protocol Protocol `json:"protocol,omitempty"`
+	// +optional
+	Path string `json:"path,omitempty"`
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Env []EnvVar `json:"env,omitempty"`
+	// +optional
+	RuntimeClassName string `json:"runtimeClassName,omitempty"`
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// +optional
+	IngressClassName string `json:"ingressClassName,omitempty"`
+	// +optional
+	Home AssignedHome `json:"home,omitzero"`
+}
+
+// AssignedHome is the volume of an assigned desktop.
+type AssignedHome struct {
+	// +optional
+	Mode HomeMode `json:"mode,omitempty"`
+	// ClaimName in the member. Set unless the mode is None.
+	// +optional
+	ClaimName string `json:"claimName,omitempty"`
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+	// +optional
+	StorageClassName string `json:"storageClassName,omitempty"`
+	// +optional
+	MountPath string `json:"mountPath,omitempty"`
+}
+
+// SessionAssignmentStatus is the agent's word back.
+type SessionAssignmentStatus struct {
+	// ObservedGeneration is the generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// State is how far the member is with it.
+	// +optional
+	State AssignmentState `json:"state,omitempty"`
+	// Reason and Message where the state needs them.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// StartTime is when the desktop was first ready, by the member's clock.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// NodeName that the Pod was bound to.
+	// +optional
+	NodeName string `json:"nodeName,omitempty"`
+	// Conditions: HomeReady, PodReady, EndpointReady.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// SessionAssignment is the hub's word to a member about one session, stored
+// in the member's API server by its agent.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=vdia,categories=vdi
+// +kubebuilder:printcolumn:name="Session",type=string,JSONPath=`.spec.session.name`
+// +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.user`
+// +kubebuilder:printcolumn:name="Epoch",type=integer,JSONPath=`.spec.epoch`
+// +kubebuilder:printcolumn:name="Pod",type=string,JSONPath=`.status.conditions[?(@.type=="PodReady")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="PodReady")].reason`
+// +kubebuilder:printcolumn:name="Node",type=string,priority=1,JSONPath=`.status.nodeName`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.spec.session.uid == oldSelf.spec.session.uid",message="spec.session.uid is immutable"
+// +kubebuilder:validation:XValidation:rule="self.spec.epoch >= oldSelf.spec.epoch",message="spec.epoch never falls"
+type SessionAssignment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   SessionAssignmentSpec   `json:"spec"`
+	Status SessionAssignmentStatus `json:"status,omitempty"`
+}
+
+// SessionAssignmentList is a list of assignments.
+//
+// +kubebuilder:object:root=true
+type SessionAssignmentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []SessionAssignment `json:"items"`
+}

@@ -1,0 +1,266 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TemplateState is whether new sessions may use a template.
+//
+// +kubebuilder:validation:Enum=Enabled;Hidden;Disabled
+type TemplateState string
+
+// The template states.
+const (
+	// TemplateEnabled: offered and usable.
+	TemplateEnabled TemplateState = "Enabled"
+	// TemplateHidden: usable by name, not offered in catalogues.
+	TemplateHidden TemplateState = "Hidden"
+	// TemplateDisabled: no new session may use it; running ones go on.
+	TemplateDisabled TemplateState = "Disabled"
+)
+
+// HomeMode is whether a desktop has a volume of its own, and for how long.
+//
+// +kubebuilder:validation:Enum=None;PerSession;PerUser
+type HomeMode string
+
+// The home modes.
+const (
+	// HomeNone: no volume, what is written is lost with the session.
+	HomeNone HomeMode = "None"
+	// HomePerSession: a volume that goes with the session.
+	HomePerSession HomeMode = "PerSession"
+	// HomePerUser: one volume for each user of the template in a namespace,
+	// which outlives the session.
+	HomePerUser HomeMode = "PerUser"
+)
+
+// Protocol is what the desktop speaks on its port.
+//
+// +kubebuilder:validation:Enum=HTTP;HTTPS
+type Protocol string
+
+// The protocols.
+const (
+	ProtocolHTTP  Protocol = "HTTP"
+	ProtocolHTTPS Protocol = "HTTPS"
+)
+
+// TemplateSpec is what a desktop is made of. Its hash is the revision.
+type TemplateSpec struct {
+	// Title for people, in catalogues.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Title string `json:"title,omitempty"`
+
+	// Image by tag or digest.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image"`
+
+	// ImagePullPolicy as of a Pod.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// ImagePullSecrets are Secrets of the member's namespace.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// Command and Args override the image's.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Command []string `json:"command,omitempty"`
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Args []string `json:"args,omitempty"`
+
+	// Port on which the desktop serves its web page.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// Protocol on that port.
+	// +optional
+	// +kubebuilder:default=HTTP
+	Protocol Protocol `json:"protocol,omitempty"`
+
+	// Path of the page within the URL.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^/[-A-Za-z0-9_./]*$`
+	Path string `json:"path,omitempty"`
+
+	// Resources by default and at the most.
+	// +optional
+	Resources TemplateResources `json:"resources,omitzero"`
+
+	// Timeout of a session by default and at the most.
+	// +optional
+	Timeout TimeLimit `json:"timeout,omitzero"`
+
+	// IdleTimeout of a session by default and at the most.
+	// +optional
+	IdleTimeout TimeLimit `json:"idleTimeout,omitzero"`
+
+	// Home of the desktop.
+	// +optional
+	Home TemplateHome `json:"home,omitzero"`
+
+	// Env is given to the desktop.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	Env []EnvVar `json:"env,omitempty"`
+
+	// RuntimeClassName that the member must offer.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	RuntimeClassName string `json:"runtimeClassName,omitempty"`
+
+	// NodeSelector that a node must match.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// Tolerations of node taints.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// IngressClassName that the member must offer; absent: its default class.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	IngressClassName string `json:"ingressClassName,omitempty"`
+
+	// AllowedUsers, when given, are the only users that may use the template.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=253
+	AllowedUsers []string `json:"allowedUsers,omitempty"`
+
+	// AllowedNamespaces, when given, are the only namespaces whose sessions
+	// may use the template.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=63
+	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
+
+	// ClusterSelector narrows the members that may run the template, by the
+	// labels of their MemberCluster.
+	// +optional
+	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
+
+	// State is whether new sessions may use the template.
+	// +optional
+	// +kubebuilder:default=Enabled
+	State TemplateState `json:"state,omitempty"`
+}
+
+// TemplateResources are a desktop's resources.
+type TemplateResources struct {
+	// Default is what a session gets that asks for nothing.
+	// +optional
+	Default corev1.ResourceList `json:"default,omitempty"`
+	// Max is what a session may ask for; absent: the default is the most for
+	// extended resources, and no limit holds for the others.
+	// +optional
+	Max corev1.ResourceList `json:"max,omitempty"`
+}
+
+// TimeLimit is a time by default and at the most.
+type TimeLimit struct {
+	// +optional
+	Default Duration `json:"default,omitempty"`
+	// +optional
+	Max Duration `json:"max,omitempty"`
+}
+
+// TemplateHome is the volume of a desktop.
+type TemplateHome struct {
+	// Mode says whose volume it is and how long it lives.
+	// +optional
+	// +kubebuilder:default=None
+	Mode HomeMode `json:"mode,omitempty"`
+	// Size of the volume.
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+	// StorageClassName in the member; absent: its default class.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName string `json:"storageClassName,omitempty"`
+	// MountPath in the desktop, by default /home/user.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^/[-A-Za-z0-9_./]*$`
+	MountPath string `json:"mountPath,omitempty"`
+}
+
+// EnvVar is a plain environment variable.
+type EnvVar struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
+	Name string `json:"name"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Value string `json:"value,omitempty"`
+}
+
+// TemplateStatus is what the hub knows of a template.
+type TemplateStatus struct {
+	// ObservedGeneration is the generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Revision is the hash of the spec as it stands.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// AvailableClusters counts the members that can run it.
+	// +optional
+	AvailableClusters int32 `json:"availableClusters"`
+	// Conditions: Available, with the reason where no member can run it.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// VDITemplate is what a desktop is made of.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=vdit,categories=vdi
+// +kubebuilder:printcolumn:name="Title",type=string,JSONPath=`.spec.title`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.spec.state`
+// +kubebuilder:printcolumn:name="Home",type=string,JSONPath=`.spec.home.mode`
+// +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.availableClusters`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the name of a template is a DNS label of at most 63 characters, without dots"
+type VDITemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   TemplateSpec   `json:"spec"`
+	Status TemplateStatus `json:"status,omitempty"`
+}
+
+// VDITemplateList is a list of templates.
+//
+// +kubebuilder:object:root=true
+type VDITemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []VDITemplate `json:"items"`
+}
