@@ -26,6 +26,9 @@ func kwok() {
 	}
 	command := cmd.NewCommand(ctx)
 	command.PersistentFlags().AddFlagSet(flags)
+	// cobra would read the --version flag, which Kubernetes has registered with
+	// another type, as a bool, and fail.
+	command.Version = ""
 	if err := command.ExecuteContext(ctx); err != nil {
 		logger.Error("Execute exit", "err", err)
 		os.Exit(1)
