@@ -1,0 +1,153 @@
+# vdi-fleet. `make` lists the targets.
+
+SHELL       := /bin/bash -o pipefail
+BIN         := $(CURDIR)/bin
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+HUB_IMG     ?= vdi-hub:$(VERSION)
+AGENT_IMG   ?= vdi-agent:$(VERSION)
+MEMBERS     ?= 3
+NODES       ?= 20
+GOARCH      ?= $(shell go env GOARCH)
+KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
+TESTFLAGS   ?=
+
+GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
+# Packages that `make test` runs with the race detector: all that have tests.
+# test/scale is a measurement and has its own target.
+TEST_PKGS    = $(shell go list ./... | grep -v '/test/scale')
+
+.DEFAULT_GOAL := help
+
+##@ General
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "; printf "Usage: make <target>\n"} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-zA-Z_-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Develop
+
+.PHONY: manifests
+manifests: $(BIN)/controller-gen ## Generate CRDs and RBAC roles from the markers in the code.
+	@tools/generate.sh manifests .
+
+.PHONY: generate
+generate: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## Generate deep copies and the wire contract's Go code.
+	@tools/generate.sh code .
+
+.PHONY: fmt
+fmt: ## Format the code.
+	gofmt -w $(GO_DIRS)
+
+.PHONY: vet
+vet: ## Run go vet.
+	go vet ./...
+
+.PHONY: lint
+lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the import law is among its rules).
+	$(BIN)/buf lint
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: test
+test: controlplane build ## Run all tests with the race detector, on real API servers where they need one.
+	@echo "test: compiling with the race detector takes some minutes the first time"
+	go test -race -timeout 15m $(TESTFLAGS) $(TEST_PKGS)
+
+.PHONY: bench
+bench: ## Run the benchmarks.
+	go test -run '^$$' -bench . -benchmem ./api/... ./proto/... ./hub/... ./agent/...
+
+.PHONY: verify
+verify: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Fail if generated files are stale, or formatting, modules or lint are not clean.
+	@tools/verify.sh
+
+##@ Build
+
+.PHONY: build
+build: ## Build bin/hub and bin/agent.
+	@echo "build: hub and agent $(VERSION) (a first build takes a minute or two)"
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -o $(BIN)/hub ./cmd/hub
+	$(GO_BUILD) -o $(BIN)/agent ./cmd/agent
+
+.PHONY: run
+run: build install ## Run the hub against the cluster of the current kubeconfig.
+	$(BIN)/hub $(ARGS)
+
+.PHONY: controlplane
+controlplane: ## Build real Kubernetes control planes into bin/ (about 5 minutes the first time).
+	@test/controlplane/build.sh bin
+
+.PHONY: docker-build
+docker-build: ## Build the images HUB_IMG and AGENT_IMG.
+	@mkdir -p dist/linux
+	GOOS=linux GOARCH=$(GOARCH) $(GO_BUILD) -o dist/linux/hub ./cmd/hub
+	GOOS=linux GOARCH=$(GOARCH) $(GO_BUILD) -o dist/linux/agent ./cmd/agent
+	docker build -f Dockerfile.hub -t $(HUB_IMG) dist/linux
+	docker build -f Dockerfile.agent -t $(AGENT_IMG) dist/linux
+
+.PHONY: clean
+clean: down ## Stop the fleet and remove what was built.
+	rm -rf $(BIN) dist .fleet
+
+##@ A fleet on this machine
+
+.PHONY: up
+up: controlplane build $(BIN)/fleet ## Start a hub and MEMBERS members of NODES simulated nodes in the background.
+	$(BIN)/fleet up --members $(MEMBERS) --nodes $(NODES)
+
+.PHONY: down
+down: ## Stop that fleet and remove its data.
+	@if [ -x $(BIN)/fleet ]; then $(BIN)/fleet down; fi
+
+.PHONY: demo
+demo: controlplane build ## Show a fleet at work (KEEP=1 leaves it running).
+	go run ./test/demo
+
+##@ Deploy
+
+.PHONY: install
+install: $(KUBECTL) ## Install the CRDs into the cluster of the current kubeconfig.
+	$(KUBECTL) apply --server-side -f deploy/crds
+
+.PHONY: deploy
+deploy: install ## Deploy the hub with image HUB_IMG.
+	$(KUBECTL) apply -f deploy/rbac
+	sed 's|image: vdi-hub:.*|image: $(HUB_IMG)|' deploy/hub.yaml | $(KUBECTL) apply -f -
+
+.PHONY: undeploy
+undeploy: $(KUBECTL) ## Remove the hub; the CRDs and all that people made stay.
+	$(KUBECTL) delete --ignore-not-found -f deploy/hub.yaml -f deploy/rbac
+
+# ---- files
+
+GO_DIRS = api proto/convert hub agent cmd test
+GO_FILES = $(shell find api proto hub agent cmd test/harness test/fleet -name '*.go' 2>/dev/null)
+
+$(BIN)/fleet: $(GO_FILES) go.mod
+	go build -o $@ ./test/harness/cmd/fleet
+
+$(BIN)/kubectl:
+	@$(MAKE) --no-print-directory controlplane
+
+$(BIN)/controller-gen: tools/go.mod
+	@echo "tools: building controller-gen"
+	@cd tools && $(TOOL_BUILD) -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(BIN)/protoc-gen-go: tools/go.mod
+	@echo "tools: building protoc-gen-go"
+	@cd tools && $(TOOL_BUILD) -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
+
+$(BIN)/protoc-gen-go-grpc: tools/go.mod
+	@echo "tools: building protoc-gen-go-grpc"
+	@cd tools && $(TOOL_BUILD) -o $@ google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
+$(BIN)/buf: tools/buf/go.mod
+	@echo "tools: building buf (2 to 3 minutes)"
+	@cd tools/buf && $(TOOL_BUILD) -o $@ github.com/bufbuild/buf/cmd/buf
+
+$(BIN)/golangci-lint: tools/golangci-lint/go.mod
+	@echo "tools: building golangci-lint (5 minutes or more)"
+	@cd tools/golangci-lint && $(TOOL_BUILD) -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
