@@ -1,0 +1,22 @@
+// Package link is the hub's end of the stream between the hub and the agents
+// of its members (DESIGN section 5).
+//
+// Its place in the walk: hub/fleet offers a member's cluster, whose writes
+// become orders; this package sends them, and hands what the agent reports to
+// that member's picture.
+//
+// What decides is pure: Conn is the state machine of one connection and
+// Outbox the set of orders that it has still to send; messages and orders go
+// in, messages and effects come out. Server, stream and peer are thin I/O
+// around them.
+//
+// Invariants:
+//   - Who speaks is decided by the one URI in the verified client certificate,
+//     never by a message.
+//   - No order leaves before the agent's whole inventory is in.
+//   - The memory of a connection is O(sessions of its member), however slowly
+//     the agent reads: what is to be said is a set, not a queue.
+//   - Connections share no lock, queue or goroutine, so that an agent that
+//     stops reading delays nobody else, and no reconciler of the hub.
+//   - One bad item never costs the others of its batch, nor the stream.
+package link

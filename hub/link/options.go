@@ -1,0 +1,59 @@
+package link
+
+import (
+	"errors"
+	"time"
+)
+
+// Options of a Server. There is none that turns off mutual TLS.
+type Options struct {
+	// BindAddress is host:port to listen on.
+	BindAddress string
+	// CertFile and KeyFile are the server's certificate (PEM), ClientCAFile
+	// the authorities that agents' certificates are verified with. All are
+	// read again when they change.
+	CertFile, KeyFile, ClientCAFile string
+	// TrustDomain that the agents' identities must lie in.
+	TrustDomain string
+	// HubTerm is the term of this leader. It is asked at each connection and
+	// renewal.
+	HubTerm func() int64
+	// RenewInterval is how often agents are asked to renew their lease,
+	// 5 s by default.
+	RenewInterval time.Duration
+	// HelloTimeout is how long an agent may take to say Hello, 10 s by default.
+	HelloTimeout time.Duration
+	// InventoryTimeout is how long an agent may take for each page of its
+	// inventory, 60 s by default.
+	InventoryTimeout time.Duration
+	// DrainTimeout is how long streams get to end by themselves at shutdown,
+	// 10 s by default.
+	DrainTimeout time.Duration
+}
+
+func (o *Options) setDefaults() {
+	setDefault(&o.RenewInterval, 5*time.Second)
+	setDefault(&o.HelloTimeout, 10*time.Second)
+	setDefault(&o.InventoryTimeout, 60*time.Second)
+	setDefault(&o.DrainTimeout, 10*time.Second)
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d <= 0 {
+		*d = value
+	}
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.BindAddress == "":
+		return errors.New("link: no bind address")
+	case o.CertFile == "" || o.KeyFile == "" || o.ClientCAFile == "":
+		return errors.New("link: server certificate, key and client CA are required")
+	case o.TrustDomain == "":
+		return errors.New("link: no trust domain")
+	case o.HubTerm == nil:
+		return errors.New("link: no source of the hub's term")
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package convert
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// AssignmentToWire writes the hub's word about a session. The spec hash is
+// the annotation's, or computed where there is none. A malformed Timeout or
+// TimeUsed is left out, as v1alpha1.Duration reads it.
+func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
+	hash := a.Annotations[v1alpha1.AnnotationSpecHash]
+	if hash == "" {
+		hash = SpecHash(&a.Spec)
+	}
+	s := &a.Spec
+	return &fleetv1.Assignment{
+		SessionUid:       string(s.Session.UID),
+		SessionNamespace: s.Session.Namespace,
+		SessionName:      s.Session.Name,
+		Namespace:        a.Namespace,
+		Name:             a.Name,
+		Epoch:            s.Epoch,
+		SpecHash:         hash,
+		User:             s.User,
+		Template:         s.Template,
+		TemplateRevision: s.TemplateRevision,
+		RunState:         string(s.RunState),
+		FailoverMode:     string(s.FailoverMode),
+		Timeout:          durationToWire(s.Timeout),
+		TimeUsed:         durationToWire(s.TimeUsed),
+		Host:             s.Host,
+		Desktop:          desktopToWire(&s.Desktop),
+	}
+}
+
+// AssignmentFromWire reads the hub's word about a session, with the spec hash
+// as annotation. The error names the field that could not be read.
+func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, error) {
+	if err := checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch()); err != nil {
+		return nil, err
+	}
+	timeout, err := durationFromWire("timeout", w.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	used, err := durationFromWire("time_used", w.TimeUsed)
+	if err != nil {
+		return nil, err
+	}
+	desktop, err := desktopFromWire(w.GetDesktop())
+	if err != nil {
+		return nil, fmt.Errorf("desktop.%w", err)
+	}
+	return &v1alpha1.SessionAssignment{
+		ObjectMeta: metaFromWire(w.Namespace, w.Name, w.SpecHash),
+		Spec: v1alpha1.SessionAssignmentSpec{
+			Session: v1alpha1.SessionReference{
+				Namespace: w.SessionNamespace, Name: w.SessionName, UID: types.UID(w.SessionUid),
+			},
+			Epoch:            w.Epoch,
+			User:             w.User,
+			Template:         w.Template,
+			TemplateRevision: w.TemplateRevision,
+			RunState:         v1alpha1.OperatingMode(w.RunState),
+			FailoverMode:     v1alpha1.FailoverMode(w.FailoverMode),
+			Timeout:          timeout,
+			TimeUsed:         used,
+			Host:             w.Host,
+			Desktop:          desktop,
+		},
+	}, nil
+}
+
+// checkIdentity refuses an item that names no session, assignment or epoch.
+func checkIdentity(uid, namespace, name string, epoch int64) error {
+	switch {
+	case uid == "":
+		return fmt.Errorf("session_uid: missing")
+	case namespace == "":
+		return fmt.Errorf("namespace: missing")
+	case name == "":
+		return fmt.Errorf("name: missing")
+	case epoch < 1:
+		return fmt.Errorf("epoch: %d is not positive", epoch)
+	}
+	return nil
+}
+
+func metaFromWire(namespace, name, hash string) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	if hash != "" {
+		m.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
+	}
+	return m
+}
+
+func desktopToWire(d *v1alpha1.Desktop) *fleetv1.Desktop {
+	return &fleetv1.Desktop{
+		Image:            d.Image,
+		ImagePullPolicy:  string(d.ImagePullPolicy),
+		ImagePullSecrets: secretsToWire(d.ImagePullSecrets),
+		Command:          d.Command,
+		Args:             d.Args,
+		Port:             d.Port,
+		Protocol:         string(d.Protocol),
+		Path:             d.Path,
+		Resources:        resourcesToWire(d.Resources),
+		Env:              envToWire(d.Env),
+		RuntimeClassName: d.RuntimeClassName,
+		NodeSelector:     d.NodeSelector,
+		Tolerations:      TolerationsToWire(d.Tolerations),
+		IngressClassName: d.IngressClassName,
+		Home:             homeToWire(d.Home),
+	}
+}
+
+func desktopFromWire(w *fleetv1.Desktop) (v1alpha1.Desktop, error) {
+	if w == nil {
+		return v1alpha1.Desktop{}, fmt.Errorf("image: missing")
+	}
+	resources, err := ResourcesFromWire(w.Resources)
+	if err != nil {
+		return v1alpha1.Desktop{}, fmt.Errorf("resources%w", err)
+	}
+	home, err := homeFromWire(w.Home)
+	if err != nil {
+		return v1alpha1.Desktop{}, fmt.Errorf("home.%w", err)
+	}
+	return v1alpha1.Desktop{
+		Image:            w.Image,
+		ImagePullPolicy:  corev1.PullPolicy(w.ImagePullPolicy),
+		ImagePullSecrets: secretsFromWire(w.ImagePullSecrets),
+		Command:          w.Command,
+		Args:             w.Args,
+		Port:             w.Port,
+		Protocol:         v1alpha1.Protocol(w.Protocol),
+		Path:             w.Path,
+		Resources:        resources,
+		Env:              envFromWire(w.Env),
+		RuntimeClassName: w.RuntimeClassName,
+		NodeSelector:     w.NodeSelector,
+		Tolerations:      TolerationsFromWire(w.Tolerations),
+		IngressClassName: w.IngressClassName,
+		Home:             home,
+	}, nil
+}

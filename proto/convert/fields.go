@@ -1,0 +1,173 @@
+package convert
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+func durationToWire(d v1alpha1.Duration) *durationpb.Duration {
+	v, ok := d.Value()
+	if !ok {
+		return nil
+	}
+	return durationpb.New(v)
+}
+
+func durationFromWire(field string, w *durationpb.Duration) (v1alpha1.Duration, error) {
+	if w == nil {
+		return "", nil
+	}
+	if err := w.CheckValid(); err != nil {
+		return "", fmt.Errorf("%s: %w", field, err)
+	}
+	v := w.AsDuration()
+	if v < 0 {
+		return "", fmt.Errorf("%s: %s is negative", field, v)
+	}
+	return canonicalDuration(v), nil
+}
+
+// canonicalDuration is the one text that both ends write for a length of
+// time; milliseconds are all that the API's pattern can tell.
+func canonicalDuration(v time.Duration) v1alpha1.Duration {
+	return v1alpha1.DurationOf(v.Round(time.Millisecond))
+}
+
+// ResourcesToWire writes quantities as Kubernetes does.
+func ResourcesToWire(list corev1.ResourceList) map[string]string { return resourcesToWire(list) }
+
+func resourcesToWire(list corev1.ResourceList) map[string]string {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(list))
+	for name, q := range list {
+		out[string(name)] = canonicalQuantity(q)
+	}
+	return out
+}
+
+// ResourcesFromWire reads quantities; the error begins with the resource's
+// name in brackets.
+func ResourcesFromWire(w map[string]string) (corev1.ResourceList, error) {
+	if len(w) == 0 {
+		return nil, nil
+	}
+	out := make(corev1.ResourceList, len(w))
+	for name, text := range w {
+		q, err := resource.ParseQuantity(text)
+		if err != nil {
+			return nil, fmt.Errorf("[%s]: %q: %w", name, text, err)
+		}
+		if q.Sign() < 0 {
+			return nil, fmt.Errorf("[%s]: %s is negative", name, text)
+		}
+		out[corev1.ResourceName(name)] = q
+	}
+	return out, nil
+}
+
+// canonicalQuantity is a quantity's one text, whatever text it was read from.
+func canonicalQuantity(q resource.Quantity) string {
+	copied := q.DeepCopy()
+	text, suffix := copied.CanonicalizeBytes(make([]byte, 0, 16))
+	return string(text) + string(suffix)
+}
+
+// TolerationsToWire writes tolerations of node taints.
+func TolerationsToWire(list []corev1.Toleration) []*fleetv1.Toleration {
+	out := make([]*fleetv1.Toleration, 0, len(list))
+	for _, t := range list {
+		out = append(out, &fleetv1.Toleration{
+			Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect),
+			TolerationSeconds: t.TolerationSeconds,
+		})
+	}
+	return nilIfEmpty(out)
+}
+
+// TolerationsFromWire reads tolerations of node taints.
+func TolerationsFromWire(w []*fleetv1.Toleration) []corev1.Toleration {
+	out := make([]corev1.Toleration, 0, len(w))
+	for _, t := range w {
+		out = append(out, corev1.Toleration{
+			Key: t.GetKey(), Operator: corev1.TolerationOperator(t.GetOperator()), Value: t.GetValue(),
+			Effect: corev1.TaintEffect(t.GetEffect()), TolerationSeconds: t.TolerationSeconds,
+		})
+	}
+	return nilIfEmpty(out)
+}
+
+func envToWire(list []v1alpha1.EnvVar) []*fleetv1.EnvVar {
+	out := make([]*fleetv1.EnvVar, 0, len(list))
+	for _, e := range list {
+		out = append(out, &fleetv1.EnvVar{Name: e.Name, Value: e.Value})
+	}
+	return nilIfEmpty(out)
+}
+
+func envFromWire(w []*fleetv1.EnvVar) []v1alpha1.EnvVar {
+	out := make([]v1alpha1.EnvVar, 0, len(w))
+	for _, e := range w {
+		out = append(out, v1alpha1.EnvVar{Name: e.GetName(), Value: e.GetValue()})
+	}
+	return nilIfEmpty(out)
+}
+
+func secretsToWire(list []corev1.LocalObjectReference) []string {
+	out := make([]string, 0, len(list))
+	for _, s := range list {
+		out = append(out, s.Name)
+	}
+	return nilIfEmpty(out)
+}
+
+func secretsFromWire(w []string) []corev1.LocalObjectReference {
+	out := make([]corev1.LocalObjectReference, 0, len(w))
+	for _, name := range w {
+		out = append(out, corev1.LocalObjectReference{Name: name})
+	}
+	return nilIfEmpty(out)
+}
+
+func homeToWire(h v1alpha1.AssignedHome) *fleetv1.Home {
+	w := &fleetv1.Home{
+		Mode: string(h.Mode), ClaimName: h.ClaimName,
+		StorageClassName: h.StorageClassName, MountPath: h.MountPath,
+	}
+	if h.Size != nil {
+		w.Size = canonicalQuantity(*h.Size)
+	}
+	return w
+}
+
+func homeFromWire(w *fleetv1.Home) (v1alpha1.AssignedHome, error) {
+	h := v1alpha1.AssignedHome{
+		Mode: v1alpha1.HomeMode(w.GetMode()), ClaimName: w.GetClaimName(),
+		StorageClassName: w.GetStorageClassName(), MountPath: w.GetMountPath(),
+	}
+	if w.GetSize() == "" {
+		return h, nil
+	}
+	q, err := resource.ParseQuantity(w.GetSize())
+	if err != nil {
+		return h, fmt.Errorf("size: %q: %w", w.GetSize(), err)
+	}
+	h.Size = &q
+	return h, nil
+}
+
+// nilIfEmpty: an empty list and none are the same on the wire and in JSON.
+func nilIfEmpty[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}

@@ -1,0 +1,128 @@
+package convert
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// ReportToWire writes what a member holds of an assignment.
+func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
+	return &fleetv1.AssignmentReport{
+		SessionUid:       string(a.Spec.Session.UID),
+		Namespace:        a.Namespace,
+		Name:             a.Name,
+		Epoch:            a.Spec.Epoch,
+		SpecHash:         a.Annotations[v1alpha1.AnnotationSpecHash],
+		Status:           statusToWire(&a.Status),
+		SessionNamespace: a.Spec.Session.Namespace,
+		SessionName:      a.Spec.Session.Name,
+	}
+}
+
+// ReportFromWire reads the hub's picture of an assignment: namespace, name,
+// the spec hash as annotation, the session, the epoch and the status. Nothing
+// else of the spec is known from a report.
+func ReportFromWire(w *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
+	if err := checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch()); err != nil {
+		return nil, err
+	}
+	status, err := statusFromWire(w.GetStatus())
+	if err != nil {
+		return nil, fmt.Errorf("status.%w", err)
+	}
+	return &v1alpha1.SessionAssignment{
+		ObjectMeta: metaFromWire(w.Namespace, w.Name, w.SpecHash),
+		Spec: v1alpha1.SessionAssignmentSpec{
+			Session: v1alpha1.SessionReference{
+				Namespace: w.SessionNamespace, Name: w.SessionName, UID: types.UID(w.SessionUid),
+			},
+			Epoch: w.Epoch,
+		},
+		Status: status,
+	}, nil
+}
+
+func statusToWire(s *v1alpha1.SessionAssignmentStatus) *fleetv1.AssignmentStatus {
+	w := &fleetv1.AssignmentStatus{
+		ObservedGeneration: s.ObservedGeneration,
+		State:              string(s.State),
+		Reason:             s.Reason,
+		Message:            s.Message,
+		NodeName:           s.NodeName,
+	}
+	if s.StartTime != nil {
+		w.StartTime = timestamppb.New(s.StartTime.Time)
+	}
+	for i := range s.Conditions {
+		w.Conditions = append(w.Conditions, conditionToWire(&s.Conditions[i]))
+	}
+	return w
+}
+
+func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStatus, error) {
+	s := v1alpha1.SessionAssignmentStatus{
+		ObservedGeneration: w.GetObservedGeneration(),
+		State:              v1alpha1.AssignmentState(w.GetState()),
+		Reason:             w.GetReason(),
+		Message:            w.GetMessage(),
+		NodeName:           w.GetNodeName(),
+	}
+	if w.GetStartTime() != nil {
+		t, err := timeFromWire("start_time", w.GetStartTime())
+		if err != nil {
+			return s, err
+		}
+		s.StartTime = &t
+	}
+	for i, c := range w.GetConditions() {
+		condition, err := conditionFromWire(c)
+		if err != nil {
+			return s, fmt.Errorf("conditions[%d].%w", i, err)
+		}
+		s.Conditions = append(s.Conditions, condition)
+	}
+	return s, nil
+}
+
+func conditionToWire(c *metav1.Condition) *fleetv1.Condition {
+	w := &fleetv1.Condition{
+		Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message,
+		ObservedGeneration: c.ObservedGeneration,
+	}
+	if !c.LastTransitionTime.IsZero() {
+		w.LastTransitionTime = timestamppb.New(c.LastTransitionTime.Time)
+	}
+	return w
+}
+
+func conditionFromWire(w *fleetv1.Condition) (metav1.Condition, error) {
+	c := metav1.Condition{
+		Type: w.GetType(), Status: metav1.ConditionStatus(w.GetStatus()), Reason: w.GetReason(),
+		Message: w.GetMessage(), ObservedGeneration: w.GetObservedGeneration(),
+	}
+	switch {
+	case c.Type == "":
+		return c, fmt.Errorf("type: missing")
+	case c.Status != metav1.ConditionTrue && c.Status != metav1.ConditionFalse && c.Status != metav1.ConditionUnknown:
+		return c, fmt.Errorf("status: %q is none of True, False, Unknown", w.GetStatus())
+	case w.GetLastTransitionTime() == nil:
+		return c, nil
+	}
+	var err error
+	c.LastTransitionTime, err = timeFromWire("last_transition_time", w.GetLastTransitionTime())
+	return c, err
+}
+
+// timeFromWire cuts to seconds, which is all that Kubernetes stores.
+func timeFromWire(field string, w *timestamppb.Timestamp) (metav1.Time, error) {
+	if err := w.CheckValid(); err != nil {
+		return metav1.Time{}, fmt.Errorf("%s: %w", field, err)
+	}
+	return metav1.Unix(w.GetSeconds(), 0), nil
+}
