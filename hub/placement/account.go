@@ -1,0 +1,139 @@
+package placement
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// account is what the ledger holds of one member: its reservations, also
+// grouped by shape so that a burst of a thousand like sessions is reckoned as
+// one, and what was reckoned from its last report.
+type account struct {
+	reservations map[types.UID]*reservation
+	groups       []group
+
+	// The newest report, if there was one.
+	reported bool
+	sequence uint64
+
+	// What follows was reckoned from this report and is void with it.
+	capacity *Capacity
+	answers  map[*question]answer
+	admitted map[string]bool
+}
+
+// reservation of a session's epoch in a member.
+type reservation struct {
+	epoch int64
+	shape *shape
+	// acknowledged: reports from countedFrom on count it as used.
+	acknowledged bool
+	countedFrom  uint64
+}
+
+// group is how many reservations of a shape there are; never zero.
+type group struct {
+	shape *shape
+	count int64
+}
+
+// answer is what a report says to a question.
+type answer struct {
+	// known is whether the member has judged the template at all.
+	known     bool
+	available bool
+	// slots that the report shows, before reservations and headroom.
+	slots int64
+}
+
+func newAccount() *account {
+	return &account{
+		reservations: map[types.UID]*reservation{},
+		answers:      map[*question]answer{},
+		admitted:     map[string]bool{},
+	}
+}
+
+func (a *account) counts(r *reservation) bool {
+	return a.reported && r.acknowledged && r.countedFrom <= a.sequence
+}
+
+func (a *account) add(session types.UID, r *reservation) {
+	a.reservations[session] = r
+	for i := range a.groups {
+		if a.groups[i].shape == r.shape {
+			a.groups[i].count++
+			return
+		}
+	}
+	a.groups = append(a.groups, group{shape: r.shape, count: 1})
+}
+
+func (a *account) remove(session types.UID, r *reservation) {
+	delete(a.reservations, session)
+	for i := range a.groups {
+		if a.groups[i].shape != r.shape {
+			continue
+		}
+		if a.groups[i].count--; a.groups[i].count == 0 {
+			a.groups = slices.Delete(a.groups, i, i+1)
+		}
+		return
+	}
+}
+
+// read makes the account speak of this report.
+func (a *account) read(c *Capacity) {
+	if a.capacity == c {
+		return
+	}
+	a.capacity = c
+	clear(a.answers)
+	clear(a.admitted)
+}
+
+// answer to a question by the report that was read.
+func (a *account) answer(q *question) answer {
+	if known, ok := a.answers[q]; ok {
+		return known
+	}
+	var out answer
+	if t, ok := a.capacity.Templates[q.template]; ok {
+		out = answer{known: true, available: t.Available}
+		if t.Available {
+			out.slots = q.shape.slotsIn(t.Buckets)
+		}
+	}
+	a.answers[q] = out
+	return out
+}
+
+// admits is whether the report that was read names the namespace.
+func (a *account) admits(namespace string) bool {
+	yes, ok := a.admitted[namespace]
+	if !ok {
+		yes = slices.Contains(a.capacity.AdmittedNamespaces, namespace)
+		a.admitted[namespace] = yes
+	}
+	return yes
+}
+
+// charge is the most slots of a question that the outstanding reservations
+// can cost, wherever they land.
+func (a *account) charge(q *question) int64 {
+	var charge int64
+	for _, g := range a.groups {
+		if g.shape.costFor != q {
+			g.shape.cost, g.shape.costFor = g.shape.costIn(q.shape), q
+		}
+		charge += g.count * g.shape.cost
+	}
+	return charge
+}
+
+// slots left for a question: those of the report less the reservations. It
+// may be negative.
+func (a *account) slots(q *question) int64 {
+	return a.answer(q).slots - a.charge(q)
+}

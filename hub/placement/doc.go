@@ -1,0 +1,21 @@
+// Package placement decides which member of the fleet a session goes to, and
+// explains it. It is stop 2 of the walk (DESIGN sections 3 and 6).
+//
+// It is pure: a Request, the Candidates as they are known now, and a Ledger
+// of room that was given away and no report shows yet, go in; a Decision comes
+// out. It reads no clock, starts nothing, and talks to nobody.
+//
+// A candidate passes the filters in the order of the pipeline (filters.go),
+// the first that fails is its verdict. What passes is ranked (score.go):
+// preferred regions, then preferred clusters, then taints that would rather
+// be avoided, then the policy's strategy; ties break by a hash of the session
+// and the member, so that no name is favoured.
+//
+// Invariants:
+//   - Room is counted by node, never as a sum: a session is placed only where
+//     some single node has room for all of it, even if every outstanding
+//     reservation landed on the node where it hurts most.
+//   - The decision does not depend on the order of the candidates.
+//   - More room never makes a session unplaceable.
+//   - What one session lacks delays no other: nothing is held back here.
+package placement

@@ -1,0 +1,91 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Explain decides as Place does, and gives a verdict on every candidate.
+func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
+	if ledger == nil {
+		ledger = NewLedger()
+	}
+	d := Place(req, candidates, ledger)
+	q := newQuery(&req, ledger)
+	var fitting []score
+	for i := range candidates {
+		c := &candidates[i]
+		a := ledger.read(c)
+		f := firstFailing(q, c, a)
+		if f == nil {
+			fitting = append(fitting, q.score(c, a))
+			continue
+		}
+		d.Verdicts = append(d.Verdicts, Verdict{
+			Cluster: c.ref(), Region: c.Region,
+			Filter: f.Name(), Message: f.Explain(q, c, a).sentence(),
+		})
+	}
+	slices.SortFunc(d.Verdicts, func(a, b Verdict) int {
+		return cmp.Or(cmp.Compare(a.Cluster.Name, b.Cluster.Name), cmp.Compare(a.Cluster.UID, b.Cluster.UID))
+	})
+	d.Verdicts = append(rankedVerdicts(q, fitting), d.Verdicts...)
+	return d
+}
+
+func rankedVerdicts(q *query, fitting []score) []Verdict {
+	slices.SortFunc(fitting, func(a, b score) int { return a.compare(&b, q.UID) })
+	out := make([]Verdict, 0, len(fitting))
+	for i, s := range fitting {
+		out = append(out, Verdict{
+			Cluster: s.candidate.ref(), Region: s.candidate.Region, Fits: true,
+			Message: slotsLeft(s.slots), Slots: s.slots, Rank: i + 1,
+		})
+	}
+	return out
+}
+
+func (l lack) sentence() string {
+	if l.remedy == "" {
+		return l.one
+	}
+	return l.one + " (" + l.remedy + ")"
+}
+
+// placed says why it is this one.
+func placed(q *query, s score, fits, of int) Decision {
+	c := s.candidate
+	why := make([]string, 0, 4)
+	switch {
+	case q.Home != nil:
+		why = append(why, "it holds the user's home")
+	case s.region < len(q.PreferredRegions), s.policyRegion < len(q.policyRegions):
+		why = append(why, "in preferred region "+c.Region)
+	}
+	if s.others == 0 {
+		why = append(why, "preferred by the policy")
+	}
+	why = append(why, slotsLeft(s.slots))
+	if fits == 1 {
+		why = append(why, fmt.Sprintf("the only one of %d that fits", of))
+	} else {
+		why = append(why, fmt.Sprintf("%s of %d that fit", q.strategy.phrase(), fits))
+	}
+	return Decision{
+		Placed: true, Cluster: c.ref(), Region: c.Region,
+		Reason:  v1alpha1.ReasonPlaced,
+		Message: c.Name + ": " + strings.Join(why, ", "),
+	}
+}
+
+func slotsLeft(n int64) string {
+	if n == 1 {
+		return "1 slot left"
+	}
+	return strconv.FormatInt(n, 10) + " slots left"
+}

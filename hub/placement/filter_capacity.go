@@ -1,0 +1,104 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// capacityFilter: some node of the member has room for all of the session,
+// reservations and headroom left aside.
+type capacityFilter struct{}
+
+func (capacityFilter) Name() string { return "Capacity" }
+
+func (capacityFilter) Check(q *query, c *Candidate, a *account) bool {
+	left := a.slots(q.question)
+	if q.Failover {
+		return left > 0
+	}
+	return left-c.headroom(left) > 0
+}
+
+func (capacityFilter) Explain(q *query, c *Candidate, a *account) lack {
+	switch {
+	case a.slots(q.question) > 0:
+		return lack{
+			one:    "keeps its last room free for failover",
+			many:   "keep their last room free for failover",
+			remedy: "spec.headroomPercent of the MemberCluster",
+		}
+	case a.answer(q.question).slots > 0:
+		return lack{
+			one:    "has just given its last room to other sessions",
+			many:   "have just given their last room to other sessions",
+			remedy: "wait for a session to end, or add nodes",
+		}
+	}
+	return shortage(q.question.shape, c.Capacity.Templates[q.Template].Buckets)
+}
+
+// shortage says which resources no node has enough of; or, where each is to
+// be had but not on one node, so.
+func shortage(s *shape, buckets []Bucket) lack {
+	var names, details []string
+	severity := int64(0)
+	for _, n := range s.needs {
+		largest := largestFree(buckets, n.name)
+		if largest >= n.amount {
+			continue
+		}
+		names = append(names, resourceWord(n.name))
+		details = append(details, fmt.Sprintf("largest free on a node %s, asked %s",
+			quantity(n.name, roundToQuarter(largest, n.amount)), quantity(n.name, n.amount)))
+		severity -= largest * 4 / n.amount
+	}
+	if len(names) == 0 {
+		what := "no single node with room for all of it"
+		return lack{one: "has " + what, many: "have " + what,
+			remedy: "what is free lies on different nodes; ask for less, or add a node"}
+	}
+	what := strings.Join(names, " and ")
+	return lack{one: "lacks " + what, many: "lack " + what,
+		remedy: strings.Join(details, "; "), severity: severity}
+}
+
+func largestFree(buckets []Bucket, name corev1.ResourceName) int64 {
+	largest := int64(0)
+	for _, b := range buckets {
+		if b.Nodes > 0 {
+			largest = max(largest, b.Free[name])
+		}
+	}
+	return largest
+}
+
+// roundToQuarter rounds what is free down to quarters of what is asked, so
+// that the message of a waiting session does not change with every Pod that
+// comes and goes.
+func roundToQuarter(free, asked int64) int64 {
+	if asked < 4 {
+		return free
+	}
+	return asked * (free * 4 / asked) / 4
+}
+
+func resourceWord(name corev1.ResourceName) string {
+	if name == corev1.ResourcePods {
+		return "room for another Pod"
+	}
+	return string(name)
+}
+
+func quantity(name corev1.ResourceName, amount int64) string {
+	switch name {
+	case corev1.ResourceCPU:
+		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage:
+		return resource.NewQuantity(amount, resource.BinarySI).String()
+	default:
+		return resource.NewQuantity(amount, resource.DecimalSI).String()
+	}
+}

@@ -1,0 +1,185 @@
+package placement
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Ledger holds the room that the hub has given away and no report shows yet:
+// one reservation for each session and member, from the decision until a
+// capacity report counts the assignment, or the member has refused it or
+// confirmed that it stopped. It also remembers what was reckoned from the
+// members' last reports.
+//
+// A Ledger is for one goroutine at a time: whoever shares one locks around
+// it, Place and Explain included.
+type Ledger struct {
+	accounts  map[types.UID]*account
+	shapes    map[string]*shape
+	questions map[questionKey]*question
+}
+
+// questionKey is what room is asked for: the nodes that a template may use,
+// in units of a shape.
+type questionKey struct {
+	template TemplateKey
+	shape    string
+}
+
+// question is an interned questionKey: answers are remembered by its address.
+type question struct {
+	template TemplateKey
+	shape    *shape
+}
+
+// maxQuestions bounds what is remembered. Sessions of a template mostly ask
+// for the same, so that in practice there are a few.
+const maxQuestions = 4096
+
+// NewLedger makes an empty ledger.
+func NewLedger() *Ledger {
+	return &Ledger{
+		accounts:  map[types.UID]*account{},
+		shapes:    map[string]*shape{},
+		questions: map[questionKey]*question{},
+	}
+}
+
+// Reserve gives room in a member to a session's epoch. It may be repeated,
+// and replaces what an older epoch of the session has in this member; one
+// that is older than what is held changes nothing. What the session has in
+// other members stays until it is counted or released there.
+func (l *Ledger) Reserve(session types.UID, epoch int64, member types.UID, r Resources) {
+	a := l.account(member)
+	if held := a.reservations[session]; held != nil {
+		if held.epoch >= epoch {
+			return
+		}
+		l.drop(a, session, held)
+	}
+	s := newShape(r)
+	if known := l.shapes[s.key]; known != nil {
+		s = known
+	} else {
+		l.shapes[s.key] = s
+	}
+	s.reservations++
+	a.add(session, &reservation{epoch: epoch, shape: s})
+}
+
+// CountedFrom says that the member's report of this sequence, and every later
+// one, counts the session's epoch as used. Other epochs are not meant.
+func (l *Ledger) CountedFrom(session types.UID, epoch int64, member types.UID, sequence uint64) {
+	a := l.accounts[member]
+	if a == nil {
+		return
+	}
+	held := a.reservations[session]
+	if held == nil || held.epoch != epoch {
+		return
+	}
+	held.acknowledged, held.countedFrom = true, sequence
+	if a.counts(held) {
+		l.drop(a, session, held)
+	}
+}
+
+// Reported says that the report of this sequence is the member's newest, and
+// drops the reservations that it counts. Call it together with handing out
+// that report as the member's Capacity.
+func (l *Ledger) Reported(member types.UID, sequence uint64) {
+	a := l.account(member)
+	if a.reported && sequence <= a.sequence {
+		return
+	}
+	a.reported, a.sequence = true, sequence
+	for session, held := range a.reservations {
+		if a.counts(held) {
+			l.drop(a, session, held)
+		}
+	}
+}
+
+// Release gives back what a session has in a member up to an epoch: the
+// member refused it, or has confirmed that it stopped.
+func (l *Ledger) Release(session types.UID, epoch int64, member types.UID) {
+	a := l.accounts[member]
+	if a == nil {
+		return
+	}
+	if held := a.reservations[session]; held != nil && held.epoch <= epoch {
+		l.drop(a, session, held)
+	}
+}
+
+// Reset says that the member speaks through a new instance of its agent: its
+// sequences begin anew, and what the former one promised to count is void.
+// Every reservation stays until CountedFrom names a report of the new one.
+func (l *Ledger) Reset(member types.UID) {
+	a := l.accounts[member]
+	if a == nil {
+		return
+	}
+	a.reported, a.sequence = false, 0
+	for _, held := range a.reservations {
+		held.acknowledged, held.countedFrom = false, 0
+	}
+}
+
+// Forget drops everything about a member that has left the fleet for good.
+func (l *Ledger) Forget(member types.UID) {
+	a := l.accounts[member]
+	if a == nil {
+		return
+	}
+	for session, held := range a.reservations {
+		l.drop(a, session, held)
+	}
+	delete(l.accounts, member)
+}
+
+// Outstanding is how many reservations a member has.
+func (l *Ledger) Outstanding(member types.UID) int {
+	if a := l.accounts[member]; a != nil {
+		return len(a.reservations)
+	}
+	return 0
+}
+
+func (l *Ledger) account(member types.UID) *account {
+	a := l.accounts[member]
+	if a == nil {
+		a = newAccount()
+		l.accounts[member] = a
+	}
+	return a
+}
+
+func (l *Ledger) drop(a *account, session types.UID, held *reservation) {
+	a.remove(session, held)
+	held.shape.reservations--
+	if held.shape.reservations == 0 {
+		delete(l.shapes, held.shape.key)
+	}
+}
+
+// question interns what a request asks for.
+func (l *Ledger) question(template TemplateKey, r Resources) *question {
+	s := newShape(r)
+	key := questionKey{template, s.key}
+	q := l.questions[key]
+	if q == nil {
+		if len(l.questions) >= maxQuestions {
+			l.forgetAnswers()
+		}
+		q = &question{template: template, shape: s}
+		l.questions[key] = q
+	}
+	return q
+}
+
+func (l *Ledger) forgetAnswers() {
+	clear(l.questions)
+	for _, a := range l.accounts {
+		clear(a.answers)
+	}
+}

@@ -1,0 +1,84 @@
+package placement
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// query is a request made ready to be asked of a thousand candidates.
+type query struct {
+	*Request
+	question *question
+	strategy ranking
+
+	// regions that are required, and by whom.
+	regions []regionRule
+	// selectors that must match, and whose they are.
+	selectors []clusterRule
+	// preferred members by the policy; nil: none are.
+	preferred labels.Selector
+	// policyRegions that the policy prefers, in order.
+	policyRegions []string
+}
+
+// regionRule is a list of required regions and the field that holds it.
+type regionRule struct {
+	field   string
+	regions []string
+}
+
+// clusterRule is a selector over the labels of members and the field that
+// holds it.
+type clusterRule struct {
+	field    string
+	selector labels.Selector
+	text     string
+}
+
+func newQuery(r *Request, ledger *Ledger) *query {
+	q := &query{
+		Request:  r,
+		question: ledger.question(r.Template, r.Resources),
+		strategy: leastLoaded{},
+	}
+	q.requireRegions("spec.placement.requiredRegions", r.RequiredRegions)
+	q.requireClusters("spec.placement.clusterSelector", r.ClusterSelector)
+	if p := r.Policy; p != nil {
+		q.requireRegions("the policy's requiredRegions", p.RequiredRegions)
+		q.requireClusters("the policy's requiredClusters", p.RequiredClusters)
+		q.policyRegions = p.PreferredRegions
+		if p.PreferredClusters != nil {
+			q.preferred, _ = compile(p.PreferredClusters)
+		}
+		if chosen, ok := strategies[p.Strategy]; ok {
+			q.strategy = chosen
+		}
+	}
+	q.requireClusters("the template's clusterSelector", r.TemplateClusterSelector)
+	return q
+}
+
+func (q *query) requireRegions(field string, regions []string) {
+	if len(regions) > 0 {
+		q.regions = append(q.regions, regionRule{field, regions})
+	}
+}
+
+func (q *query) requireClusters(field string, s *metav1.LabelSelector) {
+	if s == nil {
+		return
+	}
+	selector, text := compile(s)
+	q.selectors = append(q.selectors, clusterRule{field, selector, text})
+}
+
+// compile makes a selector and its text; a malformed one matches nothing.
+func compile(s *metav1.LabelSelector) (labels.Selector, string) {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return labels.Nothing(), "malformed: " + strings.TrimSpace(err.Error())
+	}
+	return selector, selector.String()
+}

@@ -1,0 +1,119 @@
+package placement
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Resources are amounts by name: cpu in milli-units, everything else in units
+// (bytes, devices). A session implicitly asks for one of "pods".
+type Resources map[corev1.ResourceName]int64
+
+// ResourcesOf converts a Kubernetes resource list, rounding up.
+func ResourcesOf(list corev1.ResourceList) Resources {
+	out := make(Resources, len(list))
+	for name, quantity := range list {
+		if name == corev1.ResourceCPU {
+			out[name] = quantity.MilliValue()
+		} else {
+			out[name] = quantity.Value()
+		}
+	}
+	return out
+}
+
+// need is how much of one resource a shape asks for; the amount is positive.
+type need struct {
+	name   corev1.ResourceName
+	amount int64
+}
+
+// shape is a request for resources in canonical form: needs sorted by name,
+// none of them zero, one of "pods" always among them. Equal requests share
+// one shape within a Ledger.
+type shape struct {
+	key   string
+	needs []need
+
+	// reservations of this shape outstanding anywhere; the shape is forgotten
+	// when it falls to zero.
+	reservations int
+
+	// cost in slots of the question that was asked last, and that question.
+	cost    int64
+	costFor *question
+}
+
+func newShape(r Resources) *shape {
+	needs := make([]need, 0, len(r)+1)
+	needs = append(needs, need{corev1.ResourcePods, 1})
+	for name, amount := range r {
+		if amount > 0 && name != corev1.ResourcePods {
+			needs = append(needs, need{name, amount})
+		}
+	}
+	slices.SortFunc(needs, func(a, b need) int { return strings.Compare(string(a.name), string(b.name)) })
+	return &shape{key: shapeKey(needs), needs: needs}
+}
+
+func shapeKey(needs []need) string {
+	b := make([]byte, 0, 64)
+	for _, n := range needs {
+		b = append(b, n.name...)
+		b = append(b, '=')
+		b = strconv.AppendInt(b, n.amount, 10)
+		b = append(b, ';')
+	}
+	return string(b)
+}
+
+// fitsOn is how many times the shape fits into what one node has free.
+func (s *shape) fitsOn(free Resources) int64 {
+	least := int64(-1)
+	for _, n := range s.needs {
+		times := max(free[n.name], 0) / n.amount
+		if least < 0 || times < least {
+			least = times
+		}
+		if least == 0 {
+			return 0
+		}
+	}
+	return least
+}
+
+// slotsIn is how many times the shape fits into the buckets, node by node.
+func (s *shape) slotsIn(buckets []Bucket) int64 {
+	var slots int64
+	for _, b := range buckets {
+		slots += int64(max(b.Nodes, 0)) * s.fitsOn(b.Free)
+	}
+	return slots
+}
+
+// costIn is the most slots of shape q that one reservation of shape s can
+// cost, wherever it lands. A node with free f and s taken has at least as
+// much left as with k times q taken, where k is the largest ratio of s to q
+// over what q asks for; so it loses at most k of its slots. Like shapes cost
+// exactly one.
+func (s *shape) costIn(q *shape) int64 {
+	cost := int64(1) // the Pod itself
+	for _, n := range q.needs {
+		if taken := s.amount(n.name); taken > 0 {
+			cost = max(cost, (taken+n.amount-1)/n.amount)
+		}
+	}
+	return cost
+}
+
+func (s *shape) amount(name corev1.ResourceName) int64 {
+	for _, n := range s.needs {
+		if n.name == name {
+			return n.amount
+		}
+	}
+	return 0
+}

@@ -1,0 +1,110 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// score ranks a candidate that fits. The fields are compared in the order in
+// which they stand here; the first that differs decides.
+type score struct {
+	candidate *Candidate
+
+	// region is the place of the member's region among those that the session
+	// prefers, and policyRegion among those that its policy prefers; a region
+	// that is not among them comes last.
+	region, policyRegion int
+	// others is 0 for a member that the policy prefers.
+	others int
+	// avoided counts taints that would rather keep the session away.
+	avoided int
+	// strategy of the policy: the lower the better.
+	strategy ratio
+	// then is the strategy's own tie-break: the lower the better.
+	then int64
+
+	// slots left, for explanations; not compared.
+	slots int64
+}
+
+func (q *query) score(c *Candidate, a *account) score {
+	left := a.slots(q.question)
+	if !q.Failover {
+		left -= c.headroom(left)
+	}
+	s := score{
+		candidate:    c,
+		region:       rankOf(c.Region, q.PreferredRegions),
+		policyRegion: rankOf(c.Region, q.policyRegions),
+		others:       1,
+		avoided:      countAvoided(q, c),
+		slots:        left,
+	}
+	if q.preferred != nil && q.preferred.Matches(labels.Set(c.Labels)) {
+		s.others = 0
+	}
+	s.strategy, s.then = q.strategy.rank(c, left)
+	return s
+}
+
+// beats is whether s is better than t for this session. No two candidates
+// are equal, so that their order never matters.
+func (s *score) beats(t *score, session types.UID) bool { return s.compare(t, session) < 0 }
+
+func (s *score) compare(t *score, session types.UID) int {
+	if order := cmp.Or(
+		cmp.Compare(s.region, t.region),
+		cmp.Compare(s.policyRegion, t.policyRegion),
+		cmp.Compare(s.others, t.others),
+		cmp.Compare(s.avoided, t.avoided),
+		s.strategy.compare(t.strategy),
+		cmp.Compare(s.then, t.then),
+	); order != 0 {
+		return order
+	}
+	return cmp.Or(
+		cmp.Compare(tieBreak(session, s.candidate.UID), tieBreak(session, t.candidate.UID)),
+		cmp.Compare(s.candidate.UID, t.candidate.UID),
+	)
+}
+
+// rankOf is the place of a region in a list, its length if it is not there.
+func rankOf(region string, list []string) int {
+	if i := slices.Index(list, region); i >= 0 {
+		return i
+	}
+	return len(list)
+}
+
+func countAvoided(q *query, c *Candidate) int {
+	n := 0
+	for i := range c.Taints {
+		t := &c.Taints[i]
+		if t.Effect == corev1.TaintEffectPreferNoSchedule && !tolerated(t, q.ClusterTolerations) {
+			n++
+		}
+	}
+	return n
+}
+
+// tieBreak is a hash of session and member (FNV-1a, then mixed so that the
+// last bytes count as much as the first): each session sees equal members in
+// an order of its own.
+func tieBreak(session, member types.UID) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(session) {
+		h = (h ^ uint64(session[i])) * prime
+	}
+	h *= prime
+	for i := range len(member) {
+		h = (h ^ uint64(member[i])) * prime
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}

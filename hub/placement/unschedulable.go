@@ -1,0 +1,92 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// tally is the candidates that lack the same.
+type tally struct {
+	stage int // of the filter in the pipeline
+	lack  lack
+	count int
+	first string // the name by whose remedy it speaks
+}
+
+// unschedulable says what the candidates lack, as counts with the remedy, in
+// the order of the pipeline: what keeps a member furthest away comes first.
+func unschedulable(q *query, candidates []Candidate, ledger *Ledger) Decision {
+	tallies := map[string]*tally{}
+	for i := range candidates {
+		c := &candidates[i]
+		a := ledger.read(c)
+		stage, l := lackOf(q, c, a)
+		t := tallies[l.many]
+		if t == nil {
+			tallies[l.many] = &tally{stage: stage, lack: l, count: 1, first: c.Name}
+			continue
+		}
+		t.count++
+		if cmp.Or(cmp.Compare(l.severity, t.lack.severity), cmp.Compare(c.Name, t.first)) < 0 {
+			t.lack, t.first = l, c.Name
+		}
+	}
+	return Decision{Reason: v1alpha1.ReasonUnschedulable, Message: summary(len(candidates), tallies)}
+}
+
+func lackOf(q *query, c *Candidate, a *account) (int, lack) {
+	for stage, f := range pipeline {
+		if !f.Check(q, c, a) {
+			return stage, f.Explain(q, c, a)
+		}
+	}
+	panic("placement: explaining why a member does not fit that does")
+}
+
+func summary(candidates int, tallies map[string]*tally) string {
+	sorted := make([]*tally, 0, len(tallies))
+	for _, t := range tallies {
+		sorted = append(sorted, t)
+	}
+	slices.SortFunc(sorted, func(a, b *tally) int {
+		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(b.count, a.count), strings.Compare(a.lack.many, b.lack.many))
+	})
+	parts := make([]string, 0, len(sorted))
+	for _, t := range sorted {
+		parts = append(parts, t.text())
+	}
+	return fmt.Sprintf("%s: %s", clusters(candidates), shorten(parts))
+}
+
+// maxParts bounds the message where every member lacks something of its own.
+const maxParts = 8
+
+func shorten(parts []string) string {
+	if len(parts) > maxParts {
+		parts = append(parts[:maxParts:maxParts], fmt.Sprintf("and %d more reasons", len(parts)-maxParts))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (t *tally) text() string {
+	words := t.lack.many
+	if t.count == 1 {
+		words = t.lack.one
+	}
+	if t.lack.remedy == "" {
+		return strconv.Itoa(t.count) + " " + words
+	}
+	return strconv.Itoa(t.count) + " " + words + " (" + t.lack.remedy + ")"
+}
+
+func clusters(n int) string {
+	if n == 1 {
+		return "1 cluster"
+	}
+	return strconv.Itoa(n) + " clusters"
+}
