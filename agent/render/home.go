@@ -1,0 +1,65 @@
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// defaultHomeSize is the size of a home whose template names none.
+var defaultHomeSize = resource.MustParse("10Gi")
+
+// HasHome reports whether the desktop has a volume of its own.
+func HasHome(a *api.SessionAssignment) bool {
+	mode := a.Spec.Desktop.Home.Mode
+	return mode == api.HomePerSession || mode == api.HomePerUser
+}
+
+// Home is the claim of the desktop's home, or nil if it has none. It has no
+// owner. A PerUser claim says nothing of one assignment, since each session of
+// that user finds it and none may want to change it.
+func Home(a *api.SessionAssignment) *corev1.PersistentVolumeClaim {
+	if !HasHome(a) {
+		return nil
+	}
+	home := a.Spec.Desktop.Home
+	size := defaultHomeSize
+	if home.Size != nil {
+		size = *home.Size
+	}
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: homeMeta(a),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: optional(home.StorageClassName),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
+			},
+		},
+	}
+}
+
+func homeMeta(a *api.SessionAssignment) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{
+		Namespace:   a.Namespace,
+		Name:        a.Spec.Desktop.Home.ClaimName,
+		Labels:      map[string]string{api.LabelManagedBy: api.ManagedBy},
+		Annotations: map[string]string{AnnotationUser: a.Spec.User},
+	}
+	if a.Spec.Desktop.Home.Mode == api.HomePerSession {
+		meta.Labels = Selector(a)
+		meta.Annotations[api.AnnotationSession] = a.Spec.Session.Namespace + "/" + a.Spec.Session.Name
+	}
+	meta.Labels[LabelHomeMode] = string(a.Spec.Desktop.Home.Mode)
+	return meta
+}
+
+// optional is nil for the empty text, which in the API means "the default".
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

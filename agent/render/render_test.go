@@ -1,0 +1,233 @@
+package render
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// assignment is what the hub sends for a small desktop; each case changes it.
+func assignment(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
+	a := &api.SessionAssignment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-0123456789", UID: "assignment-uid"},
+		Spec: api.SessionAssignmentSpec{
+			Session:  api.SessionReference{Namespace: "team", Name: "web", UID: "session-uid"},
+			Epoch:    1,
+			User:     "jane@example.com",
+			RunState: api.ModeRunning,
+			Host:     "web-0123456789.eu.example.com",
+			Desktop: api.Desktop{
+				Image: "registry.example.com/browser:1",
+				Port:  6080,
+				Resources: corev1.ResourceList{
+					corev1.ResourceCPU:    resource.MustParse("1"),
+					corev1.ResourceMemory: resource.MustParse("2Gi"),
+				},
+			},
+		},
+	}
+	for _, c := range change {
+		c(a)
+	}
+	return a
+}
+
+func developer(a *api.SessionAssignment) {
+	d := &a.Spec.Desktop
+	d.Image = "registry.example.com/developer@sha256:" + strings.Repeat("ab", 32)
+	d.ImagePullPolicy = corev1.PullIfNotPresent
+	d.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+	d.Env = []api.EnvVar{{Name: "LANG", Value: "C.UTF-8"}}
+	d.IngressClassName = "nginx"
+	size := resource.MustParse("50Gi")
+	d.Home = api.AssignedHome{Mode: api.HomePerUser, ClaimName: "home-developer-abc", Size: &size, StorageClassName: "fast", MountPath: "/home/dev"}
+}
+
+func gpu(a *api.SessionAssignment) {
+	d := &a.Spec.Desktop
+	d.Protocol = api.ProtocolHTTPS
+	d.Command = []string{"/usr/bin/desktop"}
+	d.Args = []string{"--gl"}
+	d.RuntimeClassName = "nvidia"
+	d.NodeSelector = map[string]string{"gpu": "true"}
+	d.Tolerations = []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	d.Resources["nvidia.com/gpu"] = resource.MustParse("1")
+	d.Home = api.AssignedHome{Mode: api.HomePerSession, ClaimName: a.Name}
+}
+
+func longNames(a *api.SessionAssignment) {
+	a.Spec.Session.Name = strings.Repeat("n", 253)
+	a.Spec.Session.Namespace = strings.Repeat("s", 63)
+	a.Name = api.AssignmentName(a.Spec.Session.Name, a.Spec.Session.UID)
+	a.Spec.User = strings.Repeat("u", 253)
+	a.Spec.Desktop.Resources = nil
+}
+
+func TestChildren(t *testing.T) {
+	cases := map[string]func(*api.SessionAssignment){
+		"browser":    func(*api.SessionAssignment) {},
+		"developer":  developer,
+		"gpu":        gpu,
+		"long-names": longNames,
+	}
+	for name, change := range cases {
+		t.Run(name, func(t *testing.T) {
+			golden(t, name, documents(t, assignment(change)))
+		})
+	}
+}
+
+func documents(t *testing.T, a *api.SessionAssignment) []byte {
+	t.Helper()
+	objects := []any{Pod(a), Service(a), Ingress(a)}
+	if home := Home(a); home != nil {
+		objects = append([]any{home}, objects...)
+	}
+	var texts [][]byte
+	for _, o := range objects {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, text)
+	}
+	return bytes.Join(texts, []byte("---\n"))
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".yaml")
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s (-want +got), see -update:\n%s", path, d)
+	}
+}
+
+func TestHomes(t *testing.T) {
+	home := func(mode api.HomeMode) *corev1.PersistentVolumeClaim {
+		return Home(assignment(func(a *api.SessionAssignment) {
+			a.Spec.Desktop.Home = api.AssignedHome{Mode: mode, ClaimName: "claim"}
+		}))
+	}
+	if home(api.HomeNone) != nil || home("") != nil {
+		t.Error("a desktop without a home got a claim")
+	}
+	for _, mode := range []api.HomeMode{api.HomePerSession, api.HomePerUser} {
+		claim := home(mode)
+		if len(claim.OwnerReferences) != 0 {
+			t.Errorf("a %s home must have no owner, it has %v", mode, claim.OwnerReferences)
+		}
+		if got := claim.Spec.Resources.Requests.Storage().String(); got != "10Gi" {
+			t.Errorf("a home without a size is of %s, want 10Gi", got)
+		}
+		if claim.Labels[LabelHomeMode] != string(mode) {
+			t.Errorf("label %s = %q, want %s", LabelHomeMode, claim.Labels[LabelHomeMode], mode)
+		}
+	}
+	if _, named := home(api.HomePerUser).Labels[api.LabelAssignment]; named {
+		t.Error("a PerUser claim names one assignment: two sessions of a user would fight for it")
+	}
+}
+
+func TestHomeVariableIsTheTemplatesIfItSetsOne(t *testing.T) {
+	pod := Pod(assignment(developer, func(a *api.SessionAssignment) {
+		a.Spec.Desktop.Env = []api.EnvVar{{Name: "HOME", Value: "/elsewhere"}}
+	}))
+	want := []corev1.EnvVar{{Name: "HOME", Value: "/elsewhere"}}
+	if d := cmp.Diff(want, pod.Spec.Containers[0].Env); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestDesktopHashFollowsTheDesktopAlone(t *testing.T) {
+	base := DesktopHash(assignment())
+	same := assignment(func(a *api.SessionAssignment) {
+		a.Spec.Epoch, a.Spec.Timeout, a.Spec.RunState, a.Name = 7, "9h", api.ModeSuspended, "other"
+		a.Spec.Desktop.Resources[corev1.ResourceCPU] = resource.MustParse("1000m")
+	})
+	if got := DesktopHash(same); got != base {
+		t.Errorf("the hash changed with what is not the desktop's: %s, was %s", got, base)
+	}
+	other := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.Image += "2" })
+	if DesktopHash(other) == base {
+		t.Error("another image has the same hash")
+	}
+}
+
+func TestNothingOfTheAssignmentIsShared(t *testing.T) {
+	a := assignment(gpu)
+	before := a.DeepCopy()
+	pod := Pod(a)
+	pod.Spec.Containers[0].Resources.Limits["x"] = resource.MustParse("1")
+	pod.Spec.NodeSelector["x"] = "y"
+	pod.Spec.Tolerations[0].Key = "x"
+	pod.Spec.Containers[0].Args[0] = "x"
+	if d := cmp.Diff(before, a); d != "" {
+		t.Errorf("changing the Pod changed the assignment:\n%s", d)
+	}
+	if _, leaked := pod.Spec.Containers[0].Resources.Requests["x"]; leaked {
+		t.Error("requests and limits are one map")
+	}
+}
+
+// Whatever a session is called, Kubernetes accepts the marks of its children.
+func TestMarksAreValid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := assignment(gpu, func(a *api.SessionAssignment) {
+			a.Spec.Session.Name = rapid.StringMatching(`[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?`).Draw(t, "session")
+			a.Name = api.AssignmentName(a.Spec.Session.Name, a.Spec.Session.UID)
+			a.Spec.Desktop.Home.ClaimName = a.Name
+			a.Spec.User = rapid.StringN(1, 253, 253).Draw(t, "user")
+		})
+		metas := []metav1.ObjectMeta{Home(a).ObjectMeta, Pod(a).ObjectMeta, Service(a).ObjectMeta, Ingress(a).ObjectMeta}
+		for _, m := range metas {
+			if msgs := validation.IsDNS1035Label(m.Name); len(msgs) > 0 {
+				t.Errorf("name %q: %v", m.Name, msgs)
+			}
+			for k, v := range m.Labels {
+				if msgs := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(msgs) > 0 {
+					t.Errorf("label %s=%q: %v", k, v, msgs)
+				}
+			}
+			for k := range m.Annotations {
+				if msgs := validation.IsQualifiedName(k); len(msgs) > 0 {
+					t.Errorf("annotation %s: %v", k, msgs)
+				}
+			}
+		}
+	})
+}
+
+// Shared memory is charged to the container.
+func TestSharedMemoryStaysWithinTheLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		memory := resource.NewQuantity(rapid.Int64Range(2, 1<<44).Draw(t, "memory"), resource.BinarySI)
+		size := shmSize(corev1.ResourceList{corev1.ResourceMemory: *memory})
+		if size.Cmp(*memory) >= 0 || size.Sign() <= 0 {
+			t.Errorf("of %s memory %s are shared memory", memory, size)
+		}
+	})
+}
