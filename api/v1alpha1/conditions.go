@@ -101,6 +101,12 @@ const (
 	ReasonImagePull = "ImagePullFailed"
 	// ReasonCrashLoop: False (PodReady), the desktop ends again and again.
 	ReasonCrashLoop = "CrashLoop"
+	// ReasonContainerError: False (PodReady), the kubelet can't make the
+	// container; the message is its own.
+	ReasonContainerError = "ContainerError"
+	// ReasonPodNotReady: False (PodReady), the desktop has started and does
+	// not answer on its port.
+	ReasonPodNotReady = "PodNotReady"
 	// ReasonPodFailed: False (PodReady), the Pod ended; a new one is made.
 	ReasonPodFailed = "PodFailed"
 	// ReasonPodTerminating: False (PodReady), the Pod is being removed.
