@@ -1,6 +1,6 @@
 module github.com/vdi-fleet/vdi-fleet
 
-go 1.26.0
+go 1.26.3
 
 require (
 	github.com/go-logr/zapr v1.3.0
