@@ -1,0 +1,20 @@
+// Package fleet knows who the members are, how alive each is, and what each
+// last reported.
+//
+// Its place in the walk of a session: it hands hub/placement the snapshot to
+// decide on, and shows every member to the hub's controllers as a
+// cluster.Cluster, of which the cache holds the SessionAssignments as the
+// member's agent last reported them and the client's writes go to that
+// agent's outbox. It is the multicluster-runtime Provider of those clusters,
+// and the Directory that hub/link asks whom a certificate speaks for.
+//
+// Invariants:
+//   - A member's cluster is engaged once, after its first inventory is in, and
+//     stays engaged as long as its MemberCluster exists. While the member is
+//     away Get returns ErrClusterNotFound; it never returns a cluster whose
+//     cache has not synced.
+//   - A reservation is made under the same lock as the decision that needs it.
+//   - Memory per member is O(its sessions): the picture holds one small object
+//     a session, and its watcher one pending entry a session.
+//   - Only the hub's receive clock counts for liveness.
+package fleet

@@ -1,0 +1,196 @@
+package fleet
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Options of a Fleet.
+type Options struct {
+	// Scheme with the API of this project.
+	Scheme *runtime.Scheme
+	// Clock by which members are judged.
+	Clock clock.WithTicker
+	// Timings of the link.
+	Timings Timings
+}
+
+// Fleet is what the hub's leader knows of its members. All of it can be
+// rebuilt from the hub's API server and the agents' inventories.
+type Fleet struct {
+	scheme  *runtime.Scheme
+	clock   clock.WithTicker
+	timings Timings
+
+	mu        sync.Mutex
+	began     time.Time
+	members   map[string]*member
+	uids      map[types.UID]*member
+	placed    placedSessions
+	ledger    *placement.Ledger
+	templates *fleetv1.TemplateSet
+	// current is the revision of each template as it stands; replaced, never
+	// changed.
+	current   map[string]string
+	listeners []func(Change)
+	// engage is where the provider hears of members whose first inventory is
+	// in, by name.
+	engage chan string
+}
+
+// New returns a fleet without members.
+func New(o Options) *Fleet {
+	return &Fleet{
+		scheme:    o.Scheme,
+		clock:     o.Clock,
+		timings:   o.Timings,
+		members:   map[string]*member{},
+		uids:      map[types.UID]*member{},
+		placed:    placedSessions{},
+		ledger:    placement.NewLedger(),
+		templates: &fleetv1.TemplateSet{},
+		engage:    make(chan string, 1024),
+	}
+}
+
+// Begin marks the time from which this hub leads. What was before it did not
+// see, and holds against nobody.
+func (f *Fleet) Begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.began = f.clock.Now()
+	for _, m := range f.members {
+		if !m.heardHere {
+			m.heard = f.began
+		}
+	}
+}
+
+// ChangeKind is what changed of a member.
+type ChangeKind int
+
+// The kinds of change.
+const (
+	// MemberChanged: its MemberCluster or its health.
+	MemberChanged ChangeKind = iota
+	// MemberConnected: its inventory is in, and orders flow.
+	MemberConnected
+	// MemberRoom: what it reports of capacity or templates.
+	MemberRoom
+	// MemberSessions: what is placed there.
+	MemberSessions
+)
+
+// Change tells a listener that something changed of a member.
+type Change struct {
+	Kind   ChangeKind
+	Member string
+	UID    types.UID
+}
+
+// Listen calls f on every change, from whatever goroutine it happens on: f
+// must not block, nor call the fleet. Call Listen before the fleet is in use.
+func (f *Fleet) Listen(listener func(Change)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listeners = append(f.listeners, listener)
+}
+
+// tell is called without the lock.
+func (f *Fleet) tell(c Change) {
+	for _, l := range f.listeners {
+		l(c)
+	}
+}
+
+// Register tells the fleet of a MemberCluster as it stands.
+func (f *Fleet) Register(mc *v1alpha1.MemberCluster) {
+	f.mu.Lock()
+	m, ok := f.members[mc.Name]
+	if ok && m.uid != mc.UID {
+		f.removeLocked(m)
+		ok = false
+	}
+	if !ok {
+		m = newMember(mc, f.began)
+		f.members[mc.Name], f.uids[mc.UID] = m, m
+	}
+	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
+	m.adopt(mc)
+	f.mu.Unlock()
+	if changed {
+		f.tell(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
+	}
+}
+
+// Remove forgets a member whose MemberCluster is gone and ends its connection.
+func (f *Fleet) Remove(name string) {
+	f.mu.Lock()
+	m, ok := f.members[name]
+	if ok {
+		f.removeLocked(m)
+	}
+	f.mu.Unlock()
+	if ok {
+		f.tell(Change{Kind: MemberChanged, Member: name, UID: m.uid})
+	}
+}
+
+func (f *Fleet) removeLocked(m *member) {
+	delete(f.members, m.name)
+	delete(f.uids, m.uid)
+	if m.peer != nil {
+		m.peer.Close(errRemoved)
+		m.peer = nil
+	}
+	if m.disengage != nil {
+		m.disengage()
+	}
+}
+
+// SetTemplates tells every agent which template revisions to judge; current
+// is the revision of each template as it stands.
+func (f *Fleet) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.templates, f.current = set, current
+	for _, m := range f.members {
+		if m.peer != nil {
+			m.peer.SetTemplates(set)
+		}
+	}
+}
+
+// IngressOf returns the scheme and domain of a member's URLs, and false if
+// there is no such member.
+func (f *Fleet) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return "", "", false
+	}
+	return m.spec.IngressScheme, m.spec.IngressDomain, true
+}
+
+// HealthOf returns how alive a member is; a member that there is no more is
+// Unreachable.
+func (f *Fleet) HealthOf(uid types.UID) Health {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return HealthUnreachable
+	}
+	h, _ := judge(f.timings, m.signs, f.clock.Now())
+	return h
+}

@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// member is what the hub knows of one member. The fleet's lock guards all but
+// the picture, which has its own.
+type member struct {
+	name       string
+	uid        types.UID
+	generation int64
+	labels     map[string]string
+	spec       v1alpha1.MemberClusterSpec
+
+	fingerprint  string
+	agentVersion string
+
+	signs
+	// peer is the open connection, nil while the member is away.
+	peer     link.Peer
+	instance string
+	// serving: the inventory of this connection is in.
+	serving  bool
+	capacity *placement.Capacity
+	// slots left for each template's default resources, by the last report.
+	slots map[placement.TemplateKey]int32
+
+	pic     *picture
+	cluster *memberCluster
+	// synced: the cluster's cache has what the first inventory said.
+	synced    bool
+	disengage context.CancelFunc
+}
+
+func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
+	return &member{
+		name:        mc.Name,
+		uid:         mc.UID,
+		fingerprint: mc.Status.Fingerprint,
+		signs:       signs{ever: mc.Status.Fingerprint != "", heard: began},
+		pic:         newPicture(),
+	}
+}
+
+func (m *member) adopt(mc *v1alpha1.MemberCluster) {
+	m.generation = mc.Generation
+	m.labels = mc.Labels
+	m.spec = *mc.Spec.DeepCopy()
+}
+
+// memberOutbox is the outbox of a member whatever its connection.
+type memberOutbox struct {
+	fleet *Fleet
+	m     *member
+}
+
+// Assign puts an order in the outbox of the open connection.
+func (o memberOutbox) Assign(a *v1alpha1.SessionAssignment) error {
+	return o.put(link.Order{Assign: a})
+}
+
+// Withdraw puts an order in the outbox, or drops the remembered end where the
+// picture shows that nothing of those epochs is left.
+func (o memberOutbox) Withdraw(a *v1alpha1.SessionAssignment) error {
+	key := keyOf(a)
+	done := false
+	o.m.pic.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+		if old != nil && awaitsRecording(old) && old.Spec.Epoch >= a.Spec.Epoch {
+			done = true
+			return nil
+		}
+		return old
+	})
+	if done {
+		return nil
+	}
+	return o.put(link.Order{Withdraw: &link.Withdrawal{
+		SessionUID: a.Spec.Session.UID,
+		Namespace:  a.Namespace,
+		Name:       a.Name,
+		UpToEpoch:  a.Spec.Epoch,
+	}})
+}
+
+func (o memberOutbox) put(order link.Order) error {
+	o.fleet.mu.Lock()
+	peer := o.m.peer
+	if !o.m.serving {
+		peer = nil
+	}
+	o.fleet.mu.Unlock()
+	if peer == nil {
+		return multicluster.ErrClusterNotFound
+	}
+	peer.Put(order)
+	return nil
+}

@@ -1,0 +1,187 @@
+package fleet
+
+import (
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// picture is what a member holds, as its agent last reported it. It is a
+// client-go ListerWatcher, so that an informer can be fed from it.
+//
+// Its objects are never changed once stored: a report replaces them.
+type picture struct {
+	mu       sync.Mutex
+	version  uint64
+	items    map[types.NamespacedName]*v1alpha1.SessionAssignment
+	watchers map[*pictureWatch]struct{}
+	// next was opened by List and waits for Watch.
+	next *pictureWatch
+}
+
+func newPicture() *picture {
+	return &picture{
+		items:    map[types.NamespacedName]*v1alpha1.SessionAssignment{},
+		watchers: map[*pictureWatch]struct{}{},
+	}
+}
+
+// Replace makes the picture equal to a whole inventory. Only what differs is
+// told to the watchers. What awaits recording (Stopped, Refused) was said by
+// results and is in no inventory: it stays.
+func (p *picture) Replace(items []*v1alpha1.SessionAssignment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	named := make(map[types.NamespacedName]bool, len(items))
+	for _, item := range items {
+		named[keyOf(item)] = true
+		p.put(item)
+	}
+	for key, item := range p.items {
+		if !named[key] && !awaitsRecording(item) {
+			p.drop(key)
+		}
+	}
+}
+
+// Apply puts reported items into the picture. One of an older epoch than the
+// picture has is not applied (promise 2).
+func (p *picture) Apply(items ...*v1alpha1.SessionAssignment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, item := range items {
+		p.put(item)
+	}
+}
+
+// Update replaces the item under a key by what f makes of it; nil drops it.
+// f gets nil where there is none, and must not change what it gets.
+func (p *picture) Update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := f(p.items[key])
+	switch {
+	case next == nil:
+		p.drop(key)
+	case next != p.items[key]:
+		p.set(key, next)
+	}
+}
+
+// Get returns the item under a key, or nil. It must not be changed.
+func (p *picture) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.items[key]
+}
+
+// Keys returns the key of every item.
+func (p *picture) Keys() []types.NamespacedName {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	keys := make([]types.NamespacedName, 0, len(p.items))
+	for key := range p.items {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func (p *picture) put(item *v1alpha1.SessionAssignment) {
+	key := keyOf(item)
+	old := p.items[key]
+	if old != nil && old.Spec.Epoch > item.Spec.Epoch {
+		return
+	}
+	if old != nil && sameReport(old, item) {
+		return
+	}
+	p.set(key, item)
+}
+
+func (p *picture) set(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
+	p.version++
+	item.ResourceVersion = strconv.FormatUint(p.version, 10)
+	p.items[key] = item
+	for w := range p.watchers {
+		w.push(key, item)
+	}
+}
+
+func (p *picture) drop(key types.NamespacedName) {
+	old, ok := p.items[key]
+	if !ok {
+		return
+	}
+	p.version++
+	gone := old.DeepCopy()
+	gone.ResourceVersion = strconv.FormatUint(p.version, 10)
+	delete(p.items, key)
+	for w := range p.watchers {
+		w.pushDeleted(key, gone)
+	}
+}
+
+// List returns a snapshot, and under the same lock opens the watch that begins
+// right after it, for Watch to hand out: nothing can slip in between. client-go's
+// reflector calls both.
+func (p *picture) List(metav1.ListOptions) (runtime.Object, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next != nil {
+		delete(p.watchers, p.next)
+	}
+	p.next = newPictureWatch(p.forget)
+	p.watchers[p.next] = struct{}{}
+	list := &v1alpha1.SessionAssignmentList{Items: make([]v1alpha1.SessionAssignment, 0, len(p.items))}
+	list.ResourceVersion = strconv.FormatUint(p.version, 10)
+	for _, item := range p.items {
+		list.Items = append(list.Items, *item)
+	}
+	return list, nil
+}
+
+// Watch returns the watch that the last List opened. A second one without a
+// List before it is told to list first.
+func (p *picture) Watch(metav1.ListOptions) (watch.Interface, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next == nil {
+		return nil, apierrors.NewResourceExpired("list first")
+	}
+	w := p.next
+	p.next = nil
+	w.start()
+	return w, nil
+}
+
+func (p *picture) forget(w *pictureWatch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.watchers, w)
+}
+
+// IsWatchListSemanticsUnSupported tells the reflector to list, then watch.
+func (p *picture) IsWatchListSemanticsUnSupported() bool { return true }
+
+func keyOf(item *v1alpha1.SessionAssignment) types.NamespacedName {
+	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
+}
+
+// awaitsRecording is true of what the hub must still write on the session.
+func awaitsRecording(item *v1alpha1.SessionAssignment) bool {
+	return item.Status.State == v1alpha1.AssignmentStopped || item.Status.State == v1alpha1.AssignmentRefused
+}
+
+func sameReport(a, b *v1alpha1.SessionAssignment) bool {
+	return a.Spec.Epoch == b.Spec.Epoch && a.Spec.Session == b.Spec.Session &&
+		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) &&
+		equality.Semantic.DeepEqual(a.Status, b.Status)
+}

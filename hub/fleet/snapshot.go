@@ -1,0 +1,125 @@
+package fleet
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Place decides where a session goes and reserves room for it there under
+// the epoch, in one step.
+func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
+	start := f.clock.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := placement.Place(req, f.candidates(), f.ledger)
+	if d.Placed {
+		f.ledger.Reserve(req.UID, epoch, d.Cluster.UID, req.Resources)
+	}
+	placementSeconds.Observe(f.clock.Now().Sub(start).Seconds())
+	return d
+}
+
+// Reserve charges a member for a session that is placed there already, as
+// after a restart.
+func (f *Fleet) Reserve(session types.UID, epoch int64, member types.UID, r placement.Resources) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ledger.Reserve(session, epoch, member, r)
+}
+
+// Release gives back the room of a decision that could not be written.
+func (f *Fleet) Release(session types.UID, epoch int64, member types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ledger.Release(session, epoch, member)
+}
+
+func (f *Fleet) candidates() []placement.Candidate {
+	now := f.clock.Now()
+	out := make([]placement.Candidate, 0, len(f.members))
+	for _, m := range f.members {
+		out = append(out, f.candidate(m, now))
+	}
+	return out
+}
+
+func (f *Fleet) candidate(m *member, now time.Time) placement.Candidate {
+	ready, why := m.takesSessions(f.timings, now)
+	c := placement.Candidate{
+		Name:            m.name,
+		UID:             m.uid,
+		Region:          m.spec.Region,
+		Zone:            m.spec.Zone,
+		Labels:          m.labels,
+		Taints:          m.spec.Taints,
+		Scheduling:      m.spec.Scheduling,
+		Weight:          100,
+		SessionCap:      m.spec.SessionCap,
+		HeadroomPercent: m.spec.HeadroomPercent,
+		Ready:           ready,
+		NotReady:        why,
+		Sessions:        f.placed.count(m.uid),
+		Capacity:        m.capacity,
+	}
+	if m.spec.Weight != nil {
+		c.Weight = *m.spec.Weight
+	}
+	return c
+}
+
+// takesSessions says whether a new session may be sent to the member now.
+func (m *member) takesSessions(t Timings, now time.Time) (bool, string) {
+	switch h, _ := judge(t, m.signs, now); {
+	case h == HealthNeverConnected:
+		return false, "its agent has never connected"
+	case h == HealthUnreachable:
+		return false, "it is unreachable"
+	case h != HealthReady:
+		return false, "its agent has been silent for a while"
+	case !m.serving || !m.synced:
+		return false, "its agent is not connected"
+	case m.capacity == nil:
+		return false, "its agent has not reported its capacity yet"
+	}
+	return true, ""
+}
+
+// capacityFromWire reads a report. What is missing in it is no room.
+func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
+	c := &placement.Capacity{
+		Sequence:           r.GetSequence(),
+		Nodes:              r.GetNodes(),
+		AdmittedNamespaces: r.GetAdmittedNamespaces(),
+		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),
+	}
+	for _, t := range r.GetTemplates() {
+		tc := placement.TemplateCapacity{
+			Revision:  t.GetRevision(),
+			Available: t.GetAvailable(),
+			Reason:    t.GetReason(),
+			Message:   t.GetMessage(),
+		}
+		for _, b := range t.GetBuckets() {
+			free := make(placement.Resources, len(b.GetFree()))
+			for name, v := range b.GetFree() {
+				free[corev1.ResourceName(name)] = v
+			}
+			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: free})
+		}
+		c.Templates[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = tc
+	}
+	return c
+}
+
+func slotsFromWire(r *fleetv1.CapacityReport) map[placement.TemplateKey]int32 {
+	slots := make(map[placement.TemplateKey]int32, len(r.GetTemplates()))
+	for _, t := range r.GetTemplates() {
+		slots[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = t.GetSlots()
+	}
+	return slots
+}

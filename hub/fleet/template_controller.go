@@ -1,0 +1,150 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// TemplateReconciler tells the agents which templates to judge, shows on each
+// template where it can run, and prunes revisions that nothing refers to.
+//
+// All templates share one request: the set that agents get is always whole.
+//
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=update;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;delete
+type TemplateReconciler struct {
+	Client client.Client
+	Fleet  *Fleet
+	// Namespace of the ControllerRevisions.
+	Namespace string
+	// InUse says whether a session refers to a revision.
+	InUse func(ctx context.Context, template, revision string) (bool, error)
+}
+
+var allTemplates = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+
+// SetupWithManager registers the reconciler.
+func (r *TemplateReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	toAll := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{allTemplates}
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("vditemplate").
+		Watches(&v1alpha1.VDITemplate{}, toAll).
+		Watches(&appsv1.ControllerRevision{}, toAll).
+		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.Fleet.Listen(func(c Change) {
+				if c.Kind == MemberRoom || c.Kind == MemberChanged {
+					q.AddAfter(allTemplates, statusInterval)
+				}
+			})
+			return nil
+		})).
+		Complete(r)
+}
+
+// Reconcile brings every template up to date.
+func (r *TemplateReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	templates := &v1alpha1.VDITemplateList{}
+	if err := r.Client.List(ctx, templates); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing templates: %w", err)
+	}
+	kept := &appsv1.ControllerRevisionList{}
+	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{LabelTemplate}); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing template revisions: %w", err)
+	}
+	set, current, err := templateSet(templates.Items, kept.Items)
+	if err != nil {
+		return ctrl.Result{}, reconcile.TerminalError(err)
+	}
+	r.Fleet.SetTemplates(set, current)
+	if err := r.prune(ctx, kept.Items, current); err != nil {
+		return ctrl.Result{}, err
+	}
+	for i := range templates.Items {
+		if err := r.status(ctx, &templates.Items[i], current); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// prune deletes revisions that no template stands at and no session refers to.
+func (r *TemplateReconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision, current map[string]string) error {
+	for i := range kept {
+		cr := &kept[i]
+		template, revision := cr.Labels[LabelTemplate], cr.Labels[LabelRevision]
+		if current[template] == revision {
+			continue
+		}
+		used, err := r.InUse(ctx, template, revision)
+		if err != nil {
+			return err
+		}
+		if used {
+			continue
+		}
+		if err := r.Client.Delete(ctx, cr, client.Preconditions{UID: &cr.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("pruning template revision: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *TemplateReconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) error {
+	before := t.DeepCopy()
+	can, of := r.Fleet.runs(t.Name, current[t.Name])
+	t.Status.ObservedGeneration = t.Generation
+	t.Status.Revision = current[t.Name]
+	t.Status.AvailableClusters = can
+	v1alpha1.SetCondition(&t.Status.Conditions, t.Generation, available(can, of))
+	if equality.Semantic.DeepEqual(before.Status, t.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, t, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("writing the status of template %s: %w", t.Name, err))
+	}
+	return nil
+}
+
+func available(can, of int32) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ConditionAvailable}
+	c.Message = fmt.Sprintf("%d of %d members can run it", can, of)
+	if can == 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnschedulable
+		c.Message += ": see status.templates of each MemberCluster for why"
+	}
+	return c
+}
+
+// runs counts the members that can run a template revision, and all members.
+func (f *Fleet) runs(template, revision string) (can, of int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		of++
+		if m.capacity == nil {
+			continue
+		}
+		for key, t := range m.capacity.Templates {
+			if key.Name == template && key.Revision == revision && t.Available {
+				can++
+			}
+		}
+	}
+	return can, of
+}
