@@ -1,0 +1,121 @@
+package observe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var noon = time.Date(2030, 1, 2, 12, 0, 0, 500, time.UTC)
+
+func complete(p *corev1.Pod) Found {
+	return Found{Home: pvc(), Pod: p, Service: &corev1.Service{}, Ingress: &networkingv1.Ingress{}}
+}
+
+func TestReadyStatus(t *testing.T) {
+	a := assignment()
+	since := metav1.NewTime(noon.Add(-time.Minute).Truncate(time.Second))
+	s := Status(a, complete(pod(with(corev1.PodCondition{
+		Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}))), noon)
+	if !Ready(s) {
+		t.Fatalf("not ready: %+v", s.Conditions)
+	}
+	s.Conditions = nil
+	want := api.SessionAssignmentStatus{
+		ObservedGeneration: 1, State: api.AssignmentActive, StartTime: &since, NodeName: "n1",
+	}
+	if d := cmp.Diff(want, s); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if len(a.Status.Conditions) != 0 {
+		t.Error("the given status was changed")
+	}
+}
+
+func TestStartTimeIsTheFirst(t *testing.T) {
+	a := assignment()
+	a.Status = Status(a, complete(pod(readyPod)), noon)
+	first := *a.Status.StartTime
+	a.Status = Status(a, complete(pod()), noon.Add(time.Hour))
+	a.Status = Status(a, complete(pod(readyPod)), noon.Add(2*time.Hour))
+	if !a.Status.StartTime.Equal(&first) {
+		t.Errorf("startTime moved from %s to %s", first, a.Status.StartTime)
+	}
+	if got := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady).LastTransitionTime; !got.Equal(&metav1.Time{Time: noon.Add(2 * time.Hour).Truncate(time.Second)}) {
+		t.Errorf("PodReady became true at %s", got)
+	}
+	if got := meta.FindStatusCondition(a.Status.Conditions, api.ConditionHomeReady).LastTransitionTime; !got.Equal(&metav1.Time{Time: noon.Truncate(time.Second)}) {
+		t.Errorf("HomeReady was true all along, its transition is of %s", got)
+	}
+}
+
+func TestMessageTellsTheTroubleFirst(t *testing.T) {
+	cases := map[string]struct {
+		f    Found
+		want string
+	}{
+		"all waits": {Found{}, api.ReasonBinding},
+		"trouble":   {Found{Pod: pod(wait("ErrImagePull", "x"))}, api.ReasonImagePull},
+		"endpoint":  {Found{Home: pvc(), Pod: pod(readyPod)}, api.ReasonEndpointPending},
+		"nothing":   {complete(pod(readyPod)), ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := Status(assignment(), c.f, noon)
+			if s.Reason != c.want || (s.Message == "") != (c.want == "") {
+				t.Errorf("reason %q, message %q, want reason %q", s.Reason, s.Message, c.want)
+			}
+		})
+	}
+}
+
+func TestStopping(t *testing.T) {
+	a := assignment()
+	a.Status = Status(a, complete(pod(readyPod)), noon)
+	s := Stopping(a, pod(deletedPod), noon.Add(time.Minute))
+	if s.State != api.AssignmentStopping || s.Message != "The Pod is being stopped by node n1." || s.NodeName != "n1" {
+		t.Errorf("state %s, message %q, node %q", s.State, s.Message, s.NodeName)
+	}
+	if Ready(s) || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionHomeReady) {
+		t.Errorf("conditions: %+v", s.Conditions)
+	}
+	if gone := Stopping(a, nil, noon); gone.NodeName != "" || gone.Message == s.Message {
+		t.Errorf("without a Pod: %+v", gone)
+	}
+}
+
+// Whatever is found, saying it twice changes nothing, and every condition has
+// a reason and a message.
+func TestStatusSettles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, f := assignment(), Found{}
+		if rapid.Bool().Draw(t, "suspended") {
+			suspended(a)
+		}
+		f.Home = rapid.SampledFrom([]*corev1.PersistentVolumeClaim{nil, pvc(), pvc(pendingClaim), pvc(lostClaim), pvc(deletedClaim)}).Draw(t, "home")
+		f.Pod = rapid.SampledFrom([]*corev1.Pod{nil, pod(), pod(readyPod), pod(deletedPod), pod(unbind), pod(wait("ErrImagePull", ""))}).Draw(t, "pod")
+		f.PodProblem = rapid.SampledFrom([]*Problem{nil, {api.ReasonConflict, "taken"}}).Draw(t, "problem")
+		a.Status = Status(a, f, noon)
+		later := Status(a, f, noon.Add(time.Hour))
+		if !equality.Semantic.DeepEqual(a.Status, later) {
+			t.Errorf("an hour later, nothing new:\n%s", cmp.Diff(a.Status, later))
+		}
+		for _, kind := range Kinds {
+			if c := meta.FindStatusCondition(later.Conditions, kind); c == nil || c.Reason == "" || c.Message == "" {
+				t.Errorf("condition %s: %+v", kind, c)
+			}
+		}
+		if (later.Message == "") != Ready(later) {
+			t.Errorf("message %q, ready %t", later.Message, Ready(later))
+		}
+	})
+}
