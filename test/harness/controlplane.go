@@ -1,0 +1,300 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// ControlPlane is one real Kubernetes control plane without kubelets: etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, and KWOK, which plays
+// the kubelets of simulated nodes.
+type ControlPlane struct {
+	Name string
+	// Dir holds what is this control plane's own: data, certificates,
+	// kubeconfigs, audit log.
+	Dir string
+	// Kubeconfig is the file of the administrator (system:masters).
+	Kubeconfig string
+	// Config is the administrator's too.
+	Config *rest.Config
+	// CA signs every client of this API server and nobody else's.
+	CA *CA
+
+	Etcd              *Process
+	APIServer         *Process
+	ControllerManager *Process // nil if APIOnly
+	Scheduler         *Process // nil if APIOnly
+	KWOK              *Process // nil if APIOnly
+
+	// Client and Dynamic are the administrator's.
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+
+	options     ControlPlaneOptions
+	ports       controlPlanePorts
+	home        *home // nil if it is a fleet's
+	provisioner *Provisioner
+}
+
+// ControlPlaneOptions say what a control plane is made of. The zero value is a
+// whole one without nodes, in a directory of its own that Stop removes.
+type ControlPlaneOptions struct {
+	// Name is its context in the kubeconfig; default "cluster".
+	Name string
+	// APIOnly leaves out controller manager, scheduler, KWOK and provisioner.
+	APIOnly bool
+	// CRDDirs are directories of CRDs, installed before the controller manager
+	// starts, so that garbage collection knows them from the beginning.
+	CRDDirs []string
+	// Nodes to simulate.
+	Nodes []NodeGroup
+	// Namespaces to create, with labels.
+	Namespaces map[string]map[string]string
+	// APIServerArgs are appended to kube-apiserver's.
+	APIServerArgs []string
+	// Dir is where everything goes; default a new temporary directory.
+	Dir string
+	// Keep leaves the directory in place when all has stopped.
+	Keep bool
+
+	fleetDir string // holds logs and pids; set by a Fleet
+	detach   bool
+}
+
+type controlPlanePorts struct{ etcd, etcdPeer, api int }
+
+// StartControlPlane starts a single control plane and returns when it is ready
+// for use. Stop it; if this process ends first it goes too.
+func StartControlPlane(ctx context.Context, options ControlPlaneOptions) (*ControlPlane, error) {
+	home, err := newHome(options.Dir, options.Keep, false)
+	if err != nil {
+		return nil, err
+	}
+	options.fleetDir = home.dir
+	cp, err := newControlPlane(options)
+	if err != nil {
+		return nil, errors.Join(err, home.close())
+	}
+	cp.home = home
+	if err := cp.start(ctx); err != nil {
+		return nil, errors.Join(err, cp.Stop())
+	}
+	return cp, nil
+}
+
+func newControlPlane(options ControlPlaneOptions) (*ControlPlane, error) {
+	if options.Name == "" {
+		options.Name = "cluster"
+	}
+	ports, err := reservePorts(options.fleetDir, 3)
+	if err != nil {
+		return nil, err
+	}
+	cp := &ControlPlane{
+		Name:    options.Name,
+		Dir:     filepath.Join(options.fleetDir, "clusters", options.Name),
+		options: options,
+		ports:   controlPlanePorts{etcd: ports[0], etcdPeer: ports[1], api: ports[2]},
+	}
+	if err := os.MkdirAll(cp.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making %s: %w", cp.Dir, err)
+	}
+	if cp.CA, err = NewCA(cp.Name); err != nil {
+		return nil, err
+	}
+	if err := cp.writeFiles(); err != nil {
+		return nil, err
+	}
+	cp.Kubeconfig = cp.componentKubeconfig(adminIdentity)
+	return cp, cp.connect()
+}
+
+// URL is the API server's.
+func (cp *ControlPlane) URL() string {
+	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(cp.ports.api))
+}
+
+// AuditLog is the API server's, with a line for every write. See CountWrites.
+func (cp *ControlPlane) AuditLog() string { return filepath.Join(cp.Dir, "audit.log") }
+
+func (cp *ControlPlane) connect() error {
+	config, err := cp.ConfigFor(adminIdentity.user, adminIdentity.groups...)
+	if err != nil {
+		return err
+	}
+	cp.Config = config
+	if cp.Client, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("making client: %w", err)
+	}
+	if cp.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("making client: %w", err)
+	}
+	return nil
+}
+
+func (cp *ControlPlane) start(ctx context.Context) error {
+	if err := cp.startAPI(ctx); err != nil {
+		return err
+	}
+	for _, dir := range cp.options.CRDDirs {
+		if err := cp.InstallCRDs(ctx, dir); err != nil {
+			return fmt.Errorf("%s: %w", cp.Name, err)
+		}
+	}
+	if !cp.options.APIOnly {
+		if err := cp.startControllers(ctx); err != nil {
+			return err
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, nodes := range cp.options.Nodes {
+		group.Go(func() error { return cp.AddNodes(ctx, nodes) })
+	}
+	for name, labels := range cp.options.Namespaces {
+		group.Go(func() error { return cp.EnsureNamespace(ctx, name, labels) })
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", cp.Name, err)
+	}
+	return nil
+}
+
+func (cp *ControlPlane) startAPI(ctx context.Context) error {
+	var err error
+	if cp.Etcd, err = cp.process("etcd", 0, cp.etcdArgs()); err != nil {
+		return err
+	}
+	if cp.APIServer, err = cp.process("kube-apiserver", 1, cp.apiServerArgs()); err != nil {
+		return err
+	}
+	if err := cp.Etcd.Start(); err != nil {
+		return err
+	}
+	// kube-apiserver would wait for etcd too, but in steps of a second.
+	if err := cp.Etcd.WaitUntil(ctx, dial(cp.ports.etcd)); err != nil {
+		return err
+	}
+	if err := cp.APIServer.Start(); err != nil {
+		return err
+	}
+	return cp.WaitAPI(ctx)
+}
+
+// WaitAPI waits until the API server is ready.
+func (cp *ControlPlane) WaitAPI(ctx context.Context) error {
+	return cp.APIServer.WaitUntil(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		return cp.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+func (cp *ControlPlane) startControllers(ctx context.Context) error {
+	var err error
+	if cp.ControllerManager, err = cp.process("kube-controller-manager", 2, cp.controllerManagerArgs()); err != nil {
+		return err
+	}
+	if cp.Scheduler, err = cp.process("kube-scheduler", 2, cp.schedulerArgs()); err != nil {
+		return err
+	}
+	if cp.KWOK, err = cp.process("kwok", 2, cp.kwokArgs()); err != nil {
+		return err
+	}
+	for _, process := range []*Process{cp.ControllerManager, cp.Scheduler, cp.KWOK} {
+		if err := process.Start(); err != nil {
+			return err
+		}
+	}
+	if err := cp.addDefaults(ctx); err != nil {
+		return err
+	}
+	if !cp.options.detach {
+		if err := cp.startProvisioner(ctx); err != nil {
+			return err
+		}
+	}
+	// The controller manager works once it has made a service account.
+	err = cp.ControllerManager.WaitUntil(ctx, func(ctx context.Context) error {
+		return exists(cp.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", getOptions))
+	})
+	return errors.Join(err, died(cp.Scheduler), died(cp.KWOK))
+}
+
+// process returns a component that is not started yet. It is named for its
+// cluster in logs and pids.
+func (cp *ControlPlane) process(component string, order int, args []string) (*Process, error) {
+	path, err := binary(component)
+	if err != nil {
+		return nil, err
+	}
+	return NewProcess(ProcessSpec{
+		Name:   cp.Name + "-" + component,
+		Path:   path,
+		Args:   args,
+		Dir:    cp.options.fleetDir,
+		Detach: cp.options.detach,
+		After:  order,
+	}), nil
+}
+
+// Processes are all that were started, in the order of starting.
+func (cp *ControlPlane) Processes() []*Process {
+	var all []*Process
+	for _, process := range []*Process{cp.Etcd, cp.APIServer, cp.ControllerManager, cp.Scheduler, cp.KWOK} {
+		if process != nil {
+			all = append(all, process)
+		}
+	}
+	return all
+}
+
+// Stop ends every process and removes the directory. It may be called twice.
+func (cp *ControlPlane) Stop() error {
+	if cp.provisioner != nil {
+		cp.provisioner.Stop()
+	}
+	err := killAll(cp.Processes())
+	if cp.home != nil {
+		err = errors.Join(err, cp.home.close())
+	}
+	return err
+}
+
+// killAll ends processes whose data nobody wants: a control plane that is thrown
+// away need not say goodbye.
+func killAll(processes []*Process) error {
+	var group errgroup.Group
+	for _, process := range processes {
+		group.Go(process.Kill)
+	}
+	return group.Wait()
+}
+
+func died(process *Process) error {
+	if process.Running() {
+		return nil
+	}
+	return process.diedError()
+}
+
+func dial(port int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	}
+}

@@ -1,0 +1,125 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// StorageClass and IngressClass are the defaults of every whole control plane.
+const (
+	StorageClass = "standard"
+	IngressClass = "nginx"
+)
+
+var getOptions = metav1.GetOptions{}
+
+const defaults = `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata:
+  name: ` + StorageClass + `
+  annotations: {storageclass.kubernetes.io/is-default-class: "true"}
+provisioner: ` + ProvisionerName + `
+volumeBindingMode: Immediate
+reclaimPolicy: Delete
+---
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata:
+  name: ` + IngressClass + `
+  annotations: {ingressclass.kubernetes.io/is-default-class: "true"}
+spec:
+  controller: vdi-fleet.test/ingress
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: ` + provisionerUser + `}
+rules:
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [persistentvolumes]
+  verbs: [get, list, watch, create, delete]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: ` + provisionerUser + `}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ` + provisionerUser + `}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: ` + provisionerUser + `}
+`
+
+func (cp *ControlPlane) addDefaults(ctx context.Context) error {
+	return cp.Apply(ctx, []byte(defaults))
+}
+
+func (cp *ControlPlane) startProvisioner(ctx context.Context) error {
+	config, err := cp.ConfigFor(provisionerUser)
+	if err != nil {
+		return err
+	}
+	cp.provisioner, err = StartProvisioner(ctx, config)
+	return err
+}
+
+// EnsureNamespace creates the namespace or adds the labels to it.
+func (cp *ControlPlane) EnsureNamespace(ctx context.Context, name string, labels map[string]string) error {
+	return cp.ApplyObject(ctx, object("v1", "Namespace", "", name, labels))
+}
+
+// Kubectl runs bin/kubectl as the administrator and returns what it prints.
+func (cp *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, error) {
+	path, err := binary("kubectl")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, path, append([]string{"--kubeconfig=" + cp.Kubeconfig}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+cp.Dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("kubectl %v: %w: %s", args, err, out)
+	}
+	return string(out), nil
+}
+
+// writePKI makes the files that the API server is started with.
+func (cp *ControlPlane) writePKI() error {
+	dir := filepath.Join(cp.Dir, "pki")
+	if _, _, err := (KeyPair{CertPEM: cp.CA.CertPEM, KeyPEM: cp.CA.pem}).Write(dir, "ca"); err != nil {
+		return err
+	}
+	for name, request := range map[string]CertRequest{
+		"apiserver": {
+			CommonName: "kube-apiserver",
+			DNSNames:   []string{"localhost", "kubernetes", "kubernetes.default.svc"},
+			IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
+		},
+		"service-account": {CommonName: "service-account"},
+	} {
+		pair, err := cp.CA.Issue(request)
+		if err != nil {
+			return err
+		}
+		if _, _, err := pair.Write(dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exists(_ any, err error) error { return err }
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

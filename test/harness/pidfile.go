@@ -1,0 +1,123 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pidRecord is what lies in pids/NAME.json beside pids/NAME.pid: enough to tell
+// whether the process that has this pid now is the one that we started.
+type pidRecord struct {
+	PID  int         `json:"pid"`
+	Born uint64      `json:"born"`
+	Spec ProcessSpec `json:"spec"`
+}
+
+func (p *Process) pidFile(suffix string) string {
+	return filepath.Join(p.Spec.Dir, "pids", p.Spec.Name+suffix)
+}
+
+func (p *Process) writePIDFile() error {
+	record, err := json.MarshalIndent(pidRecord{PID: p.pid, Born: p.born, Spec: p.Spec}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("recording pid of %s: %w", p.Spec.Name, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(p.pidFile("")), 0o755); err != nil {
+		return fmt.Errorf("recording pid of %s: %w", p.Spec.Name, err)
+	}
+	if err := os.WriteFile(p.pidFile(".json"), record, 0o644); err != nil {
+		return fmt.Errorf("recording pid of %s: %w", p.Spec.Name, err)
+	}
+	if err := os.WriteFile(p.pidFile(".pid"), []byte(strconv.Itoa(p.pid)+"\n"), 0o644); err != nil {
+		return fmt.Errorf("recording pid of %s: %w", p.Spec.Name, err)
+	}
+	return nil
+}
+
+// removePIDFile forgets the pid but keeps the record, from which a later
+// process may start it again.
+func (p *Process) removePIDFile() {
+	_ = os.Remove(p.pidFile(".pid"))
+}
+
+// attachProcess returns the process of the record, which another process may
+// have started. It counts as running only if pid, start time and command line
+// are still those recorded.
+func attachProcess(record pidRecord) *Process {
+	p := NewProcess(record.Spec)
+	p.pid, p.born = record.PID, record.Born
+	if !record.isOurs() {
+		return p
+	}
+	exited := make(chan struct{})
+	p.exited = exited
+	go func() {
+		for record.isOurs() {
+			time.Sleep(20 * time.Millisecond)
+		}
+		close(exited)
+	}()
+	return p
+}
+
+func (r pidRecord) isOurs() bool {
+	born, state := bornAt(r.PID)
+	if born == 0 || born != r.Born || state == "Z" {
+		return false
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.PID))
+	if err != nil {
+		return false
+	}
+	args := strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")
+	return slices.Equal(args[1:], r.Spec.Args)
+}
+
+// bornAt returns when the process started, in clock ticks since boot, and its
+// state letter; 0 if it is not there.
+func bornAt(pid int) (uint64, string) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, ""
+	}
+	// The second field, the command's name, may hold spaces and parentheses.
+	_, rest, ok := strings.Cut(string(raw[strings.LastIndexByte(string(raw), ')'):]), " ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return 0, ""
+	}
+	born, _ := strconv.ParseUint(fields[19], 10, 64)
+	return born, fields[0]
+}
+
+func (p *Process) paused() bool {
+	_, state := bornAt(p.PID())
+	return state == "T"
+}
+
+// attachAll reads every record of a fleet's directory.
+func attachAll(dir string) (map[string]*Process, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "pids", "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("reading pids: %w", err)
+	}
+	processes := make(map[string]*Process, len(files))
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading pids: %w", err)
+		}
+		var record pidRecord
+		if err := json.Unmarshal(raw, &record); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		processes[record.Spec.Name] = attachProcess(record)
+	}
+	return processes, nil
+}

@@ -1,0 +1,229 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopGrace is how long Stop waits after SIGTERM before it sends SIGKILL.
+const stopGrace = 10 * time.Second
+
+// ProcessSpec says how to run a process. It is all that a restart needs.
+type ProcessSpec struct {
+	// Name is unique in its fleet, and names the log and pid files.
+	Name string   `json:"name"`
+	Path string   `json:"path"`
+	Args []string `json:"args,omitempty"`
+	Env  []string `json:"env,omitempty"`
+	// Dir is the fleet's directory, with logs/ and pids/ in it.
+	Dir string `json:"dir"`
+	// Detach lets the process outlive the one that started it.
+	Detach bool `json:"detach,omitempty"`
+	// After is the place in the order of stopping: higher stops first.
+	After int `json:"after,omitempty"`
+}
+
+// Process is one process of a fleet. It may be killed, paused and restarted;
+// its arguments, ports and data stay.
+type Process struct {
+	Spec ProcessSpec
+
+	mu     sync.Mutex
+	pid    int
+	born   uint64 // start time in clock ticks since boot, tells a reused pid
+	exited chan struct{}
+	state  *os.ProcessState // nil unless it was our child
+}
+
+// NewProcess returns a process that is not started.
+func NewProcess(spec ProcessSpec) *Process {
+	exited := make(chan struct{})
+	close(exited)
+	return &Process{Spec: spec, exited: exited}
+}
+
+// Start starts the process. Its output is appended to its log file.
+func (p *Process) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.alive() {
+		return fmt.Errorf("starting %s: already running as %d", p.Spec.Name, p.pid)
+	}
+	log, err := openLog(p.LogFile())
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", p.Spec.Name, err)
+	}
+	defer log.Close()
+
+	cmd := exec.Command(p.Spec.Path, p.Spec.Args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = p.Spec.Dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Spec.Dir}, p.Spec.Env...)
+	if err := spawn(cmd, p.Spec.Detach); err != nil {
+		return fmt.Errorf("starting %s: %w", p.Spec.Name, err)
+	}
+	p.pid, p.state = cmd.Process.Pid, nil
+	p.born, _ = bornAt(p.pid)
+	exited := make(chan struct{})
+	p.exited = exited
+	go func() {
+		_ = cmd.Wait()
+		p.mu.Lock()
+		p.state = cmd.ProcessState
+		p.mu.Unlock()
+		close(exited)
+	}()
+	return p.writePIDFile()
+}
+
+// PID is the id of the process as it was last started, 0 if it never was.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
+}
+
+// Exited is closed when the process, as it is running now, has ended.
+func (p *Process) Exited() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exited
+}
+
+// Running says whether the process is there, paused or not.
+func (p *Process) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.alive()
+}
+
+func (p *Process) alive() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill ends the process at once, as a power cut would (SIGKILL), and returns
+// when it is gone. It is no error if it was gone already.
+func (p *Process) Kill() error {
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.Exited()
+	p.removePIDFile()
+	return nil
+}
+
+// Pause freezes the process (SIGSTOP): its connections stay open and nobody
+// answers.
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on (SIGCONT).
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+// Stop asks the process to end (SIGTERM), and kills it if it has not after a
+// grace of 10 s. A paused process is killed.
+func (p *Process) Stop() error {
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if p.paused() {
+		return p.Kill()
+	}
+	select {
+	case <-p.Exited():
+		p.removePIDFile()
+		return nil
+	case <-time.After(stopGrace):
+		return p.Kill()
+	}
+}
+
+// Restart stops the process and starts it again with the same arguments.
+func (p *Process) Restart() error {
+	if err := p.Stop(); err != nil {
+		return err
+	}
+	return p.Start()
+}
+
+func (p *Process) signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.alive() {
+		return nil
+	}
+	if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("sending %s to %s: %w", sig, p.Spec.Name, err)
+	}
+	return nil
+}
+
+// LogFile is where the output of the process goes.
+func (p *Process) LogFile() string {
+	return filepath.Join(p.Spec.Dir, "logs", p.Spec.Name+".log")
+}
+
+// LogTail returns the last lines of the log, for error messages.
+func (p *Process) LogTail() string {
+	return tail(p.LogFile(), 15)
+}
+
+// WaitUntil polls ready every 50 ms until it returns nil. It fails at once, with
+// the log's tail, when the process ends.
+func (p *Process) WaitUntil(ctx context.Context, ready func(context.Context) error) error {
+	exited := p.Exited()
+	var last error
+	for {
+		if last = ready(ctx); last == nil {
+			return nil
+		}
+		select {
+		case <-exited:
+			return p.diedError()
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w (last: %w)\n%s", p.Spec.Name, ctx.Err(), last, p.LogTail())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (p *Process) diedError() error {
+	p.mu.Lock()
+	how := "ended"
+	if p.state != nil {
+		how = p.state.String()
+	}
+	p.mu.Unlock()
+	return fmt.Errorf("%s died at start (%s), the end of %s:\n%s", p.Spec.Name, how, p.LogFile(), p.LogTail())
+}
+
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+}
+
+func tail(path string, lines int) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	all := bytes.Split(bytes.TrimRight(content, "\n"), []byte("\n"))
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return "\t" + string(bytes.Join(all, []byte("\n\t")))
+}
