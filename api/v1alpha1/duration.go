@@ -4,11 +4,12 @@ import "time"
 
 // Duration is a length of time as text that time.ParseDuration reads, such as
 // "8h", "90m" or "1h30m". It is a string, not a metav1.Duration, so that one
-// bad value cannot break everyone's typed List: the pattern refuses it at
-// admission, and Value reads a bad one that slipped by as absent.
+// bad value cannot break everyone's typed List: a rule refuses it at
+// admission, and Value reads a bad one that slipped by as absent. The rule
+// bounds the digits of each unit, so that no sum overflows time.Duration.
 //
-// +kubebuilder:validation:Pattern=`^([0-9]{1,6}(\.[0-9]{1,3})?(ms|s|m|h)){1,4}$`
 // +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="size(self) > 0 && self.matches('^([0-9]{1,6}([.][0-9]{1,3})?h)?([0-9]{1,7}([.][0-9]{1,3})?m)?([0-9]{1,9}([.][0-9]{1,3})?s)?([0-9]{1,12}ms)?$')",message="a length of time is hours, minutes and seconds, such as 8h, 90m or 1h30m"
 type Duration string
 
 // Value returns the duration, and false if there is none or it is malformed.
@@ -23,5 +24,12 @@ func (d Duration) Value() (time.Duration, bool) {
 	return v, true
 }
 
-// DurationOf writes a duration in the form that Value reads.
-func DurationOf(d time.Duration) Duration { return Duration(d.String()) }
+// longestDuration is the longest that admission takes: 114 years.
+const longestDuration = 999_999 * time.Hour
+
+// DurationOf writes a duration in the form that admission takes and Value
+// reads: to the millisecond, no less than zero, no more than 999999h.
+func DurationOf(d time.Duration) Duration {
+	d = min(max(d, 0), longestDuration)
+	return Duration(d.Truncate(time.Millisecond).String())
+}

@@ -23,18 +23,19 @@ type MemberClusterSpec struct {
 	// Region that the member is in.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a region begins and ends with a letter or digit and has only letters, digits and -_. between"
 	Region string `json:"region"`
 
 	// Zone, where the member lies in one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a zone begins and ends with a letter or digit and has only letters, digits and -_. between"
 	Zone string `json:"zone,omitempty"`
 
 	// IngressDomain under which the sessions' hosts are made.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=180
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be a domain, such as eu.desktops.example.com"
 	IngressDomain string `json:"ingressDomain"`
 
 	// IngressScheme of the URLs.
@@ -57,6 +58,7 @@ type MemberClusterSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(t, t.effect in ['NoSchedule', 'PreferNoSchedule'])",message="a member's taint is NoSchedule or PreferNoSchedule: to empty a member set scheduling to Draining"
 	Taints []corev1.Taint `json:"taints,omitempty"`
 
 	// Weight of the member under strategy Weighted.
@@ -97,9 +99,11 @@ type DrainLimits struct {
 // FencedDeclaration is an operator's word that a cluster is off.
 type FencedDeclaration struct {
 	// Fingerprint of the cluster of which it is said.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint"`
 	// By whom.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	By string `json:"by"`
 	// At what time.
@@ -146,9 +150,10 @@ type TemplateAvailability struct {
 	Revision string `json:"revision,omitempty"`
 	// Available is whether the template can run there at all.
 	Available bool `json:"available"`
-	// Reason and Message where it can't.
+	// Reason why it can't, one of the Unavailable reasons.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// Message says the same in a sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Slots left for the template's default resources.
@@ -160,6 +165,7 @@ type TemplateAvailability struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=vdimc,categories=vdi
+// +kubebuilder:selectablefield:JSONPath=`.spec.region`
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
@@ -189,6 +195,8 @@ type MemberClusterList struct {
 // ClusterRef names a member for good: a cluster that was rebuilt under the
 // same name has another UID.
 type ClusterRef struct {
-	Name string    `json:"name"`
-	UID  types.UID `json:"uid"`
+	// Name of the MemberCluster.
+	Name string `json:"name"`
+	// UID of the MemberCluster.
+	UID types.UID `json:"uid"`
 }

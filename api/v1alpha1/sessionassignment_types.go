@@ -75,6 +75,10 @@ type SessionReference struct {
 	Namespace string `json:"namespace"`
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// UID of the session: a session recreated under the same name has another.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
 	UID types.UID `json:"uid"`
 }
 
@@ -93,7 +97,10 @@ type Desktop struct {
 	// +optional
 	// +listType=atomic
 	Args []string `json:"args,omitempty"`
-	Port int32    `json:"port"`
+	// Port on which the desktop serves its web page.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
 	// +optional
 	Protocol Protocol `json:"protocol,omitempty"`
 	// +optional
@@ -103,6 +110,7 @@ type Desktop struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
 	Env []EnvVar `json:"env,omitempty"`
 	// +optional
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`

@@ -9,6 +9,9 @@ import (
 // HomeSpec is whose home it is and where it lies. The hub writes it before
 // the first assignment that needs it, and it then pins the user's sessions of
 // that template to the member.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.size) || (has(self.size) && quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0)",message="size never shrinks: a volume cannot be made smaller"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="size must be more than zero, such as 20Gi"
 type HomeSpec struct {
 	// User that the home belongs to.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="user is immutable"
@@ -26,6 +29,7 @@ type HomeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterUID is immutable: a home does not move"
 	ClusterUID types.UID `json:"clusterUID"`
 	// ClaimName is the PersistentVolumeClaim in the member.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="claimName is immutable"
 	// +kubebuilder:validation:MaxLength=253
 	ClaimName string `json:"claimName"`
 	// Size that was asked for.
@@ -48,6 +52,9 @@ type HomeStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=vdih,categories=vdi
+// +kubebuilder:selectablefield:JSONPath=`.spec.user`
+// +kubebuilder:selectablefield:JSONPath=`.spec.template`
+// +kubebuilder:selectablefield:JSONPath=`.spec.clusterName`
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.user`
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterName`

@@ -58,14 +58,14 @@ type SessionSpec struct {
 	// User is whose desktop it is.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.@:+]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.@:+/#|]*[A-Za-z0-9])?$')",message="a user begins and ends with a letter or digit and has only letters, digits and -_.@:+/#| between"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="user is immutable: delete the session and create one for the other user"
 	User string `json:"user"`
 
 	// Template names the VDITemplate that the desktop is made of.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Label().validate(self).hasValue()",message="must be the name of a VDITemplate: lower-case letters, digits and -"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="template is immutable: delete the session and create one from the other template"
 	Template string `json:"template"`
 
@@ -73,15 +73,22 @@ type SessionSpec struct {
 	// resource such as nvidia.com/gpu. What is absent comes from the template;
 	// what holds is in status.resources. Immutable once placed.
 	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MaxProperties=12
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="a resource is cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="a resource is a quantity that is not negative, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="an extended resource is a whole number"
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
 	// Timeout ends the session this long after it started. Absent: the
 	// template's. Edit it to extend a session.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('[1-9]')",message="must be longer than zero; leave it out for the template's"
 	Timeout Duration `json:"timeout,omitempty"`
 
 	// IdleTimeout ends the session after this long without activity.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('[1-9]')",message="must be longer than zero; leave it out for the template's"
 	IdleTimeout Duration `json:"idleTimeout,omitempty"`
 
 	// OperatingMode says whether the desktop should run.
@@ -103,12 +110,14 @@ type SessionPlacement struct {
 	// Policy names the PlacementPolicy to use, instead of the one that matches.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of a PlacementPolicy"
 	Policy string `json:"policy,omitempty"`
 
 	// RequiredRegions are the only regions that the session may go to.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	RequiredRegions []string `json:"requiredRegions,omitempty"`
 
@@ -116,17 +125,21 @@ type SessionPlacement struct {
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	PreferredRegions []string `json:"preferredRegions,omitempty"`
 
 	// ClusterSelector must match the labels of the MemberCluster.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="in matchLabels an entry is a label name with a value of at most 63 characters"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="in matchExpressions the operator is In or NotIn with values, or Exists or DoesNotExist without"
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
 	// ClusterTolerations let the session onto MemberClusters with taints.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(t, (!has(t.operator) || t.operator in ['', 'Equal', 'Exists']) && (!has(t.effect) || t.effect in ['', 'NoSchedule', 'PreferNoSchedule']))",message="a toleration's operator is Equal or Exists, and its effect NoSchedule or PreferNoSchedule, or none for all of them"
 	ClusterTolerations []corev1.Toleration `json:"clusterTolerations,omitempty"`
 
 	// Priority orders waiting sessions, higher first.
@@ -192,6 +205,7 @@ type SessionStatus struct {
 	// Epoch is the highest epoch ever given to this session. It outlives the
 	// placement, so that no epoch is given twice.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Epoch int64 `json:"epoch,omitempty"`
 
 	// ExpirationTime is when the timeout ends the session.
@@ -218,6 +232,7 @@ type Placement struct {
 	// +optional
 	Region string `json:"region,omitempty"`
 	// Epoch numbers the placements of this session, from 1.
+	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
 	// PlacementTime is when the decision fell.
 	PlacementTime metav1.Time `json:"placementTime"`
@@ -230,6 +245,7 @@ type Release struct {
 	// ClusterUID is the UID of the MemberCluster.
 	ClusterUID types.UID `json:"clusterUID"`
 	// Epoch up to which everything in that member must stop.
+	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
 }
 
@@ -247,10 +263,11 @@ type Release struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.status.placement.clusterName`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
-// +kubebuilder:printcolumn:name="Expires",type=date,JSONPath=`.status.expirationTime`
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expirationTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.placement) || (has(self.spec.resources) == has(oldSelf.spec.resources) && (!has(self.spec.resources) || self.spec.resources == oldSelf.spec.resources))",message="spec.resources is immutable once the session is placed: delete it and create one with other resources"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.placement) || (has(self.spec.resources) ? size(self.spec.resources) : 0) == (has(oldSelf.spec.resources) ? size(oldSelf.spec.resources) : 0) && (!has(self.spec.resources) || self.spec.resources.all(k, has(oldSelf.spec.resources) && k in oldSelf.spec.resources && (type(self.spec.resources[k]) == int ? quantity('0').add(self.spec.resources[k]) : quantity(self.spec.resources[k])).compareTo((type(oldSelf.spec.resources[k]) == int ? quantity('0').add(oldSelf.spec.resources[k]) : quantity(oldSelf.spec.resources[k]))) == 0))",message="spec.resources is immutable once the session is placed: delete it and create one with other resources"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.epoch) || (has(self.status) && has(self.status.epoch) && self.status.epoch >= oldSelf.status.epoch)",message="status.epoch never falls"
 type VDISession struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -58,6 +58,7 @@ type TemplateSpec struct {
 	// Image by tag or digest.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][-A-Za-z0-9_.:/@]*$')",message="must be an image reference, such as docker.io/kasmweb/chrome:1.16.0"
 	Image string `json:"image"`
 
 	// ImagePullPolicy as of a Pod.
@@ -72,11 +73,13 @@ type TemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// Command and Args override the image's.
+	// Command overrides the image's entry point.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Command []string `json:"command,omitempty"`
+
+	// Args override the image's arguments.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -95,7 +98,7 @@ type TemplateSpec struct {
 	// Path of the page within the URL.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^/[-A-Za-z0-9_./]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-A-Za-z0-9_.~/]*$')",message="must begin with / and have only letters, digits and -_.~/ after it"
 	Path string `json:"path,omitempty"`
 
 	// Resources by default and at the most.
@@ -124,28 +127,33 @@ type TemplateSpec struct {
 	// RuntimeClassName that the member must offer.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of a RuntimeClass"
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 
 	// NodeSelector that a node must match.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue() && size(self[k]) <= 63)",message="an entry is a label name with a value of at most 63 characters"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
 	// Tolerations of node taints.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(t, (!has(t.operator) || t.operator in ['', 'Equal', 'Exists']) && (!has(t.effect) || t.effect in ['', 'NoSchedule', 'PreferNoSchedule', 'NoExecute']))",message="a toleration's operator is Equal or Exists, and its effect NoSchedule, PreferNoSchedule or NoExecute, or none for all of them"
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// IngressClassName that the member must offer; absent: its default class.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of an IngressClass"
 	IngressClassName string `json:"ingressClassName,omitempty"`
 
 	// AllowedUsers, when given, are the only users that may use the template.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	AllowedUsers []string `json:"allowedUsers,omitempty"`
 
@@ -154,12 +162,15 @@ type TemplateSpec struct {
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
 
 	// ClusterSelector narrows the members that may run the template, by the
 	// labels of their MemberCluster.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="in matchLabels an entry is a label name with a value of at most 63 characters"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="in matchExpressions the operator is In or NotIn with values, or Exists or DoesNotExist without"
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
 	// State is whether new sessions may use the template.
@@ -169,25 +180,48 @@ type TemplateSpec struct {
 }
 
 // TemplateResources are a desktop's resources.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.default) || self.max.all(k, !(k in self.default) || (type(self.max[k]) == int ? quantity('0').add(self.max[k]) : quantity(self.max[k])).compareTo((type(self.default[k]) == int ? quantity('0').add(self.default[k]) : quantity(self.default[k]))) >= 0)",message="default is more than max"
 type TemplateResources struct {
 	// Default is what a session gets that asks for nothing.
 	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MaxProperties=12
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="a resource is cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="a resource is a quantity that is not negative, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="an extended resource is a whole number"
 	Default corev1.ResourceList `json:"default,omitempty"`
 	// Max is what a session may ask for; absent: the default is the most for
 	// extended resources, and no limit holds for the others.
 	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MaxProperties=12
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="a resource is cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="a resource is a quantity that is not negative, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="an extended resource is a whole number"
 	Max corev1.ResourceList `json:"max,omitempty"`
 }
 
 // TimeLimit is a time by default and at the most.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.default) || !(self.default + self.max).matches('^([0-9]+([.][0-9]+)?(h|m|s|ms))+$') || duration(self.default) <= duration(self.max)",message="default is longer than max"
 type TimeLimit struct {
+	// Default is what a session gets that asks for none.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('[1-9]')",message="must be longer than zero; leave it out for no limit"
 	Default Duration `json:"default,omitempty"`
+	// Max is the longest that a session may ask for.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('[1-9]')",message="must be longer than zero; leave it out for no limit"
 	Max Duration `json:"max,omitempty"`
 }
 
 // TemplateHome is the volume of a desktop.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode == 'None' || has(self.size)",message="size is required with mode PerSession or PerUser"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (has(self.mode) && self.mode != 'None')",message="size asks for a home: set mode to PerSession or PerUser, or nothing is kept"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="size must be more than zero, such as 20Gi"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'PerUser' || !has(oldSelf.mode) || oldSelf.mode != 'PerUser' || !has(self.size) || !has(oldSelf.size) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",message="size never shrinks while mode is PerUser: the volumes that users have cannot be made smaller"
 type TemplateHome struct {
 	// Mode says whose volume it is and how long it lives.
 	// +optional
@@ -199,20 +233,23 @@ type TemplateHome struct {
 	// StorageClassName in the member; absent: its default class.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of a StorageClass"
 	StorageClassName string `json:"storageClassName,omitempty"`
 	// MountPath in the desktop, by default /home/user.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^/[-A-Za-z0-9_./]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-A-Za-z0-9_.][-A-Za-z0-9_./]*$') && !self.contains('..')",message="must be an absolute path below /, without .."
 	MountPath string `json:"mountPath,omitempty"`
 }
 
 // EnvVar is a plain environment variable.
 type EnvVar struct {
+	// Name of the variable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="the name of a variable has only letters, digits and _, and no digit first"
 	Name string `json:"name"`
+	// Value of the variable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Value string `json:"value,omitempty"`
