@@ -19,7 +19,7 @@ type account struct {
 
 	// What follows was reckoned from this report and is void with it.
 	capacity *Capacity
-	answers  map[*question]answer
+	answers  map[*question]*answer
 	admitted map[string]bool
 }
 
@@ -45,12 +45,14 @@ type answer struct {
 	available bool
 	// slots that the report shows, before reservations and headroom.
 	slots int64
+	// short is why there are none, once somebody has asked.
+	short *lack
 }
 
 func newAccount() *account {
 	return &account{
 		reservations: map[types.UID]*reservation{},
-		answers:      map[*question]answer{},
+		answers:      map[*question]*answer{},
 		admitted:     map[string]bool{},
 	}
 }
@@ -94,19 +96,29 @@ func (a *account) read(c *Capacity) {
 }
 
 // answer to a question by the report that was read.
-func (a *account) answer(q *question) answer {
-	if known, ok := a.answers[q]; ok {
+func (a *account) answer(q *question) *answer {
+	if known := a.answers[q]; known != nil {
 		return known
 	}
-	var out answer
+	out := &answer{}
 	if t, ok := a.capacity.Templates[q.template]; ok {
-		out = answer{known: true, available: t.Available}
+		out.known, out.available = true, t.Available
 		if t.Available {
 			out.slots = q.shape.slotsIn(t.Buckets)
 		}
 	}
 	a.answers[q] = out
 	return out
+}
+
+// shortage is why the report that was read shows no slots.
+func (a *account) shortage(q *question) lack {
+	known := a.answer(q)
+	if known.short == nil {
+		l := shortage(q.shape, a.capacity.Templates[q.template].Buckets)
+		known.short = &l
+	}
+	return *known.short
 }
 
 // admits is whether the report that was read names the namespace.

@@ -58,28 +58,42 @@ func (l lack) sentence() string {
 }
 
 // placed says why it is this one.
-func placed(q *query, s score, fits, of int) Decision {
-	c := s.candidate
-	why := make([]string, 0, 4)
-	switch {
-	case q.Home != nil:
-		why = append(why, "it holds the user's home")
-	case s.region < len(q.PreferredRegions), s.policyRegion < len(q.policyRegions):
-		why = append(why, "in preferred region "+c.Region)
-	}
-	if s.others == 0 {
-		why = append(why, "preferred by the policy")
-	}
-	why = append(why, slotsLeft(s.slots))
-	if fits == 1 {
-		why = append(why, fmt.Sprintf("the only one of %d that fits", of))
-	} else {
-		why = append(why, fmt.Sprintf("%s of %d that fit", q.strategy.phrase(), fits))
-	}
+func placed(q *query, won contest, candidates int) Decision {
+	c := won.best.candidate
+	why := append(wishes(q, &won.best), slotsLeft(won.best.slots), standing(q, won, candidates))
 	return Decision{
 		Placed: true, Cluster: c.ref(), Region: c.Region,
 		Reason:  v1alpha1.ReasonPlaced,
 		Message: c.Name + ": " + strings.Join(why, ", "),
+	}
+}
+
+// wishes that the candidate meets.
+func wishes(q *query, s *score) []string {
+	why := make([]string, 0, 4)
+	if q.Home != nil {
+		why = append(why, "it holds the user's home")
+	}
+	if s.region < len(q.PreferredRegions) || s.policyRegion < len(q.policyRegions) {
+		why = append(why, "in preferred region "+s.candidate.Region)
+	}
+	if s.others == 0 {
+		why = append(why, "preferred by the policy")
+	}
+	return why
+}
+
+// standing among the candidates.
+func standing(q *query, won contest, candidates int) string {
+	switch {
+	case won.fits == 1:
+		return fmt.Sprintf("the only one of %d that fits", candidates)
+	case won.peers == 1:
+		return fmt.Sprintf("the most wanted of %d that fit", won.fits)
+	case won.peers < won.fits:
+		return fmt.Sprintf("%s of the %d most wanted, of %d that fit", q.strategy.phrase(), won.peers, won.fits)
+	default:
+		return fmt.Sprintf("%s of %d that fit", q.strategy.phrase(), won.fits)
 	}
 }
 

@@ -22,7 +22,7 @@ func (capacityFilter) Check(q *query, c *Candidate, a *account) bool {
 	return left-c.headroom(left) > 0
 }
 
-func (capacityFilter) Explain(q *query, c *Candidate, a *account) lack {
+func (capacityFilter) Explain(q *query, _ *Candidate, a *account) lack {
 	switch {
 	case a.slots(q.question) > 0:
 		return lack{
@@ -37,7 +37,7 @@ func (capacityFilter) Explain(q *query, c *Candidate, a *account) lack {
 			remedy: "wait for a session to end, or add nodes",
 		}
 	}
-	return shortage(q.question.shape, c.Capacity.Templates[q.Template].Buckets)
+	return a.shortage(q.question)
 }
 
 // shortage says which resources no node has enough of; or, where each is to

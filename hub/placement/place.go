@@ -15,24 +15,42 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 		return noMembers()
 	}
 	q := newQuery(&req, ledger)
-	var best *Candidate
-	var bestScore score
-	fits := 0
+	var c contest
 	for i := range candidates {
-		c := &candidates[i]
-		a := ledger.read(c)
-		if firstFailing(q, c, a) != nil {
-			continue
-		}
-		fits++
-		if s := q.score(c, a); best == nil || s.beats(&bestScore, q.UID) {
-			best, bestScore = c, s
+		a := ledger.read(&candidates[i])
+		if firstFailing(q, &candidates[i], a) == nil {
+			c.enter(q.score(&candidates[i], a), q)
 		}
 	}
-	if best == nil {
+	if c.fits == 0 {
 		return unschedulable(q, candidates, ledger)
 	}
-	return placed(q, bestScore, fits, len(candidates))
+	return placed(q, c, len(candidates))
+}
+
+// contest among the candidates that fit.
+type contest struct {
+	best score
+	// fits counts those that entered, peers those that nothing but the
+	// strategy tells from the best.
+	fits, peers int
+}
+
+func (c *contest) enter(s score, q *query) {
+	c.fits++
+	order := -1
+	if c.fits > 1 {
+		order = s.compareWishes(&c.best)
+	}
+	switch {
+	case order < 0:
+		c.best, c.peers = s, 1
+	case order == 0:
+		c.peers++
+		if s.compareStrategy(&c.best, q.UID) < 0 {
+			c.best = s
+		}
+	}
 }
 
 // read is the account of a candidate, speaking of its last report.

@@ -51,19 +51,25 @@ func (q *query) score(c *Candidate, a *account) score {
 	return s
 }
 
-// beats is whether s is better than t for this session. No two candidates
-// are equal, so that their order never matters.
-func (s *score) beats(t *score, session types.UID) bool { return s.compare(t, session) < 0 }
-
+// compare orders two candidates for a session. It is never 0, so that the
+// order in which they come never matters.
 func (s *score) compare(t *score, session types.UID) int {
-	if order := cmp.Or(
+	return cmp.Or(s.compareWishes(t), s.compareStrategy(t, session))
+}
+
+// compareWishes by what was asked for, whatever the room.
+func (s *score) compareWishes(t *score) int {
+	return cmp.Or(
 		cmp.Compare(s.region, t.region),
 		cmp.Compare(s.policyRegion, t.policyRegion),
 		cmp.Compare(s.others, t.others),
 		cmp.Compare(s.avoided, t.avoided),
-		s.strategy.compare(t.strategy),
-		cmp.Compare(s.then, t.then),
-	); order != 0 {
+	)
+}
+
+// compareStrategy by the policy's strategy, and then by chance.
+func (s *score) compareStrategy(t *score, session types.UID) int {
+	if order := cmp.Or(s.strategy.compare(t.strategy), cmp.Compare(s.then, t.then)); order != 0 {
 		return order
 	}
 	return cmp.Or(

@@ -1,0 +1,81 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// fleet of n members with 100 buckets each, which hold 100,000 sessions
+// between them and have 20 reservations each outstanding.
+func fleet(n int) ([]Candidate, *Ledger) {
+	ledger := NewLedger()
+	candidates := make([]Candidate, 0, n)
+	for i := range n {
+		var buckets []Bucket
+		for b := range int64(100) {
+			buckets = append(buckets, Bucket{Nodes: 10, Free: room(500+100*b, 1+b%32)})
+		}
+		c := member(fmt.Sprintf("member-%04d", i), 0)
+		c.UID = types.UID(fmt.Sprintf("5f0c1f0e-6a51-4d06-9d49-%012d", i))
+		c.Region = fmt.Sprint("region-", i%20)
+		c.Capacity = reporting(buckets...)
+		c.Sessions = int32(100_000 / n)
+		candidates = append(candidates, c)
+		for s := range 20 {
+			ledger.Reserve(types.UID(fmt.Sprintf("held-%d-%d", i, s)), 1, c.UID, room(int64(500+s%4*500), 2))
+		}
+	}
+	return candidates, ledger
+}
+
+// BenchmarkPlace decides, reserves, and lets one member report anew between
+// two decisions, as in a fleet at work.
+func BenchmarkPlace(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) {
+			candidates, ledger := fleet(n)
+			took := make([]time.Duration, 0, b.N)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				r := session("bench")
+				r.UID = types.UID(fmt.Sprintf("session-%d", i))
+				r.PreferredRegions = []string{"region-3", "region-4"}
+				c := &candidates[i%n]
+				fresh := *c.Capacity
+				fresh.Sequence++
+				c.Capacity = &fresh
+				ledger.Reported(c.UID, fresh.Sequence)
+				began := time.Now()
+				d := Place(r, candidates, ledger)
+				took = append(took, time.Since(began))
+				if !d.Placed {
+					b.Fatal(d.Message)
+				}
+				ledger.Reserve(r.UID, 1, d.Cluster.UID, r.Resources)
+				ledger.Release(r.UID, 1, d.Cluster.UID)
+			}
+			b.StopTimer()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
+		})
+	}
+}
+
+// BenchmarkUnschedulable explains to a session that fits nowhere.
+func BenchmarkUnschedulable(b *testing.B) {
+	candidates, ledger := fleet(1000)
+	r := session("bench")
+	r.Resources = Resources{gpu: 1}
+	b.ReportAllocs()
+	for b.Loop() {
+		if Place(r, candidates, ledger).Placed {
+			b.Fatal("placed")
+		}
+	}
+}

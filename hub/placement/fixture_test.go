@@ -1,0 +1,95 @@
+package placement
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+const gi = int64(1) << 30
+
+var desk = TemplateKey{Name: "desk", Revision: "r1"}
+
+// room is what a node has free: cpu in milli-units, memory in GiB.
+func room(cpu, memory int64) Resources {
+	return Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory * gi, corev1.ResourcePods: 100}
+}
+
+// reporting is a capacity report that admits namespace demo and can run desk.
+func reporting(buckets ...Bucket) *Capacity {
+	return &Capacity{
+		Sequence: 1, Nodes: 1, AdmittedNamespaces: []string{"demo"},
+		Templates: map[TemplateKey]TemplateCapacity{desk: {Revision: "r1", Available: true, Buckets: buckets}},
+	}
+}
+
+// member in region "eu" with nodes of 8 cpu and 32 GiB each, ready for desk.
+func member(name string, nodes int32) Candidate {
+	return Candidate{
+		Name: name, UID: types.UID("uid-" + name), Region: "eu", Labels: map[string]string{"tier": "a"},
+		Scheduling: v1alpha1.SchedulingActive, Weight: 100, Ready: true,
+		Capacity: reporting(Bucket{Nodes: nodes, Free: room(8000, 32)}),
+	}
+}
+
+// with changes a candidate.
+func with(c Candidate, change func(*Candidate)) Candidate {
+	change(&c)
+	return c
+}
+
+// session asks for 1 cpu and 4 GiB of desk.
+func session(name string) Request {
+	return Request{
+		UID: types.UID("session-" + name), Namespace: "demo", Name: name, User: "ada", Template: desk,
+		Resources: Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 4 * gi},
+	}
+}
+
+// asking changes a request.
+func asking(r Request, change func(*Request)) Request {
+	change(&r)
+	return r
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func describe(d Decision) string {
+	out := fmt.Sprintf("%s: %s\n", d.Reason, d.Message)
+	for _, v := range d.Verdicts {
+		if v.Fits {
+			out += fmt.Sprintf("  %d. %s (%s): %s\n", v.Rank, v.Cluster.Name, v.Region, v.Message)
+		} else {
+			out += fmt.Sprintf("  -  %s (%s): %s: %s\n", v.Cluster.Name, v.Region, v.Filter, v.Message)
+		}
+	}
+	return out
+}

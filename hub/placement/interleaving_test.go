@@ -1,0 +1,317 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// world simulates members with nodes, their agents and what is on its way to
+// the hub, under any interleaving. Sessions land on whichever node of those
+// where they fit is drawn, as the worst of schedulers might choose.
+type world struct {
+	ledger   *Ledger
+	members  []*simMember
+	sessions map[types.UID]*simSession
+	placed   int
+}
+
+type simMember struct {
+	candidate Candidate
+	nodes     []Resources
+	foreign   []landing
+	sequence  uint64
+	// inFlight are the agent's messages on their way, in order.
+	inFlight []func()
+	// counted are the sessions that the hub's newest report counts.
+	counted map[types.UID]bool
+}
+
+type simSession struct {
+	uid       types.UID
+	epoch     int64
+	member    *simMember
+	resources Resources
+	// stored on a node since the order arrived; gone once the Pod is.
+	stored, gone bool
+	node         int
+}
+
+type landing struct {
+	node      int
+	resources Resources
+}
+
+func (m *simMember) fitting(r Resources) []int {
+	var out []int
+	s := newShape(r)
+	for i, free := range m.nodes {
+		if s.fitsOn(free) > 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (m *simMember) take(node int, r Resources, sign int64) {
+	m.nodes[node][corev1.ResourcePods] -= sign
+	for name, amount := range r {
+		m.nodes[node][name] -= sign * amount
+	}
+}
+
+func newWorld(t *rapid.T) *world {
+	w := &world{ledger: NewLedger(), sessions: map[types.UID]*simSession{}}
+	for i := range rapid.IntRange(1, 3).Draw(t, "members") {
+		m := &simMember{candidate: member(fmt.Sprint("m", i), 0), counted: map[types.UID]bool{}}
+		for range rapid.IntRange(1, 3).Draw(t, "nodes") {
+			node := drawResources(t, "node", 8)
+			node[corev1.ResourcePods] = rapid.Int64Range(1, 6).Draw(t, "pods")
+			m.nodes = append(m.nodes, node)
+		}
+		w.members = append(w.members, m)
+		w.report(m)
+		w.deliverAll(m)
+	}
+	return w
+}
+
+// report snapshots the member and sends it.
+func (w *world) report(m *simMember) {
+	m.sequence++
+	sequence, capacity, counted := m.sequence, reporting(), map[types.UID]bool{}
+	var buckets []Bucket
+	for _, free := range m.nodes {
+		buckets = append(buckets, Bucket{Nodes: 1, Free: maps.Clone(free)})
+	}
+	capacity.Templates[desk] = TemplateCapacity{Available: true, Buckets: buckets}
+	for _, s := range w.sessions {
+		if s.member == m && s.stored && !s.gone {
+			counted[s.uid] = true
+		}
+	}
+	m.inFlight = append(m.inFlight, func() {
+		m.candidate.Capacity, m.counted = capacity, counted
+		w.ledger.Reported(m.candidate.UID, sequence)
+	})
+}
+
+func (w *world) deliver(m *simMember) {
+	next := m.inFlight[0]
+	m.inFlight = m.inFlight[1:]
+	next()
+}
+
+func (w *world) deliverAll(m *simMember) {
+	for len(m.inFlight) > 0 {
+		w.deliver(m)
+	}
+}
+
+func (w *world) candidates() []Candidate {
+	var out []Candidate
+	for _, m := range w.members {
+		out = append(out, m.candidate)
+	}
+	return out
+}
+
+// place asks the production code for a decision, for a new session or for one
+// that has stopped, under its next epoch.
+func (w *world) place(t *rapid.T) {
+	s := &simSession{uid: types.UID(fmt.Sprint("s", w.placed)), resources: drawResources(t, "session", 3)}
+	for _, old := range w.inOrder() {
+		if old.member == nil && rapid.Bool().Draw(t, "again") {
+			s = old
+			break
+		}
+	}
+	r := session(string(s.uid))
+	r.Resources = s.resources
+	d := Place(r, w.candidates(), w.ledger)
+	if !d.Placed {
+		return
+	}
+	w.placed++
+	i := slices.IndexFunc(w.members, func(m *simMember) bool { return m.candidate.UID == d.Cluster.UID })
+	s.epoch, s.member, s.stored, s.gone = s.epoch+1, w.members[i], false, false
+	w.sessions[s.uid] = s
+	w.ledger.Reserve(s.uid, s.epoch, d.Cluster.UID, s.resources)
+	w.ledger.Reserve(s.uid, s.epoch, d.Cluster.UID, s.resources)
+}
+
+// store lands a session. This is where over-commitment would show.
+func (w *world) store(t *rapid.T) {
+	for _, s := range w.inOrder() {
+		if s.member == nil || s.stored || rapid.Bool().Draw(t, "later") {
+			continue
+		}
+		fitting := s.member.fitting(s.resources)
+		if len(fitting) == 0 {
+			t.Fatalf("%s was placed where no node has room for %v: %v", s.uid, s.resources, s.member.nodes)
+		}
+		s.node, s.stored = rapid.SampledFrom(fitting).Draw(t, "lands on"), true
+		s.member.take(s.node, s.resources, 1)
+		m, epoch, from := s.member, s.epoch, s.member.sequence+1
+		m.inFlight = append(m.inFlight, func() { w.ledger.CountedFrom(s.uid, epoch, m.candidate.UID, from) })
+	}
+}
+
+// stop ends a session that is stored; the hub hears of it later.
+func (w *world) stop(t *rapid.T) {
+	for _, s := range w.inOrder() {
+		if s.member == nil || !s.stored || s.gone || rapid.Bool().Draw(t, "spared") {
+			continue
+		}
+		s.gone = true
+		s.member.take(s.node, s.resources, -1)
+		m, epoch := s.member, s.epoch
+		m.inFlight = append(m.inFlight, func() { w.stopped(s, m, epoch) })
+	}
+}
+
+func (w *world) stopped(s *simSession, m *simMember, epoch int64) {
+	w.ledger.Release(s.uid, epoch, m.candidate.UID)
+	if s.member == m && s.epoch == epoch {
+		s.member = nil
+	}
+}
+
+// foreignPods leave at any time; they come just before a report that the hub
+// gets at once, since what comes unseen nobody could know of.
+func (w *world) foreignPods(t *rapid.T) {
+	m := rapid.SampledFrom(w.members).Draw(t, "member")
+	if len(m.foreign) > 0 && rapid.Bool().Draw(t, "leaves") {
+		m.take(m.foreign[0].node, m.foreign[0].resources, -1)
+		m.foreign = m.foreign[1:]
+		return
+	}
+	for _, s := range w.sessions {
+		if s.member == m && !s.stored {
+			return // an order on its way has room nowhere but here
+		}
+	}
+	r := drawResources(t, "foreign", 4)
+	if fitting := m.fitting(r); len(fitting) > 0 {
+		l := landing{rapid.SampledFrom(fitting).Draw(t, "node"), r}
+		m.take(l.node, r, 1)
+		m.foreign = append(m.foreign, l)
+		w.report(m)
+		w.deliverAll(m)
+	}
+}
+
+// restartAgent loses what was on its way; the new instance tells its whole
+// inventory and then reports anew.
+func (w *world) restartAgent(t *rapid.T) {
+	m := rapid.SampledFrom(w.members).Draw(t, "member")
+	m.inFlight, m.sequence = nil, 0
+	w.ledger.Reset(m.candidate.UID)
+	for _, s := range w.inOrder() {
+		switch {
+		case s.member != m || !s.stored:
+		case s.gone:
+			w.stopped(s, m, s.epoch)
+		default:
+			w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, 1)
+		}
+	}
+	w.report(m)
+}
+
+// restartHub rebuilds the reservations from the statuses, before anything is
+// heard of the members.
+func (w *world) restartHub() {
+	w.ledger = NewLedger()
+	for _, s := range w.inOrder() {
+		if s.member != nil {
+			w.ledger.Reserve(s.uid, s.epoch, s.member.candidate.UID, s.resources)
+		}
+	}
+	for _, m := range w.members {
+		m.candidate.Capacity, m.counted, m.inFlight = nil, map[types.UID]bool{}, nil
+		for _, s := range w.inOrder() {
+			switch {
+			case s.member != m || !s.stored:
+			case s.gone:
+				w.stopped(s, m, s.epoch)
+			default:
+				w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, m.sequence+1)
+			}
+		}
+		w.report(m)
+	}
+}
+
+func (w *world) inOrder() []*simSession {
+	var out []*simSession
+	for _, uid := range slices.Sorted(maps.Keys(w.sessions)) {
+		out = append(out, w.sessions[uid])
+	}
+	return out
+}
+
+// check that nothing is forgotten: what is placed is reserved, or counted by
+// the report that the hub goes by.
+func (w *world) check(t *rapid.T) {
+	for _, s := range w.sessions {
+		if s.member == nil || s.gone || s.member.candidate.Capacity == nil {
+			continue
+		}
+		_, reserved := w.ledger.accounts[s.member.candidate.UID].reservations[s.uid]
+		if !reserved && !s.member.counted[s.uid] {
+			t.Fatalf("%s, epoch %d, is neither reserved nor counted", s.uid, s.epoch)
+		}
+	}
+}
+
+// settle delivers everything; then the ledger is empty and the hub's figures
+// are the truth.
+func (w *world) settle(t *rapid.T) {
+	for _, s := range w.inOrder() {
+		if s.member != nil && !s.stored {
+			w.ledger.Release(s.uid, s.epoch, s.member.candidate.UID)
+			s.member = nil
+		}
+	}
+	for _, m := range w.members {
+		w.report(m)
+		w.deliverAll(m)
+		if n := w.ledger.Outstanding(m.candidate.UID); n != 0 {
+			t.Fatalf("%d reservations left in %s with nothing on its way", n, m.candidate.Name)
+		}
+		if groups := w.ledger.accounts[m.candidate.UID].groups; len(groups) != 0 {
+			t.Fatalf("groups left: %v", groups)
+		}
+	}
+	if len(w.ledger.shapes) != 0 {
+		t.Fatalf("shapes left: %v", w.ledger.shapes)
+	}
+}
+
+func TestNeverOverANodeUnderAnyInterleaving(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"place": w.place,
+			"store": w.store,
+			"stop":  w.stop,
+			"deliver": func(t *rapid.T) {
+				if m := rapid.SampledFrom(w.members).Draw(t, "member"); len(m.inFlight) > 0 {
+					w.deliver(m)
+				}
+			},
+			"report":        func(t *rapid.T) { w.report(rapid.SampledFrom(w.members).Draw(t, "member")) },
+			"foreign":       w.foreignPods,
+			"restart agent": w.restartAgent,
+			"restart hub":   func(*rapid.T) { w.restartHub() },
+			"":              w.check,
+		})
+		w.settle(t)
+	})
+}
