@@ -22,6 +22,8 @@ var (
 	ErrFingerprint = errors.New("the cluster's fingerprint has changed")
 	// ErrStaleAgent: a later process of the member's agent has been seen.
 	ErrStaleAgent = errors.New("a later agent of this member has been seen")
+	// ErrStaleHub: the agent has seen a hub of a higher term than this one.
+	ErrStaleHub = errors.New("the agent has seen a later hub")
 	// ErrNotConnected: a renewal from an agent that has no connection.
 	ErrNotConnected = errors.New("this agent is not connected")
 )

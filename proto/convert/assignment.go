@@ -111,7 +111,7 @@ func desktopToWire(d *v1alpha1.Desktop) *fleetv1.Desktop {
 		Port:             d.Port,
 		Protocol:         string(d.Protocol),
 		Path:             d.Path,
-		Resources:        resourcesToWire(d.Resources),
+		Resources:        ResourcesToWire(d.Resources),
 		Env:              envToWire(d.Env),
 		RuntimeClassName: d.RuntimeClassName,
 		NodeSelector:     d.NodeSelector,

@@ -41,9 +41,7 @@ func canonicalDuration(v time.Duration) v1alpha1.Duration {
 }
 
 // ResourcesToWire writes quantities as Kubernetes does.
-func ResourcesToWire(list corev1.ResourceList) map[string]string { return resourcesToWire(list) }
-
-func resourcesToWire(list corev1.ResourceList) map[string]string {
+func ResourcesToWire(list corev1.ResourceList) map[string]string {
 	if len(list) == 0 {
 		return nil
 	}

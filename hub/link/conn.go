@@ -1,0 +1,251 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// protocolVersion is the only one that there is yet.
+const protocolVersion = 1
+
+// maxInventory bounds what one agent can make the hub hold before it is let
+// into the picture.
+const maxInventory = 200_000
+
+// State of a connection.
+type State string
+
+// The states, in the order in which a connection goes through them.
+const (
+	// AwaitHello: nothing is known but the certificate. Hello is all that is
+	// accepted, and nothing is sent.
+	AwaitHello State = "AwaitHello"
+	// Admitting: Hello is in, and the Directory is asked. Nothing is accepted
+	// and nothing sent until Admitted.
+	Admitting State = "Admitting"
+	// AwaitInventory: Welcome may be sent; pages of the inventory are all that
+	// is accepted. Orders are collected and not sent.
+	AwaitInventory State = "AwaitInventory"
+	// Serving: the inventory is in the picture. Reports, results and capacity
+	// are accepted; orders, acknowledgements and templates are sent.
+	Serving State = "Serving"
+	// Closed: nothing is accepted, sent or kept.
+	Closed State = "Closed"
+)
+
+// errProtocol is wrapped by errors that are the agent's fault.
+var errProtocol = errors.New("protocol violation")
+
+// Effect is what a message asks of the outside: at most one of its fields is
+// set, Sequence and Malformed apart.
+type Effect struct {
+	// Admit: ask the Directory, then call Admitted.
+	Admit *Hello
+	// Inventory is whole: hand it to the Member, then call InventoryApplied.
+	Inventory *[]*v1alpha1.SessionAssignment
+	// Reports for the Member, then call ReportsApplied with Sequence.
+	Reports  []*v1alpha1.SessionAssignment
+	Sequence uint64
+	// Results for the Member.
+	Results []Result
+	// Capacity for the Member.
+	Capacity *fleetv1.CapacityReport
+	// Malformed are the items of the message that could not be read, and were
+	// left out.
+	Malformed []error
+}
+
+// Conn is the state machine of one connection: messages in, effects and
+// messages out. It is pure and not safe for concurrent use.
+//
+// Invariants: the sequence of report batches grows within a connection; an
+// acknowledgement is sent only for what the Member was given; Outbox.Next is
+// called in Serving alone.
+type Conn struct {
+	state     State
+	outbox    *Outbox
+	hubTerm   int64
+	welcome   *fleetv1.Welcome
+	inventory []*v1alpha1.SessionAssignment
+	templates *fleetv1.TemplateSet
+	// received is the highest sequence of reports; acked the highest applied,
+	// ackDue that it was not told yet.
+	received, acked uint64
+	ackDue          bool
+	orderSequence   uint64
+}
+
+// NewConn is a connection that awaits Hello, of a hub with that term.
+func NewConn(hubTerm int64) *Conn {
+	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm}
+}
+
+// State that the connection is in.
+func (c *Conn) State() State { return c.state }
+
+// Outbox of the connection, for its figures.
+func (c *Conn) Outbox() *Outbox { return c.outbox }
+
+// Receive takes a message of the agent. An error ends the connection.
+func (c *Conn) Receive(m *fleetv1.ConnectRequest) (Effect, error) {
+	switch msg := m.GetMessage().(type) {
+	case *fleetv1.ConnectRequest_Hello:
+		return c.hello(msg.Hello)
+	case *fleetv1.ConnectRequest_Inventory:
+		return c.inventoryPage(msg.Inventory)
+	case *fleetv1.ConnectRequest_Reports:
+		return c.reports(msg.Reports)
+	case *fleetv1.ConnectRequest_Results:
+		return c.results(msg.Results)
+	case *fleetv1.ConnectRequest_Capacity:
+		return Effect{Capacity: msg.Capacity}, c.expect(Serving, "capacity")
+	case nil:
+		// A message of a kind that this version does not know.
+		return Effect{}, c.expectNot(AwaitHello, "unknown message")
+	}
+	return Effect{}, fmt.Errorf("%w: unhandled message %T", errProtocol, m.GetMessage())
+}
+
+func (c *Conn) expect(state State, what string) error {
+	if c.state != state {
+		return fmt.Errorf("%w: %s in state %s", errProtocol, what, c.state)
+	}
+	return nil
+}
+
+func (c *Conn) expectNot(state State, what string) error {
+	if c.state == state || c.state == Closed {
+		return fmt.Errorf("%w: %s in state %s", errProtocol, what, c.state)
+	}
+	return nil
+}
+
+func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
+	if err := c.expect(AwaitHello, "hello"); err != nil {
+		return Effect{}, err
+	}
+	switch {
+	case h.GetMinProtocol() > protocolVersion || h.GetMaxProtocol() < protocolVersion:
+		return Effect{}, fmt.Errorf("%w: the agent speaks versions %d to %d, the hub %d",
+			errProtocol, h.GetMinProtocol(), h.GetMaxProtocol(), protocolVersion)
+	case h.GetInstance() == "":
+		return Effect{}, fmt.Errorf("%w: hello without instance", errProtocol)
+	case h.GetHighestHubTerm() > c.hubTerm:
+		return Effect{}, fmt.Errorf("the agent has seen a hub of term %d, this one has %d: %w",
+			h.GetHighestHubTerm(), c.hubTerm, ErrStaleHub)
+	}
+	c.state = Admitting
+	return Effect{Admit: &Hello{
+		Fingerprint: h.GetFingerprint(), Instance: h.GetInstance(), AgentVersion: h.GetAgentVersion(),
+		AgentTerm: h.GetAgentTerm(), HighestHubTerm: h.GetHighestHubTerm(),
+	}}, nil
+}
+
+// Admitted says that the Directory has let the agent in.
+func (c *Conn) Admitted(renewInterval *durationpb.Duration) {
+	if c.state != Admitting {
+		return
+	}
+	c.state = AwaitInventory
+	c.welcome = &fleetv1.Welcome{Protocol: protocolVersion, HubTerm: c.hubTerm, RenewInterval: renewInterval}
+}
+
+func (c *Conn) inventoryPage(page *fleetv1.Inventory) (Effect, error) {
+	if err := c.expect(AwaitInventory, "inventory"); err != nil {
+		return Effect{}, err
+	}
+	items, malformed := readReports(page.GetItems())
+	c.inventory = append(c.inventory, items...)
+	if len(c.inventory) > maxInventory {
+		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, maxInventory)
+	}
+	effect := Effect{Malformed: malformed}
+	if page.GetLast() {
+		whole := c.inventory
+		effect.Inventory, c.inventory = &whole, nil
+	}
+	return effect, nil
+}
+
+// InventoryApplied says that the Member has the inventory: orders may flow.
+func (c *Conn) InventoryApplied() {
+	if c.state == AwaitInventory {
+		c.state = Serving
+	}
+}
+
+func (c *Conn) reports(batch *fleetv1.ReportBatch) (Effect, error) {
+	if err := c.expect(Serving, "reports"); err != nil {
+		return Effect{}, err
+	}
+	if batch.GetSequence() <= c.received {
+		return Effect{}, fmt.Errorf("%w: report batch %d after %d", errProtocol, batch.GetSequence(), c.received)
+	}
+	c.received = batch.GetSequence()
+	items, malformed := readReports(batch.GetItems())
+	return Effect{Reports: items, Sequence: c.received, Malformed: malformed}, nil
+}
+
+// ReportsApplied says that the Member has all batches up to a sequence.
+func (c *Conn) ReportsApplied(sequence uint64) {
+	if c.state == Serving && sequence > c.acked {
+		c.acked, c.ackDue = sequence, true
+	}
+}
+
+func (c *Conn) results(batch *fleetv1.ResultBatch) (Effect, error) {
+	if err := c.expect(Serving, "results"); err != nil {
+		return Effect{}, err
+	}
+	results, malformed := readResults(batch.GetItems())
+	for _, r := range results {
+		c.outbox.Settle(r)
+	}
+	return Effect{Results: results, Malformed: malformed}, nil
+}
+
+// Put adds an order in any state but Closed.
+func (c *Conn) Put(order Order) bool { return c.state != Closed && c.outbox.Put(order) }
+
+// SetTemplates replaces the templates to send.
+func (c *Conn) SetTemplates(t *fleetv1.TemplateSet) {
+	if c.state != Closed {
+		c.templates = t
+	}
+}
+
+// Next is the message to send now, nil if there is none.
+func (c *Conn) Next() *fleetv1.ConnectResponse {
+	if w := c.welcome; w != nil {
+		c.welcome = nil
+		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{Welcome: w}}
+	}
+	if c.state != Serving {
+		return nil
+	}
+	if c.ackDue {
+		c.ackDue = false
+		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_ReportAck{
+			ReportAck: &fleetv1.ReportAck{Sequence: c.acked}}}
+	}
+	if t := c.templates; t != nil {
+		c.templates = nil
+		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Templates{Templates: t}}
+	}
+	if items := c.outbox.Next(); len(items) > 0 {
+		c.orderSequence++
+		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{
+			Orders: &fleetv1.OrderBatch{Sequence: c.orderSequence, Items: items}}}
+	}
+	return nil
+}
+
+// Close ends the connection and forgets what it had still to say.
+func (c *Conn) Close() {
+	*c = Conn{state: Closed, outbox: NewOutbox(), hubTerm: c.hubTerm}
+}

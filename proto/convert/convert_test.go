@@ -1,0 +1,228 @@
+package convert
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+var (
+	label = rapid.StringMatching(`[a-z][a-z0-9-]{0,8}`)
+	text  = rapid.StringN(0, 12, 24)
+	// Several texts of one quantity, and some that JSON rewrites.
+	quantity = rapid.SampledFrom([]string{"1", "1000m", "0.5", "500m", "2Gi", "2048Mi", "1e3", "1k", "1500Mi", "0"})
+	duration = rapid.SampledFrom([]v1alpha1.Duration{"", "90m", "1h30m", "5400s", "8h", "250ms", "0.5s"})
+)
+
+func anyResources(t *rapid.T) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range rapid.MapOfN(label, quantity, 0, 3).Draw(t, "resources") {
+		out[corev1.ResourceName(name)] = resource.MustParse(q)
+	}
+	return out
+}
+
+func anyHome(t *rapid.T) v1alpha1.AssignedHome {
+	h := v1alpha1.AssignedHome{
+		Mode:      rapid.SampledFrom([]v1alpha1.HomeMode{"", "None", "PerUser"}).Draw(t, "mode"),
+		ClaimName: rapid.OneOf(rapid.Just(""), label).Draw(t, "claim"), MountPath: text.Draw(t, "mountPath"),
+	}
+	if rapid.Bool().Draw(t, "sized") {
+		h.Size = ptr.To(resource.MustParse(quantity.Draw(t, "size")))
+	}
+	return h
+}
+
+func anyAssignment(t *rapid.T) *v1alpha1.SessionAssignment {
+	a := &v1alpha1.SessionAssignment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: label.Draw(t, "namespace"), Name: label.Draw(t, "name")},
+		Spec: v1alpha1.SessionAssignmentSpec{
+			Session: v1alpha1.SessionReference{
+				Namespace: label.Draw(t, "ns"), Name: label.Draw(t, "n"), UID: types.UID(label.Draw(t, "uid")),
+			},
+			Epoch: rapid.Int64Min(1).Draw(t, "epoch"), User: text.Draw(t, "user"), Template: label.Draw(t, "template"),
+			RunState: v1alpha1.ModeRunning, Timeout: duration.Draw(t, "timeout"), TimeUsed: duration.Draw(t, "used"),
+			Host: label.Draw(t, "host"),
+			Desktop: v1alpha1.Desktop{
+				Image: text.Draw(t, "image"), Port: rapid.Int32().Draw(t, "port"),
+				Command:   rapid.SliceOfN(text, 0, 3).Draw(t, "command"),
+				Resources: anyResources(t), Home: anyHome(t),
+				NodeSelector: rapid.MapOfN(label, label, 0, 3).Draw(t, "selector"),
+			},
+		},
+	}
+	for _, name := range rapid.SliceOfN(label, 0, 3).Draw(t, "env") {
+		a.Spec.Desktop.Env = append(a.Spec.Desktop.Env, v1alpha1.EnvVar{Name: name, Value: text.Draw(t, "value")})
+		a.Spec.Desktop.Tolerations = append(a.Spec.Desktop.Tolerations, corev1.Toleration{
+			Key: name, Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To(rapid.Int64().Draw(t, "seconds")),
+		})
+		a.Spec.Desktop.ImagePullSecrets = append(a.Spec.Desktop.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	return a
+}
+
+// throughWire marshals, so that what protobuf can't carry is seen.
+func throughWire[T proto.Message](t *rapid.T, in, out T) T {
+	b, err := proto.Marshal(in)
+	if err != nil {
+		t.Fatalf("marshal: %v", err)
+	}
+	if err := proto.Unmarshal(b, out); err != nil {
+		t.Fatalf("unmarshal: %v", err)
+	}
+	return out
+}
+
+func throughJSON(t *rapid.T, a *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+	b, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &v1alpha1.SessionAssignment{}
+	if err := json.Unmarshal(b, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestAssignmentKeepsItsMeaningAcrossTheWire(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := anyAssignment(t)
+		hash := SpecHash(&a.Spec)
+		got, err := AssignmentFromWire(throughWire(t, AssignmentToWire(a), &fleetv1.Assignment{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Annotations[v1alpha1.AnnotationSpecHash] != hash {
+			t.Fatalf("annotation %q, want %q", got.Annotations, hash)
+		}
+		for name, version := range map[string]*v1alpha1.SessionAssignment{
+			"wire": got, "json": throughJSON(t, got), "json of the sender": throughJSON(t, a),
+		} {
+			if h := SpecHash(&version.Spec); h != hash {
+				t.Fatalf("%s: hash %s, want %s\n%s", name, h, hash, cmp.Diff(a.Spec, version.Spec))
+			}
+		}
+		// The texts of durations are made canonical; all else is equal.
+		a.Spec.Timeout, a.Spec.TimeUsed = got.Spec.Timeout, got.Spec.TimeUsed
+		if !equality.Semantic.DeepEqual(throughJSON(t, a).Spec, throughJSON(t, got).Spec) {
+			t.Fatalf("spec changed:\n%s", cmp.Diff(a.Spec, got.Spec))
+		}
+	})
+}
+
+func TestSpecHashTellsSpecsApart(t *testing.T) {
+	base := v1alpha1.SessionAssignmentSpec{Epoch: 1, User: "ada", Timeout: "1h"}
+	base.Desktop.Resources = corev1.ResourceList{"cpu": resource.MustParse("1")}
+	changes := map[string]func(*v1alpha1.SessionAssignmentSpec){
+		"epoch":     func(s *v1alpha1.SessionAssignmentSpec) { s.Epoch = 2 },
+		"timeout":   func(s *v1alpha1.SessionAssignmentSpec) { s.Timeout = "2h" },
+		"run state": func(s *v1alpha1.SessionAssignmentSpec) { s.RunState = v1alpha1.ModeSuspended },
+		"resources": func(s *v1alpha1.SessionAssignmentSpec) {
+			s.Desktop.Resources = corev1.ResourceList{"cpu": resource.MustParse("1001m")}
+		},
+	}
+	for name, change := range changes {
+		other := *base.DeepCopy()
+		change(&other)
+		if SpecHash(&base) == SpecHash(&other) {
+			t.Errorf("%s: the hash did not change", name)
+		}
+	}
+	same := *base.DeepCopy()
+	same.Timeout = "60m"
+	same.Desktop.Resources = corev1.ResourceList{"cpu": resource.MustParse("1000m")}
+	if SpecHash(&base) != SpecHash(&same) {
+		t.Error("another text of the same values changed the hash")
+	}
+}
+
+func TestReportKeepsItsMeaningAcrossTheWire(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := anyAssignment(t)
+		a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: label.Draw(t, "hash")}
+		a.Status = v1alpha1.SessionAssignmentStatus{
+			ObservedGeneration: rapid.Int64().Draw(t, "generation"), State: v1alpha1.AssignmentActive,
+			Reason: text.Draw(t, "reason"), Message: text.Draw(t, "message"), NodeName: text.Draw(t, "node"),
+		}
+		second := rapid.Int64Range(0, 1<<33)
+		if rapid.Bool().Draw(t, "started") {
+			a.Status.StartTime = ptr.To(metav1.Unix(second.Draw(t, "start"), 0))
+		}
+		for _, kind := range rapid.SliceOfN(label, 0, 3).Draw(t, "types") {
+			c := metav1.Condition{Type: kind, Status: metav1.ConditionUnknown, Reason: text.Draw(t, "r"), Message: text.Draw(t, "m")}
+			if rapid.Bool().Draw(t, "transition") {
+				c.LastTransitionTime = metav1.Unix(second.Draw(t, "at"), 0)
+			}
+			a.Status.Conditions = append(a.Status.Conditions, c)
+		}
+		got, err := ReportFromWire(throughWire(t, ReportToWire(a), &fleetv1.AssignmentReport{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Spec = v1alpha1.SessionAssignmentSpec{Session: a.Spec.Session, Epoch: a.Spec.Epoch}
+		if diff := cmp.Diff(a, got); diff != "" {
+			t.Fatalf("report changed (-sent +read):\n%s", diff)
+		}
+	})
+}
+
+func TestWhatCannotBeReadNamesItsField(t *testing.T) {
+	good := func() *fleetv1.Assignment {
+		return &fleetv1.Assignment{
+			SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1,
+			Desktop: &fleetv1.Desktop{Image: "i", Home: &fleetv1.Home{}},
+		}
+	}
+	if _, err := AssignmentFromWire(good()); err != nil {
+		t.Fatalf("the good one: %v", err)
+	}
+	for field, spoil := range map[string]func(*fleetv1.Assignment){
+		"session_uid":            func(a *fleetv1.Assignment) { a.SessionUid = "" },
+		"namespace":              func(a *fleetv1.Assignment) { a.Namespace = "" },
+		"name":                   func(a *fleetv1.Assignment) { a.Name = "" },
+		"epoch":                  func(a *fleetv1.Assignment) { a.Epoch = 0 },
+		"timeout":                func(a *fleetv1.Assignment) { a.Timeout = durationpb.New(-time.Second) },
+		"time_used":              func(a *fleetv1.Assignment) { a.TimeUsed = &durationpb.Duration{Nanos: -1, Seconds: 1} },
+		"desktop.image":          func(a *fleetv1.Assignment) { a.Desktop = nil },
+		"desktop.resources[cpu]": func(a *fleetv1.Assignment) { a.Desktop.Resources = map[string]string{"cpu": "many"} },
+		"desktop.resources[gpu]": func(a *fleetv1.Assignment) { a.Desktop.Resources = map[string]string{"gpu": "-1"} },
+		"desktop.home.size":      func(a *fleetv1.Assignment) { a.Desktop.Home.Size = "10 GB" },
+	} {
+		a := good()
+		spoil(a)
+		if _, err := AssignmentFromWire(a); err == nil || !strings.HasPrefix(err.Error(), field+":") {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+	badStatus := &fleetv1.AssignmentStatus{Conditions: []*fleetv1.Condition{
+		{Type: "PodReady", Status: "True", LastTransitionTime: &timestamppb.Timestamp{Nanos: -5}},
+	}}
+	for field, r := range map[string]*fleetv1.AssignmentReport{
+		"session_uid": {Namespace: "ns", Name: "n", Epoch: 1},
+		"epoch":       {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: -1},
+		"status.conditions[0].last_transition_time": {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1, Status: badStatus},
+		"status.conditions[0].status": {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1,
+			Status: &fleetv1.AssignmentStatus{Conditions: []*fleetv1.Condition{{Type: "PodReady", Status: "Yes"}}}},
+	} {
+		if _, err := ReportFromWire(r); err == nil || !strings.HasPrefix(err.Error(), field+":") {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+}
