@@ -17,13 +17,15 @@ func PhaseOf(conditions []metav1.Condition, deleting bool, mode OperatingMode) S
 	if deleting {
 		return PhaseTerminating
 	}
-	if c := meta.FindStatusCondition(conditions, ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
+	placed := meta.IsStatusConditionTrue(conditions, ConditionScheduled)
+	// A change that is refused does not end a session that was placed before.
+	if c := meta.FindStatusCondition(conditions, ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse && !placed {
 		return PhaseFailed
 	}
 	if mode == ModeSuspended {
 		return PhasePending
 	}
-	if !meta.IsStatusConditionTrue(conditions, ConditionScheduled) {
+	if !placed {
 		return PhasePending
 	}
 	ready := meta.FindStatusCondition(conditions, ConditionReady)
