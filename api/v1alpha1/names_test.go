@@ -21,6 +21,8 @@ func TestAssignmentNameIsReadable(t *testing.T) {
 		{"7zip", "s-7zip-"},
 		{"...", "s-"},
 		{"", "s-"},
+		{strings.Repeat("a", 52), strings.Repeat("a", 52) + "-"},
+		{strings.Repeat("a", 53), strings.Repeat("a", 52) + "-"},
 		{strings.Repeat("a", 253), strings.Repeat("a", 52) + "-"},
 		{strings.Repeat("a", 51) + "-" + strings.Repeat("b", 100), strings.Repeat("a", 51) + "-"},
 	} {
