@@ -1,0 +1,248 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Proxy is a TCP proxy between an agent and the hub: a Link. A new connection
+// goes to the backend that accepts one, and so to the hub replica that leads,
+// since only that one listens.
+type Proxy struct {
+	backends []string
+	listener net.Listener
+	done     sync.WaitGroup
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced at each change of status or connections
+	status  LinkStatus
+	conns   map[*proxyConn]struct{}
+	since   []time.Time // when each backend was first found listening, zero if it was not
+	closed  bool
+}
+
+// proxyConn is one connection through the proxy, server being nil until the
+// backend is connected.
+type proxyConn struct {
+	client, server net.Conn
+}
+
+var _ Link = (*Proxy)(nil)
+
+// StartProxy listens on the address and forwards to the backends.
+func StartProxy(listen string, backends []string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return nil, fmt.Errorf("starting proxy: %w", err)
+	}
+	p := &Proxy{
+		backends: backends,
+		listener: listener,
+		changed:  make(chan struct{}),
+		conns:    map[*proxyConn]struct{}{},
+		since:    make([]time.Time, len(backends)),
+	}
+	p.done.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where the proxy listens.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Stop ends the proxy and all its connections.
+func (p *Proxy) Stop() error {
+	p.change(func() { p.closed = true })
+	err := p.listener.Close()
+	p.reset()
+	p.done.Wait()
+	return err
+}
+
+// Cut implements Link.
+func (p *Proxy) Cut(mode CutMode) error {
+	if err := mode.check(); err != nil {
+		return err
+	}
+	p.change(func() { p.status.Cut = mode })
+	if mode == CutReset {
+		p.reset()
+	}
+	return nil
+}
+
+// Slow implements Link.
+func (p *Proxy) Slow(latency time.Duration, bytesPerSecond int) error {
+	p.change(func() { p.status.Latency, p.status.BytesPerSecond = latency, bytesPerSecond })
+	return nil
+}
+
+// Heal implements Link.
+func (p *Proxy) Heal() error {
+	p.change(func() { p.status.Cut, p.status.Latency, p.status.BytesPerSecond = "", 0, 0 })
+	return nil
+}
+
+// DropConnections implements Link.
+func (p *Proxy) DropConnections() error {
+	p.reset()
+	return nil
+}
+
+// Status implements Link.
+func (p *Proxy) Status() (LinkStatus, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	status := p.status
+	status.Connections = len(p.conns)
+	return status, nil
+}
+
+func (p *Proxy) change(apply func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	apply()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// reset ends all connections with a RST.
+func (p *Proxy) reset() {
+	p.change(func() {
+		for conn := range p.conns {
+			conn.reset()
+			delete(p.conns, conn)
+		}
+	})
+}
+
+func (conn *proxyConn) reset() {
+	for _, end := range []net.Conn{conn.client, conn.server} {
+		if tcp, ok := end.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+			_ = tcp.Close()
+		}
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		conn := &proxyConn{client: client}
+		p.mu.Lock()
+		refuse := p.closed || p.status.Cut == CutReset
+		if !refuse {
+			p.conns[conn] = struct{}{}
+		}
+		p.mu.Unlock()
+		if refuse {
+			conn.reset()
+			continue
+		}
+		p.done.Go(func() { p.serve(conn) })
+	}
+}
+
+// serve connects the backend, once the network lets it, and pumps until one end
+// is done.
+func (p *Proxy) serve(conn *proxyConn) {
+	defer p.drop(conn)
+	if !p.waitOpen(conn, func(cut CutMode) bool { return cut == "" || cut == CutToAgent }) {
+		return
+	}
+	server, backend := p.dialBackend()
+	if server == nil {
+		return
+	}
+	p.mu.Lock()
+	_, kept := p.conns[conn]
+	if kept {
+		conn.server, p.status.Backend = server, backend
+	}
+	p.mu.Unlock()
+	if !kept { // reset meanwhile
+		_ = server.Close()
+		return
+	}
+	var pumps sync.WaitGroup
+	pumps.Go(func() { p.pump(conn, conn.client, server, CutToHub) })
+	pumps.Go(func() { p.pump(conn, server, conn.client, CutToAgent) })
+	pumps.Wait()
+}
+
+// dialBackend connects the backend that listens. A paused process seems to listen
+// still, so of several the one wins that was found listening last: that is the
+// replica which took over.
+func (p *Proxy) dialBackend() (net.Conn, string) {
+	conns := make([]net.Conn, len(p.backends))
+	var dials sync.WaitGroup
+	for i, backend := range p.backends {
+		dials.Go(func() {
+			dialer := net.Dialer{Timeout: 2 * time.Second}
+			conns[i], _ = dialer.DialContext(context.Background(), "tcp", backend)
+		})
+	}
+	dials.Wait()
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	best := -1
+	for i, conn := range conns {
+		switch {
+		case conn == nil:
+			p.since[i] = time.Time{}
+			continue
+		case p.since[i].IsZero():
+			p.since[i] = time.Now()
+		}
+		if best < 0 || p.since[i].After(p.since[best]) {
+			best = i
+		}
+	}
+	for i, conn := range conns {
+		if conn != nil && i != best {
+			_ = conn.Close()
+		}
+	}
+	if best < 0 {
+		return nil, ""
+	}
+	return conns[best], p.backends[best]
+}
+
+// drop forgets a connection, resetting what is left of it: to a client whose
+// backend is not there, that is a refusal.
+func (p *Proxy) drop(conn *proxyConn) {
+	p.change(func() {
+		if _, there := p.conns[conn]; there {
+			conn.reset()
+			delete(p.conns, conn)
+		}
+	})
+}
+
+// waitOpen waits until the network is as wanted; false means that the
+// connection is gone.
+func (p *Proxy) waitOpen(conn *proxyConn, open func(CutMode) bool) bool {
+	for {
+		p.mu.Lock()
+		_, there := p.conns[conn]
+		isOpen, changed := open(p.status.Cut), p.changed
+		p.mu.Unlock()
+		if !there || isOpen {
+			return there
+		}
+		<-changed
+	}
+}
+
+func (p *Proxy) speed() (latency time.Duration, bytesPerSecond int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status.Latency, p.status.BytesPerSecond
+}

@@ -1,0 +1,64 @@
+package harness
+
+import (
+	"net"
+	"time"
+)
+
+// inFlight is how many reads a direction holds while they are delayed. Beyond
+// that the sender feels it, as it would on a real link.
+const inFlight = 256
+
+type packet struct {
+	data []byte
+	due  time.Time
+}
+
+// pump copies one direction of a connection. blocked is the cut, besides
+// CutBlackhole, that stops it.
+//
+// While it is stopped it writes nothing and so does not pass on the end of the
+// stream either; the reader stops when its queue is full.
+func (p *Proxy) pump(conn *proxyConn, from, to net.Conn, blocked CutMode) {
+	packets := make(chan packet, inFlight)
+	go func() {
+		defer close(packets)
+		for {
+			buffer := make([]byte, 16<<10)
+			n, err := from.Read(buffer)
+			if n > 0 {
+				latency, _ := p.speed()
+				packets <- packet{data: buffer[:n], due: time.Now().Add(latency)}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	open := func(cut CutMode) bool { return cut != CutBlackhole && cut != blocked }
+	alive := true
+	for packet := range packets {
+		if !alive {
+			continue // the reader must not hang on a full queue
+		}
+		time.Sleep(time.Until(packet.due))
+		alive = p.waitOpen(conn, open) && p.write(to, packet.data)
+	}
+	if alive && p.waitOpen(conn, open) {
+		if tcp, ok := to.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite()
+		}
+		return
+	}
+	_ = to.Close()
+}
+
+func (p *Proxy) write(to net.Conn, data []byte) bool {
+	if _, err := to.Write(data); err != nil {
+		return false
+	}
+	if _, rate := p.speed(); rate > 0 {
+		time.Sleep(time.Duration(len(data)) * time.Second / time.Duration(rate))
+	}
+	return true
+}
