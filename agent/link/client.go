@@ -1,0 +1,141 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// debounce of reports: a burst of changes is one batch, and a status is told
+// well within the 250 ms that DESIGN section 10 asks for.
+const debounce = 50 * time.Millisecond
+
+// Client keeps the agent connected to the hub. It is a manager.Runnable that
+// needs leader election: of several replicas only one speaks. Mark and Add
+// may be called at any time by any goroutine and never block.
+type Client struct {
+	options Options
+	member  Member
+
+	mu       sync.Mutex
+	reporter *Reporter
+	results  *Results
+	wake     chan struct{}
+}
+
+// NewClient makes a client; Start runs it.
+func NewClient(options Options, member Member) *Client {
+	options.setDefaults()
+	return &Client{
+		options: options, member: member,
+		reporter: NewReporter(debounce), results: NewResults(),
+		wake: make(chan struct{}, 1),
+	}
+}
+
+// NeedLeaderElection tells the manager to start this on the leader alone.
+func (c *Client) NeedLeaderElection() bool { return true }
+
+// Mark says that the status of an assignment has changed, or that it is gone.
+func (c *Client) Mark(ref Ref) {
+	c.mu.Lock()
+	c.reporter.Mark(ref, time.Now())
+	c.mu.Unlock()
+	c.signal()
+}
+
+// Add gives the answer to an order; it is sent once there is a stream.
+func (c *Client) Add(result *fleetv1.OrderResult) {
+	c.mu.Lock()
+	c.results.Add(result)
+	c.mu.Unlock()
+	c.signal()
+}
+
+func (c *Client) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Start connects, and connects again, until the context ends.
+func (c *Client) Start(ctx context.Context) error {
+	if err := c.options.validate(); err != nil {
+		return err
+	}
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("link"))
+	hello, ok := c.introduction(ctx)
+	if !ok {
+		return nil
+	}
+	failures, reason := 0, ""
+	for {
+		served, err := c.connect(ctx, hello)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if served {
+			failures, reason = 0, ""
+		}
+		c.logEnd(ctx, reason, err)
+		reason = err.Error()
+		delay := c.options.scaled(reconnectDelay(failures, rand.Float64()))
+		failures++
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// logEnd logs a reason once; that it is still the same is a detail.
+func (c *Client) logEnd(ctx context.Context, before string, err error) {
+	logger := log.FromContext(ctx)
+	if before == err.Error() {
+		logger = logger.V(1)
+	}
+	logger.Info("not connected to the hub", "hub", c.options.HubAddress, "reason", err.Error())
+}
+
+// introduction waits for the member's caches and terms, for as long as its
+// API server is away; false if the context ended first.
+func (c *Client) introduction(ctx context.Context) (*fleetv1.Hello, bool) {
+	if !c.member.Synced(ctx) {
+		return nil, false
+	}
+	var hello *fleetv1.Hello
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 1000, Cap: 30 * time.Second}
+	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		var err error
+		if hello, err = c.introduce(ctx); err != nil {
+			log.FromContext(ctx).Error(err, "preparing to connect, will retry")
+		}
+		return err == nil, nil
+	})
+	return hello, err == nil
+}
+
+func (c *Client) introduce(ctx context.Context) (*fleetv1.Hello, error) {
+	fingerprint, err := c.member.Fingerprint(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster's fingerprint: %w", err)
+	}
+	agentTerm, highest, err := c.member.Terms.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.Hello{
+		MinProtocol: protocolVersion, MaxProtocol: protocolVersion,
+		Fingerprint: fingerprint, Instance: c.options.Instance, AgentVersion: c.options.AgentVersion,
+		AgentTerm: agentTerm, HighestHubTerm: highest,
+	}, nil
+}

@@ -1,0 +1,86 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// defaultRenewInterval where the hub does not say, before the time factor.
+const defaultRenewInterval = 5 * time.Second
+
+// maxMissedRenewals in a row end the stream: a hub that does not answer them
+// holds this member for gone, whatever TCP says.
+const maxMissedRenewals = 3
+
+// renewInterval is the hub's word, which knows when it holds a member for
+// gone; within bounds, so that no hub can make an agent spin.
+func (s *stream) renewInterval(w *fleetv1.Welcome) time.Duration {
+	if d := w.GetRenewInterval(); d != nil && d.AsDuration() > 0 {
+		return min(max(d.AsDuration(), 50*time.Millisecond), time.Minute)
+	}
+	return s.options.scaled(defaultRenewInterval)
+}
+
+// renew tells the hub that this agent is alive, apart from the stream, so
+// that neither delays the other.
+func (s *stream) renew(ctx context.Context) error {
+	select {
+	case <-s.welcomed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	missed := 0
+	for sequence := uint64(1); ; sequence++ {
+		err := s.renewOnce(ctx, sequence)
+		switch {
+		case err == nil:
+			missed = 0
+		case refused(err) || missed+1 >= maxMissedRenewals:
+			return fmt.Errorf("renewing the lease: %w", err)
+		default:
+			missed++
+		}
+		select {
+		case <-time.After(jittered(s.renewEvery, rand.Float64())):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, max(s.renewEvery, time.Second))
+	defer cancel()
+	response, err := s.rpc.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: s.options.Instance, Sequence: sequence})
+	metricRenewals.WithLabelValues(status.Code(err).String()).Inc()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if term := response.GetHubTerm(); term < s.machine.highestTerm {
+		return fmt.Errorf("%w: %d after %d", ErrStaleHub, term, s.machine.highestTerm)
+	}
+	return nil
+}
+
+// refused: the hub has answered, and trying again won't help this stream.
+func refused(err error) bool {
+	switch status.Code(err) {
+	case codes.PermissionDenied, codes.FailedPrecondition, codes.Unauthenticated, codes.Unknown:
+		return true
+	}
+	return false
+}
+
+// jittered is an interval ±10%.
+func jittered(d time.Duration, random float64) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*random))
+}

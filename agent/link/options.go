@@ -1,0 +1,94 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Options of a Client. There is none that turns off mutual TLS.
+type Options struct {
+	// HubAddress is host:port of the hub's leader.
+	HubAddress string
+	// HubServerName must be a DNS name in the hub's certificate.
+	HubServerName string
+	// CertFile and KeyFile are the agent's certificate (PEM), HubCAFile the
+	// authorities of the hub's. They are read anew for every connection.
+	CertFile, KeyFile, HubCAFile string
+	// AgentVersion, for people.
+	AgentVersion string
+	// Instance is the random identity of this process.
+	Instance string
+	// TimeFactor scales every interval of the link; 1 by default.
+	TimeFactor float64
+}
+
+// Assignments is what the member holds, from a cache.
+type Assignments interface {
+	// List names all of them.
+	List(ctx context.Context) ([]Ref, error)
+	// Render gives one as it is now; nil if it is not there.
+	Render(Ref) *fleetv1.AssignmentReport
+}
+
+// Orders takes the hub's orders. Put never blocks and must not change them.
+type Orders interface {
+	Put(*fleetv1.Order)
+}
+
+// Capacity tells the member's room.
+type Capacity interface {
+	// Report is the newest; it must not be changed afterwards.
+	Report() *fleetv1.CapacityReport
+	// Changed has a value when there is a newer report than the last.
+	Changed() <-chan struct{}
+	// SetTemplates says which templates to judge, always whole.
+	SetTemplates(*fleetv1.TemplateSet)
+}
+
+// Terms keeps the agent's and the hub's terms across processes.
+type Terms interface {
+	// Begin makes this process's term durable, one above all before, and
+	// returns it with the highest term of a hub that has been seen.
+	Begin(ctx context.Context) (agentTerm, highestHubTerm int64, err error)
+	// Observe makes a hub's term durable; it writes only if it is the highest.
+	Observe(ctx context.Context, hubTerm int64) error
+}
+
+// Member is all that the link needs of the member.
+type Member struct {
+	Assignments Assignments
+	Orders      Orders
+	Capacity    Capacity
+	Terms       Terms
+	// Fingerprint is the UID of the cluster's kube-system namespace.
+	Fingerprint func(context.Context) (string, error)
+	// Synced waits until the caches behind all these are filled; false if the
+	// context ended first.
+	Synced func(context.Context) bool
+}
+
+func (o *Options) setDefaults() {
+	if o.TimeFactor <= 0 {
+		o.TimeFactor = 1
+	}
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.HubAddress == "":
+		return errors.New("link: no address of the hub")
+	case o.CertFile == "" || o.KeyFile == "" || o.HubCAFile == "":
+		return errors.New("link: certificate, key and the hub's CA are required")
+	case o.Instance == "":
+		return errors.New("link: no instance")
+	}
+	return nil
+}
+
+// scaled is a time as the time factor has it.
+func (o *Options) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * o.TimeFactor)
+}

@@ -1,0 +1,71 @@
+package link
+
+import (
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// resultKey: of a session there is at most one answer about its assignment
+// and one about its withdrawal; the newest is all that counts.
+type resultKey struct {
+	uid        string
+	withdrawal bool
+}
+
+// Results is the set of answers that are still to be sent, in the order in
+// which they became known. It is pure and not safe for concurrent use. It
+// outlives streams: what was done is true whoever asked for it.
+type Results struct {
+	newest map[resultKey]*fleetv1.OrderResult
+	order  []resultKey
+}
+
+// NewResults is an empty set.
+func NewResults() *Results {
+	return &Results{newest: map[resultKey]*fleetv1.OrderResult{}}
+}
+
+// Add puts an answer behind all others, in the place of an earlier one about
+// the same thing. A stop replaces what was to be said of the assignment that
+// it stopped.
+func (r *Results) Add(result *fleetv1.OrderResult) {
+	key := resultKey{uid: result.GetSessionUid(), withdrawal: result.GetSpecHash() == ""}
+	r.drop(key)
+	assignment := resultKey{uid: key.uid}
+	if old := r.newest[assignment]; key.withdrawal && old != nil && old.GetEpoch() <= result.GetEpoch() &&
+		old.GetCode() == fleetv1.ResultCode_RESULT_CODE_STORED {
+		r.drop(assignment)
+	}
+	r.newest[key] = result
+	r.order = append(r.order, key)
+}
+
+func (r *Results) drop(key resultKey) {
+	if _, known := r.newest[key]; !known {
+		return
+	}
+	delete(r.newest, key)
+	for i, k := range r.order {
+		if k == key {
+			r.order = append(r.order[:i], r.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// Len counts the answers.
+func (r *Results) Len() int { return len(r.order) }
+
+// Next takes the oldest answers, as many as a batch holds; nil if none.
+func (r *Results) Next() *fleetv1.ResultBatch {
+	n := min(len(r.order), maxBatchItems)
+	if n == 0 {
+		return nil
+	}
+	batch := &fleetv1.ResultBatch{}
+	for _, key := range r.order[:n] {
+		batch.Items = append(batch.Items, r.newest[key])
+		delete(r.newest, key)
+	}
+	r.order = r.order[n:]
+	return batch
+}

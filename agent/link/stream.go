@@ -1,0 +1,226 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// welcomeTimeout is how long the hub may take to answer Hello.
+const welcomeTimeout = 10 * time.Second
+
+var (
+	errWelcomeTimeout = errors.New("the hub did not welcome this agent in time")
+	errHubEnded       = errors.New("the hub ended the stream")
+)
+
+// stream is the I/O around one Machine: one goroutine receives, one sends,
+// one renews the lease; the first error ends all.
+type stream struct {
+	*Client
+	rpc     fleetv1.FleetServiceClient
+	wire    grpc.BidiStreamingClient[fleetv1.ConnectRequest, fleetv1.ConnectResponse]
+	hello   *fleetv1.Hello
+	machine *Machine // guarded by Client.mu
+	// welcomed is closed by the receiver, and renewEvery set before.
+	welcomed   chan struct{}
+	renewEvery time.Duration
+	served     atomic.Bool
+}
+
+// connect runs one stream to its end and says whether the hub had begun to be
+// served. It raises hello's highest term to the hub's.
+func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool, err error) {
+	conn, err := c.options.dial()
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	s := &stream{
+		Client: c, rpc: fleetv1.NewFleetServiceClient(conn), hello: hello, welcomed: make(chan struct{}),
+		machine: NewMachine(proto.Clone(hello).(*fleetv1.Hello), c.reporter, c.results),
+	}
+	if s.wire, err = s.rpc.Connect(ctx); err != nil {
+		return false, fmt.Errorf("connecting: %w", err)
+	}
+	group.Go(func() error { return s.receive(ctx) })
+	group.Go(func() error { return s.send(ctx) })
+	group.Go(func() error { return s.renew(ctx) })
+	err = group.Wait()
+	metricConnected.Set(0)
+	metricConnects.WithLabelValues(fmt.Sprint(s.served.Load())).Inc()
+	return s.served.Load(), err
+}
+
+func (s *stream) receive(ctx context.Context) error {
+	for {
+		message, err := s.wire.Recv()
+		if errors.Is(err, io.EOF) {
+			return errHubEnded
+		}
+		if err != nil {
+			return fmt.Errorf("receiving: %w", err)
+		}
+		s.mu.Lock()
+		effect, err := s.machine.Receive(message)
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if err := s.apply(ctx, effect); err != nil {
+			return err
+		}
+		s.signal() // An acknowledgement may have opened the window.
+	}
+}
+
+func (s *stream) apply(ctx context.Context, effect Effect) error {
+	switch {
+	case effect.Welcome != nil:
+		return s.begin(ctx, effect.Welcome)
+	case effect.Templates != nil:
+		s.member.Capacity.SetTemplates(effect.Templates)
+	}
+	metricOrders.Add(float64(len(effect.Orders)))
+	for _, order := range effect.Orders {
+		s.member.Orders.Put(order)
+	}
+	return nil
+}
+
+// begin makes the hub's term durable before anything is told or done, so that
+// no order of an earlier hub can follow, in whatever process.
+func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
+	s.renewEvery = s.renewInterval(w)
+	close(s.welcomed)
+	if err := s.observe(ctx, w.GetHubTerm()); err != nil {
+		return err
+	}
+	s.hello.HighestHubTerm = max(s.hello.HighestHubTerm, w.GetHubTerm())
+	return s.inventory(ctx)
+}
+
+// observe tries until it succeeds or the hub loses patience: the member's API
+// server may be away, and the lease is renewed meanwhile.
+func (s *stream) observe(ctx context.Context, term int64) error {
+	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 1000, Cap: 10 * time.Second}
+	failed := false
+	return wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		err := s.member.Terms.Observe(ctx, term)
+		if err != nil && !failed {
+			failed = true
+			log.FromContext(ctx).Error(err, "the hub waits for this agent's inventory meanwhile, will retry")
+		}
+		return err == nil, nil
+	})
+}
+
+// inventory lists what is there. What changes while it lists is marked, and
+// sent again.
+func (s *stream) inventory(ctx context.Context) error {
+	refs, err := s.member.Assignments.List(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the inventory: %w", err)
+	}
+	s.mu.Lock()
+	s.machine.Begin(refs)
+	s.mu.Unlock()
+	s.signal()
+	log.FromContext(ctx).Info("connected to the hub", "hub", s.options.HubAddress,
+		"hubTerm", s.hello.GetHighestHubTerm(), "assignments", len(refs))
+	return nil
+}
+
+// send is the only one that sends.
+func (s *stream) send(ctx context.Context) error {
+	timeout := time.AfterFunc(welcomeTimeout, s.signal)
+	defer timeout.Stop()
+	deadline := time.Now().Add(welcomeTimeout)
+	for {
+		message, wait := s.next()
+		if message != nil {
+			if err := s.wire.Send(message); err != nil {
+				return sendError(err)
+			}
+			s.sent(message)
+			continue
+		}
+		if !s.isWelcomed() && time.Now().After(deadline) {
+			return errWelcomeTimeout
+		}
+		if err := s.idle(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *stream) next() (*fleetv1.ConnectRequest, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	message, wait := s.machine.Next(time.Now(), Sources{
+		Render: s.member.Assignments.Render, Capacity: s.member.Capacity.Report,
+	})
+	metricDirty.Set(float64(s.reporter.Len()))
+	return message, wait
+}
+
+// idle waits until there may be something to send.
+func (s *stream) idle(ctx context.Context, wait time.Duration) error {
+	var due <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-s.wake:
+	case <-due:
+	case <-s.member.Capacity.Changed():
+		s.mu.Lock()
+		s.machine.CapacityChanged()
+		s.mu.Unlock()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (s *stream) isWelcomed() bool {
+	select {
+	case <-s.welcomed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *stream) sent(message *fleetv1.ConnectRequest) {
+	metricReports.Add(float64(len(message.GetInventory().GetItems()) + len(message.GetReports().GetItems())))
+	if message.GetInventory().GetLast() {
+		s.served.Store(true)
+		metricConnected.Set(1)
+	}
+}
+
+// sendError: why a stream broke is told to the receiver, and a sender is told
+// only that it did.
+func sendError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("sending: %w", err)
+}

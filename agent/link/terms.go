@@ -1,0 +1,112 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// TermsConfigMap is where an agent keeps its terms, in its own namespace.
+const TermsConfigMap = "vdi-agent-state"
+
+const (
+	keyAgentTerm = "agentTerm"
+	keyHubTerm   = "highestHubTerm"
+)
+
+// ConfigMapTerms keeps terms in a ConfigMap. It writes once per start of the
+// agent and once per new term of the hub.
+type ConfigMapTerms struct {
+	// Reader must not be a cache.
+	Reader    client.Reader
+	Client    client.Client
+	Namespace string
+
+	mu      sync.Mutex
+	highest int64
+}
+
+// Begin is Terms'.
+func (t *ConfigMapTerms) Begin(ctx context.Context) (agentTerm, highestHubTerm int64, err error) {
+	err = t.update(ctx, func(data map[string]string) bool {
+		agentTerm, highestHubTerm = number(data, keyAgentTerm)+1, number(data, keyHubTerm)
+		data[keyAgentTerm] = strconv.FormatInt(agentTerm, 10)
+		return true
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("beginning the agent's term: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.highest = highestHubTerm
+	return agentTerm, highestHubTerm, nil
+}
+
+// Observe is Terms'.
+func (t *ConfigMapTerms) Observe(ctx context.Context, hubTerm int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if hubTerm <= t.highest {
+		return nil
+	}
+	err := t.update(ctx, func(data map[string]string) bool {
+		if number(data, keyHubTerm) >= hubTerm {
+			return false
+		}
+		data[keyHubTerm] = strconv.FormatInt(hubTerm, 10)
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("remembering the hub's term: %w", err)
+	}
+	t.highest = hubTerm
+	return nil
+}
+
+// number reads a term; one that can't be read counts as none, since the agent
+// could not start otherwise.
+func number(data map[string]string, key string) int64 {
+	n, err := strconv.ParseInt(data[key], 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+func (t *ConfigMapTerms) update(ctx context.Context, change func(map[string]string) bool) error {
+	key := types.NamespacedName{Namespace: t.Namespace, Name: TermsConfigMap}
+	return retry.OnError(retry.DefaultBackoff, contended, func() error {
+		state := &corev1.ConfigMap{}
+		err := t.Reader.Get(ctx, key, state)
+		missing := apierrors.IsNotFound(err)
+		if err != nil && !missing {
+			return err
+		}
+		if state.Data == nil {
+			state.Data = map[string]string{}
+		}
+		if !change(state.Data) {
+			return nil
+		}
+		if !missing {
+			return t.Client.Update(ctx, state)
+		}
+		state.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}}
+		return t.Client.Create(ctx, state)
+	})
+}
+
+func contended(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
