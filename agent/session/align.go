@@ -1,0 +1,85 @@
+package session
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+)
+
+// The functions of this file take an object as the API server has it and make
+// it say what was rendered. What was not rendered is left as it is: fields
+// that the API server fills in, and labels, annotations, owners and TLS that
+// others add.
+
+func alignHome(have, want *corev1.PersistentVolumeClaim) {
+	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+}
+
+func alignService(have, want *corev1.Service) {
+	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	have.Spec.Type = want.Spec.Type
+	have.Spec.Selector = want.Spec.Selector
+	have.Spec.Ports = want.Spec.Ports
+	if have.Spec.Type == corev1.ServiceTypeClusterIP {
+		have.Spec.ExternalName = ""
+	}
+}
+
+func alignIngress(have, want *networkingv1.Ingress) {
+	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	if want.Spec.IngressClassName != nil {
+		// Absent means the cluster's default, which admission may fill in.
+		have.Spec.IngressClassName = want.Spec.IngressClassName
+	}
+	have.Spec.Rules = want.Spec.Rules
+}
+
+// alignPod puts back the marks, and the image where it was made from the same
+// desktop: hardly anything else of a Pod can be changed. A Pod that was made
+// from another desktop keeps the hash and the image that it has.
+func alignPod(have, want *corev1.Pod) {
+	if have.Annotations[render.AnnotationDesktopHash] != want.Annotations[render.AnnotationDesktopHash] {
+		want = want.DeepCopy()
+		delete(want.Annotations, render.AnnotationDesktopHash)
+		alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+		return
+	}
+	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	for i := range have.Spec.Containers {
+		if have.Spec.Containers[i].Name == render.DesktopContainer {
+			have.Spec.Containers[i].Image = want.Spec.Containers[0].Image
+		}
+	}
+}
+
+func alignMeta(have, want *metav1.ObjectMeta) {
+	have.Labels = merged(have.Labels, want.Labels)
+	have.Annotations = merged(have.Annotations, want.Annotations)
+	for _, owner := range want.OwnerReferences {
+		have.OwnerReferences = withOwner(have.OwnerReferences, owner)
+	}
+}
+
+func merged(have, want map[string]string) map[string]string {
+	if have == nil {
+		have = map[string]string{}
+	}
+	for k, v := range want {
+		have[k] = v
+	}
+	return have
+}
+
+// withOwner has one reference to the owner, as given, where the first to it
+// was.
+func withOwner(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
+	for i := range have {
+		if have[i].UID == owner.UID {
+			have[i] = owner
+			return have
+		}
+	}
+	return append(have, owner)
+}

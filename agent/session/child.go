@@ -1,0 +1,212 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// soon is when to look again after somebody else was quicker.
+const soon = 200 * time.Millisecond
+
+// kind of a child, as logs, metrics and memory name it.
+type kind string
+
+const (
+	kindHome    kind = "PersistentVolumeClaim"
+	kindPod     kind = "Pod"
+	kindService kind = "Service"
+	kindIngress kind = "Ingress"
+)
+
+// childKind is how children of one kind are read and put right.
+type childKind[T client.Object] struct {
+	kind  kind
+	empty func() T
+	// stranger says whose the object is if it is not the assignment's, and ""
+	// if it is.
+	stranger func(*api.SessionAssignment, T) string
+	// align makes an object say what was rendered, and leaves alone what
+	// others have added.
+	align func(have, want T)
+}
+
+// find is the child as the cache has it, or as it was just created; nil if
+// there is none that we know of.
+func find[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], name string) (T, error) {
+	var none T
+	have := k.empty()
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: p.assignment.Namespace, Name: name}, have)
+	if err == nil {
+		delete(p.memory.made, k.kind)
+		return have, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return none, fmt.Errorf("reading %s %s: %w", k.kind, name, err)
+	}
+	if made, left := p.memory.madeRecently(k.kind, p.now); made != nil && made.GetName() == name {
+		p.again(left)
+		return made.(T), nil
+	}
+	return none, nil
+}
+
+// ensure makes the child be as rendered. It returns the child as the member
+// has it, or the problem that keeps it from being so, or an error where
+// another try may help.
+func ensure[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], have, want T) (T, *observe.Problem, error) {
+	problem, wait := p.memory.refusedUntil(k.kind, p.assignment.Generation, p.now)
+	freed := problem != nil && problem.Reason == api.ReasonConflict && isNil(have)
+	switch {
+	case problem != nil && !freed:
+		p.again(wait)
+		return have, problem, nil
+	case isNil(have):
+		return create(ctx, r, p, k, want)
+	default:
+		return repair(ctx, r, p, k, have, want)
+	}
+}
+
+func create[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], want T) (T, *observe.Problem, error) {
+	var none T
+	if p.memory.refused[k.kind].problem.Reason == api.ReasonConflict {
+		// A name that was taken is asked for by a read, which disturbs no one.
+		if have, err := live(ctx, r, k, want); err != nil {
+			return none, nil, err
+		} else if !isNil(have) {
+			return repair(ctx, r, p, k, have, want)
+		}
+	}
+	writes.WithLabelValues(string(k.kind), "create").Inc()
+	err := r.Client.Create(ctx, want)
+	switch {
+	case err == nil:
+		p.memory.made[k.kind] = making{object: want, at: p.now}
+		delete(p.memory.refused, k.kind)
+		log.FromContext(ctx).V(1).Info("Created a child", "kind", k.kind, "name", want.GetName())
+		return want, nil, nil
+	case apierrors.IsAlreadyExists(err):
+		have, err := live(ctx, r, k, want)
+		if err != nil || isNil(have) {
+			p.again(soon)
+			return none, nil, err
+		}
+		return repair(ctx, r, p, k, have, want)
+	case isRefusal(err):
+		return none, r.refused(p, k.kind, observe.Problem{Reason: api.ReasonApplyFailed, Message: err.Error()}), nil
+	default:
+		return none, nil, fmt.Errorf("creating %s %s: %w", k.kind, want.GetName(), err)
+	}
+}
+
+// repair puts back what somebody changed of what we rendered.
+func repair[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], have, want T) (T, *observe.Problem, error) {
+	if owner := k.stranger(p.assignment, have); owner != "" {
+		return have, r.refused(p, k.kind, observe.Problem{
+			Reason:  api.ReasonConflict,
+			Message: fmt.Sprintf("There is a %s %s already, %s.", k.kind, have.GetName(), owner),
+		}), nil
+	}
+	right := have.DeepCopyObject().(T)
+	k.align(right, want)
+	if have.GetDeletionTimestamp() != nil || equality.Semantic.DeepEqual(have, right) {
+		delete(p.memory.refused, k.kind)
+		return have, nil, nil
+	}
+	if wait := p.memory.mayRepair(k.kind, p.now); wait > 0 {
+		p.again(wait)
+		return have, nil, nil
+	}
+	writes.WithLabelValues(string(k.kind), "repair").Inc()
+	err := r.Client.Patch(ctx, right, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case err == nil:
+		delete(p.memory.refused, k.kind)
+		log.FromContext(ctx).Info("Repaired a child", "kind", k.kind, "name", right.GetName())
+		return right, nil, nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		p.again(soon)
+		return have, nil, nil
+	case isRefusal(err):
+		return have, r.refused(p, k.kind, observe.Problem{Reason: api.ReasonApplyFailed, Message: err.Error()}), nil
+	default:
+		return have, nil, fmt.Errorf("repairing %s %s: %w", k.kind, have.GetName(), err)
+	}
+}
+
+// remove asks for an object to go, with the grace that is its own. It asks
+// once, and never for another object of the same name.
+func (r *Reconciler) remove(ctx context.Context, p *pass, k kind, o client.Object) error {
+	asked, known := p.memory.removed[o.GetUID()]
+	if o.GetDeletionTimestamp() != nil || known && p.now.Sub(asked) < trustTime {
+		p.again(trustTime)
+		return nil
+	}
+	writes.WithLabelValues(string(k), "delete").Inc()
+	err := r.Client.Delete(ctx, o, client.Preconditions{UID: ptr.To(o.GetUID())})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting %s %s: %w", k, o.GetName(), err)
+	}
+	p.memory.removed[o.GetUID()] = p.now
+	delete(p.memory.made, k)
+	p.again(trustTime)
+	log.FromContext(ctx).V(1).Info("Asked a child to go", "kind", k, "name", o.GetName())
+	return nil
+}
+
+func (r *Reconciler) refused(p *pass, k kind, problem observe.Problem) *observe.Problem {
+	rejections.WithLabelValues(string(k), problem.Reason).Inc()
+	out, wait := p.memory.refuse(k, p.assignment.Generation, problem, p.now)
+	p.again(wait)
+	return out
+}
+
+// live is the object of that name in the API server, or nil.
+func live[T client.Object](ctx context.Context, r *Reconciler, k childKind[T], want T) (T, error) {
+	var none T
+	have := k.empty()
+	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, fmt.Errorf("reading %s %s from the API server: %w", k.kind, want.GetName(), err)
+	}
+	return have, nil
+}
+
+func isNil[T client.Object](o T) bool {
+	var none T
+	return client.Object(o) == client.Object(none)
+}
+
+// isRefusal reports whether the API server understood the request and will
+// have none of it, so that trying again at once is of no use: invalid,
+// forbidden, over quota, denied by a webhook or one that does not answer.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code == 0 {
+		return false
+	}
+	switch {
+	case apierrors.IsInternalError(err):
+		// The API server's own trouble passes, a webhook's may not.
+		return strings.Contains(status.Status().Message, "failed calling webhook")
+	case apierrors.IsConflict(err), apierrors.IsUnauthorized(err), apierrors.IsTooManyRequests(err),
+		apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err):
+		return false
+	}
+	return true
+}

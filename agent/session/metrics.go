@@ -1,0 +1,31 @@
+package session
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// kindAssignment is the SessionAssignment itself, in metrics.
+const kindAssignment = "SessionAssignment"
+
+var (
+	writes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_agent_session_writes_total",
+		Help: "Write requests of the session reconciler to the member's API server, by kind and verb.",
+	}, []string{"kind", "verb"})
+
+	rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_agent_session_rejections_total",
+		Help: "Children that could not be made or repaired, by kind and reason.",
+	}, []string{"kind", "reason"})
+
+	startTime = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "vdi_agent_session_start_seconds",
+		Help:    "Time from an assignment's creation until its desktop was first ready.",
+		Buckets: []float64{0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600},
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(writes, rejections, startTime)
+}

@@ -1,0 +1,53 @@
+package session
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// holdBack is how long a status that differs from the one written may still
+// wait, so that what happens in a burst costs one write: not at all for what a
+// user waits for or must act upon.
+func holdBack(mode api.OperatingMode, have, want api.SessionAssignmentStatus, m statusMemory, o Options, now time.Time) time.Duration {
+	if urgent(mode, have, want) {
+		return 0
+	}
+	settle := m.differsSince.Add(o.Settle).Sub(now)
+	if m.writtenAt.IsZero() {
+		return max(settle, 0)
+	}
+	return max(settle, m.writtenAt.Add(o.Quiet).Sub(now), 0)
+}
+
+// urgent: the session became ready or ceased to be, a new trouble showed, or
+// a suspension is complete. What stops because it should is not.
+func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool {
+	if want.State == api.AssignmentStopping {
+		return false
+	}
+	pod := meta.FindStatusCondition(want.Conditions, api.ConditionPodReady)
+	if mode == api.ModeSuspended && pod != nil && pod.Reason == api.ReasonPodTerminating {
+		return false
+	}
+	if observe.Ready(have) != observe.Ready(want) {
+		return true
+	}
+	for _, c := range want.Conditions {
+		old := meta.FindStatusCondition(have.Conditions, c.Type)
+		if isUrgent(c) && (old == nil || old.Reason != c.Reason) {
+			return true
+		}
+	}
+	return false
+}
+
+// isUrgent leaves out that no node fits: while a volume is being made or a
+// cluster grows this comes and goes.
+func isUrgent(c metav1.Condition) bool {
+	return c.Reason == api.ReasonSuspended || observe.IsTrouble(c) && c.Reason != api.ReasonUnschedulablePod
+}

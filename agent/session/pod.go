@@ -1,0 +1,94 @@
+package session
+
+import (
+	"context"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var pods = childKind[*corev1.Pod]{
+	kind:     kindPod,
+	empty:    func() *corev1.Pod { return &corev1.Pod{} },
+	stranger: strangerTo[*corev1.Pod],
+	align:    alignPod,
+}
+
+// pod makes the desktop run, or not, as the assignment says. One that is being
+// removed is waited for: its successor has its name.
+func (r *Reconciler) pod(ctx context.Context, p *pass) error {
+	want := render.Pod(p.assignment)
+	have, err := find(ctx, r, p, pods, want.Name)
+	if err != nil {
+		return err
+	}
+	p.found.Pod = have
+	if have == nil && (p.assignment.Spec.RunState == api.ModeSuspended || !p.homeIsOurs) {
+		return nil
+	}
+	if have != nil && pods.stranger(p.assignment, have) == "" {
+		switch {
+		case have.DeletionTimestamp != nil:
+			return nil
+		case p.assignment.Spec.RunState == api.ModeSuspended:
+			return r.remove(ctx, p, kindPod, have)
+		case hasEnded(have):
+			return r.replaceEnded(ctx, p, have)
+		case outdated(p.assignment, have):
+			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed", "pod", have.Name)
+			return r.remove(ctx, p, kindPod, have)
+		}
+	}
+	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, want)
+	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
+		// Somebody else's Pod is not this session's, whatever its name.
+		p.found.Pod = nil
+	}
+	if observe.Pod(p.assignment, p.found).Status == "True" {
+		p.memory.ended.times = 0
+	}
+	return err
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// replaceEnded removes a Pod that ended for good, so that the next pass makes
+// another: at first soon, then ever later. Until then it can be looked at.
+func (r *Reconciler) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) error {
+	last := &p.memory.ended
+	if last.pod != pod.UID {
+		*last = ending{pod: pod.UID, at: p.now, times: last.times + 1}
+	}
+	if wait := last.at.Add(retryAfter(last.times - 1)).Sub(p.now); wait > 0 {
+		p.again(wait)
+		return nil
+	}
+	return r.remove(ctx, p, kindPod, pod)
+}
+
+// outdated reports whether a Pod is to make way for the desktop that the
+// assignment asks for now: it was made from another, and either the hub has
+// placed the session anew since, or no desktop runs in it that would be lost.
+func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
+	if pod.Annotations[render.AnnotationDesktopHash] == render.DesktopHash(a) {
+		return false
+	}
+	epoch, err := strconv.ParseInt(pod.Annotations[api.AnnotationEpoch], 10, 64)
+	return err == nil && epoch < a.Spec.Epoch || !desktopRuns(pod)
+}
+
+func desktopRuns(pod *corev1.Pod) bool {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Reconciler reconciles the SessionAssignments of one member.
+type Reconciler struct {
+	// Client reads from caches that hold what CacheByObject selects, and
+	// writes to the member's API server.
+	Client client.Client
+	// APIReader reads from the API server itself.
+	APIReader client.Reader
+	// Recorder of events on assignments.
+	Recorder events.EventRecorder
+	// Clock of the member.
+	Clock clock.PassiveClock
+	// Options; see Options.withDefaults.
+	Options Options
+
+	memories memories
+}
+
+// step is a part of a pass. Steps do not depend on each other's success: the
+// error of one must not keep the others from being done.
+type step struct {
+	name string
+	run  func(context.Context, *pass) error
+}
+
+// pass is one reconcile of one assignment.
+type pass struct {
+	// assignment is the pass's own copy of what the cache has.
+	assignment *api.SessionAssignment
+	memory     *memory
+	now        time.Time
+	// found collects the children, for observe.
+	found observe.Found
+	// homeIsOurs: there is no home, or its claim is this session's.
+	homeIsOurs bool
+	// after is when to look again though nothing happens; zero: never.
+	after time.Duration
+}
+
+// again asks for another pass at the latest after d.
+func (p *pass) again(d time.Duration) {
+	if d > 0 && (p.after == 0 || d < p.after) {
+		p.after = d
+	}
+}
+
+// Reconcile brings the children of one assignment to what it says.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var a api.SessionAssignment
+	if err := r.Client.Get(ctx, req.NamespacedName, &a); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.memories.forget(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
+	}
+	p := &pass{assignment: &a, memory: r.memories.of(&a), now: r.Clock.Now()}
+	if err := r.run(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.after}, nil
+}
+
+func (r *Reconciler) run(ctx context.Context, p *pass) error {
+	if !p.assignment.DeletionTimestamp.IsZero() {
+		return r.finalize(ctx, p)
+	}
+	if err := r.ensureFinalizer(ctx, p); err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range []step{
+		{"home", r.home},
+		{"pod", r.pod},
+		{"network", r.network},
+	} {
+		if err := s.run(ctx, p); err != nil {
+			errs = append(errs, fmt.Errorf("reconciling the %s: %w", s.name, err))
+		}
+	}
+	if len(errs) > 0 {
+		// What could not be read can't be reported: a child that is there
+		// would be said to be missing.
+		return errors.Join(errs...)
+	}
+	return r.report(ctx, p, observe.Status(p.assignment, p.found, p.now))
+}
+
+// ensureFinalizer is for an assignment that somebody else made, or whose
+// finalizer somebody removed: the agent makes its own with it.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, p *pass) error {
+	before := p.assignment.DeepCopy()
+	if !controllerutil.AddFinalizer(p.assignment, api.AssignmentFinalizer) {
+		return nil
+	}
+	writes.WithLabelValues(kindAssignment, "finalize").Inc()
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, p.assignment, patch); err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return nil
+}
