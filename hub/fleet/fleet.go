@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,16 +99,29 @@ type Change struct {
 }
 
 // Listen calls f on every change, from whatever goroutine it happens on: f
-// must not block, nor call the fleet. Call Listen before the fleet is in use.
+// must not block, nor call the fleet. It begins with how things stand.
 func (f *Fleet) Listen(listener func(Change)) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.listeners = append(f.listeners, listener)
+	var now []Change
+	for _, m := range f.members {
+		now = append(now, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		if m.serving && m.synced {
+			now = append(now, Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
+		}
+	}
+	f.mu.Unlock()
+	for _, c := range now {
+		listener(c)
+	}
 }
 
 // tell is called without the lock.
 func (f *Fleet) tell(c Change) {
-	for _, l := range f.listeners {
+	f.mu.Lock()
+	listeners := slices.Clone(f.listeners)
+	f.mu.Unlock()
+	for _, l := range listeners {
 		l(c)
 	}
 }

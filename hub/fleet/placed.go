@@ -12,6 +12,16 @@ type placedSessions map[types.UID]map[types.UID]struct{}
 
 func (p placedSessions) count(member types.UID) int32 { return int32(len(p[member])) } //nolint:gosec // a member holds no billions
 
+// add counts a session for a member, and says whether it was not yet.
+func (p placedSessions) add(session, member types.UID) bool {
+	if p[member] == nil {
+		p[member] = map[types.UID]struct{}{}
+	}
+	_, had := p[member][session]
+	p[member][session] = struct{}{}
+	return !had
+}
+
 // set makes a session held by just these members; it returns those whose
 // count changed.
 func (p placedSessions) set(session types.UID, held []types.UID) []types.UID {
@@ -19,11 +29,7 @@ func (p placedSessions) set(session types.UID, held []types.UID) []types.UID {
 	want := make(map[types.UID]bool, len(held))
 	for _, m := range held {
 		want[m] = true
-		if p[m] == nil {
-			p[m] = map[types.UID]struct{}{}
-		}
-		if _, ok := p[m][session]; !ok {
-			p[m][session] = struct{}{}
+		if p.add(session, m) {
 			changed = append(changed, m)
 		}
 	}

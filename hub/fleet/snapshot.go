@@ -19,6 +19,7 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 	d := placement.Place(req, f.candidates(), f.ledger)
 	if d.Placed {
 		f.ledger.Reserve(req.UID, epoch, d.Cluster.UID, req.Resources)
+		f.placed.add(req.UID, d.Cluster.UID)
 	}
 	placementSeconds.Observe(f.clock.Now().Sub(start).Seconds())
 	return d
@@ -36,6 +37,7 @@ func (f *Fleet) Reserve(session types.UID, epoch int64, member types.UID, r plac
 func (f *Fleet) Release(session types.UID, epoch int64, member types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	delete(f.placed[member], session)
 	f.ledger.Release(session, epoch, member)
 }
 

@@ -1,0 +1,176 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/session"
+)
+
+// Scheme returns the kinds that the hub works with.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // two kinds of one name: a mistake in the program
+		}
+	}
+	return s
+}
+
+// Run runs a replica of the hub against the cluster of the configuration until
+// the context ends or leadership is lost.
+func Run(ctx context.Context, cfg *rest.Config, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if o.TimeFactor != 1 {
+		ctrl.Log.Info("Timings are scaled: this is not a production setting", "timeFactor", o.TimeFactor)
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst = o.KubeAPIQPS, o.KubeAPIBurst
+
+	f := fleet.New(fleet.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: fleet.DefaultTimings(o.TimeFactor)})
+	mgr, err := mcmanager.New(cfg, f, managerOptions(o))
+	if err != nil {
+		return fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := setup(ctx, mgr, f, o); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func managerOptions(o Options) manager.Options {
+	return manager.Options{
+		Scheme:                        Scheme(),
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		HealthProbeBindAddress:        o.HealthProbeBindAddress,
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              o.LeaderElectionID,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(o.scaled(15 * time.Second)),
+		RenewDeadline:                 ptr.To(o.scaled(10 * time.Second)),
+		RetryPeriod:                   ptr.To(o.scaled(2 * time.Second)),
+		Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{
+				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+			},
+			DefaultTransform: cache.TransformStripManagedFields(),
+		},
+	}
+}
+
+func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options) error {
+	local := mgr.GetLocalManager()
+	if err := session.SetupIndexes(ctx, local.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := setupControllers(ctx, mgr, f, o); err != nil {
+		return err
+	}
+	if err := local.Add(&linkRunnable{api: local.GetAPIReader(), fleet: f, options: o}); err != nil {
+		return fmt.Errorf("adding the link: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("cache", func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		if !local.GetCache().WaitForCacheSync(ctx) {
+			return fmt.Errorf("the hub's cache has not synced")
+		}
+		return nil
+	})
+}
+
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options) error {
+	local := mgr.GetLocalManager()
+	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
+	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
+	sessions := &session.Reconciler{Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}}
+	assignments := &session.MemberReconciler{
+		Client: c, Members: f, Recorder: recorder, Fleet: f, Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},
+	}
+	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace}
+	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c)}
+	if err := sessions.SetupWithManager(ctx, local); err != nil {
+		return fmt.Errorf("setting up the controller of sessions: %w", err)
+	}
+	if err := assignments.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the controller of assignments: %w", err)
+	}
+	if err := members.SetupWithManager(local); err != nil {
+		return fmt.Errorf("setting up the controller of members: %w", err)
+	}
+	if err := templates.SetupWithManager(local); err != nil {
+		return fmt.Errorf("setting up the controller of templates: %w", err)
+	}
+	return nil
+}
+
+// linkRunnable listens for agents while this replica leads.
+type linkRunnable struct {
+	api     client.Reader
+	fleet   *fleet.Fleet
+	options Options
+}
+
+var _ manager.LeaderElectionRunnable = &linkRunnable{}
+
+// NeedLeaderElection is true: agents are the leader's alone.
+func (l *linkRunnable) NeedLeaderElection() bool { return true }
+
+// Start serves agents until the context ends.
+func (l *linkRunnable) Start(ctx context.Context) error {
+	term, err := leaderTerm(ctx, l.api, l.options)
+	if err != nil {
+		return err
+	}
+	ctrl.Log.Info("Leading", "term", term, "linkAddress", l.options.LinkBindAddress)
+	return link.NewServer(link.Options{
+		BindAddress:   l.options.LinkBindAddress,
+		CertFile:      l.options.TLSCertFile,
+		KeyFile:       l.options.TLSKeyFile,
+		ClientCAFile:  l.options.ClientCAFile,
+		TrustDomain:   l.options.TrustDomain,
+		HubTerm:       func() int64 { return term },
+		RenewInterval: fleet.DefaultTimings(l.options.TimeFactor).Renew,
+	}, l.fleet).Start(ctx)
+}
+
+// leaderTerm is how often the leader's lock has changed hands, plus one: it
+// grows with every leader, and outlives them all.
+func leaderTerm(ctx context.Context, api client.Reader, o Options) (int64, error) {
+	if !o.LeaderElect {
+		return 1, nil
+	}
+	lease := &coordinationv1.Lease{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.LeaderElectionID}, lease); err != nil {
+		return 0, fmt.Errorf("reading the leader's term: %w", err)
+	}
+	return int64(ptr.Deref(lease.Spec.LeaseTransitions, 0)) + 1, nil
+}

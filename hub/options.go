@@ -1,0 +1,75 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Options of the hub, as its flags set them.
+type Options struct {
+	// Namespace of leases, template revisions and the leader's lock.
+	Namespace string
+	// LeaderElect asks for the leader's lock; off only for a hub that has no
+	// second replica, ever.
+	LeaderElect bool
+	// LeaderElectionID is the name of the lock.
+	LeaderElectionID string
+	// LinkBindAddress is where the leader listens for agents.
+	LinkBindAddress string
+	// TLSCertFile and TLSKeyFile are the link's server certificate,
+	// ClientCAFile the authorities of the agents' certificates.
+	TLSCertFile, TLSKeyFile, ClientCAFile string
+	// TrustDomain of the agents' identities.
+	TrustDomain string
+	// MetricsBindAddress and HealthProbeBindAddress of every replica.
+	MetricsBindAddress, HealthProbeBindAddress string
+	// TimeFactor scales every timing of the link, for demonstrations and
+	// tests; 1 in production. It must be the agents' as well.
+	TimeFactor float64
+	// KubeAPIQPS and KubeAPIBurst limit the requests to the hub's API server.
+	KubeAPIQPS   float32
+	KubeAPIBurst int
+}
+
+// AddFlags defines the flags that set the options.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Namespace, "namespace", "vdi-system", "Namespace of the hub's leases and template revisions.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "Elect a leader among the hub's replicas.")
+	fs.StringVar(&o.LeaderElectionID, "leader-election-id", "vdi-hub", "Name of the leader's lock.")
+	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM).")
+	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
+	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")
+	fs.StringVar(&o.TrustDomain, "trust-domain", "vdi-fleet.local", "Trust domain of the agents' identities.")
+	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 for nowhere.")
+	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
+	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the link; 1 in production, the same on hub and agents.")
+	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 500, "Requests a second to the hub's API server.")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")
+}
+
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	need := func(flag, value string) {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("--%s is required", flag))
+		}
+	}
+	need("namespace", o.Namespace)
+	need("tls-cert-file", o.TLSCertFile)
+	need("tls-key-file", o.TLSKeyFile)
+	need("client-ca-file", o.ClientCAFile)
+	need("trust-domain", o.TrustDomain)
+	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
+		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * o.TimeFactor)
+}

@@ -1,0 +1,73 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Indexes of the hub's cache of sessions.
+const (
+	indexAssignment = "assignment"
+	indexMember     = "member"
+	indexPhase      = "phase"
+	indexTemplate   = "template"
+	indexRevision   = "revision"
+)
+
+// SetupIndexes registers the indexes, and with them the informer of sessions:
+// a manager then waits for that cache before it stands for election, so that
+// no withdrawal is ever decided from an empty view.
+func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	for name, values := range map[string]func(*v1alpha1.VDISession) []string{
+		indexAssignment: func(s *v1alpha1.VDISession) []string {
+			return []string{v1alpha1.AssignmentName(s.Name, s.UID)}
+		},
+		indexMember: func(s *v1alpha1.VDISession) []string {
+			var names []string
+			for _, r := range outstanding(s) {
+				names = append(names, r.ClusterName)
+			}
+			return names
+		},
+		indexPhase:    func(s *v1alpha1.VDISession) []string { return []string{string(s.Status.Phase)} },
+		indexTemplate: func(s *v1alpha1.VDISession) []string { return []string{s.Spec.Template} },
+		indexRevision: func(s *v1alpha1.VDISession) []string {
+			return []string{revisionKey(s.Spec.Template, s.Status.TemplateRevision)}
+		},
+	} {
+		extract := func(o client.Object) []string { return values(o.(*v1alpha1.VDISession)) }
+		if err := indexer.IndexField(ctx, &v1alpha1.VDISession{}, name, extract); err != nil {
+			return fmt.Errorf("indexing sessions by %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func revisionKey(template, revision string) string { return template + "/" + revision }
+
+// byAssignment returns the session that an assignment of a member belongs to,
+// or nil if the hub has none.
+func byAssignment(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.VDISession, error) {
+	list := &v1alpha1.VDISessionList{}
+	if err := c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{indexAssignment: key.Name}); err != nil {
+		return nil, fmt.Errorf("looking up the session of %s: %w", key, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return &list.Items[0], nil
+}
+
+// RevisionInUse says whether a session refers to a template's revision.
+func RevisionInUse(c client.Reader) func(ctx context.Context, template, revision string) (bool, error) {
+	return func(ctx context.Context, template, revision string) (bool, error) {
+		list := &v1alpha1.VDISessionList{}
+		err := c.List(ctx, list, client.MatchingFields{indexRevision: revisionKey(template, revision)}, client.Limit(1))
+		return len(list.Items) > 0, err
+	}
+}

@@ -1,0 +1,196 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+)
+
+// MemberReconciler compares, for one assignment of one member, what the
+// session's status wants with what the member reports, and acts on the
+// difference.
+type MemberReconciler struct {
+	// Client of the hub.
+	Client client.Client
+	// Members by name.
+	Members   multicluster.Provider
+	Recorder  events.EventRecorder
+	Fleet     Fleet
+	Revisions *Revisions
+	Sessions  *Reconciler
+	Clock     clock.PassiveClock
+}
+
+// visit is one reconcile of one assignment.
+type visit struct {
+	member client.Client
+	ref    v1alpha1.ClusterRef
+	// session as the hub has it; nil: it has none.
+	session *v1alpha1.VDISession
+	// reported by the member; nil: nothing.
+	reported *v1alpha1.SessionAssignment
+	// wanted and hash are of the assignment that the session asks for, where
+	// it is placed in this member.
+	wanted *v1alpha1.SessionAssignment
+	hash   string
+	spec   *v1alpha1.TemplateSpec
+	url    string
+}
+
+// Reconcile compares and acts.
+func (r *MemberReconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
+	cl, err := r.Members.Get(ctx, req.ClusterName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	v := &visit{member: cl.GetClient()}
+	if v.session, err = byAssignment(ctx, r.Client, req.NamespacedName); err != nil {
+		return ctrl.Result{}, err
+	}
+	if v.reported, err = reportedOf(ctx, v.member, req.NamespacedName); err != nil {
+		return ctrl.Result{}, err
+	}
+	if v.ref, err = r.refOf(ctx, string(req.ClusterName)); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.render(ctx, v); err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.act(ctx, req, v)
+}
+
+// act carries out what plan says. What is recorded is not forgotten in the
+// same go, but once the record has come back through the hub's cache: an older
+// view of the session would ask for the very epoch that has just ended.
+func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
+	step, epoch := plan(v.session, v.ref.UID, v.reported, v.hash)
+	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
+	switch step {
+	case stepNone:
+		return ctrl.Result{}, nil
+	case stepOrphan:
+		orphans.Inc()
+		log.FromContext(ctx).Info("A member runs a session that the hub does not know; it is left alone",
+			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
+		return ctrl.Result{}, nil
+	case stepAdopt:
+		return ctrl.Result{}, r.adopt(ctx, v.session, v.ref, epoch)
+	case stepRecordStopped:
+		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref.UID, epoch)
+	case stepRecordRefused:
+		return ctrl.Result{}, r.recordRefused(ctx, v.session, v.reported, v.ref.UID)
+	case stepForget, stepWithdraw:
+		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
+	case stepAssign:
+		return ctrl.Result{}, v.member.Create(ctx, v.wanted)
+	case stepMirror:
+		return r.mirror(ctx, v)
+	}
+	return ctrl.Result{}, fmt.Errorf("step %q is not known", step)
+}
+
+// mirror shows the member's report on the session.
+func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, error) {
+	now := r.Clock.Now()
+	after := v.session.DeepCopy()
+	stored := v.reported.Annotations[v1alpha1.AnnotationSpecHash] == v.hash
+	mirror(after, v.spec, v.reported, stored, v.url, now)
+	if equality.Semantic.DeepEqual(v.session.Status, after.Status) {
+		return ctrl.Result{}, nil
+	}
+	if wait := holdBack(v.session, after, now); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if err := r.patch(ctx, v.session, after); err != nil {
+		return ctrl.Result{}, err
+	}
+	if v.session.Status.StartTime == nil && after.Status.StartTime != nil {
+		startSeconds.Observe(now.Sub(after.CreationTimestamp.Time).Seconds())
+		r.Recorder.Eventf(after, nil, "Normal", v1alpha1.EventRunning, "Start", "running in %s at %s", v.ref.Name, after.Status.URL)
+	}
+	return ctrl.Result{}, nil
+}
+
+// render makes the assignment that the session asks for, if it is placed in
+// this member.
+func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
+	s := v.session
+	if s == nil || !wantOf(s, v.ref.UID).run {
+		return nil
+	}
+	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	if err != nil {
+		return fmt.Errorf("reading template revision: %w", err)
+	}
+	scheme, domain, ok := r.Fleet.IngressOf(v.ref.UID)
+	if !ok {
+		return multicluster.ErrClusterNotFound
+	}
+	v.spec = spec
+	v.wanted = Assignment(s, spec, domain)
+	v.hash = convert.SpecHash(&v.wanted.Spec)
+	v.wanted.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: v.hash}
+	v.url = scheme + "://" + v.wanted.Spec.Host + spec.Path
+	return nil
+}
+
+// refOf names a member for good.
+func (r *MemberReconciler) refOf(ctx context.Context, name string) (v1alpha1.ClusterRef, error) {
+	mc := &v1alpha1.MemberCluster{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, mc); err != nil {
+		if apierrors.IsNotFound(err) {
+			return v1alpha1.ClusterRef{}, multicluster.ErrClusterNotFound
+		}
+		return v1alpha1.ClusterRef{}, fmt.Errorf("reading the member: %w", err)
+	}
+	return v1alpha1.ClusterRef{Name: name, UID: mc.UID}, nil
+}
+
+func (r *MemberReconciler) patch(ctx context.Context, before, after *v1alpha1.VDISession) error {
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("writing the status: %w", err))
+	}
+	return nil
+}
+
+func reportedOf(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {
+	a := &v1alpha1.SessionAssignment{}
+	if err := c.Get(ctx, key, a); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading what the member reports: %w", err)
+	}
+	return a, nil
+}
+
+// withdrawal names what must stop. The session's UID is the one that the
+// assignment's name was made from.
+func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.SessionAssignment {
+	a := &v1alpha1.SessionAssignment{}
+	a.Namespace, a.Name = key.Namespace, key.Name
+	a.Spec.Epoch = upTo
+	if v.session != nil {
+		a.Spec.Session.UID = v.session.UID
+	} else {
+		a.Spec.Session.UID = v.reported.Spec.Session.UID
+	}
+	return a
+}

@@ -1,0 +1,26 @@
+package session
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var (
+	placements = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_placements_total",
+		Help: "Placement decisions by result (placed, unschedulable, refused).",
+	}, []string{"result"})
+	startSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "vdi_hub_session_start_seconds",
+		Help:    "From a session's creation to its first being ready.",
+		Buckets: prometheus.ExponentialBuckets(0.1, 2, 12),
+	})
+	orphans = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "vdi_hub_orphaned_assignments_total",
+		Help: "Assignments seen in members whose session the hub does not know. They are left alone.",
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(placements, startSeconds, orphans)
+}

@@ -1,0 +1,36 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+)
+
+// overlay makes the agent's conditions Unknown while the member is
+// unreachable. Only what was True becomes Unknown: what was missing then is
+// still missing as far as anybody knows. When the member is back, its report
+// takes their place.
+func (r *Reconciler) overlay(_ context.Context, p *pass) (next, error) {
+	s := p.session
+	if s.Status.Placement == nil || r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != fleet.HealthUnreachable {
+		return goOn, nil
+	}
+	changed := false
+	for _, name := range []string{v1alpha1.ConditionHomeReady, v1alpha1.ConditionPodReady, v1alpha1.ConditionEndpointReady} {
+		if meta.IsStatusConditionTrue(s.Status.Conditions, name) {
+			changed = v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+				Type: name, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,
+				Message: fmt.Sprintf("%s is unreachable; this was so when it was last heard of", s.Status.Placement.ClusterName),
+			}) || changed
+		}
+	}
+	if changed {
+		p.record(r, "Warning", v1alpha1.EventUnreached, "Watch", fmt.Sprintf("member %s is unreachable: the session shows its last known state", s.Status.Placement.ClusterName))
+	}
+	return goOn, nil
+}

@@ -1,0 +1,218 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// waitAtMost is how long a session that fits nowhere waits for an event that
+// could help before it is looked at again all the same.
+const waitAtMost = 30 * time.Second
+
+// resolve finds the template spec that the session runs: the revision that it
+// was placed with, or the template as it stands.
+func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
+	s := p.session
+	if s.Status.Placement != nil {
+		spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+		if err != nil {
+			return done, fmt.Errorf("reading template revision %s of %s: %w", s.Status.TemplateRevision, s.Spec.Template, err)
+		}
+		p.spec, p.revision = spec, s.Status.TemplateRevision
+		return goOn, nil
+	}
+	t := &v1alpha1.VDITemplate{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: s.Spec.Template}, t)
+	if apierrors.IsNotFound(err) {
+		return goOn, nil
+	}
+	if err != nil {
+		return done, fmt.Errorf("reading the template: %w", err)
+	}
+	revision, err := v1alpha1.RevisionOf(&t.Spec)
+	if err != nil {
+		return done, err
+	}
+	p.template, p.spec, p.revision = t, &t.Spec, revision
+	return goOn, nil
+}
+
+// accept says whether the session may be placed as it is. One that may not
+// waits for a change of itself or of its template.
+func (r *Reconciler) accept(_ context.Context, p *pass) (next, error) {
+	s := p.session
+	c := acceptance(s, p.spec)
+	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && c.Status == metav1.ConditionFalse {
+		p.record(r, "Warning", v1alpha1.EventNotAllowed, "Accept", c.Message)
+	}
+	if c.Status == metav1.ConditionFalse && s.Status.Placement == nil {
+		return done, nil
+	}
+	if s.Status.Placement == nil {
+		s.Status.Resources = resources(s, p.spec)
+	}
+	return goOn, nil
+}
+
+// place gives a session that has no member one, under the next epoch.
+func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
+	s := p.session
+	switch {
+	case s.Status.Placement != nil:
+		return goOn, nil
+	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
+		r.unscheduled(p, v1alpha1.ReasonSuspended, "suspended before it was placed: set spec.operatingMode to Running")
+		return done, nil
+	case len(s.Status.Releasing) > 0:
+		r.unscheduled(p, v1alpha1.ReasonReleasing, fmt.Sprintf("waiting until %s has confirmed that nothing of it runs", s.Status.Releasing[0].ClusterName))
+		return done, nil
+	}
+	req, problem, err := r.request(ctx, p)
+	if err != nil {
+		return done, err
+	}
+	if problem != nil {
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, *problem)
+		return done, nil
+	}
+	epoch := s.Status.Epoch + 1
+	decision := r.Fleet.Place(req, epoch)
+	if !decision.Placed {
+		placements.WithLabelValues("unschedulable").Inc()
+		r.unscheduled(p, decision.Reason, decision.Message)
+		p.again = waitAtMost
+		return done, nil
+	}
+	p.reserved = &v1alpha1.Placement{
+		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region,
+		Epoch: epoch, PlacementTime: metav1.NewTime(r.Clock.Now()),
+	}
+	if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
+		return done, err
+	}
+	if err := r.keepHome(ctx, p); err != nil {
+		return done, err
+	}
+	placements.WithLabelValues("placed").Inc()
+	r.scheduled(p, decision)
+	return goOn, nil
+}
+
+// scheduled writes a decision into the status.
+func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
+	s := p.session
+	s.Status.Placement, s.Status.Epoch = p.reserved, p.reserved.Epoch
+	s.Status.TemplateRevision = p.revision
+	s.Status.Conditions = dropAgents(s.Status.Conditions)
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
+	})
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSending,
+		Message: fmt.Sprintf("sent to %s: waiting until its API server has stored it", d.Cluster.Name),
+	})
+	p.record(r, "Normal", v1alpha1.EventPlaced, "Place", d.Message)
+}
+
+// unscheduled says why the session has no member.
+func (r *Reconciler) unscheduled(p *pass, reason, message string) {
+	s := p.session
+	c := metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) {
+		p.record(r, "Warning", v1alpha1.EventWaiting, "Place", message)
+	}
+}
+
+// request resolves what placement must know of the session; problem is what
+// keeps it from being asked at all.
+func (r *Reconciler) request(ctx context.Context, p *pass) (req placement.Request, problem *metav1.Condition, err error) {
+	s, t := p.session, p.spec
+	policies := &v1alpha1.PlacementPolicyList{}
+	if err := r.Client.List(ctx, policies); err != nil {
+		return req, nil, fmt.Errorf("listing placement policies: %w", err)
+	}
+	policy, found := governing(s, policies.Items)
+	if !found && policy == nil {
+		return req, &metav1.Condition{
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPolicyNotFound,
+			Message: fmt.Sprintf("there is no placement policy %q: create it, or change spec.placement.policy", s.Spec.Placement.Policy),
+		}, nil
+	}
+	req = placement.Request{
+		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
+		Template:                placement.TemplateKey{Name: s.Spec.Template, Revision: p.revision},
+		TemplateClusterSelector: t.ClusterSelector,
+		Resources:               placement.ResourcesOf(s.Status.Resources),
+		RequiredRegions:         s.Spec.Placement.RequiredRegions,
+		PreferredRegions:        s.Spec.Placement.PreferredRegions,
+		ClusterSelector:         s.Spec.Placement.ClusterSelector,
+		ClusterTolerations:      s.Spec.Placement.ClusterTolerations,
+		Priority:                s.Spec.Placement.Priority,
+		Refused:                 r.refusals.of(s.UID, r.Clock.Now()),
+	}
+	if policy != nil {
+		req.Policy = &policy.Spec
+	}
+	req.Home, err = r.homeOf(ctx, s, t)
+	return req, nil, err
+}
+
+// homeOf is the member that holds the user's home of the template, if any.
+func (r *Reconciler) homeOf(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (*v1alpha1.ClusterRef, error) {
+	if t.Home.Mode != v1alpha1.HomePerUser {
+		return nil, nil
+	}
+	h := &v1alpha1.VDIHome{}
+	key := types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.HomeName(s.Namespace, s.Spec.User, s.Spec.Template)}
+	if err := r.Client.Get(ctx, key, h); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading the home: %w", err)
+	}
+	return &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}, nil
+}
+
+// keepHome records which member holds a PerUser home before the first
+// assignment that needs it.
+func (r *Reconciler) keepHome(ctx context.Context, p *pass) error {
+	s, t := p.session, p.spec
+	if t.Home.Mode != v1alpha1.HomePerUser {
+		return nil
+	}
+	h := &v1alpha1.VDIHome{}
+	h.Namespace, h.Name = s.Namespace, v1alpha1.HomeName(s.Namespace, s.Spec.User, s.Spec.Template)
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(h), h)
+	if err == nil || !apierrors.IsNotFound(err) {
+		return err
+	}
+	h.Spec = v1alpha1.HomeSpec{
+		User: s.Spec.User, Template: s.Spec.Template,
+		ClusterName: p.reserved.ClusterName, ClusterUID: p.reserved.ClusterUID,
+		ClaimName: h.Name, Size: t.Home.Size,
+	}
+	if err := r.Client.Create(ctx, h); err != nil {
+		// Another session of the user may have been first: the retry finds its
+		// record, and goes where it says.
+		return fmt.Errorf("recording the home: %w", err)
+	}
+	return nil
+}
+
+// dropAgents removes the conditions that spoke of an earlier placement.
+func dropAgents(conditions []metav1.Condition) []metav1.Condition {
+	for _, name := range []string{v1alpha1.ConditionHomeReady, v1alpha1.ConditionPodReady, v1alpha1.ConditionEndpointReady} {
+		meta.RemoveStatusCondition(&conditions, name)
+	}
+	return conditions
+}

@@ -1,0 +1,162 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// Fleet is what a session needs of the fleet.
+type Fleet interface {
+	// Place decides and reserves in one step.
+	Place(req placement.Request, epoch int64) placement.Decision
+	// Reserve charges a member for a session that is placed there already.
+	Reserve(session types.UID, epoch int64, member types.UID, r placement.Resources)
+	// Release gives back what Place reserved.
+	Release(session types.UID, epoch int64, member types.UID)
+	// HealthOf is how alive a member is.
+	HealthOf(member types.UID) fleet.Health
+	// IngressOf is the scheme and domain of a member's URLs.
+	IngressOf(member types.UID) (scheme, domain string, ok bool)
+	// Observe counts a session for the members that hold it.
+	Observe(s *v1alpha1.VDISession, gone bool)
+	// Listen tells of every change of a member.
+	Listen(func(fleet.Change))
+}
+
+// Reconciler does for a session what the hub can do alone: accept it, place
+// it, show its member's health, and let it go once nothing is outstanding.
+//
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=update;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=get;list;watch;create
+type Reconciler struct {
+	Client    client.Client
+	Recorder  events.EventRecorder
+	Fleet     Fleet
+	Revisions *Revisions
+	Clock     clock.PassiveClock
+
+	refusals refusals
+	rebuilt  rebuild
+}
+
+// pass is one reconcile of one session.
+type pass struct {
+	session *v1alpha1.VDISession
+	// spec and revision that the session runs or would run; nil: no template.
+	spec     *v1alpha1.TemplateSpec
+	revision string
+	// template as it stands, where the session is not placed yet.
+	template *v1alpha1.VDITemplate
+	// reserved is the placement of this pass, to be given back if its write
+	// fails.
+	reserved *v1alpha1.Placement
+	// again is when to look again at the latest; zero: on the next event.
+	again time.Duration
+	// events to record once the status is written.
+	events []func()
+}
+
+// next is whether the following steps still make sense.
+type next bool
+
+const (
+	goOn next = true
+	done next = false
+)
+
+// Reconcile brings one session up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.rebuild(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	s := &v1alpha1.VDISession{}
+	if err := r.Client.Get(ctx, req.NamespacedName, s); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !s.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, s)
+	}
+	if controllerutil.AddFinalizer(s, v1alpha1.Finalizer) {
+		if err := r.Client.Update(ctx, s); err != nil {
+			return ctrl.Result{}, fmt.Errorf("adding the finalizer: %w", err)
+		}
+	}
+	p := &pass{session: s.DeepCopy()}
+	err := r.steps(ctx, p)
+	if err == nil {
+		err = r.write(ctx, s, p)
+	}
+	if err != nil {
+		if p.reserved != nil {
+			r.Fleet.Release(s.UID, p.reserved.Epoch, p.reserved.ClusterUID)
+		}
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.again}, nil
+}
+
+func (r *Reconciler) steps(ctx context.Context, p *pass) error {
+	for _, step := range []func(context.Context, *pass) (next, error){
+		r.resolve,
+		r.accept,
+		r.place,
+		r.overlay,
+	} {
+		n, err := step(ctx, p)
+		if err != nil {
+			return err
+		}
+		if n == done {
+			break
+		}
+	}
+	r.conclude(p)
+	return nil
+}
+
+// conclude sums up, and looks again when the session's time is over.
+func (r *Reconciler) conclude(p *pass) {
+	now := r.Clock.Now()
+	summarise(p.session, p.spec, now)
+	if end := p.session.Status.ExpirationTime; end != nil && end.After(now) {
+		p.again = soonest(p.again, end.Sub(now))
+	}
+}
+
+// write patches the status if anything changed, and then records the events.
+func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *pass) error {
+	if equality.Semantic.DeepEqual(before.Status, p.session.Status) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, p.session, patch); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	for _, record := range p.events {
+		record()
+	}
+	return nil
+}
+
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
+}

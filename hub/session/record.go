@@ -1,0 +1,90 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// recordStopped makes durable that nothing up to an epoch runs in a member any
+// more: the release is struck off, a placement that ended unasked is given up
+// so that the session is placed anew, and a deleted session of which nothing
+// else is outstanding is let go.
+func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member types.UID, epoch int64) error {
+	after := s.DeepCopy()
+	strikeOff(after, member, epoch)
+	if !s.DeletionTimestamp.IsZero() && len(outstanding(after)) == 0 {
+		if err := letGo(ctx, r.Client, s.DeepCopy()); err != nil {
+			return err
+		}
+		r.Fleet.Observe(s, true)
+		return nil
+	}
+	if s.DeletionTimestamp.IsZero() && after.Status.Placement == nil {
+		v1alpha1.SetCondition(&after.Status.Conditions, after.Generation, metav1.Condition{
+			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
+			Message: "its assignment ended in its member: it is placed anew",
+		})
+		after.Status.Conditions = dropAgents(after.Status.Conditions)
+	}
+	summarise(after, nil, r.Clock.Now())
+	return r.patch(ctx, s, after)
+}
+
+// strikeOff removes what a member has confirmed from what is outstanding.
+func strikeOff(s *v1alpha1.VDISession, member types.UID, epoch int64) {
+	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(r v1alpha1.Release) bool {
+		return r.ClusterUID == member && r.Epoch <= epoch
+	})
+	if p := s.Status.Placement; p != nil && p.ClusterUID == member && p.Epoch <= epoch {
+		s.Status.Placement = nil
+	}
+}
+
+// recordRefused gives up a placement that the member would not store: nothing
+// of it runs, so the session may go elsewhere at once.
+func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, member types.UID) error {
+	r.Sessions.refusals.add(s.UID, member, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
+	placements.WithLabelValues("refused").Inc()
+	cluster := s.Status.Placement.ClusterName
+	message := fmt.Sprintf("%s refused it: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
+	after := s.DeepCopy()
+	after.Status.Placement = nil
+	// What the member refused because it has seen later epochs is behind for
+	// good: go past it.
+	after.Status.Epoch = max(after.Status.Epoch, reported.Spec.Epoch)
+	for _, c := range []metav1.Condition{
+		{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
+		{Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
+	} {
+		v1alpha1.SetCondition(&after.Status.Conditions, after.Generation, c)
+	}
+	summarise(after, nil, r.Clock.Now())
+	if err := r.patch(ctx, s, after); err != nil {
+		return err
+	}
+	r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventRefused, "Assign", "%s", truncate(message))
+	return nil
+}
+
+// adopt takes over an epoch that the member has seen and this hub never gave:
+// the hub was restored from an older state. The session stays where it runs,
+// under a yet higher epoch.
+func (r *MemberReconciler) adopt(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64) error {
+	after := s.DeepCopy()
+	after.Status.Epoch = epoch + 1
+	switch p := after.Status.Placement; {
+	case p != nil && p.ClusterUID == ref.UID:
+		p.Epoch = after.Status.Epoch
+	default:
+		// It runs where this hub did not place it: that copy has to stop.
+		after.Status.Releasing = slices.DeleteFunc(after.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == ref.UID })
+		after.Status.Releasing = append(after.Status.Releasing, v1alpha1.Release{ClusterName: ref.Name, ClusterUID: ref.UID, Epoch: epoch})
+	}
+	return r.patch(ctx, s, after)
+}

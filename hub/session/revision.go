@@ -1,0 +1,74 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+)
+
+// Revisions keeps template revisions as ControllerRevisions on the hub: each
+// is written before its first use, so that a session keeps what it was made
+// of whatever becomes of the template.
+type Revisions struct {
+	Client client.Client
+	// Namespace of the ControllerRevisions.
+	Namespace string
+
+	mu    sync.Mutex
+	specs map[string]*v1alpha1.TemplateSpec
+}
+
+// Keep makes sure that a revision is stored.
+func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, revision string) error {
+	if _, err := r.Spec(ctx, template.Name, revision); err == nil || !apierrors.IsNotFound(err) {
+		return err
+	}
+	raw, err := json.Marshal(&template.Spec)
+	if err != nil {
+		return fmt.Errorf("storing template revision: %w", err)
+	}
+	cr := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: raw}, Revision: template.Generation}
+	cr.Namespace, cr.Name = r.Namespace, fleet.RevisionName(template.Name, revision)
+	cr.Labels = map[string]string{fleet.LabelTemplate: template.Name, fleet.LabelRevision: revision}
+	if err := r.Client.Create(ctx, cr); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("storing template revision: %w", err)
+	}
+	return nil
+}
+
+// Spec returns the template spec of a revision; it must not be changed. The
+// error is NotFound where no such revision is kept.
+func (r *Revisions) Spec(ctx context.Context, template, revision string) (*v1alpha1.TemplateSpec, error) {
+	name := fleet.RevisionName(template, revision)
+	r.mu.Lock()
+	spec := r.specs[name]
+	r.mu.Unlock()
+	if spec != nil {
+		return spec, nil
+	}
+	cr := &appsv1.ControllerRevision{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name}, cr); err != nil {
+		return nil, err
+	}
+	_, _, spec, err := fleet.ReadRevision(cr)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.specs == nil {
+		r.specs = map[string]*v1alpha1.TemplateSpec{}
+	}
+	r.specs[name] = spec
+	return spec, nil
+}

@@ -1,0 +1,230 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
+	mchandler "sigs.k8s.io/multicluster-runtime/pkg/handler"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+)
+
+const (
+	// workers of each controller. They wait for the API server most of the
+	// time; decisions are serialised by the fleet's lock.
+	workers = 16
+	// wakeAfter gathers a burst of changes before sessions are looked at again.
+	wakeAfter = 100 * time.Millisecond
+)
+
+// SetupWithManager registers the controller of sessions.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := r.observe(ctx, mgr); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("vdisession").
+		For(&v1alpha1.VDISession{}).
+		Watches(&v1alpha1.VDITemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate)).
+		Watches(&v1alpha1.PlacementPolicy{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+			return append(r.inPhase(ctx, v1alpha1.PhasePending), r.inPhase(ctx, v1alpha1.PhaseFailed)...)
+		})).
+		WatchesRawSource(source.Func(r.wake)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// observe counts sessions for the members that hold them, from the hub's cache.
+func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.VDISession{})
+	if err != nil {
+		return fmt.Errorf("watching sessions: %w", err)
+	}
+	see := func(obj any, gone bool) {
+		if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = last.Obj
+		}
+		if s, ok := obj.(*v1alpha1.VDISession); ok {
+			r.Fleet.Observe(s, gone)
+		}
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { see(obj, false) },
+		UpdateFunc: func(_, obj any) { see(obj, false) },
+		DeleteFunc: func(obj any) { see(obj, true) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching sessions: %w", err)
+	}
+	return nil
+}
+
+// ofTemplate are the sessions that wait for a template to change.
+func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcile.Request {
+	list := &v1alpha1.VDISessionList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexTemplate: t.GetName()}); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Status.Placement == nil {
+			out = append(out, requestFor(&list.Items[i]))
+		}
+	}
+	return out
+}
+
+func (r *Reconciler) inPhase(ctx context.Context, phase v1alpha1.SessionPhase) []reconcile.Request {
+	return r.listed(ctx, client.MatchingFields{indexPhase: string(phase)})
+}
+
+func (r *Reconciler) listed(ctx context.Context, fields client.MatchingFields) []reconcile.Request {
+	list := &v1alpha1.VDISessionList{}
+	if err := r.Client.List(ctx, list, fields); err != nil {
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, requestFor(&list.Items[i]))
+	}
+	return out
+}
+
+// wake enqueues the sessions that wait when something changed that could help
+// them, and those of a member whose health changed.
+func (r *Reconciler) wake(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	changes := make(chan fleet.Change, 1024)
+	r.Fleet.Listen(func(c fleet.Change) {
+		select {
+		case changes <- c:
+		default: // a full channel wakes everybody anyway
+		}
+	})
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case c := <-changes:
+				r.gather(ctx, q, c, changes)
+			}
+		}
+	}()
+	return nil
+}
+
+// gather waits for the end of a burst, then enqueues once.
+func (r *Reconciler) gather(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request], first fleet.Change, more <-chan fleet.Change) {
+	room := false
+	changed := map[string]bool{}
+	note := func(c fleet.Change) {
+		room = room || c.Kind != fleet.MemberSessions
+		if c.Kind == fleet.MemberChanged {
+			changed[c.Member] = true
+		}
+	}
+	note(first)
+	for burst := time.After(wakeAfter); burst != nil; {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-more:
+			note(c)
+		case <-burst:
+			burst = nil
+		}
+	}
+	if room {
+		for _, req := range r.inPhase(ctx, v1alpha1.PhasePending) {
+			q.Add(req)
+		}
+	}
+	for member := range changed {
+		for _, req := range r.listed(ctx, client.MatchingFields{indexMember: member}) {
+			q.Add(req)
+		}
+	}
+}
+
+func requestFor(s *v1alpha1.VDISession) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)}
+}
+
+// SetupWithManager registers the controller of members' assignments.
+func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
+	sessions := source.TypedKind(mgr.GetLocalManager().GetCache(), &v1alpha1.VDISession{},
+		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(
+			func(_ context.Context, s *v1alpha1.VDISession) []mcreconcile.Request { return requestsOf(s) }))
+	return mcbuilder.ControllerManagedBy(mgr).
+		Named("assignment").
+		For(&v1alpha1.SessionAssignment{}).
+		WatchesRawSource(sessions).
+		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.connected)).
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// requestsOf are the assignments that a session concerns: one in each member
+// that holds it or may still do so.
+func requestsOf(s *v1alpha1.VDISession) []mcreconcile.Request {
+	var out []mcreconcile.Request
+	for _, o := range outstanding(s) {
+		out = append(out, memberRequest(o.ClusterName, s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)))
+	}
+	return out
+}
+
+func memberRequest(cluster, namespace, name string) mcreconcile.Request {
+	return mcreconcile.Request{
+		Request:     reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}},
+		ClusterName: multicluster.ClusterName(cluster),
+	}
+}
+
+// connected enqueues, on every connect of a member, what is placed there and
+// what it reports: requests for a member that was away were dropped.
+func (r *MemberReconciler) connected(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
+	r.Fleet.Listen(func(c fleet.Change) {
+		if c.Kind != fleet.MemberConnected {
+			return
+		}
+		go r.enqueueMember(ctx, q, c.Member)
+	})
+	return nil
+}
+
+func (r *MemberReconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request], member string) {
+	placed := &v1alpha1.VDISessionList{}
+	if err := r.Client.List(ctx, placed, client.MatchingFields{indexMember: member}); err == nil {
+		for i := range placed.Items {
+			s := &placed.Items[i]
+			q.Add(memberRequest(member, s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)))
+		}
+	}
+	cl, err := r.Members.Get(ctx, multicluster.ClusterName(member))
+	if err != nil {
+		return
+	}
+	reported := &v1alpha1.SessionAssignmentList{}
+	if err := cl.GetClient().List(ctx, reported); err != nil {
+		return
+	}
+	for i := range reported.Items {
+		q.Add(memberRequest(member, reported.Items[i].Namespace, reported.Items[i].Name))
+	}
+}
