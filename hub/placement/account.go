@@ -7,11 +7,13 @@ import (
 )
 
 // account is what the ledger holds of one member: its reservations, also
-// grouped by shape so that a burst of a thousand like sessions is reckoned as
+// grouped by question so that a burst of a thousand like sessions is reckoned as
 // one, and what was reckoned from its last report.
 type account struct {
 	reservations map[types.UID]*reservation
 	groups       []group
+	// reckoned is whether the groups' spare is up to date.
+	reckoned bool
 
 	// The newest report, if there was one.
 	reported bool
@@ -25,17 +27,23 @@ type account struct {
 
 // reservation of a session's epoch in a member.
 type reservation struct {
-	epoch int64
-	shape *shape
+	epoch    int64
+	question *question
 	// acknowledged: reports from countedFrom on count it as used.
 	acknowledged bool
 	countedFrom  uint64
 }
 
-// group is how many reservations of a shape there are; never zero.
+// group is how many reservations of a question there are; never zero.
 type group struct {
-	shape *shape
-	count int64
+	question *question
+	count    int64
+
+	// guarded is whether the report speaks of its template. Then spare is how
+	// many of its slots are left when all reservations have landed where they
+	// hurt it most; below zero, one of its own may not fit.
+	guarded bool
+	spare   int64
 }
 
 // answer is what a report says to a question.
@@ -63,19 +71,23 @@ func (a *account) counts(r *reservation) bool {
 
 func (a *account) add(session types.UID, r *reservation) {
 	a.reservations[session] = r
+	a.reckoned = false
+	r.question.reservations++
 	for i := range a.groups {
-		if a.groups[i].shape == r.shape {
+		if a.groups[i].question == r.question {
 			a.groups[i].count++
 			return
 		}
 	}
-	a.groups = append(a.groups, group{shape: r.shape, count: 1})
+	a.groups = append(a.groups, group{question: r.question, count: 1})
 }
 
 func (a *account) remove(session types.UID, r *reservation) {
 	delete(a.reservations, session)
+	a.reckoned = false
+	r.question.reservations--
 	for i := range a.groups {
-		if a.groups[i].shape != r.shape {
+		if a.groups[i].question != r.question {
 			continue
 		}
 		if a.groups[i].count--; a.groups[i].count == 0 {
@@ -90,7 +102,7 @@ func (a *account) read(c *Capacity) {
 	if a.capacity == c {
 		return
 	}
-	a.capacity = c
+	a.capacity, a.reckoned = c, false
 	clear(a.answers)
 	clear(a.admitted)
 }
@@ -131,21 +143,42 @@ func (a *account) admits(namespace string) bool {
 	return yes
 }
 
-// charge is the most slots of a question that the outstanding reservations
-// can cost, wherever they land.
-func (a *account) charge(q *question) int64 {
-	var charge int64
+// slots left for a question: those of the report, less the most that the
+// outstanding reservations can cost, wherever they land. It may be negative.
+func (a *account) slots(q *question) int64 {
+	slots := a.answer(q).slots
 	for _, g := range a.groups {
-		if g.shape.costFor != q {
-			g.shape.cost, g.shape.costFor = g.shape.costIn(q.shape), q
-		}
-		charge += g.count * g.shape.cost
+		g.question.meet(q)
+		slots -= g.count * g.question.costIn
 	}
-	return charge
+	return slots
 }
 
-// slots left for a question: those of the report less the reservations. It
-// may be negative.
-func (a *account) slots(q *question) int64 {
-	return a.answer(q).slots - a.charge(q)
+// harms is whether one more of a question, landing where it hurts most, could
+// leave an outstanding reservation without a node: a small session must not
+// take the only node that a large one, on its way, fits on.
+func (a *account) harms(q *question) bool {
+	a.reckon()
+	for _, g := range a.groups {
+		g.question.meet(q)
+		if g.guarded && g.spare < g.question.costsOf {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *account) reckon() {
+	if a.reckoned {
+		return
+	}
+	for i := range a.groups {
+		g := &a.groups[i]
+		known := a.answer(g.question)
+		g.guarded, g.spare = known.available, known.slots
+		for _, other := range a.groups {
+			g.spare -= other.count * other.question.shape.costIn(g.question.shape)
+		}
+	}
+	a.reckoned = true
 }

@@ -26,7 +26,7 @@ func fleet(n int) ([]Candidate, *Ledger) {
 		c.Sessions = int32(100_000 / n)
 		candidates = append(candidates, c)
 		for s := range 20 {
-			ledger.Reserve(types.UID(fmt.Sprintf("held-%d-%d", i, s)), 1, c.UID, room(int64(500+s%4*500), 2))
+			ledger.ReserveFor(types.UID(fmt.Sprintf("held-%d-%d", i, s)), 1, c.UID, desk, room(int64(500+s%4*500), 2))
 		}
 	}
 	return candidates, ledger
@@ -56,7 +56,7 @@ func BenchmarkPlace(b *testing.B) {
 				if !d.Placed {
 					b.Fatal(d.Message)
 				}
-				ledger.Reserve(r.UID, 1, d.Cluster.UID, r.Resources)
+				ledger.ReserveFor(r.UID, 1, d.Cluster.UID, r.Template, r.Resources)
 				ledger.Release(r.UID, 1, d.Cluster.UID)
 			}
 			b.StopTimer()

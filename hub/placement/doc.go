@@ -13,8 +13,9 @@
 //
 // Invariants:
 //   - Room is counted by node, never as a sum: a session is placed only where
-//     some single node has room for all of it, even if every outstanding
-//     reservation landed on the node where it hurts most.
+//     some single node has room for all of it, and still has for each session
+//     on its way there, even if every one landed on the node where it hurts
+//     most.
 //   - The decision does not depend on the order of the candidates.
 //   - More room never makes a session unplaceable.
 //   - What one session lacks delays no other: nothing is held back here.

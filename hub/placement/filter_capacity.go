@@ -15,16 +15,22 @@ type capacityFilter struct{}
 func (capacityFilter) Name() string { return "Capacity" }
 
 func (capacityFilter) Check(q *query, c *Candidate, a *account) bool {
-	left := a.slots(q.question)
-	if q.Failover {
-		return left > 0
-	}
-	return left-c.headroom(left) > 0
+	return q.left(c, a) > 0 && !a.harms(q.question)
 }
 
-func (capacityFilter) Explain(q *query, _ *Candidate, a *account) lack {
+// left is how many slots the request may use, before it is asked whether one
+// more would harm those on their way.
+func (q *query) left(c *Candidate, a *account) int64 {
+	left := a.slots(q.question)
+	if q.Failover {
+		return left
+	}
+	return left - c.headroom(left)
+}
+
+func (capacityFilter) Explain(q *query, c *Candidate, a *account) lack {
 	switch {
-	case a.slots(q.question) > 0:
+	case a.slots(q.question) > 0 && q.left(c, a) <= 0:
 		return lack{
 			one:    "keeps its last room free for failover",
 			many:   "keep their last room free for failover",
@@ -34,7 +40,7 @@ func (capacityFilter) Explain(q *query, _ *Candidate, a *account) lack {
 		return lack{
 			one:    "has just given its last room to other sessions",
 			many:   "have just given their last room to other sessions",
-			remedy: "wait for a session to end, or add nodes",
+			remedy: "wait until they have started, or add nodes",
 		}
 	}
 	return a.shortage(q.question)

@@ -36,6 +36,7 @@ type simSession struct {
 	uid       types.UID
 	epoch     int64
 	member    *simMember
+	template  TemplateKey
 	resources Resources
 	// stored on a node since the order arrived; gone once the Pod is.
 	stored, gone bool
@@ -47,11 +48,14 @@ type landing struct {
 	resources Resources
 }
 
-func (m *simMember) fitting(r Resources) []int {
+// first is a template that may use the first node of a member alone.
+var first = TemplateKey{Name: "first", Revision: "r1"}
+
+func (m *simMember) fitting(template TemplateKey, r Resources) []int {
 	var out []int
 	s := newShape(r)
 	for i, free := range m.nodes {
-		if s.fitsOn(free) > 0 {
+		if (template == desk || i == 0) && s.fitsOn(free) > 0 {
 			out = append(out, i)
 		}
 	}
@@ -90,6 +94,7 @@ func (w *world) report(m *simMember) {
 		buckets = append(buckets, Bucket{Nodes: 1, Free: maps.Clone(free)})
 	}
 	capacity.Templates[desk] = TemplateCapacity{Available: true, Buckets: buckets}
+	capacity.Templates[first] = TemplateCapacity{Available: true, Buckets: buckets[:1]}
 	for _, s := range w.sessions {
 		if s.member == m && s.stored && !s.gone {
 			counted[s.uid] = true
@@ -125,6 +130,7 @@ func (w *world) candidates() []Candidate {
 // that has stopped, under its next epoch.
 func (w *world) place(t *rapid.T) {
 	s := &simSession{uid: types.UID(fmt.Sprint("s", w.placed)), resources: drawResources(t, "session", 3)}
+	s.template = rapid.SampledFrom([]TemplateKey{desk, first}).Draw(t, "template")
 	for _, old := range w.inOrder() {
 		if old.member == nil && rapid.Bool().Draw(t, "again") {
 			s = old
@@ -132,7 +138,7 @@ func (w *world) place(t *rapid.T) {
 		}
 	}
 	r := session(string(s.uid))
-	r.Resources = s.resources
+	r.Resources, r.Template = s.resources, s.template
 	d := Place(r, w.candidates(), w.ledger)
 	if !d.Placed {
 		return
@@ -141,8 +147,12 @@ func (w *world) place(t *rapid.T) {
 	i := slices.IndexFunc(w.members, func(m *simMember) bool { return m.candidate.UID == d.Cluster.UID })
 	s.epoch, s.member, s.stored, s.gone = s.epoch+1, w.members[i], false, false
 	w.sessions[s.uid] = s
-	w.ledger.Reserve(s.uid, s.epoch, d.Cluster.UID, s.resources)
-	w.ledger.Reserve(s.uid, s.epoch, d.Cluster.UID, s.resources)
+	w.reserve(s)
+	w.reserve(s)
+}
+
+func (w *world) reserve(s *simSession) {
+	w.ledger.ReserveFor(s.uid, s.epoch, s.member.candidate.UID, s.template, s.resources)
 }
 
 // store lands a session. This is where over-commitment would show.
@@ -151,7 +161,7 @@ func (w *world) store(t *rapid.T) {
 		if s.member == nil || s.stored || rapid.Bool().Draw(t, "later") {
 			continue
 		}
-		fitting := s.member.fitting(s.resources)
+		fitting := s.member.fitting(s.template, s.resources)
 		if len(fitting) == 0 {
 			t.Fatalf("%s was placed where no node has room for %v: %v", s.uid, s.resources, s.member.nodes)
 		}
@@ -197,7 +207,7 @@ func (w *world) foreignPods(t *rapid.T) {
 		}
 	}
 	r := drawResources(t, "foreign", 4)
-	if fitting := m.fitting(r); len(fitting) > 0 {
+	if fitting := m.fitting(desk, r); len(fitting) > 0 {
 		l := landing{rapid.SampledFrom(fitting).Draw(t, "node"), r}
 		m.take(l.node, r, 1)
 		m.foreign = append(m.foreign, l)
@@ -230,7 +240,7 @@ func (w *world) restartHub() {
 	w.ledger = NewLedger()
 	for _, s := range w.inOrder() {
 		if s.member != nil {
-			w.ledger.Reserve(s.uid, s.epoch, s.member.candidate.UID, s.resources)
+			w.reserve(s)
 		}
 	}
 	for _, m := range w.members {
@@ -289,8 +299,10 @@ func (w *world) settle(t *rapid.T) {
 			t.Fatalf("groups left: %v", groups)
 		}
 	}
-	if len(w.ledger.shapes) != 0 {
-		t.Fatalf("shapes left: %v", w.ledger.shapes)
+	for _, q := range w.ledger.questions {
+		if q.reservations != 0 {
+			t.Fatalf("%d reservations of %s left", q.reservations, q.shape.key)
+		}
 	}
 }
 

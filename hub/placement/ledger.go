@@ -14,56 +14,35 @@ import (
 // it, Place and Explain included.
 type Ledger struct {
 	accounts  map[types.UID]*account
-	shapes    map[string]*shape
-	questions map[questionKey]*question
+	questions questions
 }
-
-// questionKey is what room is asked for: the nodes that a template may use,
-// in units of a shape.
-type questionKey struct {
-	template TemplateKey
-	shape    string
-}
-
-// question is an interned questionKey: answers are remembered by its address.
-type question struct {
-	template TemplateKey
-	shape    *shape
-}
-
-// maxQuestions bounds what is remembered. Sessions of a template mostly ask
-// for the same, so that in practice there are a few.
-const maxQuestions = 4096
 
 // NewLedger makes an empty ledger.
 func NewLedger() *Ledger {
-	return &Ledger{
-		accounts:  map[types.UID]*account{},
-		shapes:    map[string]*shape{},
-		questions: map[questionKey]*question{},
-	}
+	return &Ledger{accounts: map[types.UID]*account{}, questions: questions{}}
 }
 
-// Reserve gives room in a member to a session's epoch. It may be repeated,
-// and replaces what an older epoch of the session has in this member; one
-// that is older than what is held changes nothing. What the session has in
-// other members stays until it is counted or released there.
-func (l *Ledger) Reserve(session types.UID, epoch int64, member types.UID, r Resources) {
+// ReserveFor gives room in a member to a session's epoch, on the nodes that
+// its template may use. It may be repeated, and replaces what an older epoch
+// of the session has in this member; one that is older than what is held
+// changes nothing. What the session has in other members stays until it is
+// counted or released there.
+func (l *Ledger) ReserveFor(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) {
 	a := l.account(member)
 	if held := a.reservations[session]; held != nil {
 		if held.epoch >= epoch {
 			return
 		}
-		l.drop(a, session, held)
+		a.remove(session, held)
 	}
-	s := newShape(r)
-	if known := l.shapes[s.key]; known != nil {
-		s = known
-	} else {
-		l.shapes[s.key] = s
-	}
-	s.reservations++
-	a.add(session, &reservation{epoch: epoch, shape: s})
+	a.add(session, &reservation{epoch: epoch, question: l.question(template, r)})
+}
+
+// Reserve is ReserveFor where the template is not known: the room is charged
+// to every template alike, but nobody can be kept from landing on the only
+// node that it fits on.
+func (l *Ledger) Reserve(session types.UID, epoch int64, member types.UID, r Resources) {
+	l.ReserveFor(session, epoch, member, TemplateKey{}, r)
 }
 
 // CountedFrom says that the member's report of this sequence, and every later
@@ -79,7 +58,7 @@ func (l *Ledger) CountedFrom(session types.UID, epoch int64, member types.UID, s
 	}
 	held.acknowledged, held.countedFrom = true, sequence
 	if a.counts(held) {
-		l.drop(a, session, held)
+		a.remove(session, held)
 	}
 }
 
@@ -94,7 +73,7 @@ func (l *Ledger) Reported(member types.UID, sequence uint64) {
 	a.reported, a.sequence = true, sequence
 	for session, held := range a.reservations {
 		if a.counts(held) {
-			l.drop(a, session, held)
+			a.remove(session, held)
 		}
 	}
 }
@@ -107,7 +86,7 @@ func (l *Ledger) Release(session types.UID, epoch int64, member types.UID) {
 		return
 	}
 	if held := a.reservations[session]; held != nil && held.epoch <= epoch {
-		l.drop(a, session, held)
+		a.remove(session, held)
 	}
 }
 
@@ -132,7 +111,7 @@ func (l *Ledger) Forget(member types.UID) {
 		return
 	}
 	for session, held := range a.reservations {
-		l.drop(a, session, held)
+		a.remove(session, held)
 	}
 	delete(l.accounts, member)
 }
@@ -154,31 +133,30 @@ func (l *Ledger) account(member types.UID) *account {
 	return a
 }
 
-func (l *Ledger) drop(a *account, session types.UID, held *reservation) {
-	a.remove(session, held)
-	held.shape.reservations--
-	if held.shape.reservations == 0 {
-		delete(l.shapes, held.shape.key)
-	}
-}
-
-// question interns what a request asks for.
+// question interns what is asked for.
 func (l *Ledger) question(template TemplateKey, r Resources) *question {
 	s := newShape(r)
 	key := questionKey{template, s.key}
 	q := l.questions[key]
 	if q == nil {
-		if len(l.questions) >= maxQuestions {
-			l.forgetAnswers()
-		}
+		l.makeRoom()
 		q = &question{template: template, shape: s}
 		l.questions[key] = q
 	}
 	return q
 }
 
-func (l *Ledger) forgetAnswers() {
-	clear(l.questions)
+// makeRoom forgets the questions that no reservation is made of, and every
+// answer, once there are too many.
+func (l *Ledger) makeRoom() {
+	if len(l.questions) < maxQuestions {
+		return
+	}
+	for key, q := range l.questions {
+		if q.reservations == 0 {
+			delete(l.questions, key)
+		}
+	}
 	for _, a := range l.accounts {
 		clear(a.answers)
 	}

@@ -66,7 +66,7 @@ func drawScene(t *rapid.T) (Request, []Candidate, *Ledger) {
 		c := drawCandidate(t, fmt.Sprint("m", i))
 		candidates = append(candidates, c)
 		for j := range rapid.IntRange(0, 3).Draw(t, "reservations") {
-			ledger.Reserve(types.UID(fmt.Sprint("other-", j)), 1, c.UID, drawResources(t, "reserved", 3))
+			ledger.ReserveFor(types.UID(fmt.Sprint("other-", j)), 1, c.UID, desk, drawResources(t, "reserved", 3))
 		}
 	}
 	r := session("s")

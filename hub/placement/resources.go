@@ -32,19 +32,10 @@ type need struct {
 }
 
 // shape is a request for resources in canonical form: needs sorted by name,
-// none of them zero, one of "pods" always among them. Equal requests share
-// one shape within a Ledger.
+// none of them zero, one of "pods" always among them.
 type shape struct {
 	key   string
 	needs []need
-
-	// reservations of this shape outstanding anywhere; the shape is forgotten
-	// when it falls to zero.
-	reservations int
-
-	// cost in slots of the question that was asked last, and that question.
-	cost    int64
-	costFor *question
 }
 
 func newShape(r Resources) *shape {

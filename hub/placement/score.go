@@ -32,10 +32,7 @@ type score struct {
 }
 
 func (q *query) score(c *Candidate, a *account) score {
-	left := a.slots(q.question)
-	if !q.Failover {
-		left -= c.headroom(left)
-	}
+	left := q.left(c, a)
 	s := score{
 		candidate:    c,
 		region:       rankOf(c.Region, q.PreferredRegions),

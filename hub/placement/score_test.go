@@ -100,7 +100,7 @@ func burst(n int, strategy v1alpha1.Strategy, members []Candidate) map[string]in
 			got[""]++
 			continue
 		}
-		ledger.Reserve(r.UID, 1, d.Cluster.UID, r.Resources)
+		ledger.ReserveFor(r.UID, 1, d.Cluster.UID, r.Template, r.Resources)
 		for j := range members {
 			if members[j].UID == d.Cluster.UID {
 				members[j].Sessions++

@@ -1,0 +1,131 @@
+package placement
+
+import (
+	"testing"
+)
+
+func TestLedger(t *testing.T) {
+	r := room(1000, 1)
+	for _, tc := range []struct {
+		name string
+		do   func(*Ledger)
+		want int // outstanding in m
+	}{
+		{"a reservation may be repeated", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.ReserveFor("s", 1, "m", desk, r) }, 1},
+		{"a newer epoch replaces an older", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.ReserveFor("s", 2, "m", desk, r) }, 1},
+		{"and is not released with it", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.ReserveFor("s", 2, "m", desk, r)
+			l.Release("s", 1, "m")
+		}, 1},
+		{"an older epoch does not replace a newer", func(l *Ledger) {
+			l.ReserveFor("s", 2, "m", desk, r)
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", 1)
+			l.Reported("m", 1)
+		}, 1},
+		{"a placement elsewhere frees nothing here", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.ReserveFor("s", 2, "n", desk, r) }, 1},
+		{"released up to an epoch", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Release("s", 3, "m") }, 0},
+		{"a report alone counts nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Reported("m", 99) }, 1},
+		{"an acknowledgement alone counts nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.CountedFrom("s", 1, "m", 1) }, 1},
+		{"an earlier report does not count it", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", 5)
+			l.Reported("m", 4)
+		}, 1},
+		{"the report named counts it", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", 5)
+			l.Reported("m", 5)
+		}, 0},
+		{"also when it came before the acknowledgement", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.Reported("m", 7)
+			l.CountedFrom("s", 1, "m", 5)
+		}, 0},
+		{"a report that comes late does not count back", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.Reported("m", 7)
+			l.Reported("m", 3)
+			l.CountedFrom("s", 1, "m", 5)
+		}, 0},
+		{"a new instance voids what the former one promised", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", 5)
+			l.Reset("m")
+			l.Reported("m", 9)
+		}, 1},
+		{"and what it reported", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.Reported("m", 9)
+			l.Reset("m")
+			l.CountedFrom("s", 1, "m", 1)
+		}, 1},
+		{"the new instance counts anew", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", 5)
+			l.Reset("m")
+			l.CountedFrom("s", 1, "m", 1)
+			l.Reported("m", 1)
+		}, 0},
+		{"members are apart", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "n", 1)
+			l.Reported("n", 9)
+			l.Release("s", 9, "n")
+			l.Forget("n")
+		}, 1},
+		{"a member that is gone owes nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Forget("m") }, 0},
+		{"unknown members do no harm", func(l *Ledger) {
+			l.CountedFrom("s", 1, "m", 1)
+			l.Release("s", 1, "m")
+			l.Reset("m")
+			l.Forget("m")
+		}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := NewLedger()
+			tc.do(l)
+			if got := l.Outstanding("m"); got != tc.want {
+				t.Errorf("%d outstanding, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// A large session on its way fits on one node only; a small one must not be
+// sent after it, since it might land there first.
+func TestSmallSessionsDoNotTakeTheNodeOfALargeOne(t *testing.T) {
+	m := member("m", 1)
+	m.Capacity = reporting(Bucket{1, room(4000, 32)}, Bucket{5, room(1000, 32)})
+	l := NewLedger()
+	l.ReserveFor("large", 1, m.UID, desk, room(4000, 4))
+	if d := Place(session("small"), []Candidate{m}, l); d.Placed {
+		t.Errorf("placed: %s", d.Message)
+	}
+	l.CountedFrom("large", 1, m.UID, 2)
+	m.Capacity = reporting(Bucket{5, room(1000, 32)})
+	l.Reported(m.UID, 2)
+	if d := Place(session("small"), []Candidate{m}, l); !d.Placed {
+		t.Errorf("still not placed once the large one is counted: %s", d.Message)
+	}
+}
+
+// What is remembered stays bounded, and reservations outlive the forgetting.
+func TestManyQuestions(t *testing.T) {
+	l := NewLedger()
+	m := member("m", 1000)
+	l.ReserveFor("held", 1, m.UID, desk, room(1, 1))
+	for i := range int64(3 * maxQuestions) {
+		r := session("s")
+		r.Resources = room(i+2, 1)
+		Place(r, []Candidate{m}, l)
+	}
+	if len(l.questions) > maxQuestions || len(l.accounts[m.UID].answers) > maxQuestions {
+		t.Errorf("%d questions, %d answers remembered", len(l.questions), len(l.accounts[m.UID].answers))
+	}
+	l.Release("held", 1, m.UID)
+	if l.Outstanding(m.UID) != 0 || len(l.accounts[m.UID].groups) != 0 {
+		t.Error("the reservation is still there")
+	}
+}
