@@ -1,0 +1,108 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/session"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// namespace of all sessions of the suite. It enforces Pod Security
+// "restricted", so each Pod that runs here has passed it.
+const namespace = "desktops"
+
+// agentUser is what the reconciler runs as: not an administrator, so that the
+// suite fails where the permissions of the markers in setup.go do not suffice.
+const agentUser = "vdi-agent"
+
+var (
+	admin  client.Client
+	member *harness.ControlPlane
+	tally  = &requests{}
+)
+
+func TestSession(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultConsistentlyDuration(3 * time.Second)
+	RunSpecs(t, "Local reconciler")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	log.SetLogger(GinkgoLogr)
+	var err error
+	member, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
+		CRDDirs:    []string{"../../deploy/crds"},
+		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
+		Namespaces: map[string]map[string]string{namespace: {"pod-security.kubernetes.io/enforce": "restricted"}},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(member.Stop)
+	Expect(member.WaitNodesReady(ctx, 2)).To(Succeed())
+
+	scheme := runtime.NewScheme()
+	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	Expect(api.AddToScheme(scheme)).To(Succeed())
+	admin, err = client.New(member.Config, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	grant(ctx)
+	startAgent(scheme)
+}, NodeTimeout(time.Minute))
+
+// grant gives the agent what the markers in setup.go ask for.
+func grant(ctx context.Context) {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: agentUser}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments"}, Verbs: []string{"get", "list", "watch", "update", "patch"}},
+		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/status"}, Verbs: []string{"update", "patch"}},
+		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/finalizers"}, Verbs: []string{"update"}},
+		{APIGroups: []string{""}, Resources: []string{"pods", "persistentvolumeclaims", "services"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingresses"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}}
+	Expect(admin.Create(ctx, role)).To(Succeed())
+	Expect(admin.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: agentUser},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: agentUser},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: agentUser}},
+	})).To(Succeed())
+}
+
+func startAgent(scheme *runtime.Scheme) {
+	config, err := member.ConfigFor(agentUser)
+	Expect(err).NotTo(HaveOccurred())
+	config.QPS, config.Burst = 500, 500
+	config.Wrap(tally.wrap)
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  scheme,
+		Cache:   cache.Options{ByObject: session.CacheByObject()},
+		Metrics: server.Options{BindAddress: "0"},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	options := session.Options{Settle: 2 * time.Second, Quiet: 3 * time.Second, SkipNameValidation: true}
+	Expect((&session.Reconciler{}).SetupWithManager(mgr, options)).To(Succeed())
+
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer GinkgoRecover()
+		defer close(done)
+		Expect(mgr.Start(ctx)).To(Succeed())
+	}()
+	DeferCleanup(func() { stop(); <-done })
+}

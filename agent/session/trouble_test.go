@@ -1,0 +1,101 @@
+package session_test
+
+import (
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var _ = Describe("Trouble", func() {
+	It("tells an image that can't be pulled, and takes a better one at once", func(ctx SpecContext) {
+		a := assigned(ctx, image("broken.invalid/desktop:9"))
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonImagePull, "broken.invalid/desktop:9")
+		Expect(a.Status.Message).To(ContainSubstring("broken.invalid/desktop:9"))
+		Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventWaiting))
+		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Desktop.Image = "registry.example.com/browser:1" })
+		expectReady(ctx, a)
+	}, SpecTimeout(time.Minute))
+
+	It("tells a crash loop and the exit code", func(ctx SpecContext) {
+		a := assigned(ctx, image("crash.invalid/desktop:1"))
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonCrashLoop, "exit code 1")
+	}, SpecTimeout(time.Minute))
+
+	It("passes on why no node fits", func(ctx SpecContext) {
+		a := assigned(ctx, func(a *api.SessionAssignment) {
+			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("1Ti")
+		})
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonUnschedulablePod, "Insufficient memory")
+	}, SpecTimeout(time.Minute))
+
+	It("passes on what the API server will not have, and does not insist", func(ctx SpecContext) {
+		a := assigned(ctx, func(a *api.SessionAssignment) {
+			a.Spec.Desktop.NodeSelector = map[string]string{"not a label": "x"}
+		})
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonApplyFailed, "nodeSelector")
+		Consistently(func() int { return len(tally.of(a.Name)) }).Should(BeNumerically("<", 10), "%v", tally.of(a.Name))
+		expectCondition(ctx, a, api.ConditionEndpointReady, metav1.ConditionTrue, "", "")
+	}, SpecTimeout(time.Minute))
+
+	It("passes on a quota, and goes on once there is room", func(ctx SpecContext) {
+		const small = "desktops-small"
+		Expect(member.EnsureNamespace(ctx, small, nil)).To(Succeed())
+		quota := &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Namespace: small, Name: "none"},
+			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+		}
+		Expect(admin.Create(ctx, quota)).To(Succeed())
+		a := assigned(ctx, func(a *api.SessionAssignment) { a.Namespace = small })
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonApplyFailed, "exceeded quota")
+		Expect(admin.Delete(ctx, quota)).To(Succeed())
+		expectReady(ctx, a)
+	}, SpecTimeout(time.Minute))
+
+	It("leaves alone what has its name and is not its own, and goes on once that is gone", func(ctx SpecContext) {
+		a := assignment()
+		taken := serviceOf(a)
+		taken.Spec.Ports = []corev1.ServicePort{{Port: 1234}}
+		taken.Labels = map[string]string{api.LabelManagedBy: api.ManagedBy}
+		Expect(admin.Create(ctx, taken)).To(Succeed())
+		a = assigned(ctx, func(made *api.SessionAssignment) { *made = *a })
+		expectCondition(ctx, a, api.ConditionEndpointReady, metav1.ConditionFalse, api.ReasonConflict, "Service "+a.Name)
+		Expect(get(ctx, serviceOf(a)).ResourceVersion).To(Equal(taken.ResourceVersion))
+		Expect(admin.Delete(ctx, taken)).To(Succeed())
+		expectReady(ctx, a)
+	}, SpecTimeout(time.Minute))
+
+	It("never mounts a claim that is not its own", func(ctx SpecContext) {
+		a := assignment(home(api.HomePerUser))
+		claim := render.Home(a)
+		claim.Labels = nil
+		Expect(admin.Create(ctx, claim)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, claim)).To(Succeed()) })
+		a = assigned(ctx, func(made *api.SessionAssignment) { *made = *a })
+		expectCondition(ctx, a, api.ConditionHomeReady, metav1.ConditionFalse, api.ReasonConflict, "not this session's home")
+		Consistently(ctx, func() error {
+			return admin.Get(ctx, client.ObjectKeyFromObject(a), podOf(a))
+		}).Should(HaveOccurred())
+
+		By("giving it the marks that the message names")
+		edit(ctx, claim, func(c *corev1.PersistentVolumeClaim) { c.Labels = render.Home(a).Labels })
+		expectReady(ctx, a)
+	}, SpecTimeout(time.Minute))
+
+	It("takes names of every length", func(ctx SpecContext) {
+		running(ctx, home(api.HomePerSession), func(a *api.SessionAssignment) {
+			a.Spec.Session.Name = strings.Repeat("x", 253)
+			a.Name = api.AssignmentName(a.Spec.Session.Name, a.Spec.Session.UID)
+			a.Spec.User = strings.Repeat("u", 241) + "@example.com"
+			a.Spec.Desktop.Home.ClaimName = a.Name
+		})
+	}, SpecTimeout(time.Minute))
+})
