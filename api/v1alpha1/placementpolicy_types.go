@@ -32,6 +32,7 @@ type PlacementPolicySpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=-1000
 	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
 	Precedence int32 `json:"precedence,omitempty"`
 
 	// RequiredRegions are the only ones to use.

@@ -179,8 +179,8 @@ type SessionAssignmentStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="PodReady")].reason`
 // +kubebuilder:printcolumn:name="Node",type=string,priority=1,JSONPath=`.status.nodeName`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.spec.session.uid == oldSelf.spec.session.uid",message="spec.session.uid is immutable"
-// +kubebuilder:validation:XValidation:rule="self.spec.epoch >= oldSelf.spec.epoch",message="spec.epoch never falls"
+// +kubebuilder:validation:XValidation:rule="self.spec.session.uid == oldSelf.spec.session.uid",message="the session of an assignment is immutable",fieldPath=".spec.session.uid"
+// +kubebuilder:validation:XValidation:rule="self.spec.epoch >= oldSelf.spec.epoch",message="an epoch never falls",fieldPath=".spec.epoch"
 type SessionAssignment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -10,8 +10,8 @@ import (
 // the first assignment that needs it, and it then pins the user's sessions of
 // that template to the member.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.size) || (has(self.size) && quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0)",message="size never shrinks: a volume cannot be made smaller"
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="size must be more than zero, such as 20Gi"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.size) || (has(self.size) && quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0)",message="a size never shrinks: a volume cannot be made smaller",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="must be a quantity above zero, such as 20Gi",fieldPath=".size"
 type HomeSpec struct {
 	// User that the home belongs to.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="user is immutable"

@@ -115,6 +115,7 @@ type TemplateSpec struct {
 
 	// Home of the desktop.
 	// +optional
+	// +kubebuilder:default={}
 	Home TemplateHome `json:"home,omitzero"`
 
 	// Env is given to the desktop.
@@ -181,7 +182,7 @@ type TemplateSpec struct {
 
 // TemplateResources are a desktop's resources.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.default) || self.max.all(k, !(k in self.default) || (type(self.max[k]) == int ? quantity('0').add(self.max[k]) : quantity(self.max[k])).compareTo((type(self.default[k]) == int ? quantity('0').add(self.default[k]) : quantity(self.default[k]))) >= 0)",message="default is more than max"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.default) || self.max.all(k, !(k in self.default) || (type(self.max[k]) == int ? quantity('0').add(self.max[k]) : quantity(self.max[k])).compareTo((type(self.default[k]) == int ? quantity('0').add(self.default[k]) : quantity(self.default[k]))) >= 0)",message="default is more than max",fieldPath=".default"
 type TemplateResources struct {
 	// Default is what a session gets that asks for nothing.
 	// +optional
@@ -204,24 +205,24 @@ type TemplateResources struct {
 
 // TimeLimit is a time by default and at the most.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.default) || !(self.default + self.max).matches('^([0-9]+([.][0-9]+)?(h|m|s|ms))+$') || duration(self.default) <= duration(self.max)",message="default is longer than max"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.default) || !(self.default + self.max).matches('^([0-9]+([.][0-9]+)?(h|m|s|ms))+$') || duration(self.default) <= duration(self.max)",message="default is longer than max",fieldPath=".default"
 type TimeLimit struct {
 	// Default is what a session gets that asks for none.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.matches('[1-9]')",message="must be longer than zero; leave it out for no limit"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9.hms]+$') || self.matches('[1-9]')",message="must be longer than zero; leave it out for no limit"
 	Default Duration `json:"default,omitempty"`
 	// Max is the longest that a session may ask for.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.matches('[1-9]')",message="must be longer than zero; leave it out for no limit"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9.hms]+$') || self.matches('[1-9]')",message="must be longer than zero; leave it out for no limit"
 	Max Duration `json:"max,omitempty"`
 }
 
 // TemplateHome is the volume of a desktop.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode == 'None' || has(self.size)",message="size is required with mode PerSession or PerUser"
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || (has(self.mode) && self.mode != 'None')",message="size asks for a home: set mode to PerSession or PerUser, or nothing is kept"
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="size must be more than zero, such as 20Gi"
-// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'PerUser' || !has(oldSelf.mode) || oldSelf.mode != 'PerUser' || !has(self.size) || !has(oldSelf.size) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",message="size never shrinks while mode is PerUser: the volumes that users have cannot be made smaller"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode == 'None' || has(self.size)",message="a size is required with mode PerSession or PerUser"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (has(self.mode) && self.mode != 'None')",message="a size asks for a home: set mode to PerSession or PerUser, or nothing is kept",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="must be a quantity above zero, such as 20Gi",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'PerUser' || !has(oldSelf.mode) || oldSelf.mode != 'PerUser' || !has(self.size) || !has(oldSelf.size) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",message="a size never shrinks while mode is PerUser: the volumes that users have cannot be made smaller",fieldPath=".size"
 type TemplateHome struct {
 	// Mode says whose volume it is and how long it lives.
 	// +optional

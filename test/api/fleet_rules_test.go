@@ -1,0 +1,53 @@
+package api
+
+import "strings"
+
+// fleetCases are of members, homes and assignments.
+func fleetCases() []ruleCase {
+	var cases []ruleCase
+	for _, kind := range []struct {
+		plural string
+		cases  []ruleCase
+	}{
+		{"memberclusters", memberCases},
+		{"vdihomes", homeCases},
+		{"sessionassignments", assignmentCases},
+	} {
+		for _, c := range kind.cases {
+			c.plural = kind.plural
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+var memberCases = []ruleCase{
+	{path: "(root)", name: "a name with a dot", good: `metadata: {name: eu-west-1}`, bad: `metadata: {name: eu.west}`},
+	{path: "(root)", name: "a name too long", good: `metadata: {name: ` + strings.Repeat("a", 63) + `}`,
+		bad: `metadata: {name: ` + strings.Repeat("a", 64) + `}`},
+	{path: "spec.region", name: "a space", good: `spec: {region: EU_west.1}`, bad: `spec: {region: eu west}`},
+	{path: "spec.zone", name: "a mark at the end", good: `spec: {zone: eu-west-1a}`, bad: `spec: {zone: eu-west-}`},
+	{path: "spec.ingressDomain", name: "a URL", good: `spec: {ingressDomain: vdi.example.com}`, bad: `spec: {ingressDomain: "https://vdi.example.com"}`},
+	{path: "spec.ingressDomain", name: "a wildcard", good: `spec: {ingressDomain: localhost}`, bad: `spec: {ingressDomain: "*.example.com"}`},
+	{path: "spec.taints", name: "an effect that members' taints have not", good: `spec: {taints: [{key: gpu, effect: NoSchedule}]}`,
+		bad: `spec: {taints: [{key: gpu, effect: NoExecute}]}`},
+}
+
+var homeCases = []ruleCase{
+	{path: "spec.user", name: "another user", stored: `{}`, good: `spec: {user: alice@example.com}`, bad: `spec: {user: bob@example.com}`},
+	{path: "spec.template", name: "another template", stored: `{}`, good: `spec: {template: developer}`, bad: `spec: {template: browser}`},
+	{path: "spec.clusterName", name: "another member", stored: `{}`, good: `spec: {clusterName: eu-west}`, bad: `spec: {clusterName: us-east}`},
+	{path: "spec.clusterUID", name: "another cluster of that name", stored: `{}`, good: `spec: {clusterUID: uid-1}`, bad: `spec: {clusterUID: uid-2}`},
+	{path: "spec.claimName", name: "another claim", stored: `{}`, good: `spec: {claimName: home-alice}`, bad: `spec: {claimName: other}`},
+	{path: "spec", name: "a size of nothing", good: `spec: {size: 1}`, bad: `spec: {size: 0}`},
+	{path: "spec", name: "less room", stored: `spec: {size: 20Gi}`, good: `spec: {size: 20480Mi}`, bad: `spec: {size: 19Gi}`},
+	{path: "spec", name: "a size that is forgotten", stored: `spec: {size: 20Gi}`, good: `spec: {size: 30Gi}`, bad: `spec: {size: null}`},
+}
+
+var assignmentCases = []ruleCase{
+	{path: "(root)", name: "another session", stored: `{}`,
+		good: `spec: {session: {uid: uid-1}}`, bad: `spec: {session: {uid: uid-2}}`},
+	{path: "(root)", name: "an epoch that falls", stored: `{}`, good: `spec: {epoch: 4}`, bad: `spec: {epoch: 2}`},
+	{path: "spec.desktop.env[].name", name: "a dash", good: `spec: {desktop: {env: [{name: LAUNCH_URL}]}}`,
+		bad: `spec: {desktop: {env: [{name: LAUNCH-URL}]}}`},
+}

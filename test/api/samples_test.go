@@ -1,0 +1,74 @@
+package api
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	vdi "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var _ = Describe("Samples", func() {
+	files, err := filepath.Glob("../../deploy/samples/*.yaml")
+	if err != nil || len(files) == 0 {
+		panic("no samples")
+	}
+	for _, file := range files {
+		It(filepath.Base(file)+" is admitted, with no field that nobody knows", func(ctx context.Context) {
+			_, err := cluster.Kubectl(ctx, "create", "--dry-run=server", "--validate=strict", "-f", withoutNamespaces(file))
+			Expect(err).NotTo(HaveOccurred())
+		})
+	}
+
+	It("name only templates and policies that are among them", func() {
+		objects := map[string]bool{}
+		var sessions []vdi.VDISession
+		for _, file := range files {
+			for _, document := range documents(file) {
+				var object metav1.PartialObjectMetadata
+				Expect(yaml.Unmarshal([]byte(document), &object)).To(Succeed())
+				objects[object.Kind+"/"+object.Name] = true
+				if object.Kind == "VDISession" {
+					var session vdi.VDISession
+					Expect(yaml.UnmarshalStrict([]byte(document), &session)).To(Succeed())
+					sessions = append(sessions, session)
+				}
+			}
+		}
+		Expect(sessions).NotTo(BeEmpty())
+		for _, session := range sessions {
+			Expect(objects).To(HaveKey("VDITemplate/"+session.Spec.Template), session.Name)
+			if policy := session.Spec.Placement.Policy; policy != "" {
+				Expect(objects).To(HaveKey("PlacementPolicy/"+policy), session.Name)
+			}
+		}
+	})
+})
+
+func documents(file string) []string {
+	GinkgoHelper()
+	content, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	return strings.Split(string(content), "\n---\n")
+}
+
+// withoutNamespaces copies a sample less its Namespaces: the suite has them
+// already.
+func withoutNamespaces(file string) string {
+	GinkgoHelper()
+	var kept []string
+	for _, document := range documents(file) {
+		if !strings.Contains(document, "kind: Namespace\n") {
+			kept = append(kept, document)
+		}
+	}
+	path := filepath.Join(GinkgoT().TempDir(), filepath.Base(file))
+	Expect(os.WriteFile(path, []byte(strings.Join(kept, "\n---\n")), 0o600)).To(Succeed())
+	return path
+}

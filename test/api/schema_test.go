@@ -1,0 +1,86 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+)
+
+// schemaCases show what the schema itself refuses, and how that reads.
+func schemaCases() []ruleCase {
+	var cases []ruleCase
+	for _, kind := range []struct {
+		plural string
+		cases  []ruleCase
+	}{
+		{"vdisessions", sessionSchemaCases},
+		{"vditemplates", templateSchemaCases},
+		{"memberclusters", memberSchemaCases},
+		{"placementpolicies", []ruleCase{
+			{path: "spec.strategy", name: "a strategy that is none", good: `spec: {strategy: BinPack}`, bad: `spec: {strategy: Random}`},
+		}},
+		{"sessionassignments", []ruleCase{
+			{path: "spec.epoch", name: "an epoch before the first", good: `spec: {epoch: 1}`, bad: `spec: {epoch: 0}`},
+			{path: "spec.session.uid", name: "no UID", good: `spec: {session: {uid: u}}`, bad: `spec: {session: {uid: ""}}`},
+		}},
+	} {
+		for _, c := range kind.cases {
+			c.plural, c.schema = kind.plural, true
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+var sessionSchemaCases = []ruleCase{
+	{path: "spec.user", name: "nobody", good: `spec: {user: a}`, bad: `spec: {user: null}`},
+	{path: "spec.user", name: "an empty user", good: `spec: {user: "7"}`, bad: `spec: {user: ""}`},
+	{path: "spec.user", name: "254 characters", good: `spec: {user: ` + strings.Repeat("a", 253) + `}`, bad: `spec: {user: ` + strings.Repeat("a", 254) + `}`},
+	{path: "spec.template", name: "no template", good: `spec: {template: a}`, bad: `spec: {template: null}`},
+	{path: "spec.template", name: "64 characters", good: `spec: {template: a}`, bad: `spec: {template: ` + strings.Repeat("a", 64) + `}`},
+	{path: "spec.resources", name: "a malformed quantity", good: `spec: {resources: {cpu: 2k}}`, bad: `spec: {resources: {cpu: two}}`},
+	{path: "spec.resources", name: "13 resources", good: nest("spec.resources", someResources(12)), bad: nest("spec.resources", someResources(13))},
+	{path: "spec.timeout", name: "33 characters", good: `spec: {timeout: 000001h}`, bad: `spec: {timeout: ` + strings.Repeat("0", 32) + `h}`},
+	{path: "spec.operatingMode", name: "a mode that is none", good: `spec: {operatingMode: Suspended}`, bad: `spec: {operatingMode: Paused}`},
+	{path: "spec.failover.mode", name: "a mode that is none", good: `spec: {failover: {mode: Hold}}`, bad: `spec: {failover: {mode: Never}}`},
+	{path: "spec.placement.requiredRegions", name: "a region twice", good: `spec: {placement: {requiredRegions: [a, b]}}`, bad: `spec: {placement: {requiredRegions: [a, a]}}`},
+	{path: "spec.placement.requiredRegions", name: "an empty region", good: `spec: {placement: {requiredRegions: [a]}}`, bad: `spec: {placement: {requiredRegions: [""]}}`},
+	{path: "spec.placement.priority", name: "a priority above all", good: `spec: {placement: {priority: 1000}}`, bad: `spec: {placement: {priority: 1001}}`},
+	{path: "status.phase", name: "a phase that is none", ofStatus: true, stored: `{}`, good: `status: {phase: Running}`, bad: `status: {phase: Ready}`},
+	{path: "status.placement.epoch", name: "an epoch before the first", ofStatus: true, stored: placed,
+		good: `status: {epoch: 4, placement: {epoch: 4}}`, bad: `status: {placement: {epoch: 0}}`},
+}
+
+var templateSchemaCases = []ruleCase{
+	{path: "spec.image", name: "no image", good: `spec: {image: a}`, bad: `spec: {image: null}`},
+	{path: "spec.port", name: "no port", good: `spec: {port: 1}`, bad: `spec: {port: null}`},
+	{path: "spec.port", name: "a port too high", good: `spec: {port: 65535}`, bad: `spec: {port: 65536}`},
+	{path: "spec.protocol", name: "a protocol that is none", good: `spec: {protocol: HTTPS}`, bad: `spec: {protocol: RDP}`},
+	{path: "spec.home.mode", name: "a mode that is none", good: `spec: {home: {mode: None}}`, bad: `spec: {home: {mode: Shared, size: 1Gi}}`},
+	{path: "spec.state", name: "a state that is none", good: `spec: {state: Hidden}`, bad: `spec: {state: Gone}`},
+	{path: "spec.env", name: "a variable twice", good: `spec: {env: [{name: A}, {name: B}]}`, bad: `spec: {env: [{name: A}, {name: A}]}`},
+}
+
+var memberSchemaCases = []ruleCase{
+	{path: "spec.region", name: "no region", good: `spec: {region: a}`, bad: `spec: {region: null}`},
+	{path: "spec.ingressDomain", name: "no domain", good: `spec: {ingressDomain: a}`, bad: `spec: {ingressDomain: null}`},
+	{path: "spec.ingressDomain", name: "a domain too long", good: nest("spec.ingressDomain", domain(180)), bad: nest("spec.ingressDomain", domain(181))},
+	{path: "spec.scheduling", name: "a state that is none", good: `spec: {scheduling: Cordoned}`, bad: `spec: {scheduling: Drained}`},
+	{path: "spec.weight", name: "a negative weight", good: `spec: {weight: 0}`, bad: `spec: {weight: -1}`},
+	{path: "spec.headroomPercent", name: "more than all", good: `spec: {headroomPercent: 100}`, bad: `spec: {headroomPercent: 101}`},
+	{path: "spec.fenced", name: "said by nobody", good: `spec: {fenced: {fingerprint: f, by: alice, at: "2026-01-01T00:00:00Z"}}`,
+		bad: `spec: {fenced: {fingerprint: f, by: "", at: "2026-01-01T00:00:00Z"}}`},
+}
+
+// someResources are n extended resources.
+func someResources(n int) string {
+	entries := make([]string, n)
+	for i := range entries {
+		entries[i] = fmt.Sprintf("example.com/r%d: 1", i)
+	}
+	return "{" + strings.Join(entries, ", ") + "}"
+}
+
+// domain is one of n characters in labels of 59 and less.
+func domain(n int) string {
+	return strings.Repeat(strings.Repeat("a", 59)+".", 4)[:n-1] + "a"
+}

@@ -1,0 +1,111 @@
+package api
+
+import "strings"
+
+// place is a field of a kind.
+type place struct{ plural, path string }
+
+// nest writes a patch that sets the field at a dotted path.
+func nest(path, value string) string {
+	fields := strings.Split(path, ".")
+	return strings.Join(fields, ": {") + ": " + value + strings.Repeat("}", len(fields)-1)
+}
+
+// sharedCases are of the rules that several fields have in common.
+func sharedCases() []ruleCase {
+	var all []ruleCase
+	for _, group := range []struct {
+		places []place
+		cases  []ruleCase
+	}{
+		{quantityFields, quantityCases},
+		{durationFields, durationCases},
+		{limitFields, limitCases},
+		{selectorFields, selectorCases},
+		{nameFields, nameCases},
+	} {
+		for _, field := range group.places {
+			for _, c := range group.cases {
+				c.plural, c.path = field.plural, field.path
+				c.good, c.bad = nest(field.path, c.good), nest(field.path, c.bad)
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+var quantityFields = []place{
+	{"vdisessions", "spec.resources"},
+	{"vditemplates", "spec.resources.default"},
+	{"vditemplates", "spec.resources.max"},
+}
+
+var quantityCases = []ruleCase{
+	{name: "a resource that nobody knows", good: `{nvidia.com/gpu: 1}`, bad: `{gpu: 1}`},
+	{name: "a negative number", good: `{cpu: 0}`, bad: `{cpu: -1}`},
+	{name: "a negative quantity", good: `{memory: 4Gi, cpu: 500m}`, bad: `{memory: 4Gi, cpu: "-500m"}`},
+	{name: "what looks like a quantity and is none", good: `{memory: 1e9}`, bad: `{memory: "1e1.5"}`},
+	{name: "part of a GPU", good: `{nvidia.com/gpu: "2"}`, bad: `{nvidia.com/gpu: 500m}`},
+}
+
+var durationFields = []place{
+	{"vdisessions", "spec.timeout"},
+	{"vdisessions", "spec.idleTimeout"},
+	{"vdisessions", "spec.failover.after"},
+	{"vditemplates", "spec.timeout.default"},
+	{"vditemplates", "spec.timeout.max"},
+	{"vditemplates", "spec.idleTimeout.default"},
+	{"vditemplates", "spec.idleTimeout.max"},
+	{"placementpolicies", "spec.failover.after"},
+	{"sessionassignments", "spec.timeout"},
+	{"sessionassignments", "spec.timeUsed"},
+}
+
+var durationCases = []ruleCase{
+	{name: "a number without a unit", good: `90m`, bad: `"90"`},
+	{name: "days", good: `48h`, bad: `2d`},
+	{name: "words", good: `1h30m`, bad: `1 hour`},
+	{name: "a negative length", good: `1.5h`, bad: `-1h`},
+	{name: "more than Go can hold", good: `999999h`, bad: `9999999h`},
+	{name: "nothing", good: `1500ms`, bad: `""`},
+}
+
+var limitFields = durationFields[:2:2]
+
+func init() { limitFields = append(limitFields, durationFields[3:7]...) }
+
+var limitCases = []ruleCase{
+	{name: "no time at all", good: `1s`, bad: `0h0m0s`},
+}
+
+var selectorFields = []place{
+	{"vdisessions", "spec.placement.clusterSelector"},
+	{"vditemplates", "spec.clusterSelector"},
+	{"placementpolicies", "spec.requiredClusters"},
+	{"placementpolicies", "spec.preferredClusters"},
+	{"placementpolicies", "spec.match.selector"},
+}
+
+var selectorCases = []ruleCase{
+	{name: "an operator of another language", good: `{matchExpressions: [{key: gpu, operator: Exists}]}`,
+		bad: `{matchExpressions: [{key: gpu, operator: Equals, values: [nvidia]}]}`},
+	{name: "In without values", good: `{matchExpressions: [{key: gpu, operator: In, values: [nvidia]}]}`,
+		bad: `{matchExpressions: [{key: gpu, operator: In}]}`},
+	{name: "Exists with values", good: `{matchExpressions: [{key: gpu, operator: DoesNotExist}]}`,
+		bad: `{matchExpressions: [{key: gpu, operator: Exists, values: [nvidia]}]}`},
+	{name: "a key that is no label", good: `{matchLabels: {example.com/gpu: nvidia}}`,
+		bad: `{matchLabels: {"a gpu": nvidia}}`},
+	{name: "a value that is no label's", good: `{matchLabels: {gpu: ` + strings.Repeat("a", 63) + `}}`,
+		bad: `{matchLabels: {gpu: ` + strings.Repeat("a", 64) + `}}`},
+}
+
+var nameFields = []place{
+	{"vdisessions", "spec.placement.policy"},
+	{"vditemplates", "spec.runtimeClassName"},
+	{"vditemplates", "spec.ingressClassName"},
+}
+
+var nameCases = []ruleCase{
+	{name: "what no object can be named", good: `eu.only-1`, bad: `EU only`},
+}
