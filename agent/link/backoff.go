@@ -1,6 +1,9 @@
 package link
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Delays before connecting again, before the time factor.
 const (
@@ -18,4 +21,19 @@ func reconnectDelay(failures int, random float64) time.Duration {
 		limit = min(2*limit, maxReconnect)
 	}
 	return time.Duration(random * float64(limit))
+}
+
+// untilDone calls f until it succeeds, with growing pauses up to 10 s; it
+// returns false if the context ended first.
+func untilDone(ctx context.Context, f func() error) bool {
+	pause := 200 * time.Millisecond
+	for f() != nil {
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 10*time.Second)
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }

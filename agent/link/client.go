@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -113,15 +112,13 @@ func (c *Client) introduction(ctx context.Context) (*fleetv1.Hello, bool) {
 		return nil, false
 	}
 	var hello *fleetv1.Hello
-	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 1000, Cap: 30 * time.Second}
-	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
-		var err error
+	ok := untilDone(ctx, func() (err error) {
 		if hello, err = c.introduce(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "preparing to connect, will retry")
 		}
-		return err == nil, nil
+		return err
 	})
-	return hello, err == nil
+	return hello, ok
 }
 
 func (c *Client) introduce(ctx context.Context) (*fleetv1.Hello, error) {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -117,16 +116,19 @@ func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
 // observe tries until it succeeds or the hub loses patience: the member's API
 // server may be away, and the lease is renewed meanwhile.
 func (s *stream) observe(ctx context.Context, term int64) error {
-	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 1000, Cap: 10 * time.Second}
-	failed := false
-	return wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+	logged := false
+	ok := untilDone(ctx, func() error {
 		err := s.member.Terms.Observe(ctx, term)
-		if err != nil && !failed {
-			failed = true
+		if err != nil && !logged {
+			logged = true
 			log.FromContext(ctx).Error(err, "the hub waits for this agent's inventory meanwhile, will retry")
 		}
-		return err == nil, nil
+		return err
 	})
+	if !ok {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // inventory lists what is there. What changes while it lists is marked, and

@@ -1,0 +1,163 @@
+package assignment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+
+// apply stores an assignment. It returns the answer, or none while an earlier
+// one of that name is still being removed: its end brings the session up
+// again.
+func (s *Store) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+	existing := &v1alpha1.SessionAssignment{}
+	err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), existing)
+	if apierrors.IsNotFound(err) {
+		return s.create(ctx, a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.revise(ctx, existing, a)
+}
+
+func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+	admitted, err := s.admitted(ctx, a.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if !admitted {
+		return notAdmitted(a), nil
+	}
+	fresh := a.DeepCopy()
+	dress(fresh, a)
+	metricWrites.WithLabelValues("create").Inc()
+	err = s.Client.Create(ctx, fresh)
+	switch {
+	case err == nil:
+		return stored(a, s.Counter.CountedFrom(fresh)), nil
+	case apierrors.IsAlreadyExists(err):
+		return s.reviseLive(ctx, a)
+	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return notAdmitted(a), nil
+	case permanent(err):
+		return refused(a, v1alpha1.RefusedInvalid, err.Error()), nil
+	}
+	return nil, err
+}
+
+// dress puts on an object what an assignment bears besides its spec.
+func dress(object, order *v1alpha1.SessionAssignment) {
+	controllerutil.AddFinalizer(object, v1alpha1.AssignmentFinalizer)
+	set(&object.Labels, v1alpha1.LabelManagedBy, v1alpha1.ManagedBy)
+	set(&object.Labels, v1alpha1.LabelSessionUID, string(order.Spec.Session.UID))
+	set(&object.Annotations, v1alpha1.AnnotationSpecHash, order.Annotations[v1alpha1.AnnotationSpecHash])
+}
+
+func set(m *map[string]string, key, value string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[key] = value
+}
+
+// reviseLive is revise for an object that the cache does not show yet, or
+// shows as it was.
+func (s *Store) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+	existing := &v1alpha1.SessionAssignment{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing); err != nil {
+		return nil, err
+	}
+	return s.revise(ctx, existing, a)
+}
+
+// revise makes what is stored equal the order. The namespace's admission is
+// not asked again: what it let in runs, and Refused would say that it doesn't.
+func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+	held := existing.Spec.Epoch
+	switch {
+	case existing.Spec.Session.UID != a.Spec.Session.UID:
+		return refused(a, v1alpha1.RefusedInvalid,
+			fmt.Sprintf("the name is taken by the session with UID %s", existing.Spec.Session.UID)), nil
+	case a.Spec.Epoch < held:
+		return staleEpoch(a, held), nil
+	case !existing.DeletionTimestamp.IsZero() && a.Spec.Epoch == held:
+		return staleEpoch(a, held+1), nil
+	case !existing.DeletionTimestamp.IsZero():
+		return nil, nil
+	case upToDate(existing, a):
+		return stored(a, s.Counter.CountedFrom(existing)), nil
+	}
+	return s.update(ctx, existing, a)
+}
+
+// upToDate compares hashes that were both computed here, so that a hub of
+// another version does not make every order a write.
+func upToDate(existing, a *v1alpha1.SessionAssignment) bool {
+	return existing.Annotations[v1alpha1.AnnotationSpecHash] == a.Annotations[v1alpha1.AnnotationSpecHash] &&
+		convert.SpecHash(&existing.Spec) == convert.SpecHash(&a.Spec)
+}
+
+func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+	revised := existing.DeepCopy()
+	revised.Spec = *a.Spec.DeepCopy()
+	dress(revised, a)
+	metricWrites.WithLabelValues("update").Inc()
+	err := s.Client.Update(ctx, revised)
+	switch {
+	case err == nil:
+		return stored(a, s.Counter.CountedFrom(revised)), nil
+	case permanent(err) && a.Spec.Epoch > existing.Spec.Epoch:
+		return refused(a, v1alpha1.RefusedInvalid, err.Error()), nil
+	}
+	// A change of an epoch that runs is never refused: it would say that
+	// nothing of it does.
+	return nil, err
+}
+
+// permanent errors won't go by themselves.
+func permanent(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
+}
+
+func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
+	return refused(a, v1alpha1.RefusedNamespaceNotAdmitted, fmt.Sprintf(
+		"namespace %s is not admitted in this cluster: its administrator must create it and label it %s=true",
+		a.Namespace, v1alpha1.LabelAdmitSessions))
+}
+
+// admitted asks the API server where the cache says no, since the label may
+// just have been set.
+func (s *Store) admitted(ctx context.Context, name string) (bool, error) {
+	if strings.HasPrefix(name, "kube-") {
+		return false, nil
+	}
+	for _, reader := range []client.Reader{s.Client, s.Live} {
+		namespace := &corev1.Namespace{}
+		err := reader.Get(ctx, types.NamespacedName{Name: name}, namespace)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading namespace %s: %w", name, err)
+		}
+		if err == nil && namespace.DeletionTimestamp.IsZero() && namespace.Labels[v1alpha1.LabelAdmitSessions] == "true" {
+			return true, nil
+		}
+	}
+	log.FromContext(ctx).V(1).Info("namespace not admitted", "namespace", name)
+	return false, nil
+}

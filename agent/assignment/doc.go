@@ -1,0 +1,17 @@
+// Package assignment makes the member's SessionAssignments equal the hub's
+// last word, and says what came of it.
+//
+// Its place in the walk: agent/link hands it orders; it stores them in the
+// member's API server, where agent/session takes over; what changes there goes
+// back to agent/link as reports and results.
+//
+// Invariants:
+//   - Stored is said only of what the API server has; Stopped only once the
+//     API server itself, not a cache, has neither the assignment nor a Pod of
+//     the session.
+//   - An epoch that was withdrawn, or is lower than one that was seen, is
+//     never stored.
+//   - Refused is said only where nothing of the epoch runs.
+//   - What can't be done now is kept, newest wins, and tried again; nothing is
+//     answered meanwhile, and no session waits for another.
+package assignment

@@ -1,0 +1,41 @@
+package assignment
+
+import (
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// slot is what is still to be done about one session: at most a withdrawal,
+// and an assignment of a higher epoch after it.
+type slot struct {
+	assign   *v1alpha1.SessionAssignment
+	withdraw *withdrawal
+}
+
+type withdrawal struct {
+	*fleetv1.Withdrawal
+	// told: Stored has been answered, or was not asked for.
+	told bool
+}
+
+func (s *slot) empty() bool { return s.assign == nil && s.withdraw == nil }
+
+// putAssign takes the newest assignment; false if it is older than the one
+// that waits. The caller has checked the floor.
+func (s *slot) putAssign(a *v1alpha1.SessionAssignment) bool {
+	if s.assign != nil && a.Spec.Epoch < s.assign.Spec.Epoch {
+		return false
+	}
+	s.assign = a
+	return true
+}
+
+// putWithdraw takes the furthest withdrawal, and drops what it withdraws.
+func (s *slot) putWithdraw(w *withdrawal) {
+	if s.withdraw == nil || w.GetUpToEpoch() >= s.withdraw.GetUpToEpoch() {
+		s.withdraw = w
+	}
+	if s.assign != nil && s.assign.Spec.Epoch <= w.GetUpToEpoch() {
+		s.assign = nil
+	}
+}

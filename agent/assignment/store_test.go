@@ -1,0 +1,384 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// told collects what the hub would be told.
+type told struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (t *told) Add(r *fleetv1.OrderResult) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line := fmt.Sprintf("%s e%d", strings.TrimPrefix(r.Code.String(), "RESULT_CODE_"), r.Epoch)
+	if r.Reason != "" {
+		line += " " + r.Reason
+	}
+	t.lines = append(t.lines, line)
+}
+func (t *told) Mark(link.Ref) {}
+func (t *told) take() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := t.lines
+	t.lines = nil
+	return out
+}
+
+type counter struct{}
+
+func (counter) CountedFrom(*v1alpha1.SessionAssignment) uint64 { return 7 }
+
+func assignment(uid string, epoch int64, user string) *v1alpha1.SessionAssignment {
+	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "desk-" + uid}}
+	a.Spec = v1alpha1.SessionAssignmentSpec{
+		Session: v1alpha1.SessionReference{Namespace: "users", Name: "desk", UID: types.UID(uid)},
+		Epoch:   epoch, User: user, Desktop: v1alpha1.Desktop{Image: "x", Port: 80},
+	}
+	return a
+}
+
+func order(a *v1alpha1.SessionAssignment) *fleetv1.Order {
+	return &fleetv1.Order{Order: &fleetv1.Order_Assign{Assign: convert.AssignmentToWire(a)}}
+}
+
+func withdrawOrder(uid string, upTo int64) *fleetv1.Order {
+	return &fleetv1.Order{Order: &fleetv1.Order_Withdraw{Withdraw: &fleetv1.Withdrawal{
+		SessionUid: uid, Namespace: "desks", Name: "desk-" + uid, UpToEpoch: upTo}}}
+}
+
+// bench is a Store over an API server in memory, worked off by hand.
+type bench struct {
+	*Store
+	t    *testing.T
+	told *told
+	live client.Client
+	// fail, if set, is what the API server answers to writes.
+	fail error
+}
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, told: &told{}}
+	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desks",
+		Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
+	b.live = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if b.fail != nil {
+					return b.fail
+				}
+				return c.Create(ctx, o, opts...)
+			},
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				if b.fail != nil {
+					return b.fail
+				}
+				return c.Update(ctx, o, opts...)
+			},
+		}).Build()
+	b.Store = &Store{Client: b.live, Live: b.live, Teller: b.told, Counter: counter{}}
+	b.init()
+	return b
+}
+
+// run works off all that is queued now, and returns what was told.
+func (b *bench) run() []string {
+	for b.queue.Len() > 0 {
+		b.work(b.t.Context())
+	}
+	return b.told.take()
+}
+
+func (b *bench) expect(want ...string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, b.run()); diff != "" {
+		b.t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func (b *bench) get(uid string) *v1alpha1.SessionAssignment {
+	a := &v1alpha1.SessionAssignment{}
+	if err := b.live.Get(b.t.Context(), types.NamespacedName{Namespace: "desks", Name: "desk-" + uid}, a); err != nil {
+		return nil
+	}
+	return a
+}
+
+// release is what agent/session does once the last Pod is gone, and the
+// event that follows.
+func (b *bench) release(uid string) {
+	a := b.get(uid)
+	a.Finalizers = nil
+	if err := b.live.Update(b.t.Context(), a); err != nil {
+		b.t.Fatal(err)
+	}
+	b.deleted(a)
+}
+
+func TestStoresAnAssignmentWithAllThatMarksIt(t *testing.T) {
+	b := newBench(t)
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	got := b.get("u1")
+	if got == nil || got.Spec.User != "ada" || got.Finalizers[0] != v1alpha1.AssignmentFinalizer ||
+		got.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy || got.Labels[v1alpha1.LabelSessionUID] != "u1" ||
+		got.Annotations[v1alpha1.AnnotationSpecHash] != convert.SpecHash(&got.Spec) {
+		t.Errorf("stored: %+v", got)
+	}
+	version := got.ResourceVersion
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	if b.get("u1").ResourceVersion != version {
+		t.Error("the same order was written again")
+	}
+	b.Put(order(assignment("u1", 2, "bob")))
+	b.expect("STORED e2")
+	if got := b.get("u1"); got.Spec.Epoch != 2 || got.Spec.User != "bob" {
+		t.Errorf("revised: %+v", got.Spec)
+	}
+}
+
+func TestRefusesForGood(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fail    error
+		prepare func(*bench)
+		order   *v1alpha1.SessionAssignment
+		want    string
+	}{
+		"a lower epoch than is stored": {
+			prepare: func(b *bench) { b.Put(order(assignment("u1", 3, "ada"))); b.run(); b.floors = newFloors(1) },
+			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
+		"a lower epoch than was seen": {
+			prepare: func(b *bench) { b.floors.raise("u1", 3) },
+			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
+		"an epoch that was withdrawn": {
+			prepare: func(b *bench) { b.Put(withdrawOrder("u1", 2)); b.run() },
+			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
+		"an epoch whose assignment is being deleted by hand": {
+			prepare: func(b *bench) {
+				b.Put(order(assignment("u1", 1, "ada")))
+				b.run()
+				_ = b.live.Delete(b.t.Context(), b.get("u1"))
+			},
+			order: assignment("u1", 1, "bob"), want: "REFUSED e1 StaleEpoch"},
+		"a namespace that is not admitted": {
+			prepare: func(b *bench) {
+				_ = b.live.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})
+			},
+			order: inNamespace("plain"), want: "REFUSED e1 NamespaceNotAdmitted"},
+		"a namespace that is absent": {order: inNamespace("none"), want: "REFUSED e1 NamespaceNotAdmitted"},
+		"a system namespace, whatever its label": {
+			prepare: func(b *bench) {
+				_ = b.live.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+					Name: "kube-system", Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
+			},
+			order: inNamespace("kube-system"), want: "REFUSED e1 NamespaceNotAdmitted"},
+		"what the API server finds invalid": {
+			fail:  apierrors.NewInvalid(schema.GroupKind{}, "x", nil),
+			order: assignment("u1", 1, "ada"), want: "REFUSED e1 Invalid"},
+		"what the API server forbids": {
+			fail:  apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("quota")),
+			order: assignment("u1", 1, "ada"), want: "REFUSED e1 Invalid"},
+		"a name that another session has": {
+			prepare: func(b *bench) {
+				other := assignment("u1", 1, "ada")
+				other.Spec.Session.UID = "other"
+				_ = b.live.Create(b.t.Context(), other)
+			},
+			order: assignment("u1", 1, "ada"), want: "REFUSED e1 Invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if tc.prepare != nil {
+				tc.prepare(b)
+				b.run()
+			}
+			b.fail = tc.fail
+			b.Put(order(tc.order))
+			b.expect(tc.want)
+			if len(b.slots) != 0 {
+				t.Errorf("%d slots left", len(b.slots))
+			}
+		})
+	}
+}
+
+func inNamespace(ns string) *v1alpha1.SessionAssignment {
+	a := assignment("u1", 1, "ada")
+	a.Namespace = ns
+	return a
+}
+
+func TestRefusesWhatItCannotRead(t *testing.T) {
+	b := newBench(t)
+	o := order(assignment("u1", 1, "ada"))
+	o.GetAssign().Desktop.Resources = map[string]string{"cpu": "many"}
+	b.Put(o)
+	b.expect("REFUSED e1 Invalid")
+}
+
+func TestKeepsTryingWhileTheAPIServerIsAway(t *testing.T) {
+	b := newBench(t)
+	b.fail = apierrors.NewServiceUnavailable("away")
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect()
+	b.Put(order(assignment("u1", 1, "bob")))
+	b.expect()
+	b.fail = nil
+	deadline := time.Now().Add(10 * time.Second)
+	for b.get("u1") == nil && time.Now().Before(deadline) {
+		b.work(t.Context()) // Blocks until the backoff has passed.
+	}
+	b.expect("STORED e1")
+	if got := b.get("u1"); got.Spec.User != "bob" {
+		t.Errorf("stored %q, want the newest", got.Spec.User)
+	}
+}
+
+func TestDoesNotRefuseAChangeOfWhatRuns(t *testing.T) {
+	b := newBench(t)
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	b.fail = apierrors.NewInvalid(schema.GroupKind{}, "x", nil)
+	b.Put(order(assignment("u1", 1, "bob")))
+	b.expect()
+	b.Put(order(assignment("u1", 2, "bob")))
+	b.expect("REFUSED e2 Invalid")
+}
+
+func TestWithdrawal(t *testing.T) {
+	t.Run("is Stored at once, and Stopped when the assignment is gone", func(t *testing.T) {
+		b := newBench(t)
+		b.Put(order(assignment("u1", 1, "ada")))
+		b.expect("STORED e1")
+		b.Put(withdrawOrder("u1", 1))
+		b.expect("STORED e1")
+		if a := b.get("u1"); a == nil || a.DeletionTimestamp.IsZero() {
+			t.Fatal("not being deleted")
+		}
+		b.release("u1")
+		b.expect("STOPPED e1")
+	})
+	t.Run("of what is not there is Stopped at once", func(t *testing.T) {
+		b := newBench(t)
+		b.Put(withdrawOrder("u1", 4))
+		b.expect("STOPPED e4")
+	})
+	t.Run("is not Stopped while a Pod of the session is left", func(t *testing.T) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "p",
+			Labels: map[string]string{v1alpha1.LabelSessionUID: "u1"}}}
+		b := newBench(t, pod)
+		b.Put(withdrawOrder("u1", 1))
+		b.expect("STORED e1")
+		if err := b.live.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		b.work(t.Context()) // Blocks until it is looked at again.
+		b.expect("STOPPED e1")
+	})
+	t.Run("leaves a higher epoch alone", func(t *testing.T) {
+		b := newBench(t)
+		b.Put(order(assignment("u1", 2, "ada")))
+		b.expect("STORED e2")
+		b.Put(withdrawOrder("u1", 1))
+		b.expect("STOPPED e1")
+		if a := b.get("u1"); a == nil || !a.DeletionTimestamp.IsZero() {
+			t.Error("the higher epoch was touched")
+		}
+	})
+	t.Run("drops an assignment that waits to be stored", func(t *testing.T) {
+		b := newBench(t)
+		b.Put(order(assignment("u1", 1, "ada")))
+		b.Put(withdrawOrder("u1", 1))
+		b.expect("STOPPED e1")
+		if b.get("u1") != nil {
+			t.Error("stored all the same")
+		}
+	})
+}
+
+func TestTheNextEpochWaitsUntilTheLastIsGone(t *testing.T) {
+	b := newBench(t)
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	b.Put(withdrawOrder("u1", 1))
+	b.Put(order(assignment("u1", 2, "ada")))
+	b.expect("STORED e1")
+	if a := b.get("u1"); a.Spec.Epoch != 1 {
+		t.Fatalf("epoch %d is there while 1 is being removed", a.Spec.Epoch)
+	}
+	b.release("u1")
+	b.expect("STOPPED e1", "STORED e2")
+	if a := b.get("u1"); a.Spec.Epoch != 2 {
+		t.Errorf("epoch %d", a.Spec.Epoch)
+	}
+}
+
+func TestAnAssignmentDeletedByHandIsStoppedUnasked(t *testing.T) {
+	b := newBench(t)
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	if err := b.live.Delete(t.Context(), b.get("u1")); err != nil {
+		t.Fatal(err)
+	}
+	b.release("u1")
+	b.expect("STOPPED e1")
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("REFUSED e1 StaleEpoch")
+}
+
+func TestReportShowsWhatIsBeingDeletedAsStopping(t *testing.T) {
+	a := assignment("u1", 1, "ada")
+	if got := report(a).Status.State; got != "Active" {
+		t.Errorf("state %s", got)
+	}
+	now := metav1.Now()
+	a.DeletionTimestamp, a.Status.State = &now, v1alpha1.AssignmentActive
+	if got := report(a).Status.State; got != "Stopping" {
+		t.Errorf("state %s", got)
+	}
+}
+
+func TestFloorsForgetTheOldestFirst(t *testing.T) {
+	f := newFloors(2)
+	f.raise("a", 5)
+	f.raise("a", 3)
+	f.raise("b", 1)
+	if f.of("a") != 5 {
+		t.Error("a floor fell")
+	}
+	f.raise("c", 1)
+	if f.of("a") != 0 || f.of("b") != 1 || len(f.lowest) != 2 || len(f.order) != 2 {
+		t.Errorf("floors %+v", f)
+	}
+}
