@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// demo drives one fleet by kubectl.
+type demo struct {
+	dir  string
+	step int
+}
+
+// say announces a step.
+func (d *demo) say(format string, args ...any) {
+	d.step++
+	fmt.Printf("\n== %d. %s\n", d.step, fmt.Sprintf(format, args...))
+}
+
+// command runs a program and passes its output on.
+func (d *demo) command(ctx context.Context, name string, args ...string) error {
+	fmt.Printf("$ %s %s\n", name, strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// show runs kubectl in a cluster, prints the command and what it says, and
+// returns that.
+func (d *demo) show(ctx context.Context, cluster string, args ...string) (string, error) {
+	fmt.Printf("$ kubectl --context %s %s\n", cluster, strings.Join(args, " "))
+	out, err := d.ask(ctx, cluster, args...)
+	fmt.Println(indent(out))
+	return out, err
+}
+
+// ask runs kubectl in a cluster without printing anything.
+func (d *demo) ask(ctx context.Context, cluster string, args ...string) (string, error) {
+	full := append([]string{"--kubeconfig", d.dir + "/kubeconfig", "--context", cluster}, args...)
+	cmd := exec.CommandContext(ctx, "bin/kubectl", full...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("kubectl --context %s %s: %w: %s", cluster, strings.Join(args, " "), err, errOut.String())
+	}
+	return strings.TrimRight(out.String(), "\n"), nil
+}
+
+// field is one field of one object of the hub.
+func (d *demo) field(ctx context.Context, object, path string) (string, error) {
+	kind, name, _ := strings.Cut(object, "/")
+	return d.ask(ctx, "hub", "get", kind, name, "-n", namespace, "-o", "jsonpath={"+path+"}")
+}
+
+// expect waits until a field of an object of the hub has one of the values.
+func (d *demo) expect(ctx context.Context, object, path string, values ...string) error {
+	return d.until(ctx, fmt.Sprintf("%s %s is %s", object, path, strings.Join(values, " or ")), func() (bool, string) {
+		got, err := d.field(ctx, object, path)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, v := range values {
+			if got == v {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("it is %q", got)
+	})
+}
+
+// until polls a claim and fails with the last reason when it does not come
+// true within a minute.
+func (d *demo) until(ctx context.Context, claim string, holds func() (ok bool, why string)) error {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		ok, why := holds()
+		if ok {
+			fmt.Printf("   checked: %s\n", claim)
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("claimed: %s; but %s", claim, why)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until %s: %w (%s)", claim, ctx.Err(), why)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func indent(s string) string {
+	return "   " + strings.ReplaceAll(s, "\n", "\n   ")
+}

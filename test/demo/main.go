@@ -1,0 +1,60 @@
+// Command demo shows a fleet at work on this machine: `make demo` runs it. It
+// drives the fleet with kubectl alone, as a user would, says what it does at
+// each step, and exits non-zero as soon as anything is not as it claims.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// timeFactor scales the timings of the link, so that a member's silence is
+// noticed in seconds.
+const timeFactor = "0.2"
+
+// limit ends a demo that hangs.
+const limit = 5 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := run(ctx, os.Getenv("KEEP") != ""); err != nil {
+		fmt.Fprintf(os.Stderr, "\nThe demo failed: %v\n", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // everything was stopped by run
+	}
+}
+
+func run(ctx context.Context, keep bool) (err error) {
+	began := time.Now()
+	d := &demo{dir: ".fleet"}
+	d.say("Starting a fleet: a hub and three members in three regions, all real control planes with simulated nodes (timings x %s)", timeFactor)
+	if err := d.command(ctx, "bin/fleet", "up", "--dir", d.dir, "--members", "3", "--nodes", "20", "--time-factor", timeFactor); err != nil {
+		return err
+	}
+	defer func() {
+		if keep && err == nil {
+			fmt.Printf("\nKEEP is set: the fleet is still up. Try  bin/kubectl --kubeconfig %s/kubeconfig --context hub get vdisessions -A  and end it with  make down\n", d.dir)
+			return
+		}
+		// The context may have ended; what was started is stopped all the same.
+		if e := d.command(context.Background(), "bin/fleet", "down", "--dir", d.dir); e != nil && err == nil {
+			err = e
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		d.members, d.samples, d.onePodEach, d.unplaceable, d.brokenImage, d.loseAgent, d.delete,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("\nAll as claimed, in %s.\n", time.Since(began).Round(time.Second))
+	return nil
+}

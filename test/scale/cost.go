@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// ticksPerSecond is what /proc counts CPU time in: USER_HZ, 100 on every Linux
+// that Go runs on.
+const ticksPerSecond = 100
+
+// ours are the processes of hub and agents, by name.
+func (m *measurement) ours() map[string]*harness.Process {
+	processes := map[string]*harness.Process{}
+	for i, r := range m.fleet.Hub.Replicas {
+		processes[fmt.Sprintf("hub-%d", i)] = r.Process
+	}
+	for _, member := range m.fleet.Members {
+		processes["agent of "+member.Name] = member.Agent.Process
+	}
+	return processes
+}
+
+func (m *measurement) cpuTimes() map[string]time.Duration {
+	times := map[string]time.Duration{}
+	for name, p := range m.ours() {
+		times[name] = cpuTime(p.PID())
+	}
+	return times
+}
+
+// cost prints CPU time and memory of hub and agents.
+func (m *measurement) cost(context.Context) error {
+	var sum time.Duration
+	fmt.Println("\nprocess                 cpu      cpu a session   resident")
+	for name, after := range m.cpuTimes() {
+		used := after - m.cpu[name]
+		sum += used
+		fmt.Printf("%-20s  %6s   %9s       %4d MiB\n", name, round(used), (used / time.Duration(m.sessions)).Round(10*time.Microsecond), resident(m.ours()[name].PID())>>20)
+	}
+	fmt.Printf("hub and agents together: %s of CPU a session\n", (sum / time.Duration(m.sessions)).Round(10*time.Microsecond))
+	return nil
+}
+
+// cpuTime is the user and system time of a process (proc(5), stat, fields 14
+// and 15).
+func cpuTime(pid int) time.Duration {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * time.Second / ticksPerSecond
+}
+
+// resident is the memory of a process in bytes.
+func resident(pid int) int64 {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(raw))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}

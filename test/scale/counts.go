@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// Users of hub and agents in the audit logs.
+const (
+	hubUser   = "vdi-hub"
+	agentUser = "vdi-agent"
+)
+
+// What a session may cost in writes from create to Running, events and leases
+// apart (DESIGN section 10).
+const (
+	hubWritesAtMost     = 4
+	memberWritesBesides = 3
+)
+
+// children are the kinds that the agent makes for a session, with the
+// assignment itself.
+var children = []schema.GroupVersionResource{
+	{Version: "v1", Resource: "pods"},
+	{Version: "v1", Resource: "services"},
+	{Version: "v1", Resource: "persistentvolumeclaims"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	v1alpha1.GroupVersion.WithResource("sessionassignments"),
+}
+
+// left counts the objects of a kind in a member's namespace.
+func left(ctx context.Context, m *harness.Member, gvr schema.GroupVersionResource) (int, error) {
+	list, err := m.ControlPlane.Dynamic.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("counting %s in %s: %w", gvr.Resource, m.Name, err)
+	}
+	return len(list.Items), nil
+}
+
+// count checks that each session has exactly one Pod in the whole fleet.
+func (m *measurement) count(ctx context.Context) error {
+	list := &v1alpha1.VDISessionList{}
+	if err := m.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	placed := map[string]int{}
+	for i := range list.Items {
+		if p := list.Items[i].Status.Placement; p != nil {
+			placed[p.ClusterName]++
+		}
+	}
+	pods := map[string]int{}
+	fmt.Println("\nmember       nodes  sessions  pods")
+	for _, member := range m.fleet.Members {
+		found, err := member.ControlPlane.Dynamic.Resource(children[0]).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range found.Items {
+			pods[found.Items[i].GetLabels()[v1alpha1.LabelSessionUID]]++
+		}
+		nodes := 0
+		for _, g := range member.Spec.Nodes {
+			nodes += g.Count
+		}
+		fmt.Printf("%-12s %5d  %8d  %4d\n", member.Name, nodes, placed[member.Name], len(found.Items))
+	}
+	for i := range list.Items {
+		s := &list.Items[i]
+		m.claim(pods[string(s.UID)] == 1, "session %s has %d Pods in the fleet", s.Name, pods[string(s.UID)])
+	}
+	m.claim(len(pods) == m.sessions, "%d sessions have Pods, of %d", len(pods), m.sessions)
+	return nil
+}
+
+func (m *measurement) mark() (map[string]int64, error) {
+	marks := map[string]int64{}
+	for name, log := range m.logs() {
+		offset, err := harness.AuditMark(log)
+		if err != nil {
+			return nil, err
+		}
+		marks[name] = offset
+	}
+	return marks, nil
+}
+
+func (m *measurement) logs() map[string]string {
+	logs := map[string]string{"hub": m.fleet.Hub.ControlPlane.AuditLog()}
+	for _, member := range m.fleet.Members {
+		logs[member.Name] = member.ControlPlane.AuditLog()
+	}
+	return logs
+}
+
+// writes prints what the burst wrote, by user, and checks it per session.
+func (m *measurement) writes(context.Context) error {
+	fmt.Printf("\nwrites per session, create to Running, from the audit logs (leases and events apart)\n")
+	hub, err := harness.CountWrites(m.logs()["hub"], harness.CountOptions{Offset: m.marks["hub"], Users: []string{hubUser}})
+	if err != nil {
+		return err
+	}
+	m.print("hub", hub)
+	perSession := m.per(total(hub, "memberclusters", "vditemplates"))
+	m.claim(perSession <= hubWritesAtMost, "the hub wrote %.2f times a session, more than %d", perSession, hubWritesAtMost)
+
+	members, created := 0, 0
+	for _, member := range m.fleet.Members {
+		counts, err := harness.CountWrites(member.ControlPlane.AuditLog(), harness.CountOptions{Offset: m.marks[member.Name], Users: []string{agentUser}})
+		if err != nil {
+			return err
+		}
+		m.print(member.Name, counts)
+		members += total(counts)
+		for _, c := range counts {
+			if c.Verb == "create" && c.Resource != "sessionassignments" {
+				created += c.Count
+			}
+		}
+	}
+	fmt.Printf("hub %.2f a session (at most %d); members %.2f a session, of which %.2f children (at most one a child plus %d)\n",
+		perSession, hubWritesAtMost, m.per(members), m.per(created), memberWritesBesides)
+	m.claim(m.per(members) <= m.per(created)+memberWritesBesides, "the members wrote %.2f times a session for %.2f children", m.per(members), m.per(created))
+	return nil
+}
+
+func (m *measurement) print(cluster string, counts []harness.WriteCount) {
+	for _, c := range counts {
+		fmt.Printf("  %-10s %-10s %-7s %-30s %5d  %.2f a session (%d failed)\n", cluster, c.User, c.Verb, c.Resource, c.Count, m.per(c.Count), c.Failed)
+	}
+}
+
+func (m *measurement) per(n int) float64 { return float64(n) / float64(m.sessions) }
+
+// total adds up counts, without those of some resources that are not written
+// per session.
+func total(counts []harness.WriteCount, except ...string) int {
+	n := 0
+	for _, c := range counts {
+		skip := false
+		for _, resource := range except {
+			skip = skip || strings.HasPrefix(c.Resource, resource)
+		}
+		if !skip {
+			n += c.Count
+		}
+	}
+	return n
+}
+
+// idle checks that the fleet writes nothing but leases while nothing happens.
+func (m *measurement) idle(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	// What the burst set off, such as the slots of a member's status, settles.
+	time.Sleep(10 * time.Second)
+	marks, err := m.mark()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nwatching the idle fleet of %d sessions for %s\n", m.sessions, d)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+	}
+	writes := 0
+	for name, log := range m.logs() {
+		counts, err := harness.CountWrites(log, harness.CountOptions{Offset: marks[name], Users: []string{hubUser, agentUser}, Events: true})
+		if err != nil {
+			return err
+		}
+		m.print(name, counts)
+		writes += total(counts)
+	}
+	fmt.Printf("writes of hub and agents, leases apart: %d\n", writes)
+	m.claim(writes == 0, "the idle fleet wrote %d times in %s", writes, d)
+	return nil
+}
+
+// delete removes all sessions and checks that nothing is left anywhere.
+func (m *measurement) delete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	began := time.Now()
+	if err := m.hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for {
+		list := &v1alpha1.VDISessionList{}
+		if err := m.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("%d sessions are left: %w", len(list.Items), err)
+		}
+		if len(list.Items) == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	fmt.Printf("\nall deleted after %s\n", round(time.Since(began)))
+	for _, member := range m.fleet.Members {
+		for _, gvr := range children {
+			n, err := left(ctx, member, gvr)
+			if err != nil {
+				return err
+			}
+			m.claim(n == 0, "%d %s are left in %s", n, gvr.Resource, member.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// Command scale measures a fleet of real control planes under a burst of
+// sessions: `make scale` runs it. It prints how fast they run and what they
+// cost, in counts that no machine changes wherever there are any, and fails
+// when a promise of DESIGN section 10 that can be counted is not kept.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+func main() {
+	sessions := flag.Int("sessions", 300, "sessions to create at once")
+	members := flag.Int("members", 3, "members of the fleet")
+	nodes := flag.Int("nodes", 20, "nodes of each member")
+	idle := flag.Duration("idle", time.Minute, "how long to watch the idle fleet for writes")
+	template := flag.String("template", "browser", "template of the sessions, of deploy/samples")
+	keep := flag.Bool("keep", false, "keep the fleet's directory with all logs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *sessions, *template, *idle, harness.Options{
+		Members: *members, NodesPerMember: *nodes, Keep: *keep,
+		Progress: func(step string) { fmt.Println("  " + step) },
+	})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, sessions int, template string, idle time.Duration, options harness.Options) (err error) {
+	fleet, err := harness.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fleet.Stop()) }()
+	m, err := newMeasurement(ctx, fleet, sessions, template)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{
+		m.create, m.count, m.writes, m.cost,
+		func(ctx context.Context) error { return m.idle(ctx, idle) },
+		m.delete,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return m.verdict()
+}

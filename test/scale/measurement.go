@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+const namespace = "desktops"
+
+// measurement is one burst and what it cost.
+type measurement struct {
+	fleet    *harness.Fleet
+	hub      client.WithWatch
+	sessions int
+	template string
+	marks    map[string]int64
+	cpu      map[string]time.Duration
+	broken   []error
+}
+
+func newMeasurement(ctx context.Context, f *harness.Fleet, sessions int, template string) (*measurement, error) {
+	scheme := clientgoscheme.Scheme
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	cfg := *f.Hub.ControlPlane.Config
+	cfg.QPS, cfg.Burst = 2000, 4000
+	hub, err := client.NewWithWatch(&cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	root, err := harness.Root()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Hub.ControlPlane.ApplyFile(ctx, filepath.Join(root, "deploy/samples/templates.yaml")); err != nil {
+		return nil, err
+	}
+	m := &measurement{fleet: f, hub: hub, sessions: sessions, template: template}
+	return m, m.available(ctx)
+}
+
+// available waits until some member can run the template.
+func (m *measurement) available(ctx context.Context) error {
+	for {
+		t := &v1alpha1.VDITemplate{}
+		if err := m.hub.Get(ctx, types.NamespacedName{Name: m.template}, t); err != nil {
+			return err
+		}
+		if int(t.Status.AvailableClusters) == len(m.fleet.Members) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// create makes all sessions at once and waits until each is Running.
+func (m *measurement) create(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	var err error
+	if m.marks, err = m.mark(); err != nil {
+		return err
+	}
+	m.cpu = m.cpuTimes()
+	w, err := m.hub.Watch(ctx, &v1alpha1.VDISessionList{}, client.InNamespace(namespace))
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	began := time.Now()
+	var mu sync.Mutex
+	created := map[string]time.Time{}
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(32)
+	for i := range m.sessions {
+		group.Go(func() error {
+			s := m.session(i)
+			mu.Lock()
+			created[s.Name] = time.Now()
+			mu.Unlock()
+			return m.hub.Create(gctx, s)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("creating sessions: %w", err)
+	}
+	accepted := time.Since(began)
+	running, err := m.awaitRunning(ctx, w)
+	if err != nil {
+		return err
+	}
+	took := make([]time.Duration, 0, len(running))
+	for name, at := range running {
+		took = append(took, at.Sub(created[name]))
+	}
+	slices.Sort(took)
+	all := time.Since(began)
+	fmt.Printf("\n%d sessions created in %s; all Running after %s: %.0f sessions a second\n", m.sessions, round(accepted), round(all), float64(m.sessions)/all.Seconds())
+	fmt.Printf("create to Running, seen by a watcher of the hub: p50 %s, p99 %s, max %s\n", round(took[len(took)/2]), round(took[len(took)*99/100]), round(took[len(took)-1]))
+	return nil
+}
+
+func (m *measurement) session(i int) *v1alpha1.VDISession {
+	return &v1alpha1.VDISession{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("scale-%05d", i)},
+		Spec:       v1alpha1.SessionSpec{User: fmt.Sprintf("user-%d@example.com", i), Template: m.template},
+	}
+}
+
+// awaitRunning returns when each session was first seen Running.
+func (m *measurement) awaitRunning(ctx context.Context, w watch.Interface) (map[string]time.Time, error) {
+	running := map[string]time.Time{}
+	progress := time.NewTicker(5 * time.Second)
+	defer progress.Stop()
+	for len(running) < m.sessions {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%d of %d sessions are Running: %w", len(running), m.sessions, ctx.Err())
+		case <-progress.C:
+			fmt.Printf("  %d of %d Running\n", len(running), m.sessions)
+		case e, open := <-w.ResultChan():
+			if !open {
+				return nil, errors.New("the watch of the sessions ended")
+			}
+			s, ok := e.Object.(*v1alpha1.VDISession)
+			if _, seen := running[s.GetName()]; ok && !seen && s.Status.Phase == v1alpha1.PhaseRunning {
+				running[s.Name] = time.Now()
+			}
+		}
+	}
+	return running, nil
+}
+
+// claim notes a promise that is not kept.
+func (m *measurement) claim(holds bool, format string, args ...any) {
+	if !holds {
+		m.broken = append(m.broken, fmt.Errorf(format, args...))
+	}
+}
+
+func (m *measurement) verdict() error {
+	if len(m.broken) > 0 {
+		return fmt.Errorf("promises not kept: %w", errors.Join(m.broken...))
+	}
+	fmt.Println("\nAll that is promised in counts holds.")
+	return nil
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
