@@ -1,0 +1,175 @@
+package lint
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// root of the repository, and its directories that hold code of ours.
+const root = "../.."
+
+var trees = []string{"api", "proto", "hub", "agent", "cmd", "test"}
+
+// longest is how many lines a file may have.
+const longest = 400
+
+// pure are the packages and, in packages that also do I/O, the files that
+// decide without a clock, a goroutine or anyone to talk to.
+var pure = []string{
+	"api/v1alpha1/",
+	"proto/convert/",
+	"hub/placement/",
+	"hub/fleet/liveness.go",
+	"hub/link/conn.go",
+	"hub/link/outbox.go",
+	"agent/render/",
+	"agent/observe/",
+	"agent/capacity/buckets.go",
+	"agent/capacity/model.go",
+	"agent/link/machine.go",
+	"agent/link/reporter.go",
+	"agent/link/results.go",
+}
+
+// banned names say nothing of what a package holds.
+var banned = []string{"pkg", "util", "utils", "common", "helper", "helpers", "misc", "shared"}
+
+// file is a parsed Go file, by its path from the root.
+type file struct {
+	path   string
+	lines  int
+	syntax *ast.File
+	set    *token.FileSet
+}
+
+func (f file) generated() bool { return ast.IsGenerated(f.syntax) }
+func (f file) test() bool      { return strings.HasSuffix(f.path, "_test.go") }
+
+func (f file) at(n ast.Node) string {
+	return fmt.Sprintf("%s:%d", f.path, f.set.Position(n.Pos()).Line)
+}
+
+func goFiles(t *testing.T) []file {
+	t.Helper()
+	var files []file
+	for _, tree := range trees {
+		err := filepath.WalkDir(filepath.Join(root, tree), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			set := token.NewFileSet()
+			syntax, err := parser.ParseFile(set, path, content, parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			relative, err := filepath.Rel(root, path)
+			files = append(files, file{filepath.ToSlash(relative), bytes.Count(content, []byte("\n")), syntax, set})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+func isPure(f file) bool {
+	return !f.test() && slices.ContainsFunc(pure, func(prefix string) bool { return strings.HasPrefix(f.path, prefix) })
+}
+
+func TestPureCodeStartsNothingAndReadsNoClock(t *testing.T) {
+	files := goFiles(t)
+	for _, prefix := range pure {
+		if !slices.ContainsFunc(files, func(f file) bool { return strings.HasPrefix(f.path, prefix) }) {
+			t.Errorf("%s is listed as pure and is not there", prefix)
+		}
+	}
+	for _, f := range files {
+		if !isPure(f) {
+			continue
+		}
+		for _, finding := range impurities(f) {
+			t.Error(finding)
+		}
+	}
+}
+
+// clockFunctions of package time do more than reckon.
+var clockFunctions = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
+
+// impurities are what a pure file must not have.
+func impurities(f file) []string {
+	var findings []string
+	add := func(n ast.Node, what string) { findings = append(findings, f.at(n)+": pure code "+what) }
+	for _, spec := range f.syntax.Imports {
+		for _, package_ := range []string{"sync", "net", "net/http", "os/exec", "google.golang.org/grpc", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"} {
+			if path, _ := strconv.Unquote(spec.Path.Value); path == package_ || strings.HasPrefix(path, package_+"/") {
+				add(spec, "imports "+path)
+			}
+		}
+	}
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			add(n, "starts a goroutine")
+		case *ast.ChanType:
+			add(n, "has a channel")
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clockFunctions, n.Sel.Name) {
+				add(n, "calls time."+n.Sel.Name+", take the time as a parameter")
+			}
+		}
+		return true
+	})
+	return findings
+}
+
+func TestPackagesAreNamedForWhatTheyHold(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, element := range strings.Split(filepath.ToSlash(filepath.Dir(f.path)), "/") {
+			if slices.Contains(banned, element) {
+				t.Errorf("%s: a package named %s", f.path, element)
+			}
+		}
+	}
+}
+
+func TestPackagesHaveACharter(t *testing.T) {
+	charter := map[string]bool{}
+	for _, f := range goFiles(t) {
+		if f.generated() {
+			continue // what it is generated from says it
+		}
+		dir := filepath.ToSlash(filepath.Dir(f.path))
+		// A command says it above its main.
+		says := f.syntax.Doc != nil && (filepath.Base(f.path) == "doc.go" || f.syntax.Name.Name == "main")
+		charter[dir] = charter[dir] || says
+	}
+	for dir, has := range charter {
+		if !has {
+			t.Errorf("%s has no doc.go with a package comment", dir)
+		}
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.lines > longest && !f.generated() {
+			t.Errorf("%s has %d lines, more than %d", f.path, f.lines, longest)
+		}
+	}
+}
