@@ -1,0 +1,175 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+var _ = Describe("Bad luck", func() {
+	It("of a session deleted while it waits for room loses nothing", func(ctx SpecContext) {
+		s := create(ctx, newSession("waits", inRegion("atlantis")))
+		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhasePending))
+		Expect(hub.Delete(ctx, s)).To(Succeed())
+		awaitGone(ctx, s)
+	})
+
+	It("of a session deleted while its member is cut off ends when the member is back", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("cut-off", inRegion("ap-south"))))
+		member := memberNamed("ap-south")
+		Expect(member.Proxy.Cut(harness.CutBlackhole)).To(Succeed())
+		DeferCleanup(func() { Expect(member.Proxy.Heal()).To(Succeed()) })
+		Eventually(ctx, memberReady("ap-south")).Should(Equal(v1alpha1.ReasonUnreachable))
+		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonMemberUnreachable))
+		Expect(phase(s)(ctx)).To(Equal(v1alpha1.PhaseRunning), "the last known state stays")
+
+		Expect(hub.Delete(ctx, s)).To(Succeed())
+		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseTerminating))
+		Eventually(ctx, message(s)).Should(ContainSubstring("ap-south"))
+		Consistently(ctx, phase(s)).Should(Equal(v1alpha1.PhaseTerminating))
+		Expect(podsOf(ctx, s.UID)).To(HaveLen(1), "what runs in the member goes on")
+
+		Expect(member.Proxy.Heal()).To(Succeed())
+		awaitGone(ctx, s)
+		Expect(podsOf(ctx, s.UID)).To(BeEmpty())
+		Eventually(ctx, memberReady("ap-south")).Should(Equal(v1alpha1.ReasonConnected))
+	})
+
+	It("of an agent killed while sessions are made for its member delays them and no more", func(ctx SpecContext) {
+		member := memberNamed("eu-west")
+		Expect(member.Agent.Kill()).To(Succeed())
+		s := create(ctx, newSession("patient", inRegion("eu-west")))
+		Eventually(ctx, phase(s)).Should(Or(Equal(v1alpha1.PhasePending), Equal(v1alpha1.PhaseCreating)))
+		Expect(member.Agent.Restart()).To(Succeed())
+		awaitRunning(ctx, s)
+	})
+
+	It("of a member's API server that is down delays what is new and disturbs nothing else", func(ctx SpecContext) {
+		before := awaitRunning(ctx, create(ctx, newSession("before", inRegion("us-east"))))
+		member := memberNamed("us-east")
+		Expect(member.ControlPlane.APIServer.Kill()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			if !member.ControlPlane.APIServer.Running() {
+				Expect(member.ControlPlane.APIServer.Restart()).To(Succeed())
+			}
+			Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
+		})
+		s := create(ctx, newSession("during", inRegion("us-east")))
+		Eventually(ctx, reason(s, v1alpha1.ConditionReady)).Should(BeElementOf(v1alpha1.ReasonSending, v1alpha1.ReasonUnschedulable))
+		elsewhere := awaitRunning(ctx, create(ctx, newSession("elsewhere", inRegion("eu-west"))))
+		Expect(elsewhere.Status.Placement.ClusterName).To(Equal("eu-west"))
+
+		Expect(hub.Delete(ctx, before)).To(Succeed())
+		Eventually(ctx, phase(before)).Should(Equal(v1alpha1.PhaseTerminating))
+		Expect(member.ControlPlane.APIServer.Restart()).To(Succeed())
+		Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
+		awaitGone(ctx, before)
+		awaitRunning(ctx, s)
+	})
+
+	It("of a hub that is gone altogether does not keep an agent from repairing", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("alone", inRegion("eu-west"))))
+		for _, r := range fleet.Hub.Replicas {
+			Expect(r.Kill()).To(Succeed())
+		}
+		core := memberNamed("eu-west").ControlPlane.Client.CoreV1()
+		name := v1alpha1.AssignmentName(s.Name, s.UID)
+		before, err := core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(core.Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) (types.UID, error) {
+			pod, err := core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+			return pod.UID, client.IgnoreNotFound(err)
+		}).ShouldNot(Or(Equal(before.UID), BeEmpty()))
+		for _, r := range fleet.Hub.Replicas {
+			Expect(r.Restart()).To(Succeed())
+		}
+		Eventually(ctx, memberReady("eu-west")).Should(Equal(v1alpha1.ReasonConnected))
+		awaitRunning(ctx, s)
+		Expect(podsOf(ctx, s.UID)).To(HaveLen(1))
+	})
+
+	It("of a hub killed in the middle of 200 creations places each session once", func(ctx SpecContext) {
+		var sessions []*v1alpha1.VDISession
+		group, gctx := errgroup.WithContext(ctx)
+		group.SetLimit(16)
+		for i := range 200 {
+			s := newSession(fmt.Sprintf("burst-%03d", i), func(s *v1alpha1.VDISession) {
+				s.Spec.User = fmt.Sprintf("user-%d", i)
+				s.Spec.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}
+			})
+			sessions = append(sessions, s)
+			group.Go(func() error { return hub.Create(gctx, s) })
+			if i == 100 {
+				group.Go(func() error { return killLeader(gctx) })
+			}
+		}
+		Expect(group.Wait()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			for _, s := range sessions {
+				Expect(client.IgnoreNotFound(hub.Delete(ctx, s))).To(Succeed())
+			}
+			for _, s := range sessions {
+				awaitGone(ctx, s)
+			}
+			Expect(restartHub()).To(Succeed())
+		})
+		Eventually(ctx, func(ctx context.Context) (int, error) {
+			return countPhase(ctx, sessions, v1alpha1.PhaseRunning)
+		}).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(len(sessions)))
+		Expect(agreement(ctx)).To(Succeed())
+		for _, s := range sessions {
+			out, err := get(ctx, s)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(out.Status.Epoch).To(BeEquivalentTo(1), "%s was placed more than once", s.Name)
+		}
+	})
+})
+
+// memberReady is the reason of a member's Ready.
+func memberReady(name string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		mc := &v1alpha1.MemberCluster{}
+		if err := hub.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
+			return "", err
+		}
+		if c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+			return c.Reason, nil
+		}
+		return "", nil
+	}
+}
+
+// killLeader kills the replica that leads: the one that listens for agents.
+func killLeader(ctx context.Context) error {
+	for _, r := range fleet.Hub.Replicas {
+		if listening(ctx, r.LinkAddr) {
+			return r.Kill()
+		}
+	}
+	return fmt.Errorf("no replica of the hub leads")
+}
+
+func restartHub() error {
+	for _, r := range fleet.Hub.Replicas {
+		if !r.Running() {
+			if err := r.Restart(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// timeFactor scales the link's timings: a silent member is Suspect after 3 s
+// and Unreachable after 8 s.
+const timeFactor = 0.2
+
+// second is a namespace beside the harness's default.
+const (
+	namespace = "desktops"
+	second    = "desktops-two"
+	// shut is a namespace of the hub that no member has admitted.
+	shut = "not-admitted"
+)
+
+var (
+	fleet *harness.Fleet
+	hub   client.Client
+)
+
+func TestIntegration(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "A fleet of a hub and three members")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(60 * time.Second)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	SetDefaultConsistentlyDuration(2 * time.Second)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	Expect(v1alpha1.AddToScheme(clientgoscheme.Scheme)).To(Succeed())
+
+	var err error
+	// The fleet outlives this node's context.
+	fleet, err = harness.Start(context.Background(), harness.Options{
+		NodesPerMember: 4, TimeFactor: timeFactor, Namespaces: []string{namespace, second},
+		Progress: func(step string) { GinkgoWriter.Println(step) },
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
+	hub = clientOf(fleet.Hub.ControlPlane)
+	Expect(fleet.Hub.ControlPlane.EnsureNamespace(ctx, shut, nil)).To(Succeed())
+
+	root, err := harness.Root()
+	Expect(err).NotTo(HaveOccurred())
+	for _, file := range []string{"templates.yaml", "broken-image.yaml"} {
+		Expect(fleet.Hub.ControlPlane.ApplyFile(ctx, filepath.Join(root, "deploy/samples", file))).To(Succeed())
+	}
+	Expect(deleteNow(ctx, "grace-broken")).To(Succeed())
+}, NodeTimeout(5*time.Minute))
+
+// After every spec both sides agree: nothing runs in any member that the hub
+// does not know of, and no session has two Pods.
+var _ = AfterEach(func(ctx SpecContext) {
+	if CurrentSpecReport().Failed() {
+		dump(ctx)
+		return
+	}
+	Eventually(ctx, func(ctx context.Context) error { return agreement(ctx) }).Should(Succeed())
+}, NodeTimeout(90*time.Second))
+
+func clientOf(cp *harness.ControlPlane) client.Client {
+	cfg := *cp.Config
+	cfg.QPS, cfg.Burst = 500, 1000
+	c, err := client.New(&cfg, client.Options{Scheme: clientgoscheme.Scheme})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+func memberNamed(name string) *harness.Member {
+	for _, m := range fleet.Members {
+		if m.Name == name {
+			return m
+		}
+	}
+	Fail(fmt.Sprintf("the fleet has no member %q", name))
+	return nil
+}
