@@ -11,10 +11,24 @@ mkdir -p "$2"
 out=$(cd "$2" && pwd)
 cd "$(dirname "$0")/.."
 
+# role NAME DIRECTORY
+role() {
+	bin/controller-gen "rbac:roleName=vdi-$1,fileName=$1.yaml" "paths=./$2/..." output:rbac:dir="$out/deploy/rbac"
+	# A marker counts only in a comment of its own: one in a type's
+	# documentation is passed over without a word.
+	local attached
+	attached=$(grep -rn --include='*.go' -A1 '+kubebuilder:rbac' "$2" | grep -E '^[^:]+-[0-9]+-(type|func|var|const)' || true)
+	if [ -n "$attached" ]; then
+		echo "generate: set the +kubebuilder:rbac markers before these off by an empty line, or they are ignored:" >&2
+		echo "$attached" >&2
+		return 1
+	fi
+}
+
 manifests() {
 	bin/controller-gen crd paths=./api/... output:crd:dir="$out/deploy/crds"
-	bin/controller-gen rbac:roleName=vdi-hub,fileName=hub.yaml paths=./hub/... output:rbac:dir="$out/deploy/rbac"
-	bin/controller-gen rbac:roleName=vdi-agent,fileName=agent.yaml paths=./agent/... output:rbac:dir="$out/deploy/rbac"
+	role hub hub
+	role agent agent
 }
 
 code() {
