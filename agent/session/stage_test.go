@@ -1,0 +1,201 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// stage is a member whose time, cache and refusals the test decides.
+type stage struct {
+	t      *testing.T
+	r      *Reconciler
+	client client.WithWatch
+	clock  *testclock.FakePassiveClock
+	events *events.FakeRecorder
+	key    types.NamespacedName
+
+	made int
+	// writes are the reconciler's, such as "create Pod".
+	writes []string
+	// refuse answers a write instead of the API server, where it says an
+	// error.
+	refuse func(write string) error
+	// stale answers a read of the cache, where it says so.
+	stale func(key client.ObjectKey, o client.Object) (answered bool, err error)
+}
+
+func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, api.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &stage{t: t, clock: testclock.NewFakePassiveClock(noon), events: events.NewFakeRecorder(100), key: client.ObjectKeyFromObject(a)}
+	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(others, a)...).
+		WithStatusSubresource(a, &corev1.Pod{}).Build()
+	s.r = &Reconciler{
+		Client:    interceptor.NewClient(s.client, s.interceptors()),
+		APIReader: s.client,
+		Recorder:  s.events,
+		Clock:     s.clock,
+		Options:   Options{}.withDefaults(),
+	}
+	return s
+}
+
+func (s *stage) interceptors() interceptor.Funcs {
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if s.stale != nil {
+				if answered, err := s.stale(key, o); answered {
+					return err
+				}
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			s.made++
+			o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.made)))
+			if err := s.write("create", o); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if err := s.write("patch", o); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, patch, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := s.write("delete", o); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			if err := s.write(sub, o); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+		},
+	}
+}
+
+func (s *stage) write(verb string, o client.Object) error {
+	name := fmt.Sprintf("%T", o)
+	write := verb + " " + name[strings.LastIndexByte(name, '.')+1:]
+	s.writes = append(s.writes, write)
+	if s.refuse == nil {
+		return nil
+	}
+	return s.refuse(write)
+}
+
+// pass reconciles once and returns when the next pass is due.
+func (s *stage) pass() time.Duration {
+	s.t.Helper()
+	result, err := s.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: s.key})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+// after lets time pass, and reconciles.
+func (s *stage) after(d time.Duration) time.Duration {
+	s.t.Helper()
+	s.clock.SetTime(s.clock.Now().Add(d))
+	return s.pass()
+}
+
+// wrote returns the writes since it was last asked.
+func (s *stage) wrote() []string {
+	writes := s.writes
+	s.writes = nil
+	return writes
+}
+
+func (s *stage) count(write string) int {
+	n := 0
+	for _, w := range s.writes {
+		if w == write {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *stage) get(o client.Object) {
+	s.t.Helper()
+	if err := s.client.Get(context.Background(), s.key, o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) gone(o client.Object) bool {
+	return apierrors.IsNotFound(s.client.Get(context.Background(), s.key, o))
+}
+
+func (s *stage) assignment() *api.SessionAssignment {
+	s.t.Helper()
+	var a api.SessionAssignment
+	s.get(&a)
+	return &a
+}
+
+func (s *stage) condition(kind string) metav1.Condition {
+	s.t.Helper()
+	if c := meta.FindStatusCondition(s.assignment().Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// setPod says what a kubelet would.
+func (s *stage) setPod(change func(*corev1.Pod)) {
+	s.t.Helper()
+	var p corev1.Pod
+	s.get(&p)
+	change(&p)
+	if err := s.client.Status().Update(context.Background(), &p); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// bind gives the Pod its node.
+func (s *stage) bind() {
+	s.t.Helper()
+	var p corev1.Pod
+	s.get(&p)
+	p.Spec.NodeName = "n1"
+	if err := s.client.Update(context.Background(), &p); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func makeReady(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+}
