@@ -1,0 +1,113 @@
+package capacity
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// unavailable is why the member can't run a template, room or no room; empty:
+// it can.
+func (m *Model) unavailable(t *template) (reason, message string) {
+	switch {
+	case t.Problem != "":
+		return v1alpha1.UnavailableResource, t.Problem
+	case t.Home && !m.storageClasses.has(t.StorageClass):
+		return v1alpha1.UnavailableStorageClass, missingClass("storage", t.StorageClass)
+	case !m.ingressClasses.has(t.IngressClass):
+		return v1alpha1.UnavailableIngressClass, missingClass("ingress", t.IngressClass)
+	}
+	if _, ok := m.runtimeClasses[t.RuntimeClass]; t.RuntimeClass != "" && !ok {
+		return v1alpha1.UnavailableRuntimeClass, missingClass("runtime", t.RuntimeClass)
+	}
+	return m.unavailableNodes(t)
+}
+
+func (c Classes) has(name string) bool {
+	if name == "" {
+		return c.Default
+	}
+	return c.Names[name]
+}
+
+func missingClass(kind, name string) string {
+	if name == "" {
+		return fmt.Sprintf("the member has no default %s class, and the template names none", kind)
+	}
+	return fmt.Sprintf("the member has no %s class %q", kind, name)
+}
+
+// unavailableNodes is why no node could ever run the template. A node that is
+// cordoned, not Ready or full may yet.
+func (m *Model) unavailableNodes(t *template) (reason, message string) {
+	var selected, suitable bool
+	var taint *corev1.Taint
+	largest := Resources{}
+	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
+		n := m.nodes[name]
+		if !t.selects(&n.Node) {
+			continue
+		}
+		selected = true
+		if !t.suit(&n.Node) {
+			if taint == nil {
+				taint = untolerated(n.Taints, t.tolerations, true)
+			}
+			continue
+		}
+		if t.perPod.timesIn(n.Allocatable) > 0 {
+			return "", ""
+		}
+		suitable = true
+		largest.raise(n.Allocatable)
+	}
+	switch {
+	case !selected:
+		return v1alpha1.UnavailableNode, noNode(t.selector)
+	case !suitable:
+		return v1alpha1.UnavailableNode, fmt.Sprintf("every node that matches has a taint that the template does not tolerate, such as %s", taint.ToString())
+	}
+	return v1alpha1.UnavailableResource, tooSmall(t.perPod, largest)
+}
+
+func noNode(selector map[string]string) string {
+	if len(selector) == 0 {
+		return "the member has no node"
+	}
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(selector)) {
+		labels = append(labels, key+"="+selector[key])
+	}
+	return "no node has the labels " + strings.Join(labels, ", ")
+}
+
+func tooSmall(asked, largest Resources) string {
+	var short []string
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if largest[name] < asked[name] {
+			short = append(short, fmt.Sprintf("%s (asked %s, the largest node has %s)",
+				name, quantity(name, asked[name]), quantity(name, largest[name])))
+		}
+	}
+	if len(short) == 0 {
+		return "no single node is large enough in everything that is asked for"
+	}
+	return "no node has enough " + strings.Join(short, " and ")
+}
+
+func quantity(name corev1.ResourceName, amount int64) string {
+	switch name {
+	case corev1.ResourceCPU:
+		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return resource.NewQuantity(amount, resource.BinarySI).String()
+	default:
+		return resource.NewQuantity(amount, resource.DecimalSI).String()
+	}
+}

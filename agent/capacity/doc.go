@@ -1,0 +1,18 @@
+// Package capacity knows what room the member has, for each template that the
+// hub asks about, and reports it (DESIGN section 6).
+//
+// Model is pure: nodes, Pods, assignments, classes and templates are set one
+// by one, and Report says what is left. Its state is a function of what was
+// set, not of the order. Watcher is the thin I/O around it: informers that
+// keep only what counts, a debounce, and the number that reports bear.
+//
+// Invariants:
+//   - An assignment counts as used from the moment it is stored, Pod or no
+//     Pod; it and its Pod count once. A suspended one counts only as long as
+//     its Pod is there.
+//   - Other people's Pods count as kube-scheduler counts them.
+//   - Room is told by node, in groups of equals, and rounded down: a report
+//     never shows more than there is.
+//   - A report bears a higher number than any before it, and every report
+//     from the number that Stored returned counts the assignment.
+package capacity

@@ -1,0 +1,79 @@
+package capacity
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	gi  = int64(1) << 30
+	gpu = corev1.ResourceName("nvidia.com/gpu")
+)
+
+// cpu in milli-units and memory in GiB.
+func room(cpu, memory int64) Resources {
+	return Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory * gi}
+}
+
+// machine is an open node.
+func machine(name string, cpu, memory int64) Node {
+	r := room(cpu, memory)
+	r[corev1.ResourcePods] = 110
+	return Node{Name: name, Labels: map[string]string{"name": name}, Allocatable: r, Open: true}
+}
+
+func with[T any](v T, change func(*T)) T {
+	change(&v)
+	return v
+}
+
+// desk asks for 1 cpu and 2 GiB.
+func desk() Requirements {
+	return Requirements{Name: "desk", Revision: "r1", Resources: room(1000, 2)}
+}
+
+// scene is a member with a default ingress class that judges desk.
+func scene(changes ...func(*Model)) *Model {
+	m := NewModel()
+	m.SetIngressClasses(Classes{Default: true})
+	m.SetTemplates([]Requirements{desk()})
+	for _, change := range changes {
+		change(m)
+	}
+	return m
+}
+
+func nodes(all ...Node) func(*Model) {
+	return func(m *Model) {
+		for _, n := range all {
+			m.SetNode(n)
+		}
+	}
+}
+
+func pod(uid types.UID, node string, r Resources) Pod { return Pod{UID: uid, Node: node, Resources: r} }
+
+func assigned(uid types.UID, r Resources) Assignment {
+	return Assignment{UID: "a-" + uid, Session: uid, Resources: r}
+}
+
+// judged is what a model says of its only template.
+func judged(t *testing.T, m *Model) TemplateReport {
+	t.Helper()
+	r := m.Report()
+	if len(r.Templates) != 1 {
+		t.Fatalf("%d templates", len(r.Templates))
+	}
+	return r.Templates[0]
+}
+
+func names(prefix string, n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprint(prefix, i))
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// watchMember starts informers on everything that counts but assignments. It
+// returns what tells when each has been read, and what waits for their end
+// once the context has ended.
+func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynced, stop func(), err error) {
+	all := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(trimObject))
+	admitted := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(trimObject),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}).String()
+		}))
+	for _, v := range []struct {
+		what      string
+		informer  cache.SharedIndexInformer
+		transform cache.TransformFunc
+		handler   cache.ResourceEventHandler
+	}{
+		{"nodes", all.Core().V1().Nodes().Informer(), trimNode, w.nodeHandler()},
+		{"pods", all.Core().V1().Pods().Informer(), trimPod, w.podHandler()},
+		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, w.namespaceHandler(admitted)},
+		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, w.storageClassHandler(all)},
+		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, w.ingressClassHandler(all)},
+		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, w.runtimeClassHandler(all)},
+	} {
+		if v.transform != nil {
+			if err := v.informer.SetTransform(v.transform); err != nil {
+				return nil, nil, fmt.Errorf("watching %s: %w", v.what, err)
+			}
+		}
+		registration, err := v.informer.AddEventHandler(v.handler)
+		if err != nil {
+			return nil, nil, fmt.Errorf("watching %s: %w", v.what, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	all.StartWithContext(ctx)
+	admitted.StartWithContext(ctx)
+	return synced, func() { all.Shutdown(); admitted.Shutdown() }, nil
+}
+
+func (w *Watcher) nodeHandler() cache.ResourceEventHandler {
+	return handler(func(m *Model, n *corev1.Node) { m.SetNode(NodeOf(n)) },
+		func(m *Model, n *corev1.Node) { m.DeleteNode(n.Name) }, w)
+}
+
+func (w *Watcher) podHandler() cache.ResourceEventHandler {
+	return handler(func(m *Model, p *corev1.Pod) { m.SetPod(PodOf(p)) },
+		func(m *Model, p *corev1.Pod) { m.DeletePod(p.UID) }, w)
+}
+
+// The smaller kinds are few and seldom change: each change reads all of them.
+
+func (w *Watcher) namespaceHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
+	lister := f.Core().V1().Namespaces().Lister()
+	return always(w, func(m *Model) error {
+		list, err := lister.List(labels.Everything())
+		m.SetAdmittedNamespaces(namesOf(list))
+		return err
+	})
+}
+
+func (w *Watcher) storageClassHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
+	lister := f.Storage().V1().StorageClasses().Lister()
+	return always(w, func(m *Model) error {
+		list, err := lister.List(labels.Everything())
+		m.SetStorageClasses(storageClassesOf(list))
+		return err
+	})
+}
+
+func (w *Watcher) ingressClassHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
+	lister := f.Networking().V1().IngressClasses().Lister()
+	return always(w, func(m *Model) error {
+		list, err := lister.List(labels.Everything())
+		m.SetIngressClasses(ingressClassesOf(list))
+		return err
+	})
+}
+
+func (w *Watcher) runtimeClassHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
+	lister := f.Node().V1().RuntimeClasses().Lister()
+	return always(w, func(m *Model) error {
+		list, err := lister.List(labels.Everything())
+		m.SetRuntimeClasses(runtimeClassesOf(list))
+		return err
+	})
+}
+
+func namesOf(list []*corev1.Namespace) []string {
+	var out []string
+	for _, n := range list {
+		if n.DeletionTimestamp == nil {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package capacity
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Node is what counts of a node.
+type Node struct {
+	Name        string
+	Labels      map[string]string
+	Taints      []corev1.Taint
+	Allocatable Resources
+	// Open is whether it takes Pods now: Ready and not cordoned.
+	Open bool
+}
+
+// NodeOf reads a node.
+func NodeOf(n *corev1.Node) Node {
+	return Node{
+		Name:        n.Name,
+		Labels:      n.Labels,
+		Taints:      n.Spec.Taints,
+		Allocatable: ResourcesOf(n.Status.Allocatable),
+		Open:        !n.Spec.Unschedulable && ready(n),
+	}
+}
+
+func ready(n *corev1.Node) bool {
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// equal is whether nothing that counts differs.
+func (n *Node) equal(o *Node) bool {
+	return n.Open == o.Open && maps.Equal(n.Labels, o.Labels) && maps.Equal(n.Allocatable, o.Allocatable) &&
+		slices.EqualFunc(n.Taints, o.Taints, func(a, b corev1.Taint) bool {
+			return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
+		})
+}
+
+// constraints are what keeps a Pod off a node whatever its room.
+type constraints struct {
+	selector    map[string]string
+	tolerations []corev1.Toleration
+}
+
+// allow is whether a Pod may be scheduled to the node as it is now.
+func (c *constraints) allow(n *Node) bool {
+	return n.Open && c.selects(n) && untolerated(n.Taints, c.tolerations, false) == nil
+}
+
+// suit is whether it might be, once the node is Ready and open.
+func (c *constraints) suit(n *Node) bool {
+	return c.selects(n) && untolerated(n.Taints, c.tolerations, true) == nil
+}
+
+func (c *constraints) selects(n *Node) bool {
+	for key, value := range c.selector {
+		if got, ok := n.Labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// passing is the prefix of taints that Kubernetes itself sets on a node for a
+// time: not ready, cordoned, under pressure.
+const passing = "node.kubernetes.io/"
+
+// untolerated is the first taint that keeps Pods off; those of Kubernetes
+// itself are overlooked if asked.
+func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration, overlookPassing bool) *corev1.Taint {
+	for i := range taints {
+		t := &taints[i]
+		if t.Effect != corev1.TaintEffectNoSchedule && t.Effect != corev1.TaintEffectNoExecute ||
+			overlookPassing && strings.HasPrefix(t.Key, passing) {
+			continue
+		}
+		if !slices.ContainsFunc(tolerations, func(o corev1.Toleration) bool { return tolerates(&o, t) }) {
+			return t
+		}
+	}
+	return nil
+}
+
+// tolerates as Kubernetes has it; operators that compare numbers match
+// nothing.
+func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
+	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
+		return false
+	}
+	switch o.Operator {
+	case corev1.TolerationOpExists:
+		return true
+	case corev1.TolerationOpEqual, "":
+		return o.Key == t.Key && o.Value == t.Value
+	}
+	return false
+}

@@ -1,0 +1,218 @@
+package capacity
+
+import (
+	"fmt"
+	"maps"
+	"math/rand"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// facts are what was set last, apart from any model.
+type facts struct {
+	nodes       map[string]Node
+	pods        map[types.UID]Pod
+	assignments map[types.UID]Assignment
+	templates   []Requirements
+}
+
+// rebuild sets the facts in a random order, as a new agent would see them.
+func (f *facts) rebuild(seed int64) *Model {
+	m := NewModel()
+	m.SetIngressClasses(Classes{Default: true})
+	var sets []func()
+	for _, n := range f.nodes {
+		sets = append(sets, func() { m.SetNode(n) })
+	}
+	for _, p := range f.pods {
+		sets = append(sets, func() { m.SetPod(p) })
+	}
+	for _, a := range f.assignments {
+		sets = append(sets, func() { m.SetAssignment(a) })
+	}
+	sets = append(sets, func() { m.SetTemplates(f.templates) })
+	rand.New(rand.NewSource(seed)).Shuffle(len(sets), func(i, j int) { sets[i], sets[j] = sets[j], sets[i] })
+	for _, set := range sets {
+		set()
+	}
+	return m
+}
+
+func drawRoom(t *rapid.T, most int64) Resources {
+	r := Resources{
+		corev1.ResourceCPU:    rapid.Int64Range(0, most).Draw(t, "cpu") * 250,
+		corev1.ResourceMemory: rapid.Int64Range(0, most).Draw(t, "memory") * gi / 2,
+	}
+	if rapid.Bool().Draw(t, "has gpu") {
+		r[gpu] = rapid.Int64Range(0, 2).Draw(t, "gpu")
+	}
+	return r
+}
+
+func drawNode(t *rapid.T, name string) Node {
+	n := Node{Name: name, Allocatable: drawRoom(t, 20), Open: rapid.IntRange(0, 3).Draw(t, "open") > 0,
+		Labels: map[string]string{"pool": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "pool")}}
+	n.Allocatable[corev1.ResourcePods] = rapid.Int64Range(0, 5).Draw(t, "pods")
+	if rapid.IntRange(0, 3).Draw(t, "tainted") == 0 {
+		n.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	return n
+}
+
+func drawTemplate(t *rapid.T, name string) Requirements {
+	r := Requirements{Name: name, Revision: "r", Resources: drawRoom(t, 4)}
+	if rapid.Bool().Draw(t, "picky") {
+		r.NodeSelector = map[string]string{"pool": "a"}
+	}
+	if rapid.Bool().Draw(t, "tolerant") {
+		r.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	return r
+}
+
+func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := &facts{nodes: map[string]Node{}, pods: map[types.UID]Pod{}, assignments: map[types.UID]Assignment{}}
+		m := f.rebuild(0)
+		node := rapid.SampledFrom(names("n", 4))
+		session := rapid.SampledFrom([]types.UID{"s0", "s1", "s2"})
+		uid := rapid.SampledFrom([]types.UID{"u0", "u1", "u2", "u3"})
+		t.Repeat(map[string]func(*rapid.T){
+			"set node": func(t *rapid.T) {
+				n := drawNode(t, node.Draw(t, "node"))
+				f.nodes[n.Name] = n
+				m.SetNode(n)
+			},
+			"delete node": func(t *rapid.T) {
+				name := node.Draw(t, "node")
+				delete(f.nodes, name)
+				m.DeleteNode(name)
+			},
+			"set pod": func(t *rapid.T) {
+				p := Pod{UID: uid.Draw(t, "pod"), Resources: drawRoom(t, 6), Done: rapid.IntRange(0, 4).Draw(t, "done") == 0}
+				if rapid.Bool().Draw(t, "bound") {
+					p.Node = node.Draw(t, "node")
+				}
+				if rapid.Bool().Draw(t, "ours") {
+					p.Session = session.Draw(t, "session")
+				}
+				f.pods[p.UID] = p
+				m.SetPod(p)
+			},
+			"delete pod": func(t *rapid.T) {
+				u := uid.Draw(t, "pod")
+				delete(f.pods, u)
+				m.DeletePod(u)
+			},
+			"set assignment": func(t *rapid.T) {
+				a := Assignment{UID: "a-" + uid.Draw(t, "assignment"), Session: session.Draw(t, "session"),
+					Resources: drawRoom(t, 6), Idle: rapid.IntRange(0, 2).Draw(t, "idle") == 0}
+				f.assignments[a.UID] = a
+				m.SetAssignment(a)
+			},
+			"delete assignment": func(t *rapid.T) {
+				u := "a-" + uid.Draw(t, "assignment")
+				delete(f.assignments, u)
+				m.DeleteAssignment(u)
+			},
+			"set templates": func(t *rapid.T) {
+				f.templates = nil
+				for _, name := range names("t", rapid.IntRange(0, 2).Draw(t, "templates")) {
+					f.templates = append(f.templates, drawTemplate(t, name))
+				}
+				m.SetTemplates(f.templates)
+			},
+			"": func(t *rapid.T) {
+				if diff := cmp.Diff(f.rebuild(int64(len(f.pods))).Report(), m.Report()); diff != "" {
+					t.Fatalf("rebuilt (-) differs from incremental (+):\n%s", diff)
+				}
+				f.check(t, m.Report())
+			},
+		})
+	})
+}
+
+// check that a report shows no more than there is: what bound Pods take is
+// reckoned once more, by hand.
+func (f *facts) check(t *rapid.T, r Report) {
+	for i, tr := range r.Templates {
+		var shown, there int64
+		for _, b := range tr.Buckets {
+			shown += int64(b.Nodes) * f.templates[i].Resources.ofPod().timesIn(b.Free)
+		}
+		for _, n := range f.nodes {
+			free := maps.Clone(n.Allocatable)
+			for _, p := range f.pods {
+				if p.Node == n.Name && !p.Done {
+					free.add(p.Resources.ofPod(), -1)
+				}
+			}
+			if n.Open {
+				there += f.templates[i].Resources.ofPod().timesIn(free)
+			}
+		}
+		if shown > there {
+			t.Fatalf("%s shows %d slots, there are %d", tr.Name, shown, there)
+		}
+	}
+}
+
+func TestBucketsNeverOverstate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		groups, total := map[string]counted{}, int32(0)
+		random := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
+		for range rapid.IntRange(0, 1500).Draw(t, "nodes") {
+			free := room(random.Int63n(64)*500, random.Int63n(128))
+			free[corev1.ResourcePods] = random.Int63n(300)
+			v := newVector(free)
+			groups[v.key] = counted{v, groups[v.key].nodes + 1}
+			total++
+		}
+		asked := room(rapid.Int64Range(0, 4).Draw(t, "cpu")*500, rapid.Int64Range(0, 4).Draw(t, "memory")).ofPod()
+		buckets := bucketsOf(groups, asked)
+		if len(buckets) > maxBuckets {
+			t.Fatalf("%d buckets", len(buckets))
+		}
+		var nodes int32
+		for _, b := range buckets {
+			nodes += b.Nodes
+		}
+		if nodes != total {
+			t.Fatalf("%d nodes of %d", nodes, total)
+		}
+		other := room(1500, 5).ofPod()
+		if got, most := slotsOf(buckets, other), truth(groups, other); got > most {
+			t.Fatalf("%d slots shown of another size, %d there", got, most)
+		}
+		got, want := slotsOf(buckets, asked), truth(groups, asked)
+		if levels := distinct(groups, asked); got > want || levels <= maxBuckets && got != want {
+			t.Fatalf("%d slots of the default size shown, %d there, in %d levels", got, want, levels)
+		}
+	})
+}
+
+func slotsOf(buckets []Bucket, r Resources) (slots int64) {
+	for _, b := range buckets {
+		slots += int64(b.Nodes) * r.timesIn(b.Free)
+	}
+	return slots
+}
+
+func truth(groups map[string]counted, r Resources) (slots int64) {
+	for _, c := range groups {
+		slots += int64(c.nodes) * r.timesIn(c.free)
+	}
+	return slots
+}
+
+func distinct(groups map[string]counted, r Resources) int {
+	seen := map[string]bool{}
+	for _, c := range groups {
+		seen[fmt.Sprint(r.timesIn(c.free))] = true
+	}
+	return len(seen)
+}

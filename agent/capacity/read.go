@@ -1,0 +1,79 @@
+package capacity
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// PodOf reads a Pod.
+func PodOf(p *corev1.Pod) Pod {
+	out := Pod{
+		UID:       p.UID,
+		Session:   types.UID(p.Labels[v1alpha1.LabelSessionUID]),
+		Node:      p.Spec.NodeName,
+		Resources: PodResources(&p.Spec),
+		Done:      p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+	}
+	if out.Node == "" {
+		out.NodeSelector, out.Tolerations = p.Spec.NodeSelector, p.Spec.Tolerations
+	}
+	return out
+}
+
+// AssignmentOf reads an assignment.
+func AssignmentOf(a *v1alpha1.SessionAssignment) Assignment {
+	return Assignment{
+		UID:          a.UID,
+		Session:      a.Spec.Session.UID,
+		Resources:    ResourcesOf(a.Spec.Desktop.Resources),
+		NodeSelector: a.Spec.Desktop.NodeSelector,
+		Tolerations:  a.Spec.Desktop.Tolerations,
+		Idle: a.Spec.RunState == v1alpha1.ModeSuspended || a.DeletionTimestamp != nil ||
+			a.Status.State == v1alpha1.AssignmentStopping,
+	}
+}
+
+// Annotations with value "true" by which a class is the default of its kind.
+const (
+	defaultStorageClass     = "storageclass.kubernetes.io/is-default-class"
+	defaultStorageClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
+	defaultIngressClass     = networkingv1.AnnotationIsDefaultIngressClass
+)
+
+// classesOf reads names and which is the default.
+func classesOf[T metav1.Object](list []T, defaults ...string) Classes {
+	out := Classes{Names: map[string]bool{}}
+	for _, o := range list {
+		out.Names[o.GetName()] = true
+		for _, annotation := range defaults {
+			out.Default = out.Default || o.GetAnnotations()[annotation] == "true"
+		}
+	}
+	return out
+}
+
+func storageClassesOf(list []*storagev1.StorageClass) Classes {
+	return classesOf(list, defaultStorageClass, defaultStorageClassBeta)
+}
+
+func ingressClassesOf(list []*networkingv1.IngressClass) Classes {
+	return classesOf(list, defaultIngressClass)
+}
+
+func runtimeClassesOf(list []*nodev1.RuntimeClass) map[string]RuntimeClass {
+	out := map[string]RuntimeClass{}
+	for _, c := range list {
+		var r RuntimeClass
+		if c.Scheduling != nil {
+			r = RuntimeClass{NodeSelector: c.Scheduling.NodeSelector, Tolerations: c.Scheduling.Tolerations}
+		}
+		out[c.Name] = r
+	}
+	return out
+}

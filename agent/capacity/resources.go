@@ -1,0 +1,93 @@
+package capacity
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Resources are amounts by name: cpu in milli-units, everything else in units
+// (bytes, devices, pods).
+type Resources map[corev1.ResourceName]int64
+
+// ResourcesOf converts a Kubernetes resource list, rounding up.
+func ResourcesOf(list corev1.ResourceList) Resources {
+	out := make(Resources, len(list))
+	for name, quantity := range list {
+		if name == corev1.ResourceCPU {
+			out[name] = quantity.MilliValue()
+		} else {
+			out[name] = quantity.Value()
+		}
+	}
+	return out
+}
+
+// ofPod is what a Pod takes of its node: the resources and one of "pods".
+func (r Resources) ofPod() Resources {
+	out := maps.Clone(r)
+	if out == nil {
+		out = Resources{}
+	}
+	out[corev1.ResourcePods] = 1
+	return out
+}
+
+func (r Resources) add(o Resources, sign int64) {
+	for name, amount := range o {
+		if sum := r[name] + sign*amount; sum != 0 {
+			r[name] = sum
+		} else {
+			delete(r, name)
+		}
+	}
+}
+
+func (r Resources) raise(o Resources) {
+	for name, amount := range o {
+		r[name] = max(r[name], amount)
+	}
+}
+
+// timesIn is how many times r fits into free; 0 if r asks for nothing.
+func (r Resources) timesIn(free Resources) int64 {
+	least := int64(-1)
+	for name, amount := range r {
+		if amount <= 0 {
+			continue
+		}
+		if times := max(free[name], 0) / amount; least < 0 || times < least {
+			least = times
+		}
+	}
+	return max(least, 0)
+}
+
+// PodResources is what kube-scheduler reckons a Pod to ask for: the sum of
+// its containers and sidecars, or what the greediest init container needs
+// beside the sidecars started before it, whichever is more; what is said of
+// the Pod as a whole in its stead; and the overhead of its runtime class.
+func PodResources(spec *corev1.PodSpec) Resources {
+	sum, sidecars, initial := Resources{}, Resources{}, Resources{}
+	for i := range spec.Containers {
+		sum.add(ResourcesOf(spec.Containers[i].Resources.Requests), 1)
+	}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		asked := ResourcesOf(c.Resources.Requests)
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sum.add(asked, 1)
+			sidecars.add(asked, 1)
+			initial.raise(sidecars)
+			continue
+		}
+		asked.add(sidecars, 1)
+		initial.raise(asked)
+	}
+	sum.raise(initial)
+	if spec.Resources != nil {
+		maps.Copy(sum, ResourcesOf(spec.Resources.Requests))
+	}
+	sum.add(ResourcesOf(spec.Overhead), 1)
+	return sum
+}

@@ -1,0 +1,165 @@
+package capacity
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Informers is where the watcher hears of SessionAssignments: the manager's
+// cache.
+type Informers interface {
+	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
+}
+
+// Options of a Watcher.
+type Options struct {
+	// Config of the member's API server.
+	Config *rest.Config
+	// Assignments is the manager's cache.
+	Assignments Informers
+	// OnChange is called after each new report, from the watcher's own
+	// goroutine; it should not block.
+	OnChange func()
+	// Debounce is how long changes are gathered before they are reported, by
+	// default 250 ms.
+	Debounce time.Duration
+	// Recheck is how often assignments that were counted before the cache
+	// had them are compared with it, by default 30 s.
+	Recheck time.Duration
+}
+
+// Watcher keeps a Model up to date and numbers its reports.
+type Watcher struct {
+	options Options
+	client  kubernetes.Interface
+	changed chan struct{}
+
+	mu    sync.Mutex
+	model *Model
+	// synced: the model holds the whole member. Nothing is reported before.
+	synced bool
+	// report that was published last, and the same as it goes to the hub.
+	report    Report
+	published *fleetv1.CapacityReport
+	sequence  uint64
+	// promised is the highest number that was given out: a report of that
+	// number must come, even if it says nothing new.
+	promised uint64
+	// ahead are assignments that were counted before the cache had them.
+	ahead map[types.UID]*ahead
+}
+
+// ahead is an assignment that was counted when it was stored.
+type ahead struct {
+	key        types.NamespacedName
+	generation int64
+	// checked: it has outlived one recheck.
+	checked bool
+}
+
+// NewWatcher makes a watcher; Run starts it.
+func NewWatcher(o Options) (*Watcher, error) {
+	clientset, err := kubernetes.NewForConfig(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	return newWatcher(o, clientset), nil
+}
+
+func newWatcher(o Options, c kubernetes.Interface) *Watcher {
+	if o.Debounce == 0 {
+		o.Debounce = 250 * time.Millisecond
+	}
+	if o.Recheck == 0 {
+		o.Recheck = 30 * time.Second
+	}
+	if o.OnChange == nil {
+		o.OnChange = func() {}
+	}
+	return &Watcher{
+		options: o, client: c, changed: make(chan struct{}, 1),
+		model: NewModel(), ahead: map[types.UID]*ahead{},
+	}
+}
+
+// NeedLeaderElection: only the agent that speaks for the member reports.
+func (w *Watcher) NeedLeaderElection() bool { return true }
+
+// Report is the newest report, nil before the first. It must not be changed.
+func (w *Watcher) Report() *fleetv1.CapacityReport {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.published
+}
+
+// SetTemplates replaces the templates that are judged.
+func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
+	requirements := RequirementsOf(set)
+	w.update(func(m *Model) { m.SetTemplates(requirements) })
+}
+
+// Stored counts an assignment as used, as the API server has just stored it,
+// and returns the number of the first report that counts it. That report will
+// come, even if it says nothing new.
+func (w *Watcher) Stored(a *v1alpha1.SessionAssignment) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ahead[a.UID] = &ahead{key: client.ObjectKeyFromObject(a), generation: a.Generation}
+	w.model.SetAssignment(AssignmentOf(a))
+	return w.promise()
+}
+
+// NextSequence is the number of the next report. It counts every assignment
+// that the watcher has seen so far; for one just stored, call Stored.
+func (w *Watcher) NextSequence() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.promise()
+}
+
+func (w *Watcher) promise() uint64 {
+	w.promised = w.sequence + 1
+	w.signal()
+	return w.promised
+}
+
+func (w *Watcher) update(change func(*Model)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(w.model)
+	w.signal()
+}
+
+func (w *Watcher) signal() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// publish makes a report, and tells whether it is new.
+func (w *Watcher) publish() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.synced {
+		return false
+	}
+	report := w.model.Report()
+	if w.published != nil && w.promised <= w.sequence && reflect.DeepEqual(report, w.report) {
+		return false
+	}
+	w.sequence++
+	w.report, w.published = report, report.Wire(w.sequence)
+	return true
+}

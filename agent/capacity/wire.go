@@ -1,0 +1,80 @@
+package capacity
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// RequirementsOf reads the templates that the hub asks about. One that can't
+// be read is judged unavailable, and says so.
+func RequirementsOf(set *fleetv1.TemplateSet) []Requirements {
+	out := make([]Requirements, 0, len(set.GetTemplates()))
+	for _, t := range set.GetTemplates() {
+		r := Requirements{
+			Name: t.GetName(), Revision: t.GetRevision(),
+			NodeSelector: t.GetNodeSelector(),
+			RuntimeClass: t.GetRuntimeClassName(),
+			IngressClass: t.GetIngressClassName(),
+			Home:         t.GetHome(), StorageClass: t.GetStorageClassName(),
+		}
+		for _, o := range t.GetTolerations() {
+			r.Tolerations = append(r.Tolerations, corev1.Toleration{
+				Key: o.GetKey(), Operator: corev1.TolerationOperator(o.GetOperator()), Value: o.GetValue(),
+				Effect: corev1.TaintEffect(o.GetEffect()), TolerationSeconds: o.TolerationSeconds,
+			})
+		}
+		if err := r.readResources(t.GetResources()); err != nil {
+			r.Problem = err.Error()
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func (r *Requirements) readResources(quantities map[string]string) error {
+	list := corev1.ResourceList{}
+	for _, name := range slices.Sorted(maps.Keys(quantities)) {
+		q, err := resource.ParseQuantity(quantities[name])
+		if err != nil {
+			return fmt.Errorf("the template asks for %s %q, which is no quantity", name, quantities[name])
+		}
+		list[corev1.ResourceName(name)] = q
+	}
+	r.Resources = ResourcesOf(list)
+	return nil
+}
+
+// Wire is the report under a number, as the hub gets it.
+func (r *Report) Wire(sequence uint64) *fleetv1.CapacityReport {
+	out := &fleetv1.CapacityReport{
+		Sequence:           sequence,
+		Nodes:              r.Nodes,
+		AdmittedNamespaces: r.AdmittedNamespaces,
+		Assignments:        r.Assignments,
+	}
+	for i := range r.Templates {
+		out.Templates = append(out.Templates, r.Templates[i].wire())
+	}
+	return out
+}
+
+func (t *TemplateReport) wire() *fleetv1.TemplateCapacity {
+	out := &fleetv1.TemplateCapacity{
+		Name: t.Name, Revision: t.Revision,
+		Available: t.Available, Reason: t.Reason, Message: t.Message, Slots: t.Slots,
+	}
+	for _, b := range t.Buckets {
+		free := make(map[string]int64, len(b.Free))
+		for name, amount := range b.Free {
+			free[string(name)] = amount
+		}
+		out.Buckets = append(out.Buckets, &fleetv1.Bucket{Nodes: b.Nodes, Free: free})
+	}
+	return out
+}
