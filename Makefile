@@ -7,6 +7,7 @@ HUB_IMG     ?= vdi-hub:$(VERSION)
 AGENT_IMG   ?= vdi-agent:$(VERSION)
 MEMBERS     ?= 3
 NODES       ?= 20
+SESSIONS    ?= 300
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
 TESTFLAGS   ?=
@@ -66,11 +67,12 @@ verify: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-
 ##@ Build
 
 .PHONY: build
-build: ## Build bin/hub and bin/agent.
-	@echo "build: hub and agent $(VERSION) (a first build takes a minute or two)"
+build: ## Build bin/hub, bin/agent and bin/fleet, which runs them here.
+	@echo "build: hub, agent and fleet $(VERSION) (a first build takes some minutes)"
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/hub ./cmd/hub
 	$(GO_BUILD) -o $(BIN)/agent ./cmd/agent
+	$(GO_BUILD) -o $(BIN)/fleet ./test/harness/cmd/fleet
 
 .PHONY: run
 run: build install ## Run the hub against the cluster of the current kubeconfig.
@@ -95,7 +97,7 @@ clean: down ## Stop the fleet and remove what was built.
 ##@ A fleet on this machine
 
 .PHONY: up
-up: controlplane build $(BIN)/fleet ## Start a hub and MEMBERS members of NODES simulated nodes in the background.
+up: controlplane build ## Start a hub and MEMBERS members of NODES simulated nodes in the background.
 	$(BIN)/fleet up --members $(MEMBERS) --nodes $(NODES)
 
 .PHONY: down
@@ -105,6 +107,14 @@ down: ## Stop that fleet and remove its data.
 .PHONY: demo
 demo: controlplane build ## Show a fleet at work (KEEP=1 leaves it running).
 	go run ./test/demo
+
+.PHONY: writes
+writes: ## Print the API writes of hub and agents in the fleet that is up, by user, a session of SESSIONS.
+	$(BIN)/fleet audit --sessions $(SESSIONS) $(ARGS)
+
+.PHONY: scale
+scale: controlplane build ## Measure a fleet: SESSIONS at once, what they cost, and what it costs at rest.
+	go run ./test/scale --sessions $(SESSIONS) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
 
 ##@ Deploy
 
@@ -124,10 +134,6 @@ undeploy: $(KUBECTL) ## Remove the hub; the CRDs and all that people made stay.
 # ---- files
 
 GO_DIRS = api proto/convert hub agent cmd test
-GO_FILES = $(shell find api proto hub agent cmd test/harness test/fleet -name '*.go' 2>/dev/null)
-
-$(BIN)/fleet: $(GO_FILES) go.mod
-	go build -o $@ ./test/harness/cmd/fleet
 
 $(BIN)/kubectl:
 	@$(MAKE) --no-print-directory controlplane
