@@ -106,6 +106,7 @@ func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
 	// later and covers all that was marked before.
 	m.state = Preparing
 	m.reporter.Reset()
+	m.results.Begin()
 	return Effect{Welcome: w}, nil
 }
 

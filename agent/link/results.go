@@ -1,6 +1,8 @@
 package link
 
 import (
+	"slices"
+
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -37,6 +39,16 @@ func (r *Results) Add(result *fleetv1.OrderResult) {
 	}
 	r.newest[key] = result
 	r.order = append(r.order, key)
+}
+
+// Begin forgets which assignments were stored: the stream that begins tells
+// all that is, and an older word on it would only confuse.
+func (r *Results) Begin() {
+	for _, key := range slices.Clone(r.order) {
+		if !key.withdrawal && r.newest[key].GetCode() == fleetv1.ResultCode_RESULT_CODE_STORED {
+			r.drop(key)
+		}
+	}
 }
 
 func (r *Results) drop(key resultKey) {

@@ -1,0 +1,9 @@
+// Package protocol tests both ends of the link together: the state machines
+// of hub/link and agent/link by transcripts (testdata/*.txt, written anew
+// with -update) and by random faults, and the I/O around them over real TLS.
+//
+// In the transcripts and properties there is no network, clock or goroutine:
+// a world delivers messages one by one, or loses them. Around the machines
+// stand a member and a hub in a few lines each, with the rules of
+// agent/assignment and hub/fleet that matter to the link.
+package protocol
