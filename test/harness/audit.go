@@ -1,0 +1,147 @@
+package harness
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// WriteCount is how often a user did something to a kind of object.
+type WriteCount struct {
+	User     string
+	Verb     string // create, update, patch, delete, deletecollection
+	Resource string // as "vdisessions" or "vdisessions/status"
+	Count    int
+	Failed   int // of these, how many were answered with an error
+}
+
+// CountOptions say which writes to count. The zero value counts all from the
+// log's beginning, but for leases and events.
+type CountOptions struct {
+	// Offset in bytes to begin at: a mark that AuditMark returned.
+	Offset int64
+	// Since leaves out what was received before.
+	Since time.Time
+	// Users are the only ones that count, if any are named.
+	Users []string
+	// Leases and Events count these too, which are left out otherwise.
+	Leases bool
+	Events bool
+}
+
+// AuditMark is the present end of an audit log, to count from later.
+func AuditMark(auditLog string) (int64, error) {
+	info, err := os.Stat(auditLog)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("marking audit log: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// auditEvent is what counts of an audit.k8s.io/v1 Event.
+type auditEvent struct {
+	Verb                     string    `json:"verb"`
+	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
+	User                     struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		APIGroup    string `json:"apiGroup"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+// CountWrites counts the writes in an API server's audit log, by user, verb and
+// resource, sorted. It reads the log as a stream and stops at a last line that is
+// not complete yet.
+func CountWrites(auditLog string, options CountOptions) ([]WriteCount, error) {
+	file, err := os.Open(auditLog)
+	if err != nil {
+		return nil, fmt.Errorf("counting writes: %w", err)
+	}
+	defer file.Close()
+	if _, err := file.Seek(options.Offset, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("counting writes: %w", err)
+	}
+	counts := map[WriteCount]*WriteCount{}
+	reader := bufio.NewReaderSize(file, 1<<20)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return sorted(counts), nil
+		} else if err != nil {
+			return nil, fmt.Errorf("counting writes: %w", err)
+		}
+		var event auditEvent
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, fmt.Errorf("counting writes: reading %.100q: %w", line, err)
+		}
+		if !options.includes(&event) {
+			continue
+		}
+		key := WriteCount{User: event.User.Username, Verb: event.Verb, Resource: event.resource()}
+		if counts[key] == nil {
+			counts[key] = &WriteCount{User: key.User, Verb: key.Verb, Resource: key.Resource}
+		}
+		counts[key].Count++
+		if event.ResponseStatus.Code >= 400 {
+			counts[key].Failed++
+		}
+	}
+}
+
+func (o CountOptions) includes(event *auditEvent) bool {
+	ref := event.ObjectRef
+	switch {
+	case event.RequestReceivedTimestamp.Before(o.Since):
+		return false
+	case len(o.Users) > 0 && !slices.Contains(o.Users, event.User.Username):
+		return false
+	case ref.Resource == "leases" && ref.APIGroup == "coordination.k8s.io":
+		return o.Leases
+	case ref.Resource == "events":
+		return o.Events
+	case ref.APIGroup == "authorization.k8s.io" || ref.APIGroup == "authentication.k8s.io":
+		return false // reviews are questions, though they are created
+	}
+	return true
+}
+
+func (e *auditEvent) resource() string {
+	if e.ObjectRef.Subresource != "" {
+		return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
+	}
+	return e.ObjectRef.Resource
+}
+
+func sorted(counts map[WriteCount]*WriteCount) []WriteCount {
+	all := make([]WriteCount, 0, len(counts))
+	for _, count := range counts {
+		all = append(all, *count)
+	}
+	slices.SortFunc(all, func(a, b WriteCount) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
+	})
+	return all
+}
+
+// Total is the sum of the counts.
+func Total(counts []WriteCount) int {
+	total := 0
+	for _, count := range counts {
+		total += count.Count
+	}
+	return total
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+func upCommand(dir *string) *cobra.Command {
+	var options harness.Options
+	var gpus int
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a hub and its members in the background and wait until every member is Ready",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			options.Dir = *dir
+			if options.GPUNodes = gpus; gpus == 0 {
+				options.GPUNodes = -1
+			}
+			say := stopwatch()
+			options.Progress = say
+			fleet, err := harness.StartDetached(cmd.Context(), options, self)
+			if err != nil {
+				if cmd.Context().Err() != nil {
+					return errors.New("interrupted: everything was stopped and removed")
+				}
+				return err
+			}
+			say(fmt.Sprintf("the fleet is up: %d members", len(fleet.Members)))
+			fmt.Printf("\nexport KUBECONFIG=%s\n", fleet.Kubeconfig)
+			fmt.Printf("contexts: hub%s\n", contexts(fleet))
+			fmt.Printf("logs: %s\n", relative(filepath.Join(fleet.Dir, "logs")))
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&options.Members, "members", 3, "number of members")
+	flags.IntVar(&options.NodesPerMember, "nodes", 20, "simulated nodes of each member")
+	flags.IntVar(&gpus, "gpu-nodes", 2, "nodes with four GPUs that the second member has besides")
+	flags.IntVar(&options.HubReplicas, "hub-replicas", 2, "processes of the hub")
+	flags.StringSliceVar(&options.Namespaces, "namespaces", []string{"desktops"}, "namespaces that may hold sessions")
+	flags.Float64Var(&options.TimeFactor, "time-factor", 1, "scale of the timings of hub and agents")
+	flags.StringSliceVar(&options.HubArgs, "hub-arg", nil, "flag to add to the hub's")
+	flags.StringSliceVar(&options.AgentArgs, "agent-arg", nil, "flag to add to the agents'")
+	flags.BoolVar(&options.NoFleetProcesses, "no-fleet-processes", false, "start the control planes only, without hub and agents")
+	return cmd
+}
+
+// stopwatch returns a function that prints steps with the time since now.
+func stopwatch() func(string) {
+	start := time.Now()
+	var mu sync.Mutex
+	return func(step string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Printf("[%5.1fs] %s\n", time.Since(start).Seconds(), step)
+	}
+}
+
+func contexts(fleet *harness.Fleet) string {
+	names := ""
+	for _, member := range fleet.Members {
+		names += ", " + member.Name
+	}
+	return names
+}
+
+// relative shortens a path for people.
+func relative(path string) string {
+	if dir, err := os.Getwd(); err == nil {
+		if short, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(short) {
+			return short
+		}
+	}
+	return path
+}

@@ -1,0 +1,49 @@
+// Package harness starts and stops fleets of real Kubernetes control planes on
+// one machine: a hub and its members, with simulated nodes, the processes of
+// vdi-fleet, and a network between them that can be broken. Integration, fault
+// and scale tests live on it, and so do `make up` and `make demo` through
+// cmd/fleet.
+//
+// # Use
+//
+// A test of one rule or controller takes a single control plane:
+//
+//	cp, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
+//		APIOnly: true,                          // etcd and kube-apiserver, for CEL
+//		CRDDirs: []string{root + "/deploy/crds"}, // root from harness.Root()
+//	})
+//	defer cp.Stop()
+//	client.New(cp.Config, ...)                  // the administrator
+//	cp.ConfigFor("alice", "desktop-users")      // somebody else
+//
+// A test of the whole takes a fleet, from BeforeSuite, and stops it in
+// AfterSuite:
+//
+//	fleet, err := harness.Start(ctx, harness.Options{TimeFactor: 0.1})
+//	fleet.Hub.ControlPlane.Config, fleet.Member("eu-west").ControlPlane.Config
+//	fleet.Members[0].Agent.Kill(); fleet.Members[0].Agent.Start()
+//	fleet.Members[0].ControlPlane.APIServer.Pause()
+//	fleet.Members[0].Proxy.Cut(harness.CutBlackhole)
+//	fleet.Hub.Leader(ctx).Kill()
+//	fleet.WaitMembersReady(ctx)
+//
+// A test that runs hub or agent in its own process says NoFleetProcesses.
+//
+// How a Pod fares is chosen by its image or by an annotation: see kwok/pods.yaml.
+// What a control plane was asked to write, and by whom, is in its audit log: see
+// CountWrites. Hub and agents are the users vdi-hub and vdi-agent there.
+//
+// # Invariants
+//
+//   - Nothing is left behind, whatever ends the process that started it: children
+//     die with it by Pdeathsig (spawn.go), and a reaper removes the directory
+//     (reaper.go). There are no signal handlers. A detached fleet is the
+//     exception that `make down` ends.
+//   - Fleets do not meet: ports are reserved across processes (ports.go), and
+//     each API server has a CA of its own.
+//   - A process keeps its arguments, ports and data when it is killed and started
+//     again.
+//   - Faults come from outside: signals and a TCP proxy, never a call into the
+//     code under test.
+//   - A process that dies at start fails the start at once, with its log's end.
+package harness

@@ -1,0 +1,308 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Fleet is a hub and its members, each a real control plane, with the processes
+// of vdi-fleet and the network between them.
+type Fleet struct {
+	// Dir holds logs/, pids/, clusters/NAME/, pki/ and kubeconfig.
+	Dir string
+	// Kubeconfig has a context for each cluster: hub and the members' names.
+	Kubeconfig string
+	Hub        *Hub
+	Members    []*Member
+	// PKI makes certificates for the link.
+	PKI *LinkPKI
+
+	options Options
+	home    *home
+	stop    sync.Once
+	stopErr error
+}
+
+// Hub is the hub's control plane and the hub's own processes.
+type Hub struct {
+	ControlPlane *ControlPlane
+	Replicas     []*Replica // none if NoFleetProcesses
+}
+
+// Replica is one process of the hub.
+type Replica struct {
+	*Process
+	LinkAddr    string
+	MetricsAddr string
+	ProbeAddr   string
+}
+
+// Member is a member's control plane, its agent, and its network to the hub.
+type Member struct {
+	Name string
+	Spec MemberSpec
+	// UID is that of its MemberCluster on the hub.
+	UID          string
+	ControlPlane *ControlPlane
+	Agent        *Agent // nil if NoFleetProcesses
+	Proxy        Link
+
+	proxyAddr    string
+	proxyControl string
+	sidecars     []*Process // of a detached fleet: proxy, provisioner
+}
+
+// Agent is the process of a member's agent.
+type Agent struct {
+	*Process
+	MetricsAddr string
+	ProbeAddr   string
+}
+
+// Start starts a fleet and returns when every member is Ready. Whatever it has
+// started is gone if it fails.
+func Start(ctx context.Context, options Options) (*Fleet, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("starting fleet: %w", err)
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, startTimeout)
+		defer cancel()
+	}
+	home, err := newHome(options.Dir, options.Keep, options.detachedBy != "")
+	if err != nil {
+		return nil, fmt.Errorf("starting fleet: %w", err)
+	}
+	f := &Fleet{
+		Dir: home.dir, Kubeconfig: filepath.Join(home.dir, "kubeconfig"),
+		Hub: &Hub{}, options: options, home: home,
+	}
+	if err := f.start(ctx); err != nil {
+		return nil, fmt.Errorf("starting fleet: %w", errors.Join(err, f.Stop()))
+	}
+	return f, nil
+}
+
+func (f *Fleet) start(ctx context.Context) error {
+	if err := f.plan(); err != nil {
+		return err
+	}
+	if err := f.writeState(); err != nil {
+		return err
+	}
+	if err := f.startControlPlanes(ctx); err != nil {
+		return err
+	}
+	if err := f.mergeKubeconfigs(); err != nil {
+		return err
+	}
+	if err := f.register(ctx); err != nil {
+		return err
+	}
+	if err := f.startProxies(ctx); err != nil {
+		return err
+	}
+	if err := f.writeState(); err != nil {
+		return err
+	}
+	if f.options.NoFleetProcesses {
+		return nil
+	}
+	if err := f.startHub(ctx); err != nil {
+		return err
+	}
+	if err := f.startAgents(ctx); err != nil {
+		return err
+	}
+	if f.options.NoWait {
+		return nil
+	}
+	f.options.Progress("waiting for the members to be Ready")
+	return f.WaitMembersReady(ctx)
+}
+
+// plan makes everything that only needs ports and files, before anything runs.
+func (f *Fleet) plan() error {
+	var err error
+	if f.PKI, err = NewLinkPKI(filepath.Join(f.Dir, "pki")); err != nil {
+		return err
+	}
+	crds, err := f.crdDirs()
+	if err != nil {
+		return err
+	}
+	if f.Hub.ControlPlane, err = newControlPlane(f.hubOptions(crds)); err != nil {
+		return err
+	}
+	for _, spec := range f.options.MemberSpecs {
+		cp, err := newControlPlane(f.memberOptions(spec, crds))
+		if err != nil {
+			return err
+		}
+		ports, err := reservePorts(f.Dir, 2)
+		if err != nil {
+			return err
+		}
+		f.Members = append(f.Members, &Member{
+			Name: spec.Name, Spec: spec, ControlPlane: cp,
+			proxyAddr: localhost(ports[0]), proxyControl: localhost(ports[1]),
+		})
+	}
+	if f.options.NoFleetProcesses {
+		return nil
+	}
+	return f.planProcesses()
+}
+
+// crdDirs is deploy/crds if it is there yet.
+func (f *Fleet) crdDirs() ([]string, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, "deploy", "crds")
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("deploy/crds is missing: run `make manifests`: %w", err)
+	}
+	return []string{dir}, nil
+}
+
+func (f *Fleet) hubOptions(crds []string) ControlPlaneOptions {
+	namespaces := map[string]map[string]string{SystemNamespace: nil}
+	for _, name := range f.options.Namespaces {
+		namespaces[name] = nil
+	}
+	return ControlPlaneOptions{
+		Name: "hub", NoScheduling: true, CRDDirs: crds, Namespaces: namespaces,
+		fleetDir: f.Dir, detach: f.options.detachedBy != "",
+	}
+}
+
+func (f *Fleet) memberOptions(spec MemberSpec, crds []string) ControlPlaneOptions {
+	namespaces := map[string]map[string]string{SystemNamespace: nil}
+	for _, name := range f.options.Namespaces {
+		namespaces[name] = map[string]string{AdmitSessionsLabel: "true"}
+	}
+	return ControlPlaneOptions{
+		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes,
+		fleetDir: f.Dir, detach: f.options.detachedBy != "",
+	}
+}
+
+func (f *Fleet) startControlPlanes(ctx context.Context) error {
+	f.options.Progress(fmt.Sprintf("starting %d control planes (logs in %s)", 1+len(f.Members), filepath.Join(f.Dir, "logs")))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := f.Hub.ControlPlane.start(ctx); err != nil {
+			return err
+		}
+		f.options.Progress("hub: control plane is up")
+		return f.authorize(ctx, f.Hub.ControlPlane, hubUser, "hub.yaml")
+	})
+	for _, member := range f.Members {
+		group.Go(func() error { return f.startMember(ctx, member) })
+	}
+	return group.Wait()
+}
+
+func (f *Fleet) startMember(ctx context.Context, member *Member) error {
+	cp := member.ControlPlane
+	if err := cp.start(ctx); err != nil {
+		return err
+	}
+	nodes := member.Spec.nodeCount()
+	if err := cp.WaitNodesReady(ctx, nodes); err != nil {
+		return err
+	}
+	f.options.Progress(fmt.Sprintf("%s: control plane is up with %d nodes", member.Name, nodes))
+	return f.authorize(ctx, cp, agentUser, "agent.yaml")
+}
+
+// Stop ends every process and removes the directory, unless Options.Keep. It may
+// be called twice, and of a fleet that is only half started.
+func (f *Fleet) Stop() error {
+	f.stop.Do(func() {
+		var errs []error
+		for _, member := range f.Members {
+			if proxy, ok := member.Proxy.(*Proxy); ok {
+				errs = append(errs, proxy.Stop())
+			}
+		}
+		for _, cp := range f.controlPlanes() {
+			cp.stopProvisioner()
+		}
+		errs = append(errs, killAll(f.Processes()))
+		f.stopErr = errors.Join(append(errs, f.home.close())...)
+	})
+	return f.stopErr
+}
+
+// Processes are all that the fleet has, running or not.
+func (f *Fleet) Processes() []*Process {
+	var all []*Process
+	for _, cp := range f.controlPlanes() {
+		all = append(all, cp.Processes()...)
+	}
+	all = append(all, f.hubProcesses()...)
+	for _, member := range f.Members {
+		all = append(all, member.sidecars...)
+		if member.Agent != nil {
+			all = append(all, member.Agent.Process)
+		}
+	}
+	return all
+}
+
+// Member returns the member of that name, or nil.
+func (f *Fleet) Member(name string) *Member {
+	for _, member := range f.Members {
+		if member.Name == name {
+			return member
+		}
+	}
+	return nil
+}
+
+func (f *Fleet) controlPlanes() []*ControlPlane {
+	var all []*ControlPlane
+	if f.Hub.ControlPlane != nil {
+		all = append(all, f.Hub.ControlPlane)
+	}
+	for _, member := range f.Members {
+		all = append(all, member.ControlPlane)
+	}
+	return all
+}
+
+func (f *Fleet) mergeKubeconfigs() error {
+	var files []string
+	for _, cp := range f.controlPlanes() {
+		files = append(files, cp.Kubeconfig)
+	}
+	return mergeKubeconfigs(f.Kubeconfig, "hub", files)
+}
+
+// Leader is the replica that listens for agents, nil if none does just now.
+func (h *Hub) Leader(ctx context.Context) *Replica {
+	for _, replica := range h.Replicas {
+		if !replica.Running() || replica.paused() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		err := dialAddress(ctx, replica.LinkAddr)
+		cancel()
+		if err == nil {
+			return replica
+		}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// SystemNamespace is where hub and agents keep what is their own.
+const SystemNamespace = "vdi-system"
+
+// AdmitSessionsLabel on a member's namespace lets sessions in.
+const AdmitSessionsLabel = "vdi.kasm.io/admit-sessions"
+
+// startTimeout bounds Start when its context has no deadline.
+const startTimeout = 3 * time.Minute
+
+// Options say what a fleet is made of. The zero value is a hub with two replicas
+// and three members of 20 nodes each, in three regions, in a temporary directory
+// that is removed by Stop, or when this process ends.
+type Options struct {
+	// Members is how many members there are, with the names and regions of
+	// DefaultMembers; default 3. Unused if MemberSpecs is set.
+	Members int
+	// NodesPerMember is how many nodes each of them has; default 20.
+	NodesPerMember int
+	// GPUNodes is how many nodes with four GPUs the second member has besides;
+	// default 2. -1 is none.
+	GPUNodes int
+	// MemberSpecs are the members, if not the default ones.
+	MemberSpecs []MemberSpec
+
+	// Namespaces may hold sessions: created on the hub and the members, where
+	// they carry AdmitSessionsLabel. Default "desktops".
+	Namespaces []string
+	// HubReplicas is how many processes of the hub there are; default 2.
+	HubReplicas int
+	// TimeFactor scales all timings of hub and agents; default 1.
+	TimeFactor float64
+	// HubArgs and AgentArgs are appended to the flags of hub and agents, Env to
+	// their environment.
+	HubArgs   []string
+	AgentArgs []string
+	Env       []string
+	// NoFleetProcesses starts the control planes and proxies, but neither hub
+	// nor agents.
+	NoFleetProcesses bool
+	// NoWait lets Start return before the members are Ready.
+	NoWait bool
+
+	// Dir is where everything goes; default a new temporary directory.
+	Dir string
+	// Keep leaves the directory, with all logs, in place at the end.
+	Keep bool
+	// Progress is told each step.
+	Progress func(step string)
+
+	// detachedBy is the executable of the fleet command if the fleet is to
+	// outlive this process: see StartDetached.
+	detachedBy string
+}
+
+// MemberSpec is one member of a fleet.
+type MemberSpec struct {
+	Name   string
+	Region string
+	Zone   string
+	// IngressDomain defaults to NAME.desktops.example.com, as in deploy/samples.
+	IngressDomain string
+	// Labels of its MemberCluster.
+	Labels map[string]string
+	Nodes  []NodeGroup
+}
+
+var memberNames = []string{"eu-west", "us-east", "ap-south"}
+
+// DefaultMembers are count members named eu-west, us-east, ap-south, member-4 and
+// so on, each in a region of its name, with its nodes over the zones a, b and c.
+func DefaultMembers(count, nodes int) []MemberSpec {
+	members := make([]MemberSpec, 0, count)
+	for i := range count {
+		name := fmt.Sprintf("member-%d", i+1)
+		if i < len(memberNames) {
+			name = memberNames[i]
+		}
+		members = append(members, MemberSpec{
+			Name: name, Region: name, Zone: name + "-a", Nodes: overZones(name, nodes),
+		})
+	}
+	return members
+}
+
+func overZones(region string, nodes int) []NodeGroup {
+	var groups []NodeGroup
+	for i, zone := range []string{"a", "b", "c"} {
+		// The first zones get what doesn't divide by three.
+		if count := (nodes + 2 - i) / 3; count > 0 {
+			groups = append(groups, NodeGroup{Count: count, Region: region, Zone: region + "-" + zone})
+		}
+	}
+	return groups
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Members == 0 {
+		o.Members = 3
+	}
+	if o.NodesPerMember == 0 {
+		o.NodesPerMember = 20
+	}
+	if o.GPUNodes == 0 {
+		o.GPUNodes = 2
+	}
+	if o.HubReplicas == 0 {
+		o.HubReplicas = 2
+	}
+	if o.TimeFactor == 0 {
+		o.TimeFactor = 1
+	}
+	if o.Namespaces == nil {
+		o.Namespaces = []string{"desktops"}
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.MemberSpecs == nil {
+		o.MemberSpecs = DefaultMembers(o.Members, o.NodesPerMember)
+		o.addGPUs()
+	}
+	o.MemberSpecs = slices.Clone(o.MemberSpecs)
+	names := map[string]bool{"hub": true}
+	for i := range o.MemberSpecs {
+		member := &o.MemberSpecs[i]
+		if member.Name == "" || names[member.Name] {
+			return o, fmt.Errorf("member %d has no name of its own: %q", i, member.Name)
+		}
+		names[member.Name] = true
+		if member.IngressDomain == "" {
+			member.IngressDomain = member.Name + ".desktops.example.com"
+		}
+	}
+	return o, nil
+}
+
+func (o Options) addGPUs() {
+	if o.GPUNodes < 1 || len(o.MemberSpecs) < 2 {
+		return
+	}
+	member := &o.MemberSpecs[1]
+	member.Labels = map[string]string{"gpu": "nvidia"}
+	member.Nodes = append(member.Nodes, NodeGroup{
+		Count: o.GPUNodes, Region: member.Region, Zone: member.Zone,
+		Prefix: "node-" + member.Zone + "-gpu", Allocatable: GPUAllocatable(4),
+		Labels: map[string]string{"nvidia.com/gpu.present": "true"},
+	})
+}
+
+func (spec MemberSpec) nodeCount() int {
+	count := 0
+	for _, group := range spec.Nodes {
+		count += group.Count
+	}
+	return count
+}

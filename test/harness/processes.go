@@ -1,0 +1,216 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// The users that hub and agents are in their API servers and audit logs.
+const (
+	hubUser   = "vdi-hub"
+	agentUser = "vdi-agent"
+)
+
+// planProcesses makes hub replicas and agents, with their ports, not yet started.
+// Their arguments are complete once their members are registered.
+func (f *Fleet) planProcesses() error {
+	hub, err := binary("hub")
+	if err != nil {
+		return err
+	}
+	agent, err := binary("agent")
+	if err != nil {
+		return err
+	}
+	for i := range f.options.HubReplicas {
+		ports, err := reservePorts(f.Dir, 3)
+		if err != nil {
+			return err
+		}
+		f.Hub.Replicas = append(f.Hub.Replicas, &Replica{
+			Process:  f.process(fmt.Sprintf("hub-%d", i), hub),
+			LinkAddr: localhost(ports[0]), MetricsAddr: localhost(ports[1]), ProbeAddr: localhost(ports[2]),
+		})
+	}
+	for _, member := range f.Members {
+		ports, err := reservePorts(f.Dir, 2)
+		if err != nil {
+			return err
+		}
+		member.Agent = &Agent{
+			Process:     f.process(member.Name+"-agent", agent),
+			MetricsAddr: localhost(ports[0]), ProbeAddr: localhost(ports[1]),
+		}
+	}
+	return nil
+}
+
+func (f *Fleet) process(name, path string) *Process {
+	return NewProcess(ProcessSpec{
+		Name: name, Path: path, Env: f.options.Env, Dir: f.Dir, Detach: f.options.detachedBy != "",
+	})
+}
+
+// startProxies starts the network between the members and the hub. It does not
+// need the hub to be there.
+func (f *Fleet) startProxies(ctx context.Context) error {
+	var backends []string
+	for _, replica := range f.Hub.Replicas {
+		backends = append(backends, replica.LinkAddr)
+	}
+	for _, member := range f.Members {
+		if f.options.detachedBy != "" {
+			if err := f.startSidecars(ctx, member, backends); err != nil {
+				return err
+			}
+			continue
+		}
+		proxy, err := StartProxy(member.proxyAddr, backends)
+		if err != nil {
+			return err
+		}
+		member.Proxy = proxy
+	}
+	return nil
+}
+
+// startSidecars starts as processes what is a goroutine of ours when the fleet is
+// not detached.
+func (f *Fleet) startSidecars(ctx context.Context, member *Member, backends []string) error {
+	kubeconfig, err := member.ControlPlane.KubeconfigFor(provisionerUser)
+	if err != nil {
+		return err
+	}
+	proxy := f.process(member.Name+"-proxy", f.options.detachedBy)
+	proxy.Spec.Args = []string{"proxy", "--listen=" + member.proxyAddr, "--control=" + member.proxyControl}
+	for _, backend := range backends {
+		proxy.Spec.Args = append(proxy.Spec.Args, "--backend="+backend)
+	}
+	provisioner := f.process(member.Name+"-provisioner", f.options.detachedBy)
+	provisioner.Spec.Args = []string{"provision", "--kubeconfig=" + kubeconfig}
+
+	member.sidecars = []*Process{proxy, provisioner}
+	for _, process := range member.sidecars {
+		if err := process.Start(); err != nil {
+			return err
+		}
+	}
+	remote := RemoteProxy{Control: member.proxyControl}
+	member.Proxy = remote
+	return proxy.WaitUntil(ctx, func(context.Context) error {
+		_, err := remote.Status()
+		return err
+	})
+}
+
+func (f *Fleet) startHub(ctx context.Context) error {
+	f.options.Progress(fmt.Sprintf("starting %d replicas of the hub", len(f.Hub.Replicas)))
+	kubeconfig, err := f.Hub.ControlPlane.KubeconfigFor(hubUser)
+	if err != nil {
+		return err
+	}
+	tls, err := f.PKI.Hub()
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, replica := range f.Hub.Replicas {
+		replica.Spec.Args = append([]string{
+			"--kubeconfig=" + kubeconfig,
+			"--namespace=" + SystemNamespace,
+			"--leader-elect",
+			"--leader-election-id=vdi-hub",
+			"--link-bind-address=" + replica.LinkAddr,
+			"--tls-cert-file=" + tls.CertFile,
+			"--tls-key-file=" + tls.KeyFile,
+			"--client-ca-file=" + tls.CAFile,
+			"--trust-domain=" + TrustDomain,
+			"--metrics-bind-address=" + replica.MetricsAddr,
+			"--health-probe-bind-address=" + replica.ProbeAddr,
+			"--time-factor=" + f.timeFactor(),
+		}, f.options.HubArgs...)
+		group.Go(func() error {
+			if err := replica.Start(); err != nil {
+				return err
+			}
+			return replica.WaitReady(ctx)
+		})
+	}
+	return group.Wait()
+}
+
+// WaitReady waits until the replica's /readyz says so.
+func (r *Replica) WaitReady(ctx context.Context) error {
+	return r.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, r.ProbeAddr) })
+}
+
+// WaitReady waits until the agent's /readyz says so.
+func (a *Agent) WaitReady(ctx context.Context) error {
+	return a.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, a.ProbeAddr) })
+}
+
+func (f *Fleet) startAgents(context.Context) error {
+	f.options.Progress(fmt.Sprintf("starting %d agents", len(f.Members)))
+	for _, member := range f.Members {
+		tls, err := f.PKI.Agent(member.Name, member.UID)
+		if err != nil {
+			return err
+		}
+		kubeconfig, err := member.ControlPlane.KubeconfigFor(agentUser)
+		if err != nil {
+			return err
+		}
+		member.Agent.Spec.Args = append([]string{
+			"--kubeconfig=" + kubeconfig,
+			"--hub-address=" + member.proxyAddr,
+			"--hub-server-name=localhost",
+			"--tls-cert-file=" + tls.CertFile,
+			"--tls-key-file=" + tls.KeyFile,
+			"--hub-ca-file=" + tls.CAFile,
+			"--member=" + member.Name,
+			"--namespace=" + SystemNamespace,
+			"--metrics-bind-address=" + member.Agent.MetricsAddr,
+			"--health-probe-bind-address=" + member.Agent.ProbeAddr,
+			"--time-factor=" + f.timeFactor(),
+			"--leader-elect=false",
+		}, f.options.AgentArgs...)
+		if err := member.Agent.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Fleet) timeFactor() string {
+	return strconv.FormatFloat(f.options.TimeFactor, 'g', -1, 64)
+}
+
+func healthy(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := controlClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz says %s", response.Status)
+	}
+	return nil
+}
+
+func localhost(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// rbacFile is deploy/rbac/NAME.
+func rbacFile(name string) (string, error) {
+	root, err := Root()
+	return filepath.Join(root, "deploy", "rbac", name), err
+}

@@ -1,0 +1,128 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+var memberClusters = schema.GroupVersionResource{Group: "vdi.kasm.io", Version: "v1alpha1", Resource: "memberclusters"}
+
+// authorize gives our user in a control plane the roles of deploy/rbac/FILE: as
+// the product ships them, so that a test fails where they are too narrow. Without
+// that file it may do all.
+func (f *Fleet) authorize(ctx context.Context, cp *ControlPlane, user, file string) error {
+	path, err := rbacFile(file)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		f.options.Progress(fmt.Sprintf("%s: there is no deploy/rbac/%s yet, so %s is cluster-admin", cp.Name, file, user))
+		return cp.ApplyObject(ctx, binding("ClusterRole", "", "cluster-admin", user))
+	}
+	if err != nil {
+		return fmt.Errorf("authorizing %s: %w", user, err)
+	}
+	objects, err := decodeYAML(content)
+	if err != nil {
+		return fmt.Errorf("authorizing %s: reading %s: %w", user, path, err)
+	}
+	for _, role := range objects {
+		if err := cp.ApplyObject(ctx, role); err != nil {
+			return fmt.Errorf("authorizing %s: %w", user, err)
+		}
+		if !strings.HasSuffix(role.GetKind(), "Role") {
+			continue
+		}
+		if err := cp.ApplyObject(ctx, binding(role.GetKind(), role.GetNamespace(), role.GetName(), user)); err != nil {
+			return fmt.Errorf("authorizing %s: %w", user, err)
+		}
+	}
+	return nil
+}
+
+// binding gives the user a role: in its namespace, or everywhere.
+func binding(kind, namespace, role, user string) *unstructured.Unstructured {
+	b := object(rbacGroup+"/v1", kind+"Binding", namespace, "harness-"+user+"-"+role, nil)
+	b.Object["roleRef"] = map[string]any{"apiGroup": rbacGroup, "kind": kind, "name": role}
+	b.Object["subjects"] = []any{map[string]any{"apiGroup": rbacGroup, "kind": "User", "name": user}}
+	return b
+}
+
+// register creates the MemberClusters on the hub.
+func (f *Fleet) register(ctx context.Context) error {
+	for _, member := range f.Members {
+		cluster := object("vdi.kasm.io/v1alpha1", "MemberCluster", "", member.Name, member.Spec.Labels)
+		cluster.Object["spec"] = map[string]any{
+			"region":        member.Spec.Region,
+			"zone":          member.Spec.Zone,
+			"ingressDomain": member.Spec.IngressDomain,
+			"scheduling":    "Active",
+		}
+		if err := f.Hub.ControlPlane.ApplyObject(ctx, cluster); err != nil {
+			return err
+		}
+		current, err := f.Hub.ControlPlane.Dynamic.Resource(memberClusters).Get(ctx, member.Name, getOptions)
+		if err != nil {
+			return fmt.Errorf("registering %s: %w", member.Name, err)
+		}
+		member.UID = string(current.GetUID())
+	}
+	return nil
+}
+
+// WaitMembersReady waits until the hub calls every member Ready. It fails at once
+// when a hub or an agent has died.
+func (f *Fleet) WaitMembersReady(ctx context.Context) error {
+	for _, member := range f.Members {
+		if err := f.waitReady(ctx, member); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Fleet) waitReady(ctx context.Context, member *Member) error {
+	err := poll(ctx, func(ctx context.Context) error {
+		if err := diedUnasked(f.Processes()...); err != nil {
+			return err
+		}
+		current, err := f.Hub.ControlPlane.Dynamic.Resource(memberClusters).Get(ctx, member.Name, getOptions)
+		if err != nil {
+			return err
+		}
+		if conditionStatus(current, "Ready") != "True" {
+			return fmt.Errorf("its status is %v", current.Object["status"])
+		}
+		return nil
+	})
+	var died *ProcessDiedError
+	switch {
+	case err == nil:
+		f.options.Progress(member.Name + ": Ready")
+		return nil
+	case errors.As(err, &died):
+		return err
+	}
+	message := fmt.Sprintf("waiting for %s to be Ready", member.Name)
+	for _, process := range append([]*Process{member.Agent.Process}, f.hubProcesses()...) {
+		message += fmt.Sprintf("\nthe end of %s:\n%s", process.LogFile(), process.LogTail())
+	}
+	return fmt.Errorf("%w; %s", err, message)
+}
+
+func (f *Fleet) hubProcesses() []*Process {
+	var all []*Process
+	for _, replica := range f.Hub.Replicas {
+		all = append(all, replica.Process)
+	}
+	return all
+}
