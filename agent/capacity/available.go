@@ -47,17 +47,16 @@ func missingClass(kind, name string) string {
 // cordoned, not Ready or full may yet.
 func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	var selected, suitable bool
-	var taint *corev1.Taint
+	taint := ""
 	largest := Resources{}
-	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
-		n := m.nodes[name]
+	for _, n := range m.nodes {
 		if !t.selects(&n.Node) {
 			continue
 		}
 		selected = true
-		if !t.suit(&n.Node) {
-			if taint == nil {
-				taint = untolerated(n.Taints, t.tolerations, true)
+		if in := untolerated(n.Taints, t.tolerations, true); in != nil {
+			if name := in.ToString(); taint == "" || name < taint {
+				taint = name
 			}
 			continue
 		}
@@ -71,9 +70,9 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	case !selected:
 		return v1alpha1.UnavailableNode, noNode(t.selector)
 	case !suitable:
-		return v1alpha1.UnavailableNode, fmt.Sprintf("every node that matches has a taint that the template does not tolerate, such as %s", taint.ToString())
+		return v1alpha1.UnavailableNode, "every node that matches has a taint that the template does not tolerate, such as " + taint
 	}
-	return v1alpha1.UnavailableResource, tooSmall(t.perPod, largest)
+	return v1alpha1.UnavailableResource, tooSmall(t.Resources.ofPod(), largest)
 }
 
 func noNode(selector map[string]string) string {

@@ -15,24 +15,25 @@ type Bucket struct {
 	Free  Resources
 }
 
-// level is the vectors of which each holds the same number of sessions of the
-// default size.
-type level struct {
-	slots   int64
-	vectors []counted
-}
-
+// counted is how many nodes have a vector free.
 type counted struct {
 	*vector
 	nodes int32
 }
 
-// bucketsOf groups nodes by what they have free. Where there are too many
-// groups, those that hold the same number of sessions of the default size are
-// merged down to what all of them have: room for the default size is exact as
-// long as there are no more than maxBuckets different numbers, and never
-// overstated for any size.
-func bucketsOf(nodes map[string]counted, perPod Resources) []Bucket {
+// level is the vectors of which each holds the same number of sessions of the
+// default size, in the order of their keys.
+type level struct {
+	slots   int64
+	vectors []counted
+}
+
+// bucketsOf makes buckets of what nodes have free, given in the order of the
+// keys. Where there are too many, those that hold the same number of sessions
+// of the default size are merged down to what all of them have: room for the
+// default size is exact as long as there are no more than maxBuckets
+// different numbers, and never overstated for any size.
+func bucketsOf(nodes []counted, perPod demand) []Bucket {
 	levels := levelsOf(nodes, perPod)
 	spare, crowd := maxBuckets-len(levels), len(nodes)-len(levels)
 	var out []Bucket
@@ -46,25 +47,24 @@ func bucketsOf(nodes map[string]counted, perPod Resources) []Bucket {
 	return out
 }
 
-func levelsOf(nodes map[string]counted, perPod Resources) []*level {
-	byslots := map[int64]*level{}
+func levelsOf(nodes []counted, perPod demand) []*level {
+	bySlots := map[int64]*level{}
 	for _, c := range nodes {
 		slots := perPod.timesIn(c.free)
-		if byslots[slots] == nil {
-			byslots[slots] = &level{slots: slots}
+		l := bySlots[slots]
+		if l == nil {
+			l = &level{slots: slots}
+			bySlots[slots] = l
 		}
-		byslots[slots].vectors = append(byslots[slots].vectors, c)
+		l.vectors = append(l.vectors, c)
 	}
-	levels := slices.SortedFunc(maps.Values(byslots), func(a, b *level) int { return cmp.Compare(a.slots, b.slots) })
-	if extra := len(levels) - maxBuckets; extra > 0 {
+	levels := slices.SortedFunc(maps.Values(bySlots), func(a, b *level) int { return cmp.Compare(a.slots, b.slots) })
+	if len(levels) > maxBuckets {
 		last := levels[maxBuckets-1]
 		for _, l := range levels[maxBuckets:] {
 			last.vectors = append(last.vectors, l.vectors...)
 		}
 		levels = levels[:maxBuckets]
-	}
-	for _, l := range levels {
-		slices.SortFunc(l.vectors, func(a, b counted) int { return cmp.Compare(a.key, b.key) })
 	}
 	return levels
 }
@@ -73,11 +73,27 @@ func levelsOf(nodes map[string]counted, perPod Resources) []*level {
 func (l *level) merge(n int, out []Bucket) []Bucket {
 	per := (len(l.vectors) + n - 1) / n
 	for chunk := range slices.Chunk(l.vectors, per) {
-		b := chunk[0]
-		for _, c := range chunk[1:] {
-			b = counted{b.lower(c.vector), b.nodes + c.nodes}
+		b := Bucket{Nodes: chunk[0].nodes, Free: chunk[0].free}
+		if len(chunk) > 1 {
+			b.Free = maps.Clone(b.Free)
 		}
-		out = append(out, Bucket{Nodes: b.nodes, Free: b.free})
+		for _, c := range chunk[1:] {
+			b.Nodes += c.nodes
+			b.Free.lower(c.free)
+		}
+		out = append(out, b)
 	}
 	return out
+}
+
+// lower r to what o has as well.
+func (r Resources) lower(o Resources) {
+	for name, amount := range r {
+		switch least := min(amount, o[name]); {
+		case least <= 0:
+			delete(r, name)
+		case least < amount:
+			r[name] = least
+		}
+	}
 }

@@ -91,6 +91,7 @@ type session struct {
 // claim is room that is taken on a node that nobody knows yet.
 type claim struct {
 	resources Resources
+	demand    demand
 	constraints
 }
 
@@ -198,7 +199,7 @@ func (m *Model) eachHolding(s *session, do func(*Assignment)) {
 
 func (m *Model) charge(owner types.UID, node string, r Resources, c constraints) {
 	if node == "" {
-		m.unbound[owner] = &claim{r.ofPod(), c}
+		m.unbound[owner] = &claim{r.ofPod(), r.ofPod().demand(), c}
 		return
 	}
 	m.use(node, r.ofPod(), 1)

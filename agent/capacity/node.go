@@ -57,11 +57,6 @@ func (c *constraints) allow(n *Node) bool {
 	return n.Open && c.selects(n) && untolerated(n.Taints, c.tolerations, false) == nil
 }
 
-// suit is whether it might be, once the node is Ready and open.
-func (c *constraints) suit(n *Node) bool {
-	return c.selects(n) && untolerated(n.Taints, c.tolerations, true) == nil
-}
-
 func (c *constraints) selects(n *Node) bool {
 	for key, value := range c.selector {
 		if got, ok := n.Labels[key]; !ok || got != value {

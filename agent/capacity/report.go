@@ -29,10 +29,10 @@ type TemplateReport struct {
 	Slots int32
 }
 
-// Report says what room there is. Its cost grows with the number of nodes and
-// templates, not with that of Pods.
+// Report says what room there is. Its cost grows with the numbers of nodes,
+// of templates and of Pods not bound yet, not with that of bound Pods.
 func (m *Model) Report() Report {
-	settled := m.settle()
+	landscape := m.survey()
 	r := Report{
 		AdmittedNamespaces: slices.Clone(m.namespaces),
 		Assignments:        int32(len(m.assignments)),
@@ -43,7 +43,7 @@ func (m *Model) Report() Report {
 		}
 	}
 	for _, t := range m.templates {
-		r.Templates = append(r.Templates, m.judge(t, settled))
+		r.Templates = append(r.Templates, m.judge(t, landscape))
 	}
 	return r
 }
@@ -53,48 +53,17 @@ func (m *Model) takesSessions(n *node) bool {
 		slices.ContainsFunc(m.templates, func(t *template) bool { return t.mayUse(n) }))
 }
 
-func (m *Model) judge(t *template, settled map[string]Resources) TemplateReport {
+func (m *Model) judge(t *template, l *landscape) TemplateReport {
 	out := TemplateReport{Name: t.Name, Revision: t.Revision}
 	if out.Reason, out.Message = m.unavailable(t); out.Reason != "" {
 		return out
 	}
 	out.Available = true
-	groups := map[string]counted{}
-	for _, n := range m.nodes {
-		if !t.mayUse(n) {
-			continue
-		}
-		v := m.rounded(n, settled)
-		c := groups[v.key]
-		groups[v.key] = counted{v, c.nodes + 1}
-	}
-	out.Buckets = bucketsOf(groups, t.perPod)
+	out.Buckets = bucketsOf(l.usable(t), t.perPod)
 	var slots int64
 	for _, b := range out.Buckets {
 		slots += int64(b.Nodes) * t.perPod.timesIn(b.Free)
 	}
 	out.Slots = int32(min(slots, math.MaxInt32))
 	return out
-}
-
-// rounded is what a node has left once those not bound yet have landed.
-func (m *Model) rounded(n *node, settled map[string]Resources) *vector {
-	if free, ok := settled[n.Name]; ok {
-		return newVector(free)
-	}
-	if n.rounded == nil {
-		n.rounded = newVector(m.left(n))
-	}
-	return n.rounded
-}
-
-// settle lands what is not bound yet, in thought, on the node with the most
-// room for it, as kube-scheduler would by default. It returns what is left on
-// the nodes that it used. What fits nowhere takes nothing: it waits as it is.
-func (m *Model) settle() map[string]Resources {
-	settled := map[string]Resources{}
-	for _, k := range kindsOf(m.unbound) {
-		k.land(m, settled)
-	}
-	return settled
 }

@@ -49,14 +49,31 @@ func (r Resources) raise(o Resources) {
 	}
 }
 
-// timesIn is how many times r fits into free; 0 if r asks for nothing.
-func (r Resources) timesIn(free Resources) int64 {
-	least := int64(-1)
+// demand is Resources made ready to be compared with many nodes.
+type demand []need
+
+type need struct {
+	name   corev1.ResourceName
+	amount int64
+}
+
+// demand of r, without what it asks nothing of.
+func (r Resources) demand() demand {
+	out := make(demand, 0, len(r))
 	for name, amount := range r {
-		if amount <= 0 {
-			continue
+		if amount > 0 {
+			out = append(out, need{name, amount})
 		}
-		if times := max(free[name], 0) / amount; least < 0 || times < least {
+	}
+	return out
+}
+
+// timesIn is how many times the demand fits into what is free; 0 if nothing
+// is asked for.
+func (d demand) timesIn(free Resources) int64 {
+	least := int64(-1)
+	for _, n := range d {
+		if times := max(free[n.name], 0) / n.amount; least < 0 || times < least {
 			least = times
 		}
 	}

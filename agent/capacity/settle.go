@@ -53,7 +53,7 @@ func (k *kind) land(m *Model, settled map[string]Resources) {
 		if !ok {
 			free = m.left(n)
 		}
-		if times := k.claim.resources.timesIn(free); times > 0 {
+		if times := k.claim.demand.timesIn(free); times > 0 {
 			open = append(open, landing{n.Name, times, free})
 		}
 	}
@@ -68,7 +68,7 @@ func (k *kind) land(m *Model, settled map[string]Resources) {
 			settled[l.node] = l.free
 		}
 		l.free.add(k.claim.resources, -1)
-		if l.times = k.claim.resources.timesIn(l.free); l.times > 0 {
+		if l.times = k.claim.demand.timesIn(l.free); l.times > 0 {
 			heap.Fix(&open, 0)
 		} else {
 			heap.Pop(&open)

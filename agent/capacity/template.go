@@ -30,11 +30,12 @@ type Requirements struct {
 type template struct {
 	Requirements
 	constraints
-	perPod Resources
+	// perPod is what one session takes of a node by default.
+	perPod demand
 }
 
 func newTemplate(r Requirements, runtime RuntimeClass) *template {
-	t := &template{Requirements: r, perPod: r.Resources.ofPod()}
+	t := &template{Requirements: r, perPod: r.Resources.ofPod().demand()}
 	t.selector = maps.Clone(r.NodeSelector)
 	if t.selector == nil {
 		t.selector = map[string]string{}

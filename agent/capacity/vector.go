@@ -69,14 +69,3 @@ func (r Resources) key() string {
 	}
 	return b.String()
 }
-
-// lower is what both have.
-func (v *vector) lower(o *vector) *vector {
-	out := Resources{}
-	for name, amount := range v.free {
-		if least := min(amount, o.free[name]); least > 0 {
-			out[name] = least
-		}
-	}
-	return &vector{key: out.key(), free: out}
-}

@@ -1,0 +1,65 @@
+package capacity
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// large is a member of 5,000 nodes, 50,000 Pods and 20 templates.
+func large() *Model {
+	m := NewModel()
+	m.SetIngressClasses(Classes{Default: true})
+	var templates []Requirements
+	for i := range int64(20) {
+		templates = append(templates, Requirements{Name: fmt.Sprint("t", i), Revision: "r", Resources: room(500*(1+i%8), 1+i%16)})
+	}
+	m.SetTemplates(templates)
+	for i := range 5000 {
+		m.SetNode(machine(fmt.Sprint("node-", i), 64000, 256))
+	}
+	for i := range 50000 {
+		m.SetPod(pod(types.UID(fmt.Sprint("pod-", i)), fmt.Sprint("node-", i%5000), room(int64(100+i%7919), int64(i%17))))
+	}
+	return m
+}
+
+// BenchmarkPodChange is what a Pod that comes and goes costs the model.
+func BenchmarkPodChange(b *testing.B) {
+	m := large()
+	b.ReportAllocs()
+	for b.Loop() {
+		m.SetPod(pod("other", "node-7", room(1000, 1)))
+		m.DeletePod("other")
+	}
+}
+
+// BenchmarkReport is what a report costs after one Pod has changed.
+func BenchmarkReport(b *testing.B) {
+	m := large()
+	m.Report()
+	var after runtime.MemStats
+	b.ReportAllocs()
+	for b.Loop() {
+		m.SetPod(pod("other", "node-7", room(1000, 1)))
+		m.DeletePod("other")
+		m.Report()
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.HeapAlloc)/(1<<20), "MiB-live")
+	runtime.KeepAlive(m)
+}
+
+// BenchmarkReportOfABurst has a thousand assignments without Pods to land.
+func BenchmarkReportOfABurst(b *testing.B) {
+	m := large()
+	for i := range 1000 {
+		m.SetAssignment(assigned(types.UID(fmt.Sprint("s", i)), room(1000, 2)))
+	}
+	for b.Loop() {
+		m.Report()
+	}
+}
