@@ -95,8 +95,11 @@ func TestFleet(t *testing.T) {
 func connectedTo(member *harness.Member, backend string) func(context.Context) error {
 	return func(context.Context) error {
 		status, err := member.Proxy.Status()
-		if err != nil || (backend == "") != (status.Connections == 0) || backend != "" && status.Backend != backend {
-			return fmt.Errorf("link is %+v, %v", status, err)
+		if err != nil {
+			return err
+		}
+		if (backend == "") != (status.Connections == 0) || backend != "" && status.Backend != backend {
+			return fmt.Errorf("link is %+v", status)
 		}
 		return nil
 	}
