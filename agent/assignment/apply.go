@@ -50,7 +50,7 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*fle
 	err = s.Client.Create(ctx, fresh)
 	switch {
 	case err == nil:
-		return stored(a, s.Counter.CountedFrom(fresh)), nil
+		return stored(a, s.Counter.Stored(fresh)), nil
 	case apierrors.IsAlreadyExists(err):
 		return s.reviseLive(ctx, a)
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -101,7 +101,7 @@ func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 	case !existing.DeletionTimestamp.IsZero():
 		return nil, nil
 	case upToDate(existing, a):
-		return stored(a, s.Counter.CountedFrom(existing)), nil
+		return stored(a, s.Counter.Stored(existing)), nil
 	}
 	return s.update(ctx, existing, a)
 }
@@ -121,7 +121,7 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 	err := s.Client.Update(ctx, revised)
 	switch {
 	case err == nil:
-		return stored(a, s.Counter.CountedFrom(revised)), nil
+		return stored(a, s.Counter.Stored(revised)), nil
 	case permanent(err) && a.Spec.Epoch > existing.Spec.Epoch:
 		return refused(a, v1alpha1.RefusedInvalid, err.Error()), nil
 	}

@@ -31,9 +31,9 @@ type Teller interface {
 
 // Counter knows from when on an assignment counts as used.
 type Counter interface {
-	// CountedFrom takes a stored assignment into account and returns the
+	// Stored takes a stored assignment into account and returns the
 	// sequence of the first capacity report that counts it.
-	CountedFrom(*v1alpha1.SessionAssignment) uint64
+	Stored(*v1alpha1.SessionAssignment) uint64
 }
 
 // Store is where orders become SessionAssignments. It is a manager.Runnable

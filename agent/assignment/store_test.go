@@ -53,7 +53,7 @@ func (t *told) take() []string {
 
 type counter struct{}
 
-func (counter) CountedFrom(*v1alpha1.SessionAssignment) uint64 { return 7 }
+func (counter) Stored(*v1alpha1.SessionAssignment) uint64 { return 7 }
 
 func assignment(uid string, epoch int64, user string) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "desk-" + uid}}

@@ -17,8 +17,8 @@ import (
 const debounce = 50 * time.Millisecond
 
 // Client keeps the agent connected to the hub. It is a manager.Runnable that
-// needs leader election: of several replicas only one speaks. Mark and Add
-// may be called at any time by any goroutine and never block.
+// needs leader election: of several replicas only one speaks. Mark, Add and
+// CapacityChanged may be called at any time by any goroutine and never block.
 type Client struct {
 	options Options
 	member  Member
@@ -26,7 +26,9 @@ type Client struct {
 	mu       sync.Mutex
 	reporter *Reporter
 	results  *Results
-	wake     chan struct{}
+	// capacityChanged: there is a report that the stream was not told of.
+	capacityChanged bool
+	wake            chan struct{}
 }
 
 // NewClient makes a client; Start runs it.
@@ -54,6 +56,14 @@ func (c *Client) Mark(ref Ref) {
 func (c *Client) Add(result *fleetv1.OrderResult) {
 	c.mu.Lock()
 	c.results.Add(result)
+	c.mu.Unlock()
+	c.signal()
+}
+
+// CapacityChanged says that there is a newer capacity report.
+func (c *Client) CapacityChanged() {
+	c.mu.Lock()
+	c.capacityChanged = true
 	c.mu.Unlock()
 	c.signal()
 }

@@ -49,13 +49,15 @@ type Effect struct {
 // messages out. It is pure and not safe for concurrent use.
 //
 // Invariant: nothing but Hello and the inventory is sent before the
-// inventory's last page, and the first thing after it is capacity.
+// inventory's last page, and no capacity report that does not count it.
 type Machine struct {
-	state        State
-	hello        *fleetv1.Hello
-	highestTerm  int64
-	inventory    []Ref
-	capacityDue  bool
+	state       State
+	hello       *fleetv1.Hello
+	highestTerm int64
+	inventory   []Ref
+	capacityDue bool
+	// countedFrom is the first capacity report that counts the inventory.
+	countedFrom  uint64
 	reporter     *Reporter
 	results      *Results
 	orderBatches uint64
@@ -110,12 +112,14 @@ func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
 	return Effect{Welcome: w}, nil
 }
 
-// Begin says what the member holds, once the hub's term is durable.
-func (m *Machine) Begin(inventory []Ref) {
+// Begin says what the member holds, once the hub's term is durable, and from
+// which capacity report on all of it is counted: the hub gives up its
+// reservations for what is in the inventory when it has the next report.
+func (m *Machine) Begin(inventory []Ref, countedFrom uint64) {
 	if m.state != Preparing {
 		return
 	}
-	m.state, m.inventory = SendingInventory, inventory
+	m.state, m.inventory, m.countedFrom = SendingInventory, inventory, countedFrom
 }
 
 func (m *Machine) orders(batch *fleetv1.OrderBatch) (Effect, error) {
@@ -173,7 +177,7 @@ func (m *Machine) nextPage(render Render) *fleetv1.ConnectRequest {
 func (m *Machine) nextServing(now time.Time, sources Sources) (*fleetv1.ConnectRequest, time.Duration) {
 	if m.capacityDue {
 		m.capacityDue = false
-		if report := sources.Capacity(); report != nil {
+		if report := sources.Capacity(); report != nil && report.GetSequence() >= m.countedFrom {
 			return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Capacity{Capacity: report}}, 0
 		}
 	}

@@ -38,12 +38,14 @@ type Orders interface {
 	Put(*fleetv1.Order)
 }
 
-// Capacity tells the member's room.
+// Capacity tells the member's room. Whoever makes the reports calls
+// Client.CapacityChanged after each.
 type Capacity interface {
-	// Report is the newest; it must not be changed afterwards.
+	// Report is the newest, nil before the first; it must not be changed.
 	Report() *fleetv1.CapacityReport
-	// Changed has a value when there is a newer report than the last.
-	Changed() <-chan struct{}
+	// NextSequence is the number of a report that counts all that the member
+	// holds by now, and has it made.
+	NextSequence() uint64
 	// SetTemplates says which templates to judge, always whole.
 	SetTemplates(*fleetv1.TemplateSet)
 }

@@ -138,8 +138,9 @@ func (s *stream) inventory(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listing the inventory: %w", err)
 	}
+	counted := s.member.Capacity.NextSequence()
 	s.mu.Lock()
-	s.machine.Begin(refs)
+	s.machine.Begin(refs, counted)
 	s.mu.Unlock()
 	s.signal()
 	log.FromContext(ctx).Info("connected to the hub", "hub", s.options.HubAddress,
@@ -173,6 +174,10 @@ func (s *stream) send(ctx context.Context) error {
 func (s *stream) next() (*fleetv1.ConnectRequest, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.capacityChanged {
+		s.capacityChanged = false
+		s.machine.CapacityChanged()
+	}
 	message, wait := s.machine.Next(time.Now(), Sources{
 		Render: s.member.Assignments.Render, Capacity: s.member.Capacity.Report,
 	})
@@ -191,10 +196,6 @@ func (s *stream) idle(ctx context.Context, wait time.Duration) error {
 	select {
 	case <-s.wake:
 	case <-due:
-	case <-s.member.Capacity.Changed():
-		s.mu.Lock()
-		s.machine.CapacityChanged()
-		s.mu.Unlock()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

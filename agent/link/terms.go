@@ -24,6 +24,9 @@ const (
 	keyHubTerm   = "highestHubTerm"
 )
 
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,verbs=get;create;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=get;create;update
+
 // ConfigMapTerms keeps terms in a ConfigMap. It writes once per start of the
 // agent and once per new term of the hub.
 type ConfigMapTerms struct {

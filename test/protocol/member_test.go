@@ -63,7 +63,7 @@ func (m *member) apply(e agentlink.Effect) {
 		for _, uid := range slices.Sorted(maps.Keys(m.held)) {
 			refs = append(refs, ref(uid))
 		}
-		m.machine.Begin(refs)
+		m.machine.Begin(refs, m.capacity+1)
 	}
 	m.pending = append(m.pending, e.Orders...)
 }

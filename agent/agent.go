@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/assignment"
+	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
+	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/session"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// leaderElectionID is the name of the lock among an agent's replicas.
+const leaderElectionID = "vdi-agent"
+
+// shutdownTimeout is how long passes that have begun may take to end.
+const shutdownTimeout = 10 * time.Second
+
+// Run runs the agent against a member's API server until the context ends.
+func Run(ctx context.Context, cfg *rest.Config, options Options) error {
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("Starting the agent", "version", Version, "member", options.Member,
+		"hub", options.HubAddress, "timeFactor", options.TimeFactor)
+	mgr, err := newManager(cfg, options)
+	if err != nil {
+		return err
+	}
+	if err := (&session.Reconciler{}).SetupWithManager(mgr, session.Options{}); err != nil {
+		return err
+	}
+	if err := connect(mgr, options); err != nil {
+		return err
+	}
+	if err := addProbes(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(cfg *rest.Config, options Options) (ctrl.Manager, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst = options.KubeAPIQPS, options.KubeAPIBurst
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cache.Options{ByObject: cached(), DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                       server.Options{BindAddress: options.MetricsBindAddress},
+		HealthProbeBindAddress:        options.HealthProbeBindAddress,
+		LeaderElection:                options.LeaderElect,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       options.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       ptr.To(shutdownTimeout),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// cached is what the agent keeps of the member's objects: its own, and the
+// namespaces that its administrator has admitted.
+func cached() map[client.Object]cache.ByObject {
+	objects := session.CacheByObject()
+	objects[&corev1.Namespace{}] = cache.ByObject{
+		Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}),
+	}
+	return objects
+}
+
+// connect joins capacity, assignments and the link.
+func connect(mgr ctrl.Manager, options Options) error {
+	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache()}
+	var hub *link.Client
+	room, err := capacity.NewWatcher(capacity.Options{
+		Config: mgr.GetConfig(), Assignments: mgr.GetCache(),
+		OnChange: func() { hub.CapacityChanged() },
+	})
+	if err != nil {
+		return fmt.Errorf("making the capacity watcher: %w", err)
+	}
+	hub = link.NewClient(options.link(uuid.NewString()), link.Member{
+		Assignments: store, Orders: store, Capacity: room,
+		Terms:       &link.ConfigMapTerms{Reader: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace},
+		Fingerprint: func(ctx context.Context) (string, error) { return fingerprint(ctx, mgr.GetAPIReader()) },
+		Synced:      store.Synced,
+	})
+	store.Teller, store.Counter = hub, room
+	return errors.Join(mgr.Add(store), mgr.Add(room), mgr.Add(hub))
+}
+
+// fingerprint tells clusters apart, rebuilt ones of the same name included.
+func fingerprint(ctx context.Context, reader client.Reader) (string, error) {
+	namespace := &corev1.Namespace{}
+	if err := reader.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, namespace); err != nil {
+		return "", err
+	}
+	return string(namespace.UID), nil
+}
+
+// addProbes: alive is who answers, ready is who has read the member. The hub
+// has no say in either.
+func addProbes(mgr ctrl.Manager) error {
+	ready := func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("the caches are not filled yet")
+		}
+		return nil
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("caches", ready)); err != nil {
+		return fmt.Errorf("adding probes: %w", err)
+	}
+	return nil
+}

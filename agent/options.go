@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/link"
+)
+
+// Version of the agent, for people; set by the linker.
+var Version = "dev"
+
+// Options of the agent, as its flags set them.
+type Options struct {
+	// Member is the name of the MemberCluster, for logs: who the agent speaks
+	// for is decided by its certificate.
+	Member string
+	// Namespace of the agent's terms and the leader's lock.
+	Namespace string
+	// HubAddress is host:port of the hub, HubServerName a DNS name of its
+	// certificate; by default the host.
+	HubAddress, HubServerName string
+	// TLSCertFile and TLSKeyFile are the agent's certificate, HubCAFile the
+	// authorities of the hub's.
+	TLSCertFile, TLSKeyFile, HubCAFile string
+	// LeaderElect asks for the leader's lock; needed if there are replicas.
+	LeaderElect bool
+	// MetricsBindAddress and HealthProbeBindAddress of every replica.
+	MetricsBindAddress, HealthProbeBindAddress string
+	// TimeFactor scales every timing of the link, for demonstrations and
+	// tests; 1 in production. It must be the hub's as well.
+	TimeFactor float64
+	// KubeAPIQPS and KubeAPIBurst limit the requests to the member's API server.
+	KubeAPIQPS   float32
+	KubeAPIBurst int
+}
+
+// AddFlags defines the flags that set the options.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Member, "member", "", "Name of the MemberCluster that this cluster is, for logs.")
+	fs.StringVar(&o.Namespace, "namespace", "vdi-system", "Namespace of the agent's state and the leader's lock.")
+	fs.StringVar(&o.HubAddress, "hub-address", "", "Host and port where the hub listens for agents.")
+	fs.StringVar(&o.HubServerName, "hub-server-name", "", "DNS name that the hub's certificate must have; by default the host of --hub-address.")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of this agent (PEM).")
+	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of this agent (PEM).")
+	fs.StringVar(&o.HubCAFile, "hub-ca-file", "", "Authorities that the hub's certificate is verified with (PEM).")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "Elect a leader among the agent's replicas.")
+	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 for nowhere.")
+	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
+	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the link; 1 in production, the same on hub and agents.")
+	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 200, "Requests a second to the member's API server.")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 400, "Burst of requests to the member's API server.")
+}
+
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	need := func(flag, value string) {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("--%s is required", flag))
+		}
+	}
+	need("namespace", o.Namespace)
+	need("hub-address", o.HubAddress)
+	need("tls-cert-file", o.TLSCertFile)
+	need("tls-key-file", o.TLSKeyFile)
+	need("hub-ca-file", o.HubCAFile)
+	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
+		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) link(instance string) link.Options {
+	return link.Options{
+		HubAddress: o.HubAddress, HubServerName: o.HubServerName,
+		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile,
+		AgentVersion: Version, Instance: instance, TimeFactor: o.TimeFactor,
+	}
+}
