@@ -1,7 +1,7 @@
 # vdi-fleet. `make` lists the targets.
 
 SHELL       := /bin/bash -o pipefail
-BIN         := $(CURDIR)/bin
+BIN         := bin
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 HUB_IMG     ?= vdi-hub:$(VERSION)
 AGENT_IMG   ?= vdi-agent:$(VERSION)
@@ -80,7 +80,7 @@ run: build install ## Run the hub against the cluster of the current kubeconfig.
 
 .PHONY: controlplane
 controlplane: ## Build real Kubernetes control planes into bin/ (about 5 minutes the first time).
-	@test/controlplane/build.sh bin
+	@test/controlplane/build.sh $(BIN)
 
 .PHONY: docker-build
 docker-build: ## Build the images HUB_IMG and AGENT_IMG.
@@ -140,20 +140,20 @@ $(BIN)/kubectl:
 
 $(BIN)/controller-gen: tools/go.mod
 	@echo "tools: building controller-gen"
-	@cd tools && $(TOOL_BUILD) -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+	@cd tools && $(TOOL_BUILD) -o $(abspath $@) sigs.k8s.io/controller-tools/cmd/controller-gen
 
 $(BIN)/protoc-gen-go: tools/go.mod
 	@echo "tools: building protoc-gen-go"
-	@cd tools && $(TOOL_BUILD) -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
+	@cd tools && $(TOOL_BUILD) -o $(abspath $@) google.golang.org/protobuf/cmd/protoc-gen-go
 
 $(BIN)/protoc-gen-go-grpc: tools/go.mod
 	@echo "tools: building protoc-gen-go-grpc"
-	@cd tools && $(TOOL_BUILD) -o $@ google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	@cd tools && $(TOOL_BUILD) -o $(abspath $@) google.golang.org/grpc/cmd/protoc-gen-go-grpc
 
 $(BIN)/buf: tools/buf/go.mod
 	@echo "tools: building buf (2 to 3 minutes)"
-	@cd tools/buf && $(TOOL_BUILD) -o $@ github.com/bufbuild/buf/cmd/buf
+	@cd tools/buf && $(TOOL_BUILD) -o $(abspath $@) github.com/bufbuild/buf/cmd/buf
 
 $(BIN)/golangci-lint: tools/golangci-lint/go.mod
 	@echo "tools: building golangci-lint (5 minutes or more)"
-	@cd tools/golangci-lint && $(TOOL_BUILD) -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@cd tools/golangci-lint && $(TOOL_BUILD) -o $(abspath $@) github.com/golangci/golangci-lint/v2/cmd/golangci-lint

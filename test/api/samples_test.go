@@ -26,6 +26,13 @@ var _ = Describe("Samples", func() {
 		})
 	}
 
+	It("are beside manifests that Pod Security restricted takes without a warning", func(ctx context.Context) {
+		for _, file := range []string{"../../deploy/rbac/hub.yaml", "../../deploy/rbac/agent.yaml", "../../deploy/hub.yaml"} {
+			_, err := cluster.Kubectl(ctx, "create", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", withoutNamespaces(file))
+			Expect(err).NotTo(HaveOccurred())
+		}
+	})
+
 	It("name only templates and policies that are among them", func() {
 		objects := map[string]bool{}
 		var sessions []vdi.VDISession

@@ -28,10 +28,13 @@ var _ = BeforeSuite(func() {
 	defer cancel()
 	var err error
 	cluster, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Name:       "hub",
-		APIOnly:    true,
-		CRDDirs:    []string{crdDir},
-		Namespaces: map[string]map[string]string{"desktops": nil, "elsewhere": nil},
+		Name:    "hub",
+		APIOnly: true,
+		CRDDirs: []string{crdDir},
+		Namespaces: map[string]map[string]string{
+			"desktops":   nil,
+			"vdi-system": {"pod-security.kubernetes.io/warn": "restricted"},
+		},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(cluster.Stop()).To(Succeed()) })
