@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -45,35 +46,32 @@ func (w *Watcher) setAssignment(m *Model, a *v1alpha1.SessionAssignment) {
 // that the cache never came to show: they were deleted while its watch was
 // broken.
 func (w *Watcher) recheck(ctx context.Context) {
-	informer, err := w.options.Assignments.GetInformer(ctx, &v1alpha1.SessionAssignment{})
-	if err != nil {
-		return // the cache is stopping, and so are we
-	}
-	store, ok := informer.(interface{ GetStore() cache.Store })
-	if !ok {
-		return
-	}
-	w.update(func(m *Model) {
-		for uid, known := range w.ahead {
-			if !known.checked {
-				known.checked = true
-				continue
-			}
-			if !holds(store.GetStore(), known.key, uid) {
-				delete(w.ahead, uid)
-				m.DeleteAssignment(uid)
-			}
+	for uid, key := range w.overdue() {
+		var a v1alpha1.SessionAssignment
+		err := w.options.Assignments.Get(ctx, key, &a)
+		if err == nil && a.UID == uid || client.IgnoreNotFound(err) != nil {
+			continue
 		}
-	})
+		w.update(func(m *Model) {
+			delete(w.ahead, uid)
+			m.DeleteAssignment(uid)
+		})
+	}
 }
 
-func holds(store cache.Store, key types.NamespacedName, uid types.UID) bool {
-	o, exists, err := store.GetByKey(key.String())
-	if err != nil || !exists {
-		return false
+// overdue are the assignments that were ahead of the cache at the last
+// recheck already.
+func (w *Watcher) overdue() map[types.UID]types.NamespacedName {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[types.UID]types.NamespacedName{}
+	for uid, known := range w.ahead {
+		if known.checked {
+			out[uid] = known.key
+		}
+		known.checked = true
 	}
-	a, ok := o.(*v1alpha1.SessionAssignment)
-	return ok && a.UID == uid
+	return out
 }
 
 // final is the object that a deletion is about.

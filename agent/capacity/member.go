@@ -13,6 +13,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// +kubebuilder:rbac:groups="",resources=nodes;pods;namespaces,verbs=list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
+// +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
+
 // watchMember starts informers on everything that counts but assignments. It
 // returns what tells when each has been read, and what waits for their end
 // once the context has ended.

@@ -16,9 +16,10 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Informers is where the watcher hears of SessionAssignments: the manager's
+// Assignments is where the watcher hears of SessionAssignments: the manager's
 // cache.
-type Informers interface {
+type Assignments interface {
+	Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
 	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
 }
 
@@ -27,7 +28,7 @@ type Options struct {
 	// Config of the member's API server.
 	Config *rest.Config
 	// Assignments is the manager's cache.
-	Assignments Informers
+	Assignments Assignments
 	// OnChange is called after each new report, from the watcher's own
 	// goroutine; it should not block.
 	OnChange func()
