@@ -1,0 +1,196 @@
+package protocol
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// directory is a hub that knows some members and keeps what they say.
+type directory struct {
+	mu      sync.Mutex
+	members map[types.UID]*record
+}
+
+// record is what the hub has of one member, over all its connections.
+type record struct {
+	mu          sync.Mutex
+	peer        hublink.Peer
+	hello       hublink.Hello
+	inventories [][]*v1alpha1.SessionAssignment
+	picture     map[types.UID]item
+	results     []hublink.Result
+	capacity    []*fleetv1.CapacityReport
+	renewals    int
+	closed      []error
+	panics      bool
+}
+
+func newDirectory(members ...types.UID) *directory {
+	d := &directory{members: map[types.UID]*record{}}
+	for _, uid := range members {
+		d.members[uid] = &record{picture: map[types.UID]item{}}
+	}
+	return d
+}
+
+func (d *directory) of(uid types.UID) *record {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.members[uid]
+}
+
+func (d *directory) Open(_ context.Context, uid types.UID, hello hublink.Hello, peer hublink.Peer) (hublink.Member, error) {
+	r := d.of(uid)
+	if r == nil {
+		return nil, hublink.ErrUnknownMember
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.peer != nil {
+		return nil, hublink.ErrAlreadyConnected
+	}
+	r.peer, r.hello = peer, hello
+	return r, nil
+}
+
+func (d *directory) Renew(uid types.UID, instance string) (time.Duration, error) {
+	r := d.of(uid)
+	if r == nil {
+		return 0, hublink.ErrUnknownMember
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.peer == nil || r.hello.Instance != instance {
+		return 0, hublink.ErrNotConnected
+	}
+	r.renewals++
+	return time.Minute, nil
+}
+
+func (r *record) Inventory(items []*v1alpha1.SessionAssignment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inventories = append(r.inventories, items)
+	r.picture = map[types.UID]item{}
+	for _, a := range items {
+		r.picture[a.Spec.Session.UID] = itemOf(a)
+	}
+}
+
+func (r *record) Reports(items []*v1alpha1.SessionAssignment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.panics {
+		panic("a bug in the hub")
+	}
+	for _, a := range items {
+		r.picture[a.Spec.Session.UID] = itemOf(a)
+	}
+}
+
+func (r *record) Results(results []hublink.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results = append(r.results, results...)
+}
+
+func (r *record) Capacity(report *fleetv1.CapacityReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.capacity = append(r.capacity, report)
+}
+
+func (r *record) Closed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = append(r.closed, err)
+	r.peer = nil
+}
+
+// get reads under the lock.
+func get[T any](r *record, f func(*record) T) T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return f(r)
+}
+
+func (r *record) connected() bool {
+	return get(r, func(r *record) bool { return r.peer != nil && len(r.inventories) > len(r.closed) })
+}
+
+// put gives an order to the member's connection.
+func (r *record) put(order hublink.Order) {
+	if peer := get(r, func(r *record) hublink.Peer { return r.peer }); peer != nil {
+		peer.Put(order)
+	}
+}
+
+// hubServer is a real server on a loopback port, with certificates of its own.
+type hubServer struct {
+	t       *testing.T
+	pki     *harness.LinkPKI
+	files   harness.LinkFiles
+	address string
+	dir     *directory
+	term    int64
+	stop    func()
+}
+
+func startHub(t *testing.T, dir *directory) *hubServer {
+	t.Helper()
+	pki, err := harness.NewLinkPKI(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := pki.Hub()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hubServer{t: t, pki: pki, files: files, address: "127.0.0.1:0", dir: dir, term: 1}
+	h.start()
+	t.Cleanup(func() { h.stop() })
+	return h
+}
+
+// start serves anew, at the address of before if there was one.
+func (h *hubServer) start() {
+	h.t.Helper()
+	listener, err := net.Listen("tcp", h.address)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.address = listener.Addr().String()
+	term := h.term
+	server := hublink.NewServer(hublink.Options{
+		BindAddress: h.address, CertFile: h.files.CertFile, KeyFile: h.files.KeyFile, ClientCAFile: h.pki.CAFile(),
+		TrustDomain: harness.TrustDomain, HubTerm: func() int64 { return term },
+		RenewInterval: 100 * time.Millisecond, DrainTimeout: time.Second,
+	}, h.dir)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, listener) }()
+	h.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			h.t.Errorf("the server ended: %v", err)
+		}
+	})
+}
+
+func patient(t *testing.T) *WithT {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(20 * time.Second)
+	g.SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
+	return g
+}
