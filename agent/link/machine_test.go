@@ -1,0 +1,168 @@
+package link
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+func testHello(highest int64) *fleetv1.Hello {
+	return &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: "i", HighestHubTerm: highest}
+}
+
+func welcome(protocol int32, term int64) *fleetv1.ConnectResponse {
+	return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{
+		Welcome: &fleetv1.Welcome{Protocol: protocol, HubTerm: term, RenewInterval: durationpb.New(time.Second)}}}
+}
+
+func orders(sequence uint64) *fleetv1.ConnectResponse {
+	return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{
+		Orders: &fleetv1.OrderBatch{Sequence: sequence, Items: []*fleetv1.Order{{}}}}}
+}
+
+func sources(sequence uint64) Sources {
+	return Sources{
+		Render:   func(r Ref) *fleetv1.AssignmentReport { return &fleetv1.AssignmentReport{SessionUid: string(r.UID)} },
+		Capacity: func() *fleetv1.CapacityReport { return &fleetv1.CapacityReport{Sequence: sequence} },
+	}
+}
+
+func TestMachineRefuses(t *testing.T) {
+	greeted := func() *Machine {
+		m := NewMachine(testHello(5), NewReporter(0), NewResults())
+		m.Next(time.Time{}, sources(1))
+		return m
+	}
+	serving := func() *Machine {
+		m := greeted()
+		_, _ = m.Receive(welcome(1, 5))
+		m.Begin(nil, 1)
+		m.Next(time.Time{}, sources(1))
+		return m
+	}
+	for name, tc := range map[string]struct {
+		machine *Machine
+		message *fleetv1.ConnectResponse
+		want    error
+	}{
+		"a hub of an earlier term":     {greeted(), welcome(1, 4), ErrStaleHub},
+		"a hub of another protocol":    {greeted(), welcome(2, 5), errProtocol},
+		"orders before the welcome":    {greeted(), orders(1), errProtocol},
+		"a second welcome":             {serving(), welcome(1, 5), errProtocol},
+		"a hub of the same term":       {greeted(), welcome(1, 5), nil},
+		"orders while serving":         {serving(), orders(1), nil},
+		"a message of a kind unknown":  {serving(), &fleetv1.ConnectResponse{}, nil},
+		"an unknown one at the start":  {greeted(), &fleetv1.ConnectResponse{}, errProtocol},
+		"orders before the inventory":  {preparing(greeted()), orders(1), errProtocol},
+		"a welcome before hello is up": {NewMachine(testHello(0), NewReporter(0), NewResults()), welcome(1, 5), errProtocol},
+	} {
+		if _, err := tc.machine.Receive(tc.message); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+	m := serving()
+	_, _ = m.Receive(orders(3))
+	if _, err := m.Receive(orders(3)); !errors.Is(err, errProtocol) {
+		t.Errorf("a batch that comes again: %v", err)
+	}
+}
+
+func preparing(m *Machine) *Machine {
+	_, _ = m.Receive(welcome(1, 5))
+	return m
+}
+
+func TestCapacityWaitsForAReportThatCountsTheInventory(t *testing.T) {
+	m := preparing(NewMachine(nil, NewReporter(0), NewResults()))
+	m.Begin([]Ref{{UID: "a"}}, 7)
+	if message, _ := m.Next(time.Time{}, sources(6)); !message.GetInventory().GetLast() {
+		t.Fatalf("first the inventory, not %v", message)
+	}
+	if message, _ := m.Next(time.Time{}, sources(6)); message != nil {
+		t.Fatalf("said %v", message)
+	}
+	m.CapacityChanged()
+	if message, _ := m.Next(time.Time{}, sources(7)); message.GetCapacity().GetSequence() != 7 {
+		t.Fatalf("said %v", message)
+	}
+	if message, _ := m.Next(time.Time{}, sources(7)); message != nil {
+		t.Fatalf("said %v again", message)
+	}
+}
+
+func TestReporterWaitsForABurstToEnd(t *testing.T) {
+	r := NewReporter(50 * time.Millisecond)
+	start := time.Unix(100, 0)
+	r.Mark(Ref{UID: "a"}, start)
+	r.Mark(Ref{UID: "b"}, start.Add(40*time.Millisecond))
+	batch, wait := r.Next(start.Add(45*time.Millisecond), sources(0).Render)
+	if batch != nil || wait != 5*time.Millisecond {
+		t.Errorf("batch %v, wait %s", batch, wait)
+	}
+	batch, _ = r.Next(start.Add(50*time.Millisecond), sources(0).Render)
+	if len(batch.GetItems()) != 2 {
+		t.Errorf("batch %v", batch)
+	}
+}
+
+func TestReporterLeavesOutWhatIsGone(t *testing.T) {
+	r := NewReporter(0)
+	r.Mark(Ref{UID: "a"}, time.Time{})
+	batch, wait := r.Next(time.Time{}, func(Ref) *fleetv1.AssignmentReport { return nil })
+	if batch != nil || wait != 0 || r.Len() != 0 {
+		t.Errorf("batch %v, wait %s, %d dirty", batch, wait, r.Len())
+	}
+}
+
+func TestReporterBoundsItsBatches(t *testing.T) {
+	r := NewReporter(time.Hour)
+	for i := range maxBatchItems + 1 {
+		r.Mark(Ref{NamespacedName: types.NamespacedName{Name: string(rune(i + 1))}}, time.Time{})
+	}
+	batch, _ := r.Next(time.Time{}, sources(0).Render)
+	if len(batch.GetItems()) != maxBatchItems || r.Len() != 1 {
+		t.Errorf("%d items, %d left", len(batch.GetItems()), r.Len())
+	}
+}
+
+func TestResultsKeepTheNewestOfEach(t *testing.T) {
+	r := NewResults()
+	stored := func(epoch int64, hash string) *fleetv1.OrderResult {
+		return &fleetv1.OrderResult{SessionUid: "a", Epoch: epoch, SpecHash: hash, Code: fleetv1.ResultCode_RESULT_CODE_STORED}
+	}
+	stopped := &fleetv1.OrderResult{SessionUid: "a", Epoch: 1, Code: fleetv1.ResultCode_RESULT_CODE_STOPPED}
+	r.Add(stored(1, "h1"))
+	r.Add(stored(1, "h2"))
+	r.Add(stored(1, ""))
+	r.Add(stopped)
+	r.Add(stored(2, "h3"))
+	batch := r.Next()
+	if len(batch.GetItems()) != 2 || batch.Items[0] != stopped || batch.Items[1].GetEpoch() != 2 {
+		t.Errorf("told %v", batch)
+	}
+	if r.Next() != nil || r.Len() != 0 {
+		t.Error("told again")
+	}
+	r.Add(stored(2, "h3"))
+	r.Add(stopped)
+	r.Begin()
+	if batch := r.Next(); len(batch.GetItems()) != 1 || batch.Items[0] != stopped {
+		t.Errorf("told on a new stream: %v", batch)
+	}
+}
+
+func TestReconnectDelay(t *testing.T) {
+	for failures, limit := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second} {
+		if got := reconnectDelay(failures, 0.5); got != limit/2 {
+			t.Errorf("after %d failures: %s, want half of %s", failures, got, limit)
+		}
+	}
+	if got := jittered(10*time.Second, 0); got != 9*time.Second {
+		t.Errorf("jittered: %s", got)
+	}
+}

@@ -1,0 +1,68 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func TestTermsOutliveTheProcess(t *testing.T) {
+	writes := 0
+	var fail error
+	write := func(err *error) error { writes++; return *err }
+	api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return errors.Join(write(&fail), c.Create(ctx, o, opts...))
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if err := write(&fail); err != nil {
+				return err
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	}).Build()
+	process := func() *ConfigMapTerms { return &ConfigMapTerms{Reader: api, Client: api, Namespace: "vdi-system"} }
+	begin := func(p *ConfigMapTerms, wantTerm, wantHighest int64) {
+		t.Helper()
+		term, highest, err := p.Begin(t.Context())
+		if err != nil || term != wantTerm || highest != wantHighest {
+			t.Errorf("begin: %d, %d, %v; want %d, %d", term, highest, err, wantTerm, wantHighest)
+		}
+	}
+	observe := func(p *ConfigMapTerms, term int64, wantWrites int) {
+		t.Helper()
+		writes = 0
+		if err := p.Observe(t.Context(), term); err != nil || writes != wantWrites {
+			t.Errorf("observing %d: %v, %d writes; want %d", term, err, writes, wantWrites)
+		}
+	}
+	first := process()
+	begin(first, 1, 0)
+	observe(first, 7, 1)
+	observe(first, 7, 0)
+	observe(first, 6, 0)
+	fail = errors.New("away")
+	if err := first.Observe(t.Context(), 8); err == nil {
+		t.Error("a term that was not written counts as remembered")
+	}
+	fail = nil
+	observe(first, 8, 1)
+
+	begin(process(), 2, 8)
+
+	// What can't be read does not keep the agent from starting.
+	state := &corev1.ConfigMap{}
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: "vdi-system", Name: TermsConfigMap}, state); err != nil {
+		t.Fatal(err)
+	}
+	state.Data = map[string]string{keyAgentTerm: "many"}
+	if err := api.Update(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	begin(process(), 1, 0)
+}
