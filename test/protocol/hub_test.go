@@ -29,6 +29,7 @@ type record struct {
 	hello       hublink.Hello
 	inventories [][]*v1alpha1.SessionAssignment
 	picture     map[types.UID]item
+	reported    map[string]*v1alpha1.SessionAssignment
 	results     []hublink.Result
 	capacity    []*fleetv1.CapacityReport
 	renewals    int
@@ -39,7 +40,7 @@ type record struct {
 func newDirectory(members ...types.UID) *directory {
 	d := &directory{members: map[types.UID]*record{}}
 	for _, uid := range members {
-		d.members[uid] = &record{picture: map[types.UID]item{}}
+		d.members[uid] = &record{picture: map[types.UID]item{}, reported: map[string]*v1alpha1.SessionAssignment{}}
 	}
 	return d
 }
@@ -82,9 +83,11 @@ func (r *record) Inventory(items []*v1alpha1.SessionAssignment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inventories = append(r.inventories, items)
-	r.picture = map[types.UID]item{}
+	clear(r.picture)
+	clear(r.reported)
 	for _, a := range items {
 		r.picture[a.Spec.Session.UID] = itemOf(a)
+		r.reported[string(a.Spec.Session.UID)] = a
 	}
 }
 
@@ -96,6 +99,7 @@ func (r *record) Reports(items []*v1alpha1.SessionAssignment) {
 	}
 	for _, a := range items {
 		r.picture[a.Spec.Session.UID] = itemOf(a)
+		r.reported[string(a.Spec.Session.UID)] = a
 	}
 }
 

@@ -1,0 +1,252 @@
+package protocol
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// realMember is a real control plane with a real agent's process, connected
+// to a hub that is only the link and a directory.
+type realMember struct {
+	*WithT
+	t     *testing.T
+	plane *harness.ControlPlane
+	api   client.Client
+	hub   *hubServer
+	says  *record
+	agent *harness.Process
+}
+
+func startRealMember(t *testing.T) *realMember {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	m := &realMember{WithT: patient(t), t: t}
+	m.SetDefaultEventuallyTimeout(30 * time.Second)
+	var err error
+	m.plane, err = harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
+		CRDDirs: []string{"../../deploy/crds"},
+		Nodes:   []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
+		Namespaces: map[string]map[string]string{
+			"desks": {v1alpha1.LabelAdmitSessions: "true"}, "plain": nil, harness.SystemNamespace: nil,
+		},
+	})
+	m.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = m.plane.Stop() })
+	scheme := runtime.NewScheme()
+	m.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	m.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
+	m.api, err = client.New(m.plane.Config, client.Options{Scheme: scheme})
+	m.Expect(err).NotTo(HaveOccurred())
+
+	dir := newDirectory("m1")
+	m.says, m.hub = dir.of("m1"), startHub(t, dir)
+	m.startAgent()
+	return m
+}
+
+func (m *realMember) startAgent() {
+	m.t.Helper()
+	binary := filepath.Join(m.t.TempDir(), "agent")
+	out, err := exec.Command("go", "build", "-o", binary, "../../cmd/agent").CombinedOutput()
+	m.Expect(err).NotTo(HaveOccurred(), string(out))
+	kubeconfig, err := m.plane.KubeconfigFor("vdi-agent", "system:masters")
+	m.Expect(err).NotTo(HaveOccurred())
+	files, err := m.hub.pki.Agent("m1", "m1")
+	m.Expect(err).NotTo(HaveOccurred())
+	m.agent = harness.NewProcess(harness.ProcessSpec{
+		Name: "agent", Path: binary, Dir: m.t.TempDir(), Args: []string{
+			"--kubeconfig=" + kubeconfig, "--hub-address=" + m.hub.address, "--hub-server-name=localhost",
+			"--tls-cert-file=" + files.CertFile, "--tls-key-file=" + files.KeyFile, "--hub-ca-file=" + files.CAFile,
+			"--member=m1", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
+			"--time-factor=0.02",
+		},
+	})
+	m.Expect(m.agent.Start()).To(Succeed())
+	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			m.t.Log(m.agent.LogTail())
+		}
+		_ = m.agent.Kill()
+	})
+	m.Eventually(m.says.connected).Should(BeTrue())
+}
+
+// desk is an assignment that runs.
+func desk(uid string, epoch int64) *v1alpha1.SessionAssignment {
+	a := assignment(uid, epoch, "").Assign
+	a.Annotations = nil
+	a.Spec.Session.Namespace, a.Spec.Session.Name = "users", uid
+	a.Spec.User, a.Spec.Template, a.Spec.TemplateRevision = "ada", "browser", "r1"
+	a.Spec.RunState, a.Spec.Host = v1alpha1.ModeRunning, uid+".example.com"
+	a.Spec.Desktop = v1alpha1.Desktop{Image: "desk:1", Port: 8080, Protocol: v1alpha1.ProtocolHTTP,
+		Resources: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("256Mi")}}
+	return a
+}
+
+// result waits for a result of that code about that session and epoch.
+func (m *realMember) result(uid string, epoch int64, code hublink.Code) hublink.Result {
+	m.t.Helper()
+	var found hublink.Result
+	m.Eventually(func() bool {
+		return get(m.says, func(r *record) bool {
+			i := slices.IndexFunc(r.results, func(x hublink.Result) bool {
+				return string(x.SessionUID) == uid && x.Epoch == epoch && x.Code == code
+			})
+			if i >= 0 {
+				found = r.results[i]
+			}
+			return i >= 0
+		})
+	}).Should(BeTrue(), "%s e%d %s", uid, epoch, code)
+	return found
+}
+
+func (m *realMember) ready(uid string, epoch int64) func() bool {
+	return func() bool {
+		return get(m.says, func(r *record) bool {
+			a := r.reported[uid]
+			return a != nil && a.Spec.Epoch == epoch && meta.IsStatusConditionTrue(a.Status.Conditions, v1alpha1.ConditionPodReady)
+		})
+	}
+}
+
+func (m *realMember) pods(uid string) int {
+	list := &corev1.PodList{}
+	m.Expect(m.api.List(m.t.Context(), list, client.InNamespace("desks"), client.MatchingLabels{v1alpha1.LabelSessionUID: uid})).To(Succeed())
+	return len(list.Items)
+}
+
+func (m *realMember) delete(o client.Object, name string) {
+	o.SetNamespace("desks")
+	o.SetName(name)
+	m.Expect(m.api.Delete(m.t.Context(), o)).To(Succeed())
+}
+
+func TestAgentOverARealControlPlane(t *testing.T) {
+	m := startRealMember(t)
+
+	// An assignment is stored, runs, is reported, and counted.
+	m.says.put(hublink.Order{Assign: desk("s1", 1)})
+	stored := m.result("s1", 1, hublink.Stored)
+	m.Expect(stored.CountedFrom).To(BeNumerically(">", 0))
+	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
+	m.Eventually(func() bool {
+		return get(m.says, func(r *record) bool {
+			last := r.capacity[len(r.capacity)-1]
+			return last.GetSequence() >= stored.CountedFrom && last.GetAssignments() == 1
+		})
+	}).Should(BeTrue())
+
+	// Refusals are per item.
+	elsewhere := desk("s2", 1)
+	elsewhere.Namespace = "plain"
+	m.says.put(hublink.Order{Assign: elsewhere})
+	m.Expect(m.result("s2", 1, hublink.Refused).Reason).To(Equal(v1alpha1.RefusedNamespaceNotAdmitted))
+	bad := desk("s3", 1)
+	bad.Spec.RunState = "Sideways"
+	m.says.put(hublink.Order{Assign: bad})
+	m.Expect(m.result("s3", 1, hublink.Refused)).To(And(HaveField("Reason", v1alpha1.RefusedInvalid), HaveField("Message", ContainSubstring("Sideways"))))
+
+	// With the hub away the member works on, and tells when it is back.
+	m.hub.stop()
+	m.delete(&corev1.Pod{}, "s1")
+	m.Eventually(func() int { return m.pods("s1") }).Should(Equal(1))
+	m.hub.term = 2
+	m.hub.start()
+	m.Eventually(m.says.connected).Should(BeTrue())
+	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
+
+	// An agent that is killed comes back as a later one, to the same state.
+	m.Expect(get(m.says, func(r *record) int64 { return r.hello.AgentTerm })).To(Equal(int64(1)))
+	m.Expect(m.agent.Kill()).To(Succeed())
+	m.Eventually(m.says.connected).Should(BeFalse())
+	m.says.put(hublink.Order{Assign: desk("s4", 1)})
+	m.startAgent()
+	m.Expect(get(m.says, func(r *record) hublink.Hello { return r.hello })).To(And(
+		HaveField("AgentTerm", int64(2)), HaveField("HighestHubTerm", int64(2))))
+	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
+
+	// Idle, it writes nothing.
+	m.settled()
+	mark, err := harness.AuditMark(m.plane.AuditLog())
+	m.Expect(err).NotTo(HaveOccurred())
+	m.Consistently(func() ([]harness.WriteCount, error) {
+		return harness.CountWrites(m.plane.AuditLog(), harness.CountOptions{Offset: mark, Users: []string{"vdi-agent"}, Leases: true, Events: true})
+	}, "3s", "500ms").Should(BeEmpty())
+
+	m.stops()
+}
+
+// settled waits until the agent has stopped writing statuses.
+func (m *realMember) settled() {
+	last := ""
+	m.Eventually(func() bool {
+		a := &v1alpha1.SessionAssignment{}
+		m.Expect(m.api.Get(m.t.Context(), client.ObjectKey{Namespace: "desks", Name: "s1"}, a)).To(Succeed())
+		same := last == a.ResourceVersion
+		last = a.ResourceVersion
+		return same
+	}, "30s", "3s").Should(BeTrue())
+}
+
+// stops goes through all ways in which an assignment ends.
+func (m *realMember) stops() {
+	// Withdrawn: Stored, then Stopped, and nothing is left.
+	m.says.put(withdrawal("s1", 1))
+	m.result("s1", 1, hublink.Stopped)
+	m.Expect(m.pods("s1")).To(BeZero())
+	m.Expect(client.IgnoreNotFound(m.api.Get(m.t.Context(), client.ObjectKey{Namespace: "desks", Name: "s1"}, &v1alpha1.SessionAssignment{}))).To(Succeed())
+
+	// Withdrawn and placed anew in one breath: the second waits for the first.
+	m.says.put(hublink.Order{Assign: desk("s5", 1)})
+	m.Eventually(m.ready("s5", 1)).Should(BeTrue())
+	m.says.put(withdrawal("s5", 1))
+	m.says.put(hublink.Order{Assign: desk("s5", 2)})
+	m.result("s5", 1, hublink.Stopped)
+	m.result("s5", 2, hublink.Stored)
+	m.Eventually(m.ready("s5", 2)).Should(BeTrue())
+
+	// Deleted by hand: Stopped, unasked.
+	m.delete(&v1alpha1.SessionAssignment{}, "s5")
+	m.result("s5", 2, hublink.Stopped)
+
+	// With the API server away an order waits, and nothing is said.
+	m.Expect(m.plane.APIServer.Pause()).To(Succeed())
+	m.says.put(hublink.Order{Assign: desk("s6", 1)})
+	m.Consistently(func() bool {
+		return get(m.says, func(r *record) bool {
+			return slices.ContainsFunc(r.results, func(x hublink.Result) bool { return x.SessionUID == "s6" })
+		})
+	}, "1s").Should(BeFalse())
+	m.Expect(m.plane.APIServer.Resume()).To(Succeed())
+	m.result("s6", 1, hublink.Stored)
+	m.Eventually(m.ready("s6", 1)).Should(BeTrue())
+
+	// A deletion while the hub is away is seen in the next inventory.
+	m.hub.stop()
+	m.delete(&v1alpha1.SessionAssignment{}, "s6")
+	m.Eventually(func() error {
+		return m.api.Get(m.t.Context(), client.ObjectKey{Namespace: "desks", Name: "s6"}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "SessionAssignment"}})
+	}).ShouldNot(Succeed())
+	m.hub.start()
+	m.result("s6", 1, hublink.Stopped)
+}
