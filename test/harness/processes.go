@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -119,7 +120,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, starting := errgroup.WithContext(ctx)
 	for _, replica := range f.Hub.Replicas {
 		replica.Spec.Args = append([]string{
 			"--kubeconfig=" + kubeconfig,
@@ -139,10 +140,19 @@ func (f *Fleet) startHub(ctx context.Context) error {
 			if err := replica.Start(); err != nil {
 				return err
 			}
-			return replica.WaitReady(ctx)
+			return replica.WaitReady(starting)
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	// An agent that finds nobody listening comes back only seconds later.
+	return poll(ctx, func(ctx context.Context) error {
+		if f.Hub.Leader(ctx) == nil {
+			return errors.Join(errors.New("no replica of the hub listens for agents"), diedUnasked(f.hubProcesses()...))
+		}
+		return nil
+	})
 }
 
 // WaitReady waits until the replica's /readyz says so.

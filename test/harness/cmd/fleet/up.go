@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 func upCommand(dir *string) *cobra.Command {
 	var options harness.Options
 	var gpus int
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a hub and its members in the background and wait until every member is Ready",
@@ -31,7 +33,9 @@ func upCommand(dir *string) *cobra.Command {
 			}
 			say := stopwatch()
 			options.Progress = say
-			fleet, err := harness.StartDetached(cmd.Context(), options, self)
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			fleet, err := harness.StartDetached(ctx, options, self)
 			if err != nil {
 				if cmd.Context().Err() != nil {
 					return errors.New("interrupted: everything was stopped and removed")
@@ -54,6 +58,7 @@ func upCommand(dir *string) *cobra.Command {
 	flags.Float64Var(&options.TimeFactor, "time-factor", 1, "scale of the timings of hub and agents")
 	flags.StringSliceVar(&options.HubArgs, "hub-arg", nil, "flag to add to the hub's")
 	flags.StringSliceVar(&options.AgentArgs, "agent-arg", nil, "flag to add to the agents'")
+	flags.DurationVar(&timeout, "timeout", 3*time.Minute, "give up, and remove everything, if it is not up by then")
 	flags.BoolVar(&options.NoFleetProcesses, "no-fleet-processes", false, "start the control planes only, without hub and agents")
 	return cmd
 }
