@@ -52,6 +52,18 @@ var _ = Describe("A session's life", func() {
 		Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty())
 	}, SpecTimeout(time.Minute))
 
+	It("writes nothing when its agent starts again", Serial, func(ctx SpecContext) {
+		a := running(ctx, home(api.HomePerSession))
+		before := len(tally.of(a.Name))
+		stopAgent()
+		startAgent()
+		Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty())
+		By("still being there")
+		Expect(admin.Delete(ctx, podOf(a))).To(Succeed())
+		Eventually(func() []string { return tally.of(a.Name)[before:] }).ShouldNot(BeEmpty())
+		expectReady(ctx, a)
+	}, SpecTimeout(time.Minute))
+
 	It("suspends and resumes, and keeps home and address meanwhile", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
 		claim, service := get(ctx, claimOf(a)).UID, get(ctx, serviceOf(a)).UID

@@ -43,7 +43,7 @@ type Options struct {
 	MaxConcurrentReconciles int
 	// Settle is how long a status must differ from the one that was written
 	// before it is written, unless the session became ready, ceased to be, or
-	// met trouble. By default 2 s.
+	// met trouble. By default 5 s, in which most desktops have started.
 	Settle time.Duration
 	// Quiet is the least time between two such writes, by default 10 s.
 	Quiet time.Duration
@@ -57,7 +57,7 @@ func (o Options) withDefaults() Options {
 		o.MaxConcurrentReconciles = 8
 	}
 	if o.Settle == 0 {
-		o.Settle = 2 * time.Second
+		o.Settle = 5 * time.Second
 	}
 	if o.Quiet == 0 {
 		o.Quiet = 10 * time.Second

@@ -34,13 +34,16 @@ var (
 	admin  client.Client
 	member *harness.ControlPlane
 	tally  = &requests{}
+
+	// stopAgent ends the agent that runs, and waits for it.
+	stopAgent func()
 )
 
 func TestSession(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	SetDefaultConsistentlyDuration(3 * time.Second)
+	SetDefaultConsistentlyDuration(2 * time.Second)
 	RunSpecs(t, "Local reconciler")
 }
 
@@ -62,7 +65,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	admin, err = client.New(member.Config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 	grant(ctx)
-	startAgent(scheme)
+	startAgent()
+	DeferCleanup(func() { stopAgent() })
 }, NodeTimeout(time.Minute))
 
 // grant gives the agent what the markers in setup.go ask for.
@@ -83,18 +87,18 @@ func grant(ctx context.Context) {
 	})).To(Succeed())
 }
 
-func startAgent(scheme *runtime.Scheme) {
+func startAgent() {
 	config, err := member.ConfigFor(agentUser)
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS, config.Burst = 500, 500
 	config.Wrap(tally.wrap)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  scheme,
+		Scheme:  admin.Scheme(),
 		Cache:   cache.Options{ByObject: session.CacheByObject()},
 		Metrics: server.Options{BindAddress: "0"},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	options := session.Options{Settle: 2 * time.Second, Quiet: 3 * time.Second, SkipNameValidation: true}
+	options := session.Options{Settle: time.Second, Quiet: 2 * time.Second, SkipNameValidation: true}
 	Expect((&session.Reconciler{}).SetupWithManager(mgr, options)).To(Succeed())
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -104,5 +108,5 @@ func startAgent(scheme *runtime.Scheme) {
 		defer close(done)
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
-	DeferCleanup(func() { stop(); <-done })
+	stopAgent = func() { stop(); <-done }
 }
