@@ -136,3 +136,15 @@ func TestSequence(t *testing.T) {
 		t.Error("what was promised is made, once")
 	}
 }
+
+func TestReportCountsWhatIsStored(t *testing.T) {
+	w := watching(cacheHolding{})
+	w.publish()
+	w.Stored(stored("u", 1, v1alpha1.ModeRunning))
+	if r := w.Report(); r.GetSequence() != 2 || r.GetTemplates()[0].GetSlots() != 3 {
+		t.Errorf("before the debounce: %v", r)
+	}
+	if !w.publish() || w.publish() {
+		t.Error("OnChange is owed for it, once")
+	}
+}

@@ -53,7 +53,8 @@ type Watcher struct {
 	// report that was published last, and the same as it goes to the hub.
 	report    Report
 	published *fleetv1.CapacityReport
-	sequence  uint64
+	// sequence of it, and of the one that OnChange was last called for.
+	sequence, told uint64
 	// promised is the highest number that was given out: a report of that
 	// number must come, even if it says nothing new.
 	promised uint64
@@ -94,13 +95,20 @@ func newWatcher(o Options, c kubernetes.Interface) *Watcher {
 	}
 }
 
-// NeedLeaderElection: only the agent that speaks for the member reports.
+// NeedLeaderElection is true: only the agent that speaks for the member
+// reports.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // Report is the newest report, nil before the first. It must not be changed.
+// It counts everything that Stored was called for: what a new connection
+// tells first is its inventory and then this, and a hub that hears that an
+// assignment is stored must not see a report from before.
 func (w *Watcher) Report() *fleetv1.CapacityReport {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.promised > w.sequence {
+		w.make()
+	}
 	return w.published
 }
 
@@ -149,18 +157,27 @@ func (w *Watcher) signal() {
 	}
 }
 
-// publish makes a report, and tells whether it is new.
+// publish makes a report if there is something to say, and tells whether one
+// was made that nobody has been told of.
 func (w *Watcher) publish() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.make()
+	told := w.told == w.sequence
+	w.told = w.sequence
+	return !told
+}
+
+// make the next report, unless it would say the same and nobody was promised
+// one.
+func (w *Watcher) make() {
 	if !w.synced {
-		return false
+		return
 	}
 	report := w.model.Report()
 	if w.published != nil && w.promised <= w.sequence && reflect.DeepEqual(report, w.report) {
-		return false
+		return
 	}
 	w.sequence++
 	w.report, w.published = report, report.Wire(w.sequence)
-	return true
 }

@@ -79,7 +79,7 @@ func TestReservationsTakeRoom(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := NewLedger()
 			for i, r := range tc.reserved {
-				l.Reserve(types.UID(fmt.Sprint(i)), 1, "uid-m", r)
+				l.ReserveFor(types.UID(fmt.Sprint(i)), 1, "uid-m", TemplateKey{Name: "other"}, r)
 			}
 			d := Explain(session("s"), []Candidate{member("m", 2)}, l)
 			if d.Verdicts[0].Slots != tc.slots || d.Placed != (tc.slots > 0) {

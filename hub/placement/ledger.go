@@ -38,13 +38,6 @@ func (l *Ledger) ReserveFor(session types.UID, epoch int64, member types.UID, te
 	a.add(session, &reservation{epoch: epoch, question: l.question(template, r)})
 }
 
-// Reserve is ReserveFor where the template is not known: the room is charged
-// to every template alike, but nobody can be kept from landing on the only
-// node that it fits on.
-func (l *Ledger) Reserve(session types.UID, epoch int64, member types.UID, r Resources) {
-	l.ReserveFor(session, epoch, member, TemplateKey{}, r)
-}
-
 // CountedFrom says that the member's report of this sequence, and every later
 // one, counts the session's epoch as used. Other epochs are not meant.
 func (l *Ledger) CountedFrom(session types.UID, epoch int64, member types.UID, sequence uint64) {
