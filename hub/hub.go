@@ -88,10 +88,11 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options
 	if err := session.SetupIndexes(ctx, local.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := setupControllers(ctx, mgr, f, o); err != nil {
+	prepare, err := setupControllers(ctx, mgr, f, o)
+	if err != nil {
 		return err
 	}
-	if err := local.Add(&linkRunnable{api: local.GetAPIReader(), fleet: f, options: o}); err != nil {
+	if err := local.Add(&linkRunnable{api: local.GetAPIReader(), fleet: f, options: o, prepare: prepare}); err != nil {
 		return fmt.Errorf("adding the link: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -107,29 +108,37 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options
 	})
 }
 
-func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options) error {
+// setupControllers also returns what must be done before the first agent is
+// let in: the members are known, and so is the room that is given away.
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
 	sessions := &session.Reconciler{Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}}
 	assignments := &session.MemberReconciler{
-		Client: c, Members: f, Recorder: recorder, Fleet: f, Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},
+		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
+		Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},
 	}
-	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace}
+	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
 	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c)}
 	if err := sessions.SetupWithManager(ctx, local); err != nil {
-		return fmt.Errorf("setting up the controller of sessions: %w", err)
+		return nil, fmt.Errorf("setting up the controller of sessions: %w", err)
 	}
 	if err := assignments.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("setting up the controller of assignments: %w", err)
+		return nil, fmt.Errorf("setting up the controller of assignments: %w", err)
 	}
 	if err := members.SetupWithManager(local); err != nil {
-		return fmt.Errorf("setting up the controller of members: %w", err)
+		return nil, fmt.Errorf("setting up the controller of members: %w", err)
 	}
 	if err := templates.SetupWithManager(local); err != nil {
-		return fmt.Errorf("setting up the controller of templates: %w", err)
+		return nil, fmt.Errorf("setting up the controller of templates: %w", err)
 	}
-	return nil
+	return func(ctx context.Context) error {
+		if err := members.RegisterAll(ctx); err != nil {
+			return err
+		}
+		return sessions.Rebuild(ctx)
+	}, nil
 }
 
 // linkRunnable listens for agents while this replica leads.
@@ -137,6 +146,8 @@ type linkRunnable struct {
 	api     client.Reader
 	fleet   *fleet.Fleet
 	options Options
+	// prepare is called before the first agent is let in.
+	prepare func(context.Context) error
 }
 
 var _ manager.LeaderElectionRunnable = &linkRunnable{}
@@ -148,6 +159,9 @@ func (l *linkRunnable) NeedLeaderElection() bool { return true }
 func (l *linkRunnable) Start(ctx context.Context) error {
 	term, err := leaderTerm(ctx, l.api, l.options)
 	if err != nil {
+		return err
+	}
+	if err := l.prepare(ctx); err != nil {
 		return err
 	}
 	ctrl.Log.Info("Leading", "term", term, "linkAddress", l.options.LinkBindAddress)

@@ -39,21 +39,18 @@ func (c *connection) current(f func(m *member)) bool {
 func (c *connection) Inventory(items []*v1alpha1.SessionAssignment) {
 	synced := false
 	ok := c.current(func(m *member) {
-		synced = m.synced
 		m.pic.Replace(items)
 		for _, item := range items {
 			c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, 1)
 		}
 		m.serving = true
+		if synced = m.synced; !synced {
+			c.fleet.await(m)
+		}
 	})
-	if !ok {
-		return
-	}
-	if synced {
+	if ok && synced {
 		c.fleet.tell(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
-		return
 	}
-	c.fleet.engage <- c.member.name
 }
 
 // Reports takes the newest status of some assignments.
@@ -63,16 +60,21 @@ func (c *connection) Reports(items []*v1alpha1.SessionAssignment) {
 
 // Results takes what became of orders.
 func (c *connection) Results(results []link.Result) {
+	room := false
 	for i := range results {
 		r := &results[i]
-		c.current(func(m *member) { c.fleet.settle(m, r) })
+		ok := c.current(func(m *member) { c.fleet.settle(m, r) })
+		room = room || (ok && r.Code != link.Stored)
+	}
+	if room {
+		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
 	}
 }
 
 // Capacity takes what room the member has.
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	ok := c.current(func(m *member) {
-		m.capacity, m.slots = capacityFromWire(report), slotsFromWire(report)
+		m.capacity, m.slots, m.fresh = capacityFromWire(report), slotsFromWire(report), true
 		c.fleet.ledger.Reported(m.uid, report.GetSequence())
 	})
 	if ok {
@@ -82,7 +84,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 
 // Closed says that the connection is over, for whatever reason.
 func (c *connection) Closed(err error) {
-	ok := c.current(func(m *member) { m.peer, m.serving = nil, false })
+	ok := c.current(func(m *member) { m.peer, m.serving, m.fresh = nil, false, false })
 	if !ok {
 		return
 	}
@@ -96,7 +98,7 @@ func (f *Fleet) settle(m *member, r *link.Result) {
 	switch r.Code {
 	case link.Stored:
 		if r.SpecHash != "" {
-			f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, r.CountedFrom)
+			f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, countedFrom(m, r))
 		}
 		m.pic.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStored(old, r) })
 	case link.Stopped:
@@ -109,6 +111,18 @@ func (f *Fleet) settle(m *member, r *link.Result) {
 	placementResults.WithLabelValues(string(r.Code)).Inc()
 }
 
+// countedFrom is which report counts what was stored: an agent that does not
+// say will have it in its next.
+func countedFrom(m *member, r *link.Result) uint64 {
+	switch {
+	case r.CountedFrom > 0:
+		return r.CountedFrom
+	case m.capacity != nil:
+		return m.capacity.Sequence + 1
+	}
+	return 1
+}
+
 // afterStored is the picture's item once the member's API server has the
 // assignment (or, with no hash, the withdrawal).
 func afterStored(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
@@ -116,7 +130,7 @@ func afterStored(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.Sess
 	switch {
 	case old == nil && withdrawal:
 		return nil
-	case old == nil, old.Spec.Epoch < r.Epoch && !withdrawal, awaitsRecording(old) && !withdrawal && old.Spec.Epoch < r.Epoch:
+	case old == nil, old.Spec.Epoch < r.Epoch && !withdrawal:
 		item := remembered(r)
 		item.Status.State = v1alpha1.AssignmentActive
 		return item

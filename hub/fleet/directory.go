@@ -30,6 +30,9 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 	if m.fingerprint != "" && m.fingerprint != hello.Fingerprint {
 		return nil, fmt.Errorf("%w: %s was %s, the agent speaks for %s", link.ErrFingerprint, m.name, m.fingerprint, hello.Fingerprint)
 	}
+	if hello.AgentTerm < m.term {
+		return nil, fmt.Errorf("%w: this one is of term %d, that one of %d", link.ErrStaleAgent, hello.AgentTerm, m.term)
+	}
 	if m.peer != nil {
 		if m.instance != hello.Instance && f.clock.Now().Sub(m.heard) < f.timings.Suspect {
 			return nil, link.ErrAlreadyConnected
@@ -40,8 +43,8 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 		f.ledger.Reset(m.uid)
 		m.capacity = nil
 	}
-	m.peer, m.serving = peer, false
-	m.instance, m.agentVersion = hello.Instance, hello.AgentVersion
+	m.peer, m.serving, m.fresh = peer, false, false
+	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
 	m.fingerprint = hello.Fingerprint
 	f.heardFrom(m)
 	peer.SetTemplates(f.templates)
@@ -58,15 +61,24 @@ func (f *Fleet) Renew(uid types.UID, instance string) (time.Duration, error) {
 		f.mu.Unlock()
 		return 0, link.ErrUnknownMember
 	}
-	if m.instance != instance {
+	switch m.instance {
+	case instance:
+	case "":
+		f.mu.Unlock()
+		return 0, link.ErrNotConnected
+	default:
 		f.mu.Unlock()
 		return 0, link.ErrAlreadyConnected
 	}
 	before, _ := judge(f.timings, m.signs, f.clock.Now())
 	f.heardFrom(m)
+	back := before == HealthUnreachable && m.serving && m.synced
 	f.mu.Unlock()
 	if before != HealthReady {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	if back {
+		f.tell(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
 	}
 	return f.timings.Lease, nil
 }

@@ -32,7 +32,9 @@ type Fleet struct {
 	clock   clock.WithTicker
 	timings Timings
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	// began is when this hub began to lead: when it first registered a member.
+	// What was before that it did not see, and holds against nobody.
 	began     time.Time
 	members   map[string]*member
 	uids      map[types.UID]*member
@@ -43,9 +45,10 @@ type Fleet struct {
 	// changed.
 	current   map[string]string
 	listeners []func(Change)
-	// engage is where the provider hears of members whose first inventory is
-	// in, by name.
-	engage chan string
+	// waiting are members whose first inventory is in, for the provider to
+	// engage; wake tells it of them. Nobody waits for the provider.
+	waiting []*member
+	wake    chan struct{}
 }
 
 // New returns a fleet without members.
@@ -56,23 +59,10 @@ func New(o Options) *Fleet {
 		timings:   o.Timings,
 		members:   map[string]*member{},
 		uids:      map[types.UID]*member{},
-		placed:    placedSessions{},
+		placed:    newPlacedSessions(),
 		ledger:    placement.NewLedger(),
 		templates: &fleetv1.TemplateSet{},
-		engage:    make(chan string, 1024),
-	}
-}
-
-// Begin marks the time from which this hub leads. What was before it did not
-// see, and holds against nobody.
-func (f *Fleet) Begin() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.began = f.clock.Now()
-	for _, m := range f.members {
-		if !m.heardHere {
-			m.heard = f.began
-		}
+		wake:      make(chan struct{}, 1),
 	}
 }
 
@@ -83,11 +73,13 @@ type ChangeKind int
 const (
 	// MemberChanged: its MemberCluster or its health.
 	MemberChanged ChangeKind = iota
-	// MemberConnected: its inventory is in, and orders flow.
+	// MemberConnected: orders flow, and what is placed there and what it
+	// reports must be compared anew.
 	MemberConnected
-	// MemberRoom: what it reports of capacity or templates.
+	// MemberRoom: it may have room that it had not: a capacity report, a
+	// session less, a reservation given back.
 	MemberRoom
-	// MemberSessions: what is placed there.
+	// MemberSessions: more is placed there.
 	MemberSessions
 )
 
@@ -98,8 +90,9 @@ type Change struct {
 	UID    types.UID
 }
 
-// Listen calls f on every change, from whatever goroutine it happens on: f
-// must not block, nor call the fleet. It begins with how things stand.
+// Listen calls the listener on every change, from whatever goroutine it
+// happens on and never under the fleet's lock; it must not block. It begins
+// with how things stand, and may hear of a change twice.
 func (f *Fleet) Listen(listener func(Change)) {
 	f.mu.Lock()
 	f.listeners = append(f.listeners, listener)
@@ -134,15 +127,24 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) {
 		f.removeLocked(m)
 		ok = false
 	}
+	if f.began.IsZero() {
+		f.began = f.clock.Now()
+	}
 	if !ok {
 		m = newMember(mc, f.began)
 		f.members[mc.Name], f.uids[mc.UID] = m, m
 	}
 	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
+	// The URLs of what runs there are made of these.
+	moved := ok && m.serving && m.synced &&
+		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
 	m.adopt(mc)
 	f.mu.Unlock()
 	if changed {
 		f.tell(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
+	}
+	if moved {
+		f.tell(Change{Kind: MemberConnected, Member: mc.Name, UID: mc.UID})
 	}
 }
 
@@ -162,6 +164,7 @@ func (f *Fleet) Remove(name string) {
 func (f *Fleet) removeLocked(m *member) {
 	delete(f.members, m.name)
 	delete(f.uids, m.uid)
+	f.ledger.Forget(m.uid)
 	if m.peer != nil {
 		m.peer.Close(errRemoved)
 		m.peer = nil
@@ -182,6 +185,19 @@ func (f *Fleet) SetTemplates(set *fleetv1.TemplateSet, current map[string]string
 			m.peer.SetTemplates(set)
 		}
 	}
+}
+
+// RefOf names the member for good that has a name now, and returns false if
+// there is none. Ask it after Get: then a cluster of a former member of that
+// name takes no orders any more.
+func (f *Fleet) RefOf(name string) (v1alpha1.ClusterRef, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil {
+		return v1alpha1.ClusterRef{}, false
+	}
+	return v1alpha1.ClusterRef{Name: m.name, UID: m.uid}, true
 }
 
 // IngressOf returns the scheme and domain of a member's URLs, and false if

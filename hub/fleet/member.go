@@ -18,19 +18,26 @@ type member struct {
 	name       string
 	uid        types.UID
 	generation int64
-	labels     map[string]string
-	spec       v1alpha1.MemberClusterSpec
+	// removing: its MemberCluster is being deleted.
+	removing bool
+	labels   map[string]string
+	spec     v1alpha1.MemberClusterSpec
 
 	fingerprint  string
 	agentVersion string
 
 	signs
+	// shown is the health that listeners were last told of.
+	shown Health
 	// peer is the open connection, nil while the member is away.
 	peer     link.Peer
 	instance string
-	// serving: the inventory of this connection is in.
-	serving  bool
-	capacity *placement.Capacity
+	// term is the highest of an agent's process that was let in.
+	term int64
+	// serving: the inventory of this connection is in. fresh: so is a capacity
+	// report, which counts all of that inventory.
+	serving, fresh bool
+	capacity       *placement.Capacity
 	// slots left for each template's default resources, by the last report.
 	slots map[placement.TemplateKey]int32
 
@@ -53,6 +60,7 @@ func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 
 func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	m.generation = mc.Generation
+	m.removing = !mc.DeletionTimestamp.IsZero()
 	m.labels = mc.Labels
 	m.spec = *mc.Spec.DeepCopy()
 }

@@ -30,6 +30,10 @@ import (
 // what changes with every session: slots and counts. Health is written at once.
 const statusInterval = 2 * time.Second
 
+// conflictWait is how long the hub's cache gets to show what a write found
+// changed.
+const conflictWait = 100 * time.Millisecond
+
 // MemberReconciler keeps a MemberCluster's status, finalizer and heartbeat.
 //
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=get;list;watch;update;patch
@@ -43,15 +47,25 @@ type MemberReconciler struct {
 	Fleet    *Fleet
 	// Namespace of the heartbeat Leases.
 	Namespace string
+	// HeldIn counts the sessions that stand on the hub as placed in a member or
+	// not confirmed stopped there.
+	HeldIn func(ctx context.Context, member string) (int, error)
 
-	mu      sync.Mutex
-	written map[types.UID]time.Time
-	beaten  map[types.UID]time.Time
+	mu   sync.Mutex
+	done map[string]*deeds
+}
+
+// deeds are what was last done for a member, lest it be done too often.
+type deeds struct {
+	uid types.UID
+	// written and beaten are when status and heartbeat were.
+	written, beaten time.Time
+	// blocked: it was said that sessions hold up its removal.
+	blocked bool
 }
 
 // SetupWithManager registers the reconciler.
 func (r *MemberReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.written, r.beaten = map[types.UID]time.Time{}, map[types.UID]time.Time{}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
@@ -71,17 +85,40 @@ func (r *MemberReconciler) changes() source.Source {
 	})
 }
 
+// RegisterAll tells the fleet of every member, for a hub that is about to
+// listen: an agent whose member were not known yet would be turned away.
+func (r *MemberReconciler) RegisterAll(ctx context.Context) error {
+	list := &v1alpha1.MemberClusterList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("registering the members: %w", err)
+	}
+	for i := range list.Items {
+		r.Fleet.Register(&list.Items[i])
+	}
+	return nil
+}
+
 // Reconcile brings one MemberCluster up to date.
 func (r *MemberReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	defer r.Fleet.gauge()
+	result, err := r.update(ctx, req)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	}
+	return result, err
+}
+
+func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	mc := &v1alpha1.MemberCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, mc); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Fleet.Remove(req.Name)
+			r.forget(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	r.Fleet.Register(mc)
+	r.Fleet.show(mc.Name)
 	v, ok := r.Fleet.viewOf(mc.Name)
 	if !ok {
 		return ctrl.Result{}, nil
@@ -112,8 +149,17 @@ func (r *MemberReconciler) finalize(ctx context.Context, mc *v1alpha1.MemberClus
 		}
 		return false, nil
 	}
-	if v.sessions > 0 {
-		r.Recorder.Eventf(mc, nil, "Warning", "InUse", "Remove", "%d sessions are placed there or not confirmed stopped: delete them first", v.sessions)
+	// What was just decided is only in the fleet's count; what an earlier leader
+	// decided may be only in the hub's cache yet.
+	held, err := r.HeldIn(ctx, mc.Name)
+	if err != nil {
+		return false, err
+	}
+	if held = max(held, int(v.sessions)); held > 0 {
+		if d := r.deedsOf(mc); !d.blocked {
+			d.blocked = true
+			r.Recorder.Eventf(mc, nil, "Warning", "InUse", "Remove", "%d sessions are placed there or not confirmed stopped: delete them first", held)
+		}
 		return false, nil
 	}
 	if controllerutil.RemoveFinalizer(mc, v1alpha1.MemberFinalizer) {
@@ -133,10 +179,7 @@ func (r *MemberReconciler) status(ctx context.Context, mc *v1alpha1.MemberCluste
 	}
 	now := r.Fleet.clock.Now()
 	if equality.Semantic.DeepEqual(before.Status.Conditions, mc.Status.Conditions) {
-		r.mu.Lock()
-		due := r.written[mc.UID].Add(statusInterval)
-		r.mu.Unlock()
-		if due.After(now) {
+		if due := r.deedsOf(mc).written.Add(statusInterval); due.After(now) {
 			return due.Sub(now), nil
 		}
 	}
@@ -144,9 +187,7 @@ func (r *MemberReconciler) status(ctx context.Context, mc *v1alpha1.MemberCluste
 	if err := r.Client.Status().Patch(ctx, mc, patch); err != nil {
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
-	r.mu.Lock()
-	r.written[mc.UID] = now
-	r.mu.Unlock()
+	r.deedsOf(mc).written = now
 	r.announce(before, mc)
 	return 0, nil
 }
@@ -180,10 +221,7 @@ func (r *MemberReconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberClu
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat
-	r.mu.Lock()
-	due := r.beaten[mc.UID].Add(every)
-	r.mu.Unlock()
-	if due.After(now) {
+	if due := r.deedsOf(mc).beaten.Add(every); due.After(now) {
 		return due.Sub(now), nil
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "member-" + mc.Name}}
@@ -196,10 +234,29 @@ func (r *MemberReconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberClu
 	if err != nil {
 		return 0, fmt.Errorf("renewing the heartbeat: %w", err)
 	}
-	r.mu.Lock()
-	r.beaten[mc.UID] = now
-	r.mu.Unlock()
+	r.deedsOf(mc).beaten = now
 	return every, nil
+}
+
+// deedsOf a member; a queue never gives one name to two workers at once.
+func (r *MemberReconciler) deedsOf(mc *v1alpha1.MemberCluster) *deeds {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.done[mc.Name]
+	if d == nil || d.uid != mc.UID {
+		if r.done == nil {
+			r.done = map[string]*deeds{}
+		}
+		d = &deeds{uid: mc.UID}
+		r.done[mc.Name] = d
+	}
+	return d
+}
+
+func (r *MemberReconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.done, name)
 }
 
 func soonest(waits ...time.Duration) time.Duration {

@@ -15,7 +15,6 @@ import (
 type view struct {
 	health       Health
 	recheck      time.Duration
-	connected    bool
 	fingerprint  string
 	agentVersion string
 	sessions     int32
@@ -35,7 +34,6 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		return view{}, false
 	}
 	v := view{
-		connected:    m.peer != nil && m.serving,
 		fingerprint:  m.fingerprint,
 		agentVersion: m.agentVersion,
 		sessions:     f.placed.count(m.uid),
@@ -48,6 +46,23 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 	}
 	v.health, v.recheck = judge(f.timings, m.signs, f.clock.Now())
 	return v, true
+}
+
+// show tells the listeners when a member's health has changed by silence alone.
+func (f *Fleet) show(name string) {
+	f.mu.Lock()
+	m := f.members[name]
+	if m == nil {
+		f.mu.Unlock()
+		return
+	}
+	health, _ := judge(f.timings, m.signs, f.clock.Now())
+	changed := m.shown != "" && m.shown != health
+	m.shown = health
+	f.mu.Unlock()
+	if changed {
+		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
 }
 
 // writeStatus makes a status say what the view shows. What the member last

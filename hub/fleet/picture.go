@@ -53,11 +53,16 @@ func (p *picture) Replace(items []*v1alpha1.SessionAssignment) {
 }
 
 // Apply puts reported items into the picture. One of an older epoch than the
-// picture has is not applied (promise 2).
+// picture has is not applied (promise 2), nor one of an epoch that has stopped:
+// the report was on its way.
 func (p *picture) Apply(items ...*v1alpha1.SessionAssignment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, item := range items {
+		old := p.items[keyOf(item)]
+		if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {
+			continue
+		}
 		p.put(item)
 	}
 }
@@ -81,17 +86,6 @@ func (p *picture) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.items[key]
-}
-
-// Keys returns the key of every item.
-func (p *picture) Keys() []types.NamespacedName {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	keys := make([]types.NamespacedName, 0, len(p.items))
-	for key := range p.items {
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 func (p *picture) put(item *v1alpha1.SessionAssignment) {

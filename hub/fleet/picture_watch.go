@@ -83,6 +83,7 @@ func (w *pictureWatch) take() (watch.Event, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.order) == 0 {
+		w.order = nil
 		return watch.Event{}, false
 	}
 	key := w.order[0]

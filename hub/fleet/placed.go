@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -8,38 +10,96 @@ import (
 
 // placedSessions counts which sessions each member holds or may still hold:
 // placed there, or given up and not confirmed stopped.
-type placedSessions map[types.UID]map[types.UID]struct{}
-
-func (p placedSessions) count(member types.UID) int32 { return int32(len(p[member])) } //nolint:gosec // a member holds no billions
-
-// add counts a session for a member, and says whether it was not yet.
-func (p placedSessions) add(session, member types.UID) bool {
-	if p[member] == nil {
-		p[member] = map[types.UID]struct{}{}
-	}
-	_, had := p[member][session]
-	p[member][session] = struct{}{}
-	return !had
+type placedSessions struct {
+	// sessions by member, and members by session.
+	sessions map[types.UID]map[types.UID]struct{}
+	members  map[types.UID][]types.UID
+	// decided are decisions that the hub's cache does not show yet.
+	decided map[types.UID]decision
 }
 
-// set makes a session held by just these members; it returns those whose
-// count changed.
-func (p placedSessions) set(session types.UID, held []types.UID) []types.UID {
-	var changed []types.UID
-	want := make(map[types.UID]bool, len(held))
+// decision to place a session in a member under an epoch.
+type decision struct {
+	epoch  int64
+	member types.UID
+}
+
+func newPlacedSessions() placedSessions {
+	return placedSessions{
+		sessions: map[types.UID]map[types.UID]struct{}{},
+		members:  map[types.UID][]types.UID{},
+		decided:  map[types.UID]decision{},
+	}
+}
+
+func (p placedSessions) count(member types.UID) int32 { return int32(len(p.sessions[member])) } //nolint:gosec // a member holds no billions
+
+// decide counts a session for a member before any cache shows it there.
+func (p placedSessions) decide(session types.UID, d decision) {
+	p.decided[session] = d
+	p.set(session, append(slices.Clone(p.members[session]), d.member))
+}
+
+// undo takes back a decision that no cache has shown.
+func (p placedSessions) undo(session types.UID) (decision, bool) {
+	d, ok := p.decided[session]
+	if !ok {
+		return d, false
+	}
+	delete(p.decided, session)
+	p.set(session, slices.DeleteFunc(slices.Clone(p.members[session]), func(m types.UID) bool { return m == d.member }))
+	return d, true
+}
+
+// observe counts a session as the hub's cache shows it. A view that is older
+// than the last decision does not undo it.
+func (p placedSessions) observe(session types.UID, epoch int64, held []types.UID) (gained, lost []types.UID) {
+	if d, ok := p.decided[session]; ok {
+		if d.epoch > epoch {
+			held = append(slices.Clone(held), d.member)
+		} else {
+			delete(p.decided, session)
+		}
+	}
+	return p.set(session, held)
+}
+
+// drop forgets a session; it returns the members that held it.
+func (p placedSessions) drop(session types.UID) (lost []types.UID) {
+	delete(p.decided, session)
+	_, lost = p.set(session, nil)
+	return lost
+}
+
+// set makes a session held by just these members.
+func (p placedSessions) set(session types.UID, held []types.UID) (gained, lost []types.UID) {
+	before := p.members[session]
 	for _, m := range held {
-		want[m] = true
-		if p.add(session, m) {
-			changed = append(changed, m)
+		if slices.Contains(before, m) || slices.Contains(gained, m) {
+			continue
+		}
+		gained = append(gained, m)
+		if p.sessions[m] == nil {
+			p.sessions[m] = map[types.UID]struct{}{}
+		}
+		p.sessions[m][session] = struct{}{}
+	}
+	for _, m := range before {
+		if slices.Contains(held, m) {
+			continue
+		}
+		lost = append(lost, m)
+		if delete(p.sessions[m], session); len(p.sessions[m]) == 0 {
+			delete(p.sessions, m)
 		}
 	}
-	for m, sessions := range p {
-		if _, ok := sessions[session]; ok && !want[m] {
-			delete(sessions, session)
-			changed = append(changed, m)
-		}
+	switch {
+	case len(held) == 0:
+		delete(p.members, session)
+	case len(gained)+len(lost) > 0:
+		p.members[session] = slices.Compact(slices.Sorted(slices.Values(held)))
 	}
-	return changed
+	return gained, lost
 }
 
 // HeldBy lists the members that hold a session or may still do so.
@@ -57,17 +117,26 @@ func HeldBy(s *v1alpha1.VDISession) []types.UID {
 // Observe counts a session as it stands on the hub; gone is for one that is
 // there no more.
 func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
-	held := HeldBy(s)
-	if gone {
-		held = nil
-	}
 	f.mu.Lock()
+	var gained, lost []types.UID
+	if gone {
+		lost = f.placed.drop(s.UID)
+		for _, uid := range lost {
+			f.ledger.Release(s.UID, s.Status.Epoch+1, uid)
+		}
+	} else {
+		gained, lost = f.placed.observe(s.UID, s.Status.Epoch, HeldBy(s))
+	}
 	var changes []Change
-	for _, uid := range f.placed.set(s.UID, held) {
-		if m := f.uids[uid]; m != nil {
-			changes = append(changes, Change{Kind: MemberSessions, Member: m.name, UID: uid})
+	note := func(kind ChangeKind, uids []types.UID) {
+		for _, uid := range uids {
+			if m := f.uids[uid]; m != nil {
+				changes = append(changes, Change{Kind: kind, Member: m.name, UID: uid})
+			}
 		}
 	}
+	note(MemberSessions, gained)
+	note(MemberRoom, lost)
 	f.mu.Unlock()
 	for _, c := range changes {
 		f.tell(c)

@@ -26,6 +26,11 @@ func (f *Fleet) Get(_ context.Context, name multicluster.ClusterName) (cluster.C
 	if m == nil || !m.synced || !m.serving {
 		return nil, multicluster.ErrClusterNotFound
 	}
+	// A stream that is open while nothing is heard is no better than none: what
+	// it last said must not pass for how things are.
+	if h, _ := judge(f.timings, m.signs, f.clock.Now()); h == HealthUnreachable {
+		return nil, multicluster.ErrClusterNotFound
+	}
 	return m.cluster, nil
 }
 
@@ -38,23 +43,45 @@ func (f *Fleet) IndexField(context.Context, client.Object, string, client.Indexe
 // (multicluster.ProviderRunnable). One goroutine does it, so that engagements
 // of one name never overlap.
 func (f *Fleet) Start(ctx context.Context, aware multicluster.Aware) error {
-	f.Begin()
 	for {
+		if m := f.nextWaiting(); m != nil {
+			if err := f.engageMember(ctx, aware, m); err != nil {
+				return fmt.Errorf("engaging member %s: %w", m.name, err)
+			}
+			continue
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case name := <-f.engage:
-			if err := f.engageMember(ctx, aware, name); err != nil {
-				return fmt.Errorf("engaging member %s: %w", name, err)
-			}
+		case <-f.wake:
 		}
 	}
 }
 
-func (f *Fleet) engageMember(ctx context.Context, aware multicluster.Aware, name string) error {
+// await has a member engaged. The caller holds the lock.
+func (f *Fleet) await(m *member) {
+	f.waiting = append(f.waiting, m)
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (f *Fleet) nextWaiting() *member {
 	f.mu.Lock()
-	m := f.members[name]
-	if m == nil || m.synced {
+	defer f.mu.Unlock()
+	if len(f.waiting) == 0 {
+		f.waiting = nil
+		return nil
+	}
+	m := f.waiting[0]
+	f.waiting = f.waiting[1:]
+	return m
+}
+
+func (f *Fleet) engageMember(ctx context.Context, aware multicluster.Aware, m *member) error {
+	f.mu.Lock()
+	if f.uids[m.uid] != m || m.synced {
 		f.mu.Unlock()
 		return nil
 	}
@@ -73,7 +100,7 @@ func (f *Fleet) engageMember(ctx context.Context, aware multicluster.Aware, name
 	}
 	go func() {
 		if err := cl.Start(ctx); err != nil {
-			log.FromContext(ctx).Error(err, "A member's cache ended", "cluster", name)
+			log.FromContext(ctx).Error(err, "A member's cache ended", "cluster", m.name)
 		}
 	}()
 	if !cl.cache.WaitForCacheSync(ctx) {
@@ -82,9 +109,13 @@ func (f *Fleet) engageMember(ctx context.Context, aware multicluster.Aware, name
 	f.mu.Lock()
 	m.cluster, m.synced = cl, true
 	f.mu.Unlock()
-	if err := aware.Engage(ctx, multicluster.ClusterName(name), cl); err != nil {
+	err = aware.Engage(ctx, multicluster.ClusterName(m.name), cl)
+	if ctx.Err() != nil {
+		return nil // removed meanwhile, or the hub ends
+	}
+	if err != nil {
 		return err
 	}
-	f.tell(Change{Kind: MemberConnected, Member: name, UID: m.uid})
+	f.tell(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
 	return nil
 }

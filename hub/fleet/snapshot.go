@@ -16,10 +16,11 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 	start := f.clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.takeBack(req.UID)
 	d := placement.Place(req, f.candidates(), f.ledger)
 	if d.Placed {
-		f.ledger.Reserve(req.UID, epoch, d.Cluster.UID, req.Resources)
-		f.placed.add(req.UID, d.Cluster.UID)
+		f.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
+		f.placed.decide(req.UID, decision{epoch: epoch, member: d.Cluster.UID})
 	}
 	placementSeconds.Observe(f.clock.Now().Sub(start).Seconds())
 	return d
@@ -27,18 +28,25 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 
 // Reserve charges a member for a session that is placed there already, as
 // after a restart.
-func (f *Fleet) Reserve(session types.UID, epoch int64, member types.UID, r placement.Resources) {
+func (f *Fleet) Reserve(session types.UID, epoch int64, member types.UID, template placement.TemplateKey, r placement.Resources) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ledger.Reserve(session, epoch, member, r)
+	f.ledger.ReserveFor(session, epoch, member, template, r)
 }
 
-// Release gives back the room of a decision that could not be written.
-func (f *Fleet) Release(session types.UID, epoch int64, member types.UID) {
+// Release gives back the room of the last decision on a session, which was not
+// written.
+func (f *Fleet) Release(session types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.placed[member], session)
-	f.ledger.Release(session, epoch, member)
+	f.takeBack(session)
+}
+
+// takeBack undoes a decision that the hub's cache has never shown.
+func (f *Fleet) takeBack(session types.UID) {
+	if d, ok := f.placed.undo(session); ok {
+		f.ledger.Release(session, d.epoch, d.member)
+	}
 }
 
 func (f *Fleet) candidates() []placement.Candidate {
@@ -77,6 +85,8 @@ func (f *Fleet) candidate(m *member, now time.Time) placement.Candidate {
 // takesSessions says whether a new session may be sent to the member now.
 func (m *member) takesSessions(t Timings, now time.Time) (bool, string) {
 	switch h, _ := judge(t, m.signs, now); {
+	case m.removing:
+		return false, "it is being removed"
 	case h == HealthNeverConnected:
 		return false, "its agent has never connected"
 	case h == HealthUnreachable:
@@ -85,7 +95,7 @@ func (m *member) takesSessions(t Timings, now time.Time) (bool, string) {
 		return false, "its agent has been silent for a while"
 	case !m.serving || !m.synced:
 		return false, "its agent is not connected"
-	case m.capacity == nil:
+	case m.capacity == nil || !m.fresh:
 		return false, "its agent has not reported its capacity yet"
 	}
 	return true, ""

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,7 +34,16 @@ type TemplateReconciler struct {
 	Namespace string
 	// InUse says whether a session refers to a revision.
 	InUse func(ctx context.Context, template, revision string) (bool, error)
+
+	// unused is since when nothing was seen to refer to a revision, by name.
+	// Templates share one request, so one goroutine alone uses it.
+	unused map[string]time.Time
 }
+
+// pruneAfter is how long nothing must have referred to a revision before it is
+// deleted: one that was just stored is used only once a session says so, and
+// the hub's cache shows it.
+const pruneAfter = time.Minute
 
 var allTemplates = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
@@ -67,12 +77,10 @@ func (r *TemplateReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctr
 	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{LabelTemplate}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing template revisions: %w", err)
 	}
-	set, current, err := templateSet(templates.Items, kept.Items)
-	if err != nil {
-		return ctrl.Result{}, reconcile.TerminalError(err)
-	}
+	set, current, unreadable := templateSet(templates.Items, kept.Items)
 	r.Fleet.SetTemplates(set, current)
-	if err := r.prune(ctx, kept.Items, current); err != nil {
+	again, err := r.prune(ctx, kept.Items, current)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	for i := range templates.Items {
@@ -80,11 +88,17 @@ func (r *TemplateReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctr
 			return ctrl.Result{}, err
 		}
 	}
-	return ctrl.Result{}, nil
+	if unreadable != nil {
+		return ctrl.Result{}, reconcile.TerminalError(unreadable)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// prune deletes revisions that no template stands at and no session refers to.
-func (r *TemplateReconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision, current map[string]string) error {
+// prune deletes revisions that no template stands at and that no session has
+// referred to for a while; again is when to look again.
+func (r *TemplateReconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision, current map[string]string) (again time.Duration, err error) {
+	now := r.Fleet.clock.Now()
+	unused := map[string]time.Time{}
 	for i := range kept {
 		cr := &kept[i]
 		template, revision := cr.Labels[LabelTemplate], cr.Labels[LabelRevision]
@@ -93,16 +107,25 @@ func (r *TemplateReconciler) prune(ctx context.Context, kept []appsv1.Controller
 		}
 		used, err := r.InUse(ctx, template, revision)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if used {
 			continue
 		}
+		since, known := r.unused[cr.Name]
+		if !known {
+			since = now
+		}
+		if wait := since.Add(pruneAfter).Sub(now); wait > 0 {
+			unused[cr.Name], again = since, soonest(again, wait)
+			continue
+		}
 		if err := r.Client.Delete(ctx, cr, client.Preconditions{UID: &cr.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("pruning template revision: %w", err)
+			return 0, fmt.Errorf("pruning template revision: %w", err)
 		}
 	}
-	return nil
+	r.unused = unused
+	return again, nil
 }
 
 func (r *TemplateReconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) error {

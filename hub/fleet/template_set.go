@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,15 +15,17 @@ import (
 )
 
 // templateSet is every template revision that agents must judge: each template
-// as it stands, and each earlier revision that is still kept for sessions.
-func templateSet(templates []v1alpha1.VDITemplate, kept []appsv1.ControllerRevision) (*fleetv1.TemplateSet, map[string]string, error) {
-	current := make(map[string]string, len(templates))
+// as it stands, and each earlier revision that is still kept for sessions. What
+// can't be read is left out and told.
+func templateSet(templates []v1alpha1.VDITemplate, kept []appsv1.ControllerRevision) (set *fleetv1.TemplateSet, current map[string]string, unreadable error) {
+	current = make(map[string]string, len(templates))
 	named := map[[2]string]*fleetv1.TemplateRequirements{}
 	for i := range templates {
 		t := &templates[i]
 		revision, err := v1alpha1.RevisionOf(&t.Spec)
 		if err != nil {
-			return nil, nil, err
+			unreadable = errors.Join(unreadable, err)
+			continue
 		}
 		current[t.Name] = revision
 		named[[2]string{t.Name, revision}] = requirements(t.Name, revision, &t.Spec)
@@ -30,18 +33,19 @@ func templateSet(templates []v1alpha1.VDITemplate, kept []appsv1.ControllerRevis
 	for i := range kept {
 		name, revision, spec, err := ReadRevision(&kept[i])
 		if err != nil {
-			return nil, nil, err
+			unreadable = errors.Join(unreadable, err)
+			continue
 		}
 		named[[2]string{name, revision}] = requirements(name, revision, spec)
 	}
-	set := &fleetv1.TemplateSet{Templates: make([]*fleetv1.TemplateRequirements, 0, len(named))}
+	set = &fleetv1.TemplateSet{Templates: make([]*fleetv1.TemplateRequirements, 0, len(named))}
 	for _, r := range named {
 		set.Templates = append(set.Templates, r)
 	}
 	slices.SortFunc(set.Templates, func(a, b *fleetv1.TemplateRequirements) int {
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetRevision(), b.GetRevision()))
 	})
-	return set, current, nil
+	return set, current, unreadable
 }
 
 // Labels of the ControllerRevisions that keep template revisions.

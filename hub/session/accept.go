@@ -12,10 +12,14 @@ import (
 )
 
 // acceptance checks whether a session may be placed as it is, in the order of
-// the checks; the first that fails says why.
-func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) metav1.Condition {
+// the checks; the first that fails says why. policies are all that there are,
+// and only asked of a session that is not placed.
+func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, policies []v1alpha1.PlacementPolicy) metav1.Condition {
+	checkPolicy := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
+		return checkPolicy(s, policies)
+	}
 	for _, check := range []func(*v1alpha1.VDISession, *v1alpha1.TemplateSpec) (reason, message string){
-		checkTemplate, checkUser, checkNamespace, checkResources, checkTimeout,
+		checkTemplate, checkUser, checkNamespace, checkResources, checkTimeout, checkPolicy,
 	} {
 		if reason, message := check(s, t); reason != "" {
 			return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message}
@@ -31,7 +35,7 @@ func checkTemplate(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, st
 	switch {
 	case t == nil:
 		return v1alpha1.ReasonTemplateNotFound, fmt.Sprintf("there is no template %q: create it, or delete the session and name one that exists (kubectl get vditemplates)", s.Spec.Template)
-	case t.State == v1alpha1.TemplateDisabled && s.Status.Placement == nil:
+	case t.State == v1alpha1.TemplateDisabled && s.Status.Epoch == 0:
 		return v1alpha1.ReasonTemplateDisabled, fmt.Sprintf("template %q takes no new sessions: its spec.state is Disabled", s.Spec.Template)
 	}
 	return "", ""
@@ -70,6 +74,16 @@ func checkTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, str
 	most, limited := t.Timeout.Max.Value()
 	if ok && limited && asked > most {
 		return v1alpha1.ReasonTimeoutExceedsMaximum, fmt.Sprintf("a timeout of %s is more than the %s that template %q allows", s.Spec.Timeout, t.Timeout.Max, s.Spec.Template)
+	}
+	return "", ""
+}
+
+func checkPolicy(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (string, string) {
+	if s.Status.Placement != nil {
+		return "", ""
+	}
+	if _, found := governing(s, policies); !found {
+		return v1alpha1.ReasonPolicyNotFound, fmt.Sprintf("there is no placement policy %q: create it, or change spec.placement.policy", s.Spec.Placement.Policy)
 	}
 	return "", ""
 }

@@ -109,11 +109,12 @@ func effectiveTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1
 	return timeout
 }
 
-// expiry is when a session's time is over, and false if it never is.
+// expiry is when a session's time is over, to the second, and false if it
+// never is.
 func expiry(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (time.Time, bool) {
 	d, ok := effectiveTimeout(s, t).Value()
 	if !ok || d == 0 || s.Status.StartTime == nil {
 		return time.Time{}, false
 	}
-	return s.Status.StartTime.Add(d), true
+	return s.Status.StartTime.Add(d + time.Second - time.Nanosecond).Truncate(time.Second), true
 }

@@ -37,7 +37,9 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) error
 // The lock makes sure that this is judged from what is stored.
 func letGo(ctx context.Context, c client.Client, s *v1alpha1.VDISession) error {
 	before := s.DeepCopy()
-	controllerutil.RemoveFinalizer(s, v1alpha1.Finalizer)
+	if !controllerutil.RemoveFinalizer(s, v1alpha1.Finalizer) {
+		return nil // somebody else's holds it
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, s, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))

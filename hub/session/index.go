@@ -63,6 +63,18 @@ func byAssignment(ctx context.Context, c client.Reader, key types.NamespacedName
 	return &list.Items[0], nil
 }
 
+// HeldIn counts the sessions that stand as placed in a member, by name, or not
+// confirmed stopped there.
+func HeldIn(c client.Reader) func(ctx context.Context, member string) (int, error) {
+	return func(ctx context.Context, member string) (int, error) {
+		list := &v1alpha1.VDISessionList{}
+		if err := c.List(ctx, list, client.MatchingFields{indexMember: member}); err != nil {
+			return 0, fmt.Errorf("counting the sessions of %s: %w", member, err)
+		}
+		return len(list.Items), nil
+	}
+}
+
 // RevisionInUse says whether a session refers to a template's revision.
 func RevisionInUse(c client.Reader) func(ctx context.Context, template, revision string) (bool, error) {
 	return func(ctx context.Context, template, revision string) (bool, error) {

@@ -23,8 +23,10 @@ import (
 // session's status wants with what the member reports, and acts on the
 // difference.
 type MemberReconciler struct {
-	// Client of the hub.
+	// Client of the hub, which reads from its cache, and Live, which reads from
+	// its API server.
 	Client client.Client
+	Live   client.Reader
 	// Members by name.
 	Members   multicluster.Provider
 	Recorder  events.EventRecorder
@@ -52,18 +54,24 @@ type visit struct {
 
 // Reconcile compares and acts.
 func (r *MemberReconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
+	result, err := r.update(ctx, req)
+	return unlessConflict(result, err)
+}
+
+func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	cl, err := r.Members.Get(ctx, req.ClusterName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	v := &visit{member: cl.GetClient()}
+	var known bool
+	if v.ref, known = r.Fleet.RefOf(string(req.ClusterName)); !known {
+		return ctrl.Result{}, multicluster.ErrClusterNotFound
+	}
 	if v.session, err = byAssignment(ctx, r.Client, req.NamespacedName); err != nil {
 		return ctrl.Result{}, err
 	}
 	if v.reported, err = reportedOf(ctx, v.member, req.NamespacedName); err != nil {
-		return ctrl.Result{}, err
-	}
-	if v.ref, err = r.refOf(ctx, string(req.ClusterName)); err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.render(ctx, v); err != nil {
@@ -87,7 +95,7 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
 		return ctrl.Result{}, nil
 	case stepAdopt:
-		return ctrl.Result{}, r.adopt(ctx, v.session, v.ref, epoch)
+		return ctrl.Result{}, r.adopt(ctx, v.session, v.ref, v.reported)
 	case stepRecordStopped:
 		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref.UID, epoch)
 	case stepRecordRefused:
@@ -95,11 +103,29 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 	case stepForget, stepWithdraw:
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
 	case stepAssign:
-		return ctrl.Result{}, v.member.Create(ctx, v.wanted)
+		return r.assign(ctx, v)
 	case stepMirror:
 		return r.mirror(ctx, v)
 	}
 	return ctrl.Result{}, fmt.Errorf("step %q is not known", step)
+}
+
+// assign orders what the session's status says. Of an epoch that an earlier
+// leader gave, and that the member does not hold, the API server is asked
+// first: the cache may not show yet that it has ended.
+func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) {
+	epoch := v.wanted.Spec.Epoch
+	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
+	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch {
+		live := &v1alpha1.VDISession{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		if w := wantOf(live, v.ref.UID); live.UID != v.session.UID || !w.run || w.epoch != epoch {
+			return ctrl.Result{RequeueAfter: conflictWait}, nil
+		}
+	}
+	return ctrl.Result{}, v.member.Create(ctx, v.wanted)
 }
 
 // mirror shows the member's report on the session.
@@ -145,18 +171,6 @@ func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 	v.wanted.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: v.hash}
 	v.url = scheme + "://" + v.wanted.Spec.Host + spec.Path
 	return nil
-}
-
-// refOf names a member for good.
-func (r *MemberReconciler) refOf(ctx context.Context, name string) (v1alpha1.ClusterRef, error) {
-	mc := &v1alpha1.MemberCluster{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, mc); err != nil {
-		if apierrors.IsNotFound(err) {
-			return v1alpha1.ClusterRef{}, multicluster.ErrClusterNotFound
-		}
-		return v1alpha1.ClusterRef{}, fmt.Errorf("reading the member: %w", err)
-	}
-	return v1alpha1.ClusterRef{Name: name, UID: mc.UID}, nil
 }
 
 func (r *MemberReconciler) patch(ctx context.Context, before, after *v1alpha1.VDISession) error {

@@ -10,9 +10,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// settling is how long after the placement a status that says nothing yet is
-// held back: most sessions are ready by then, and one write says it all.
-const settling = time.Second
+// While a session is being created, a status that says nothing yet is held
+// back: most sessions are ready soon, and one write says it all. settling is
+// for how long after the placement, and settlingMore after the first such write.
+const (
+	settling     = 2 * time.Second
+	settlingMore = 5 * time.Second
+)
 
 // mirror writes what a member reports of the current epoch on a session.
 // stored is whether the member holds the very assignment that is wanted.
@@ -31,11 +35,11 @@ func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 	}
 	summarise(s, t, now)
 	if s.Status.Phase == v1alpha1.PhaseRunning && s.Status.StartTime == nil {
-		at := metav1.NewTime(now)
-		s.Status.StartTime, s.Status.URL = &at, url
+		at := seconds(now)
+		s.Status.StartTime = &at
 		summarise(s, t, now)
 	}
-	if s.Status.URL != "" {
+	if s.Status.URL != "" || s.Status.Phase == v1alpha1.PhaseRunning {
 		s.Status.URL = url
 	}
 }
@@ -76,8 +80,8 @@ func holdBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 		return 0
 	}
 	until := before.Status.Placement.PlacementTime.Add(settling)
-	if sched := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionAssigned); sched != nil && sched.LastTransitionTime.Add(settling).After(until) {
-		until = sched.LastTransitionTime.Add(settling)
+	if c := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionAssigned); c != nil && c.Status == metav1.ConditionTrue {
+		until = c.LastTransitionTime.Add(settlingMore)
 	}
 	return max(0, until.Sub(now))
 }
@@ -85,8 +89,8 @@ func holdBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 // telling are the reasons that a user should see at once.
 func telling(reason string) bool {
 	switch reason {
-	case v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonPodFailed, v1alpha1.ReasonUnschedulablePod,
-		v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict:
+	case v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonContainerError, v1alpha1.ReasonPodFailed,
+		v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict:
 		return true
 	}
 	return false

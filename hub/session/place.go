@@ -20,10 +20,10 @@ import (
 const waitAtMost = 30 * time.Second
 
 // resolve finds the template spec that the session runs: the revision that it
-// was placed with, or the template as it stands.
+// is placed with or has run, or the template as it stands.
 func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
 	s := p.session
-	if s.Status.Placement != nil {
+	if s.Status.Placement != nil || s.Status.StartTime != nil {
 		spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 		if err != nil {
 			return done, fmt.Errorf("reading template revision %s of %s: %w", s.Status.TemplateRevision, s.Spec.Template, err)
@@ -48,10 +48,17 @@ func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
 }
 
 // accept says whether the session may be placed as it is. One that may not
-// waits for a change of itself or of its template.
-func (r *Reconciler) accept(_ context.Context, p *pass) (next, error) {
+// waits for a change of itself, of its template or of the policies.
+func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 	s := p.session
-	c := acceptance(s, p.spec)
+	if s.Status.Placement == nil {
+		policies := &v1alpha1.PlacementPolicyList{}
+		if err := r.Client.List(ctx, policies); err != nil {
+			return done, fmt.Errorf("listing placement policies: %w", err)
+		}
+		p.policies = policies.Items
+	}
+	c := acceptance(s, p.spec, p.policies)
 	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && c.Status == metav1.ConditionFalse {
 		p.record(r, "Warning", v1alpha1.EventNotAllowed, "Accept", c.Message)
 	}
@@ -77,13 +84,9 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		r.unscheduled(p, v1alpha1.ReasonReleasing, fmt.Sprintf("waiting until %s has confirmed that nothing of it runs", s.Status.Releasing[0].ClusterName))
 		return done, nil
 	}
-	req, problem, err := r.request(ctx, p)
+	req, err := r.request(ctx, p)
 	if err != nil {
 		return done, err
-	}
-	if problem != nil {
-		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, *problem)
-		return done, nil
 	}
 	epoch := s.Status.Epoch + 1
 	decision := r.Fleet.Place(req, epoch)
@@ -95,15 +98,16 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	}
 	p.reserved = &v1alpha1.Placement{
 		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region,
-		Epoch: epoch, PlacementTime: metav1.NewTime(r.Clock.Now()),
+		Epoch: epoch, PlacementTime: seconds(r.Clock.Now()),
 	}
-	if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
-		return done, err
+	if p.template != nil {
+		if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
+			return done, err
+		}
 	}
 	if err := r.keepHome(ctx, p); err != nil {
 		return done, err
 	}
-	placements.WithLabelValues("placed").Inc()
 	r.scheduled(p, decision)
 	return goOn, nil
 }
@@ -133,22 +137,10 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 	}
 }
 
-// request resolves what placement must know of the session; problem is what
-// keeps it from being asked at all.
-func (r *Reconciler) request(ctx context.Context, p *pass) (req placement.Request, problem *metav1.Condition, err error) {
+// request resolves what placement must know of the session.
+func (r *Reconciler) request(ctx context.Context, p *pass) (placement.Request, error) {
 	s, t := p.session, p.spec
-	policies := &v1alpha1.PlacementPolicyList{}
-	if err := r.Client.List(ctx, policies); err != nil {
-		return req, nil, fmt.Errorf("listing placement policies: %w", err)
-	}
-	policy, found := governing(s, policies.Items)
-	if !found && policy == nil {
-		return req, &metav1.Condition{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPolicyNotFound,
-			Message: fmt.Sprintf("there is no placement policy %q: create it, or change spec.placement.policy", s.Spec.Placement.Policy),
-		}, nil
-	}
-	req = placement.Request{
+	req := placement.Request{
 		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
 		Template:                placement.TemplateKey{Name: s.Spec.Template, Revision: p.revision},
 		TemplateClusterSelector: t.ClusterSelector,
@@ -160,11 +152,12 @@ func (r *Reconciler) request(ctx context.Context, p *pass) (req placement.Reques
 		Priority:                s.Spec.Placement.Priority,
 		Refused:                 r.refusals.of(s.UID, r.Clock.Now()),
 	}
-	if policy != nil {
+	if policy, _ := governing(s, p.policies); policy != nil {
 		req.Policy = &policy.Spec
 	}
-	req.Home, err = r.homeOf(ctx, s, t)
-	return req, nil, err
+	home, err := r.homeOf(ctx, s, t)
+	req.Home = home
+	return req, err
 }
 
 // homeOf is the member that holds the user's home of the template, if any.

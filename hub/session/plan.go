@@ -71,7 +71,7 @@ func plan(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAs
 		return planUnknown(reported)
 	}
 	w := wantOf(s, member)
-	if reported != nil && reported.Spec.Epoch > s.Status.Epoch && !ended(reported) {
+	if reported != nil && reported.Spec.Epoch > s.Status.Epoch {
 		return stepAdopt, reported.Spec.Epoch
 	}
 	switch {
@@ -108,6 +108,10 @@ func planStop(w want, reported *v1alpha1.SessionAssignment) (step, int64) {
 
 func planRun(w want, reported *v1alpha1.SessionAssignment, hash string) (step, int64) {
 	switch {
+	case reported != nil && reported.Spec.Epoch < w.epoch && !ended(reported) && reported.Status.Reason != "":
+		// It refused the placement and runs an earlier one: that has to stop,
+		// and with it goes the placement.
+		return stepWithdraw, w.epoch
 	case reported == nil, reported.Spec.Epoch < w.epoch:
 		return stepAssign, w.epoch
 	case reported.Status.State == v1alpha1.AssignmentStopped:

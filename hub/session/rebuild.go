@@ -15,10 +15,11 @@ type rebuild struct {
 	done bool
 }
 
-// rebuild reserves room for every session that is placed already, so that a
+// Rebuild reserves room for every session that is placed already, so that a
 // hub that has just begun to lead gives nothing away twice. The members'
-// inventories and reports then take over.
-func (r *Reconciler) rebuild(ctx context.Context) error {
+// inventories and reports then take over: it must be done before any comes in,
+// or nothing would ever say that they count the sessions. Once is enough.
+func (r *Reconciler) Rebuild(ctx context.Context) error {
 	r.rebuilt.mu.Lock()
 	defer r.rebuilt.mu.Unlock()
 	if r.rebuilt.done {
@@ -32,9 +33,13 @@ func (r *Reconciler) rebuild(ctx context.Context) error {
 		s := &list.Items[i]
 		r.Fleet.Observe(s, false)
 		for _, o := range outstanding(s) {
-			r.Fleet.Reserve(s.UID, o.Epoch, o.ClusterUID, placement.ResourcesOf(s.Status.Resources))
+			r.Fleet.Reserve(s.UID, o.Epoch, o.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
 		}
 	}
 	r.rebuilt.done = true
 	return nil
+}
+
+func templateOf(s *v1alpha1.VDISession) placement.TemplateKey {
+	return placement.TemplateKey{Name: s.Spec.Template, Revision: s.Status.TemplateRevision}
 }

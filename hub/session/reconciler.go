@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -23,11 +25,13 @@ type Fleet interface {
 	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
 	// Reserve charges a member for a session that is placed there already.
-	Reserve(session types.UID, epoch int64, member types.UID, r placement.Resources)
-	// Release gives back what Place reserved.
-	Release(session types.UID, epoch int64, member types.UID)
+	Reserve(session types.UID, epoch int64, member types.UID, template placement.TemplateKey, r placement.Resources)
+	// Release gives back what Place reserved last.
+	Release(session types.UID)
 	// HealthOf is how alive a member is.
 	HealthOf(member types.UID) fleet.Health
+	// RefOf names the member for good that has a name now.
+	RefOf(name string) (v1alpha1.ClusterRef, bool)
 	// IngressOf is the scheme and domain of a member's URLs.
 	IngressOf(member types.UID) (scheme, domain string, ok bool)
 	// Observe counts a session for the members that hold it.
@@ -53,6 +57,7 @@ type Reconciler struct {
 
 	refusals refusals
 	rebuilt  rebuild
+	given    given
 }
 
 // pass is one reconcile of one session.
@@ -63,9 +68,13 @@ type pass struct {
 	revision string
 	// template as it stands, where the session is not placed yet.
 	template *v1alpha1.VDITemplate
+	// policies that there are, where the session is not placed yet.
+	policies []v1alpha1.PlacementPolicy
 	// reserved is the placement of this pass, to be given back if its write
 	// fails.
 	reserved *v1alpha1.Placement
+	// sent: the write of the status has been tried.
+	sent bool
 	// again is when to look again at the latest; zero: on the next event.
 	again time.Duration
 	// events to record once the status is written.
@@ -82,7 +91,25 @@ const (
 
 // Reconcile brings one session up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.rebuild(ctx); err != nil {
+	result, err := r.update(ctx, req)
+	return unlessConflict(result, err)
+}
+
+// conflictWait is how long the hub's cache gets to show what a write found
+// changed. The change itself brings the object up again, as a rule earlier.
+const conflictWait = 100 * time.Millisecond
+
+// unlessConflict makes nothing of a write that came too late: that is how the
+// lock is meant to work.
+func unlessConflict(result ctrl.Result, err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.Rebuild(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	s := &v1alpha1.VDISession{}
@@ -91,6 +118,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !s.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, r.finalize(ctx, s)
+	}
+	if r.given.epoch(s.UID) > s.Status.Epoch {
+		// The cache does not show what was written last, which will bring the
+		// session up again.
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
 	}
 	if controllerutil.AddFinalizer(s, v1alpha1.Finalizer) {
 		if err := r.Client.Update(ctx, s); err != nil {
@@ -103,8 +135,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		err = r.write(ctx, s, p)
 	}
 	if err != nil {
-		if p.reserved != nil {
-			r.Fleet.Release(s.UID, p.reserved.Epoch, p.reserved.ClusterUID)
+		// Where nobody knows whether it was written, the room stays reserved:
+		// the next decision, or the cache, tells.
+		if p.reserved != nil && (!p.sent || rejected(err)) {
+			r.Fleet.Release(s.UID)
 		}
 		return ctrl.Result{}, err
 	}
@@ -145,13 +179,28 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	p.sent = true
 	if err := r.Client.Status().Patch(ctx, p.session, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
+	}
+	if p.reserved != nil {
+		placements.WithLabelValues("placed").Inc()
+		r.given.add(before.UID, p.reserved.Epoch)
 	}
 	for _, record := range p.events {
 		record()
 	}
 	return nil
+}
+
+// rejected is whether the API server has answered that it wrote nothing.
+func rejected(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= 400 && code < 500
 }
 
 func soonest(a, b time.Duration) time.Duration {

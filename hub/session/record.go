@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // recordStopped makes durable that nothing up to an epoch runs in a member any
@@ -42,7 +43,7 @@ func strikeOff(s *v1alpha1.VDISession, member types.UID, epoch int64) {
 		return r.ClusterUID == member && r.Epoch <= epoch
 	})
 	if p := s.Status.Placement; p != nil && p.ClusterUID == member && p.Epoch <= epoch {
-		s.Status.Placement = nil
+		s.Status.Placement, s.Status.URL = nil, ""
 	}
 }
 
@@ -54,10 +55,7 @@ func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISes
 	cluster := s.Status.Placement.ClusterName
 	message := fmt.Sprintf("%s refused it: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
 	after := s.DeepCopy()
-	after.Status.Placement = nil
-	// What the member refused because it has seen later epochs is behind for
-	// good: go past it.
-	after.Status.Epoch = max(after.Status.Epoch, reported.Spec.Epoch)
+	after.Status.Placement, after.Status.URL = nil, ""
 	for _, c := range []metav1.Condition{
 		{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
 		{Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
@@ -74,13 +72,19 @@ func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISes
 
 // adopt takes over an epoch that the member has seen and this hub never gave:
 // the hub was restored from an older state. The session stays where it runs,
-// under a yet higher epoch.
-func (r *MemberReconciler) adopt(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64) error {
+// under a yet higher epoch; of one that has ended only the number is taken.
+func (r *MemberReconciler) adopt(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment) error {
+	epoch := reported.Spec.Epoch
 	after := s.DeepCopy()
+	after.Status.Epoch = epoch
+	if ended(reported) {
+		return r.patch(ctx, s, after)
+	}
 	after.Status.Epoch = epoch + 1
 	switch p := after.Status.Placement; {
 	case p != nil && p.ClusterUID == ref.UID:
 		p.Epoch = after.Status.Epoch
+		r.Fleet.Reserve(s.UID, p.Epoch, ref.UID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
 	default:
 		// It runs where this hub did not place it: that copy has to stop.
 		after.Status.Releasing = slices.DeleteFunc(after.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == ref.UID })

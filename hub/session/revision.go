@@ -28,9 +28,11 @@ type Revisions struct {
 	specs map[string]*v1alpha1.TemplateSpec
 }
 
-// Keep makes sure that a revision is stored.
+// Keep makes sure that a revision is stored. It does not trust its memory: one
+// that was pruned may come back when its template is edited back.
 func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, revision string) error {
-	if _, err := r.Spec(ctx, template.Name, revision); err == nil || !apierrors.IsNotFound(err) {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: fleet.RevisionName(template.Name, revision)}
+	if err := r.Client.Get(ctx, key, &appsv1.ControllerRevision{}); err == nil || !apierrors.IsNotFound(err) {
 		return err
 	}
 	raw, err := json.Marshal(&template.Spec)
@@ -38,7 +40,7 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 		return fmt.Errorf("storing template revision: %w", err)
 	}
 	cr := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: raw}, Revision: template.Generation}
-	cr.Namespace, cr.Name = r.Namespace, fleet.RevisionName(template.Name, revision)
+	cr.Namespace, cr.Name = key.Namespace, key.Name
 	cr.Labels = map[string]string{fleet.LabelTemplate: template.Name, fleet.LabelRevision: revision}
 	if err := r.Client.Create(ctx, cr); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("storing template revision: %w", err)

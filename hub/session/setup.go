@@ -59,8 +59,13 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 		if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 			obj = last.Obj
 		}
-		if s, ok := obj.(*v1alpha1.VDISession); ok {
-			r.Fleet.Observe(s, gone)
+		s, ok := obj.(*v1alpha1.VDISession)
+		if !ok {
+			return
+		}
+		r.Fleet.Observe(s, gone)
+		if gone {
+			r.given.forget(s.UID)
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -175,7 +180,11 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		For(&v1alpha1.SessionAssignment{}).
 		WatchesRawSource(sessions).
 		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.connected)).
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{
+			MaxConcurrentReconciles: workers,
+			// multicluster-runtime passes on none of the manager's options.
+			SkipNameValidation: mgr.GetLocalManager().GetControllerOptions().SkipNameValidation,
+		}).
 		Complete(r)
 }
 

@@ -96,7 +96,7 @@ func limitTime(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ready metav1.Co
 	if !limited {
 		return ready
 	}
-	at := metav1.NewTime(end)
+	at := seconds(end)
 	s.Status.ExpirationTime = &at
 	if now.Before(end) || !s.DeletionTimestamp.IsZero() {
 		return ready
@@ -105,6 +105,10 @@ func limitTime(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ready metav1.Co
 	ready.Message = fmt.Sprintf("its time of %s is over: raise spec.timeout to go on, or delete it", effectiveTimeout(s, t))
 	return ready
 }
+
+// seconds is a time as the API server keeps it: what is written must equal what
+// is read, or each reconcile would find a difference.
+func seconds(t time.Time) metav1.Time { return metav1.NewTime(t).Rfc3339Copy() }
 
 // outstanding are the placements of a session of which no stop is confirmed:
 // where it is placed, and where it was.

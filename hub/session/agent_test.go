@@ -1,0 +1,362 @@
+package session_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// agent is a member's agent without a wire: it answers orders through
+// link.Member as a real one does over gRPC. What it holds outlives its
+// connections, as what a member's API server holds does.
+type agent struct {
+	name  string
+	uid   types.UID
+	world *world
+
+	mu    sync.Mutex
+	held  map[types.UID]*api.SessionAssignment
+	floor map[types.UID]int64
+	// slots for each template, stored assignments not counted.
+	slots int
+	// refuse says why an assignment is refused; empty: it is not.
+	refuse func(*api.SessionAssignment) (reason, message string)
+	// holdStops: what is withdrawn keeps stopping; starts: Pods become ready.
+	holdStops, holdStarts bool
+	// quiet: no renewals.
+	quiet     bool
+	sequence  uint64
+	instance  string
+	templates *fleetv1.TemplateSet
+	// orders that came, for counting.
+	orders int
+
+	open *stream
+}
+
+// stream is one connection of an agent: the link.Peer of it, and the one
+// goroutine that speaks on it.
+type stream struct {
+	agent  *agent
+	member link.Member
+	todo   chan func(link.Member)
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+var _ link.Peer = &stream{}
+
+func newAgent(name string, uid types.UID, w *world) *agent {
+	return &agent{
+		name: name, uid: uid, world: w, slots: 100, instance: string(uuid.NewUUID()),
+		held: map[types.UID]*api.SessionAssignment{}, floor: map[types.UID]int64{},
+		templates: &fleetv1.TemplateSet{},
+	}
+}
+
+// connect opens a stream to the hub, as soon as that lets it.
+func (a *agent) connect(h *hub) {
+	GinkgoHelper()
+	ctx, stop := context.WithCancel(context.Background())
+	s := &stream{agent: a, todo: make(chan func(link.Member), 4096), stop: stop, done: make(chan struct{})}
+	Eventually(func() (err error) {
+		s.member, err = h.fleet.Open(ctx, a.uid, link.Hello{Fingerprint: "fp-" + a.name, Instance: a.instance}, s)
+		return err
+	}).Should(Succeed())
+	a.mu.Lock()
+	a.open = s
+	inventory := []*api.SessionAssignment{}
+	for _, item := range a.held {
+		inventory = append(inventory, reportOf(item))
+	}
+	capacity := a.capacity()
+	a.mu.Unlock()
+	go s.run(ctx, h, inventory, capacity)
+}
+
+func (s *stream) run(ctx context.Context, h *hub, inventory []*api.SessionAssignment, capacity *fleetv1.CapacityReport) {
+	defer close(s.done)
+	s.member.Inventory(inventory)
+	s.member.Capacity(capacity)
+	renew := time.NewTicker(timings.Renew)
+	defer renew.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.member.Closed(nil)
+			return
+		case f := <-s.todo:
+			f(s.member)
+		case <-renew.C:
+			s.agent.mu.Lock()
+			quiet := s.agent.quiet
+			s.agent.mu.Unlock()
+			if !quiet {
+				_, _ = h.fleet.Renew(s.agent.uid, s.agent.instance)
+			}
+		}
+	}
+}
+
+// disconnect ends the stream, and waits until the hub knows.
+func (a *agent) disconnect() {
+	a.mu.Lock()
+	s := a.open
+	a.open = nil
+	a.mu.Unlock()
+	if s != nil {
+		s.stop()
+		<-s.done
+	}
+}
+
+// restart is another process of the agent: it remembers what the member's API
+// server holds and nothing else.
+func (a *agent) restart() {
+	a.disconnect()
+	a.set(func() { a.instance, a.sequence, a.floor = string(uuid.NewUUID()), 0, map[types.UID]int64{} })
+}
+
+func (a *agent) set(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
+}
+
+// Put takes an order; it is carried out by the stream's goroutine.
+func (s *stream) Put(o link.Order) {
+	s.todo <- func(m link.Member) {
+		if s.agent.current(s) {
+			s.agent.carryOut(o, m)
+		}
+	}
+}
+
+// SetTemplates has a capacity report made of the new set.
+func (s *stream) SetTemplates(t *fleetv1.TemplateSet) {
+	s.todo <- func(m link.Member) {
+		s.agent.set(func() { s.agent.templates = t })
+		m.Capacity(s.agent.report())
+	}
+}
+
+// Close ends the stream.
+func (s *stream) Close(error) { s.stop() }
+
+func (a *agent) current(s *stream) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open == s
+}
+
+func (a *agent) report() *fleetv1.CapacityReport {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.capacity()
+}
+
+// capacity is what room there is: one core, and one Pod, a slot.
+func (a *agent) capacity() *fleetv1.CapacityReport {
+	a.sequence++
+	free := int32(max(0, a.slots-len(a.held)))
+	report := &fleetv1.CapacityReport{Sequence: a.sequence, Nodes: int32(a.slots), AdmittedNamespaces: []string{"desktops", "elsewhere"}}
+	for _, t := range a.templates.GetTemplates() {
+		report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{
+			Name: t.GetName(), Revision: t.GetRevision(), Available: true, Slots: free,
+			Buckets: []*fleetv1.Bucket{{Nodes: free, Free: map[string]int64{"cpu": 1000, "memory": 1 << 30, "pods": 1}}},
+		})
+	}
+	return report
+}
+
+func (a *agent) carryOut(o link.Order, m link.Member) {
+	a.set(func() { a.orders++ })
+	if w := o.Withdraw; w != nil {
+		a.withdraw(w, m)
+		return
+	}
+	a.store(o.Assign.DeepCopy(), m)
+}
+
+func (a *agent) store(order *api.SessionAssignment, m link.Member) {
+	uid := order.Spec.Session.UID
+	result := link.Result{
+		SessionUID: uid, Namespace: order.Namespace, Name: order.Name, Epoch: order.Spec.Epoch,
+		SpecHash: order.Annotations[api.AnnotationSpecHash],
+	}
+	a.mu.Lock()
+	switch {
+	case order.Spec.Epoch < a.floor[uid]:
+		result.Code, result.Reason, result.Message = link.Refused, api.RefusedStaleEpoch, "stale"
+	case a.refuse != nil:
+		if result.Reason, result.Message = a.refuse(order); result.Reason != "" {
+			result.Code = link.Refused
+		}
+	}
+	if result.Code == link.Refused {
+		a.mu.Unlock()
+		m.Results([]link.Result{result})
+		return
+	}
+	a.floor[uid] = order.Spec.Epoch
+	a.held[uid] = order
+	a.world.runs(a.name, order)
+	order.Status.State = api.AssignmentActive
+	if !a.holdStarts {
+		order.Status.Conditions = conditions(order.Spec.RunState)
+	}
+	result.Code, result.CountedFrom = link.Stored, a.sequence+1
+	report, capacity := reportOf(order), a.capacity()
+	a.mu.Unlock()
+	m.Results([]link.Result{result})
+	m.Reports([]*api.SessionAssignment{report})
+	m.Capacity(capacity)
+}
+
+func (a *agent) withdraw(w *link.Withdrawal, m link.Member) {
+	a.mu.Lock()
+	a.floor[w.SessionUID] = max(a.floor[w.SessionUID], w.UpToEpoch+1)
+	held := a.held[w.SessionUID]
+	mine := held != nil && held.Spec.Epoch <= w.UpToEpoch
+	hold := a.holdStops && mine
+	var report *api.SessionAssignment
+	if mine {
+		held.Status.State = api.AssignmentStopping
+		report = reportOf(held)
+	}
+	a.mu.Unlock()
+	result := link.Result{SessionUID: w.SessionUID, Namespace: w.Namespace, Name: w.Name, Epoch: w.UpToEpoch, Code: link.Stored}
+	m.Results([]link.Result{result})
+	if report != nil {
+		m.Reports([]*api.SessionAssignment{report})
+	}
+	if hold {
+		return
+	}
+	if mine {
+		a.set(func() { a.end(w.SessionUID) })
+	}
+	result.Code = link.Stopped
+	m.Results([]link.Result{result})
+	m.Capacity(a.report())
+}
+
+// end removes what is held of a session; the caller holds the lock.
+func (a *agent) end(uid types.UID) *api.SessionAssignment {
+	held := a.held[uid]
+	delete(a.held, uid)
+	a.world.ends(a.name, uid)
+	return held
+}
+
+// finishStops confirms what was held back.
+func (a *agent) finishStops() {
+	a.set(func() { a.holdStops = false })
+	a.say(func(m link.Member) {
+		for _, uid := range a.sessions() {
+			if a.holds(uid).Status.State == api.AssignmentStopping {
+				a.stopped(uid, m)
+			}
+		}
+	})
+}
+
+// deleteByHand removes an assignment in the member that nobody withdrew.
+func (a *agent) deleteByHand(uid types.UID) {
+	a.say(func(m link.Member) { a.stopped(uid, m) })
+}
+
+func (a *agent) stopped(uid types.UID, m link.Member) {
+	a.mu.Lock()
+	held := a.end(uid)
+	a.floor[uid] = held.Spec.Epoch + 1
+	capacity := a.capacity()
+	a.mu.Unlock()
+	m.Results([]link.Result{{
+		SessionUID: uid, Namespace: held.Namespace, Name: held.Name, Epoch: held.Spec.Epoch, Code: link.Stopped,
+	}})
+	m.Capacity(capacity)
+}
+
+// become reports conditions of an assignment.
+func (a *agent) become(uid types.UID, conditions []metav1.Condition) {
+	a.say(func(m link.Member) {
+		a.mu.Lock()
+		a.held[uid].Status.Conditions = conditions
+		report := reportOf(a.held[uid])
+		a.mu.Unlock()
+		m.Reports([]*api.SessionAssignment{report})
+	})
+}
+
+// plant stores an assignment that no order asked for.
+func (a *agent) plant(item *api.SessionAssignment) {
+	a.set(func() {
+		item.Status.State = api.AssignmentActive
+		a.held[item.Spec.Session.UID] = item
+	})
+}
+
+func (a *agent) say(f func(link.Member)) {
+	GinkgoHelper()
+	a.mu.Lock()
+	s := a.open
+	a.mu.Unlock()
+	Expect(s).NotTo(BeNil(), "agent %s is not connected", a.name)
+	s.todo <- f
+}
+
+func (a *agent) sessions() []types.UID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Keys(a.held))
+}
+
+func (a *agent) holds(uid types.UID) *api.SessionAssignment {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if held := a.held[uid]; held != nil {
+		return held.DeepCopy()
+	}
+	return nil
+}
+
+func (a *agent) ordersSeen() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.orders
+}
+
+// reportOf is what crosses the wire of an assignment.
+func reportOf(a *api.SessionAssignment) *api.SessionAssignment {
+	r := &api.SessionAssignment{Status: *a.Status.DeepCopy()}
+	r.Namespace, r.Name = a.Namespace, a.Name
+	r.Annotations = maps.Clone(a.Annotations)
+	r.Spec.Session, r.Spec.Epoch = a.Spec.Session, a.Spec.Epoch
+	return r
+}
+
+func conditions(mode api.OperatingMode) []metav1.Condition {
+	at := metav1.Unix(1_700_000_000, 0)
+	pod := metav1.Condition{Type: api.ConditionPodReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodReady, Message: "ready", LastTransitionTime: at}
+	if mode == api.ModeSuspended {
+		pod.Status, pod.Reason, pod.Message = metav1.ConditionFalse, api.ReasonSuspended, "suspended"
+	}
+	return []metav1.Condition{
+		{Type: api.ConditionHomeReady, Status: metav1.ConditionTrue, Reason: api.ReasonNoHome, LastTransitionTime: at},
+		pod,
+		{Type: api.ConditionEndpointReady, Status: metav1.ConditionTrue, Reason: api.ReasonEndpointReady, LastTransitionTime: at},
+	}
+}

@@ -1,0 +1,139 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+const (
+	systemNamespace = "vdi-system"
+	// hubUser is what the hub's controllers run as, so that the audit log tells
+	// their writes from the suite's.
+	hubUser = "vdi-hub"
+)
+
+// timings of the suite: long enough that a busy machine makes no member
+// Suspect, short enough to wait for.
+var timings = fleet.Timings{
+	Renew: 100 * time.Millisecond, Suspect: 2 * time.Second, Unreachable: 3 * time.Second,
+	Heartbeat: time.Minute, Lease: time.Minute,
+}
+
+var (
+	scheme = runtime.NewScheme()
+	plane  *harness.ControlPlane
+	admin  client.Client
+	hubCfg *rest.Config
+)
+
+func TestSession(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultConsistentlyDuration(time.Second)
+	RunSpecs(t, "Sessions on the hub")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	log.SetLogger(GinkgoLogr)
+	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	Expect(api.AddToScheme(scheme)).To(Succeed())
+	var err error
+	plane, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
+		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/crds"},
+		Namespaces: map[string]map[string]string{"desktops": nil, "elsewhere": nil, systemNamespace: nil},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(plane.Stop)
+	admin, err = client.New(plane.Config, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	hubCfg, err = plane.ConfigFor(hubUser, "system:masters")
+	Expect(err).NotTo(HaveOccurred())
+	hubCfg.QPS, hubCfg.Burst = 500, 1000
+}, NodeTimeout(time.Minute))
+
+// hub is one leader of the hub: its controllers and its fleet, without a link.
+type hub struct {
+	fleet *fleet.Fleet
+	stop  func()
+}
+
+// startHub starts a hub that knows of the past what the API server holds.
+func startHub() *hub {
+	GinkgoHelper()
+	f := fleet.New(fleet.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: timings})
+	mgr, err := mcmanager.New(hubCfg, f, manager.Options{
+		Scheme:     scheme,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{
+				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{systemNamespace: {}}},
+				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{systemNamespace: {}}},
+			},
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithCancel(context.Background())
+	prepare := setup(ctx, mgr, f)
+	done := make(chan struct{})
+	go func() {
+		defer GinkgoRecover()
+		defer close(done)
+		Expect(mgr.Start(ctx)).To(Succeed())
+	}()
+	h := &hub{fleet: f}
+	h.stop = func() { cancel(); <-done }
+	Expect(mgr.GetLocalManager().GetCache().WaitForCacheSync(ctx)).To(BeTrue())
+	Expect(prepare(ctx)).To(Succeed())
+	return h
+}
+
+// setup is as in hub/hub.go.
+func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare func(context.Context) error) {
+	GinkgoHelper()
+	local := mgr.GetLocalManager()
+	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
+	Expect(session.SetupIndexes(ctx, local.GetFieldIndexer())).To(Succeed())
+	revisions := &session.Revisions{Client: c, Namespace: systemNamespace}
+	sessions := &session.Reconciler{Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}}
+	assignments := &session.MemberReconciler{
+		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
+		Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},
+	}
+	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
+	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c)}
+	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
+	Expect(assignments.SetupWithManager(mgr)).To(Succeed())
+	Expect(members.SetupWithManager(local)).To(Succeed())
+	Expect(templates.SetupWithManager(local)).To(Succeed())
+	return func(ctx context.Context) error {
+		if err := members.RegisterAll(ctx); err != nil {
+			return err
+		}
+		return sessions.Rebuild(ctx)
+	}
+}

@@ -1,0 +1,60 @@
+package session_test
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// world sees all members at once, and notes what must never be seen: a session
+// in two members, an epoch given twice, an epoch that falls.
+type world struct {
+	mu      sync.Mutex
+	running map[types.UID]map[string]int64
+	// given is which member got an epoch of a session, highest its last.
+	given   map[string]string
+	highest map[types.UID]int64
+	broken  []string
+}
+
+func newWorld() *world {
+	return &world{running: map[types.UID]map[string]int64{}, given: map[string]string{}, highest: map[types.UID]int64{}}
+}
+
+func (w *world) runs(member string, a *api.SessionAssignment) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	uid, epoch := a.Spec.Session.UID, a.Spec.Epoch
+	key := fmt.Sprintf("%s@%d", uid, epoch)
+	if other, ok := w.given[key]; ok && other != member {
+		w.broken = append(w.broken, fmt.Sprintf("epoch %d of %s was given to %s and to %s", epoch, a.Name, other, member))
+	}
+	if epoch < w.highest[uid] {
+		w.broken = append(w.broken, fmt.Sprintf("epoch %d of %s after %d", epoch, a.Name, w.highest[uid]))
+	}
+	for other := range w.running[uid] {
+		if other != member {
+			w.broken = append(w.broken, fmt.Sprintf("%s runs in %s and in %s", a.Name, other, member))
+		}
+	}
+	w.given[key], w.highest[uid] = member, max(epoch, w.highest[uid])
+	if w.running[uid] == nil {
+		w.running[uid] = map[string]int64{}
+	}
+	w.running[uid][member] = epoch
+}
+
+func (w *world) ends(member string, uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.running[uid], member)
+}
+
+func (w *world) violations() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.broken...)
+}
