@@ -67,9 +67,10 @@ func find[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childK
 // another try may help.
 func ensure[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], have, want T) (T, *observe.Problem, error) {
 	problem, wait := p.memory.refusedUntil(k.kind, p.assignment.Generation, p.now)
-	freed := problem != nil && problem.Reason == api.ReasonConflict && isNil(have)
 	switch {
-	case problem != nil && !freed:
+	case problem != nil && problem.Reason != api.ReasonConflict:
+		// To see whether a name is still taken, or the object has been made
+		// ours, takes no write: only what was refused waits.
 		p.again(wait)
 		return have, problem, nil
 	case isNil(have):
