@@ -41,7 +41,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err := options.Validate(); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("Starting the agent", "version", Version, "member", options.Member,
+	log.FromContext(ctx).Info("Starting the agent", "version", options.Version, "member", options.Member,
 		"hub", options.HubAddress, "timeFactor", options.TimeFactor)
 	mgr, err := newManager(cfg, options)
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 )
 
-// Version of the agent, for people; set by the linker.
-var Version = "dev"
-
 // Options of the agent, as its flags set them.
 type Options struct {
+	// Version of the agent, for people; no flag.
+	Version string
 	// Member is the name of the MemberCluster, for logs: who the agent speaks
 	// for is decided by its certificate.
 	Member string
@@ -77,6 +76,6 @@ func (o *Options) link(instance string) link.Options {
 	return link.Options{
 		HubAddress: o.HubAddress, HubServerName: o.HubServerName,
 		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile,
-		AgentVersion: Version, Instance: instance, TimeFactor: o.TimeFactor,
+		AgentVersion: o.Version, Instance: instance, TimeFactor: o.TimeFactor,
 	}
 }

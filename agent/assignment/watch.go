@@ -99,7 +99,7 @@ func (s *Store) List(ctx context.Context) ([]link.Ref, error) {
 func (s *Store) Render(ref link.Ref) *fleetv1.AssignmentReport {
 	a := &v1alpha1.SessionAssignment{}
 	// A cache answers without waiting, and with nothing but NotFound.
-	if err := s.Client.Get(context.Background(), types.NamespacedName(ref.NamespacedName), a); err != nil {
+	if err := s.Client.Get(context.Background(), ref.NamespacedName, a); err != nil {
 		return nil
 	}
 	return report(a)

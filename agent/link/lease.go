@@ -74,7 +74,7 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 // refused: the hub has answered, and trying again won't help this stream.
 func refused(err error) bool {
 	switch status.Code(err) {
-	case codes.PermissionDenied, codes.FailedPrecondition, codes.Unauthenticated, codes.Unknown:
+	case codes.PermissionDenied, codes.FailedPrecondition, codes.AlreadyExists, codes.Unauthenticated, codes.Unknown:
 		return true
 	}
 	return false

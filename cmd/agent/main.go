@@ -12,8 +12,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent"
 )
 
+// version is set by the linker.
+var version = "dev"
+
 func main() {
-	var options agent.Options
+	options := agent.Options{Version: version}
 	options.AddFlags(pflag.CommandLine)
 	var logging zap.Options
 	logging.BindFlags(goflag.CommandLine)

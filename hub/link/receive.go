@@ -79,7 +79,8 @@ func (c *connection) admit(hello Hello) (Member, error) {
 		return nil, err
 	}
 	metricConnections.Inc()
-	c.log.Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
+	// The Directory, which knows names, logs these for people.
+	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.InventoryTimeout)
 	c.do(func(conn *Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval)) })
 	return member, nil
@@ -123,7 +124,7 @@ func (c *connection) farewell(member Member) {
 		return
 	}
 	metricConnections.Dec()
-	c.log.Info("agent disconnected", "reason", errorText(c.reason))
+	c.log.V(1).Info("agent disconnected", "reason", errorText(c.reason))
 	member.Closed(c.reason)
 }
 

@@ -3,6 +3,7 @@ package convert
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -24,9 +25,11 @@ func SpecHash(spec *v1alpha1.SessionAssignmentSpec) string {
 		ObjectMeta: metaFromWire("", "", "none"),
 		Spec:       *spec,
 	})
-	// Marshalling fails only on strings that are not UTF-8, which no API server
-	// holds; what can be written of them is hashed all the same.
-	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(wire)
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(wire)
+	if err != nil {
+		// Only a string that is not UTF-8 does this, which no API server holds.
+		text = fmt.Append(nil, *spec)
+	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:hashLength]
 }

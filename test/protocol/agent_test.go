@@ -1,14 +1,18 @@
 package protocol
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +22,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -58,16 +63,44 @@ func startRealMember(t *testing.T) *realMember {
 
 	dir := newDirectory("m1")
 	m.says, m.hub = dir.of("m1"), startHub(t, dir)
+	m.authorize()
 	m.startAgent()
 	return m
 }
 
+// authorize gives the agent the roles that the product ships, and no more.
+func (m *realMember) authorize() {
+	m.t.Helper()
+	m.Expect(m.plane.ApplyFile(m.t.Context(), "../../deploy/rbac/agent.yaml")).To(Succeed())
+	who := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "vdi-agent"}}
+	named := metav1.ObjectMeta{Name: "vdi-agent", Namespace: harness.SystemNamespace}
+	role := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "vdi-agent"}
+	}
+	m.Expect(m.api.Create(m.t.Context(), &rbacv1.RoleBinding{ObjectMeta: named, Subjects: who, RoleRef: role("Role")})).To(Succeed())
+	named.Namespace = ""
+	m.Expect(m.api.Create(m.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: named, Subjects: who, RoleRef: role("ClusterRole")})).To(Succeed())
+}
+
+// agentDir holds the agent's executable, if a test needed it.
+var agentDir string
+
+var agentBinary = sync.OnceValues(func() (path string, err error) {
+	if agentDir, err = os.MkdirTemp("", "vdi-agent"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(agentDir, "agent")
+	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/agent").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the agent: %w: %s", err, out)
+	}
+	return path, nil
+})
+
 func (m *realMember) startAgent() {
 	m.t.Helper()
-	binary := filepath.Join(m.t.TempDir(), "agent")
-	out, err := exec.Command("go", "build", "-o", binary, "../../cmd/agent").CombinedOutput()
-	m.Expect(err).NotTo(HaveOccurred(), string(out))
-	kubeconfig, err := m.plane.KubeconfigFor("vdi-agent", "system:masters")
+	binary, err := agentBinary()
+	m.Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := m.plane.KubeconfigFor("vdi-agent")
 	m.Expect(err).NotTo(HaveOccurred())
 	files, err := m.hub.pki.Agent("m1", "m1")
 	m.Expect(err).NotTo(HaveOccurred())
@@ -150,8 +183,9 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 	m.Eventually(func() bool {
 		return get(m.says, func(r *record) bool {
-			last := r.capacity[len(r.capacity)-1]
-			return last.GetSequence() >= stored.CountedFrom && last.GetAssignments() == 1
+			return slices.ContainsFunc(r.capacity, func(c *fleetv1.CapacityReport) bool {
+				return c.GetSequence() >= stored.CountedFrom && c.GetAssignments() == 1
+			})
 		})
 	}).Should(BeTrue())
 

@@ -30,9 +30,15 @@ type agentProcess struct {
 // scaled to a hundredth.
 func startAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance string) *agentProcess {
 	t.Helper()
+	return startAgentFor(t, h, files, instance, "localhost")
+}
+
+// startAgentFor expects the hub's certificate to bear a name.
+func startAgentFor(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string) *agentProcess {
+	t.Helper()
 	p := &agentProcess{member: newMember()}
 	p.client = agentlink.NewClient(agentlink.Options{
-		HubAddress: h.address, HubServerName: "localhost", CertFile: files.CertFile, KeyFile: files.KeyFile,
+		HubAddress: h.address, HubServerName: name, CertFile: files.CertFile, KeyFile: files.KeyFile,
 		HubCAFile: files.CAFile, Instance: instance, TimeFactor: 0.01,
 	}, agentlink.Member{
 		Assignments: p, Orders: p, Capacity: p, Terms: p,

@@ -183,6 +183,20 @@ func (nobody) Put(hublink.Order)                 {}
 func (nobody) SetTemplates(*fleetv1.TemplateSet) {}
 func (nobody) Close(error)                       {}
 
+func TestAnAgentTrustsItsHubAlone(t *testing.T) {
+	g := patient(t)
+	dir := newDirectory("m1")
+	h := startHub(t, dir)
+	foreign, err := harness.NewLinkPKI(t.TempDir())
+	g.Expect(err).NotTo(HaveOccurred())
+	files := agentFiles(t, h, "m1")
+	distrustful := files
+	distrustful.CAFile = foreign.CAFile()
+	startAgent(t, h, distrustful, "i1")
+	startAgentFor(t, h, files, "i1", "elsewhere.example")
+	g.Consistently(func() hublink.Peer { return get(dir.of("m1"), func(r *record) hublink.Peer { return r.peer }) }, "500ms").Should(BeNil())
+}
+
 func TestNoPlaintext(t *testing.T) {
 	h := startHub(t, newDirectory("m1"))
 	conn, err := net.Dial("tcp", h.address)
