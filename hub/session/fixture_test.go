@@ -204,3 +204,16 @@ func edit(ctx context.Context, o client.Object, change func()) {
 		g.Expect(admin.Update(ctx, o)).To(Succeed())
 	}).Should(Succeed())
 }
+
+// replaceHub ends the leader and starts another, to which all agents connect.
+func replaceHub() {
+	GinkgoHelper()
+	for _, a := range agents {
+		a.disconnect()
+	}
+	theHub.stop()
+	theHub = startHub()
+	for _, a := range agents {
+		a.connect(theHub)
+	}
+}
