@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -82,11 +83,13 @@ func (m *measurement) create(ctx context.Context) error {
 		return err
 	}
 	m.cpu = m.cpuTimes()
-	w, err := m.hub.Watch(ctx, &v1alpha1.VDISessionList{}, client.InNamespace(namespace))
-	if err != nil {
+	// The watch is read from the beginning: the API server ends one that lags.
+	var running map[string]time.Time
+	watching, wctx := errgroup.WithContext(ctx)
+	watching.Go(func() (err error) {
+		running, err = m.awaitRunning(wctx)
 		return err
-	}
-	defer w.Stop()
+	})
 	began := time.Now()
 	var mu sync.Mutex
 	created := map[string]time.Time{}
@@ -105,8 +108,7 @@ func (m *measurement) create(ctx context.Context) error {
 		return fmt.Errorf("creating sessions: %w", err)
 	}
 	accepted := time.Since(began)
-	running, err := m.awaitRunning(ctx, w)
-	if err != nil {
+	if err := watching.Wait(); err != nil {
 		return err
 	}
 	took := make([]time.Duration, 0, len(running))
@@ -127,28 +129,48 @@ func (m *measurement) session(i int) *v1alpha1.VDISession {
 	}
 }
 
-// awaitRunning returns when each session was first seen Running.
-func (m *measurement) awaitRunning(ctx context.Context, w watch.Interface) (map[string]time.Time, error) {
+// awaitRunning returns when each session was first seen Running. It watches
+// anew whenever the API server ends a watch, and so misses nothing.
+func (m *measurement) awaitRunning(ctx context.Context) (map[string]time.Time, error) {
 	running := map[string]time.Time{}
+	for len(running) < m.sessions {
+		w, err := m.hub.Watch(ctx, &v1alpha1.VDISessionList{}, client.InNamespace(namespace))
+		if err != nil {
+			return nil, fmt.Errorf("%d of %d sessions are Running: %w", len(running), m.sessions, err)
+		}
+		err = m.note(ctx, w, running)
+		w.Stop()
+		if err != nil {
+			return nil, fmt.Errorf("%d of %d sessions are Running: %w", len(running), m.sessions, err)
+		}
+	}
+	return running, nil
+}
+
+// note takes one watch's events until all run or the watch ends.
+func (m *measurement) note(ctx context.Context, w watch.Interface, running map[string]time.Time) error {
 	progress := time.NewTicker(5 * time.Second)
 	defer progress.Stop()
 	for len(running) < m.sessions {
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%d of %d sessions are Running: %w", len(running), m.sessions, ctx.Err())
+			return ctx.Err()
 		case <-progress.C:
 			fmt.Printf("  %d of %d Running\n", len(running), m.sessions)
 		case e, open := <-w.ResultChan():
 			if !open {
-				return nil, errors.New("the watch of the sessions ended")
+				return nil
 			}
 			s, ok := e.Object.(*v1alpha1.VDISession)
-			if _, seen := running[s.GetName()]; ok && !seen && s.Status.Phase == v1alpha1.PhaseRunning {
+			if !ok {
+				return fmt.Errorf("watching the sessions: %w", apierrors.FromObject(e.Object))
+			}
+			if _, seen := running[s.Name]; !seen && s.Status.Phase == v1alpha1.PhaseRunning {
 				running[s.Name] = time.Now()
 			}
 		}
 	}
-	return running, nil
+	return nil
 }
 
 // claim notes a promise that is not kept.
