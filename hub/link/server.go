@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime/debug"
@@ -72,12 +73,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	select {
 	case err := <-failed:
 		server.Stop()
-		s.tasks.Wait()
-		return fmt.Errorf("serving agents: %w", err)
+		return errors.Join(fmt.Errorf("serving agents: %w", err), s.wait())
 	case <-ctx.Done():
+		return s.drain(server)
 	}
-	s.drain(server)
-	return nil
 }
 
 func (s *Server) newGRPCServer(creds credentials.TransportCredentials) *grpc.Server {
@@ -99,12 +98,28 @@ func (s *Server) newGRPCServer(creds credentials.TransportCredentials) *grpc.Ser
 
 // drain ends every stream, so that agents look for the next leader, and gives
 // them DrainTimeout to take notice.
-func (s *Server) drain(server *grpc.Server) {
+func (s *Server) drain(server *grpc.Server) error {
 	stop := time.AfterFunc(s.options.DrainTimeout, server.Stop)
 	defer stop.Stop()
 	s.endAll(errDraining)
 	server.GracefulStop()
-	s.tasks.Wait()
+	return s.wait()
+}
+
+// wait lets calls of Members that have begun come to their end, for as long
+// as streams get: a leader that is going must not hang on one.
+func (s *Server) wait() error {
+	done := make(chan struct{})
+	go func() {
+		s.tasks.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(s.options.DrainTimeout):
+		return errors.New("some members' pictures are still busy with what their agents said")
+	}
 }
 
 func (s *Server) endAll(reason error) {

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"sync"
@@ -37,7 +38,8 @@ type directory struct {
 // record is what the hub has of one member, over all its connections.
 type record struct {
 	mu          sync.Mutex
-	peer        hublink.Peer
+	peer        hublink.Peer // nil: no connection
+	whole       bool         // its inventory is in
 	hello       hublink.Hello
 	inventories [][]*v1alpha1.SessionAssignment
 	picture     map[types.UID]item
@@ -70,11 +72,29 @@ func (d *directory) Open(_ context.Context, uid types.UID, hello hublink.Hello, 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.peer != nil {
+	if r.peer != nil && r.hello.Instance != hello.Instance {
 		return nil, hublink.ErrAlreadyConnected
 	}
-	r.peer, r.hello = peer, hello
-	return r, nil
+	if r.peer != nil {
+		r.peer.Close(errors.New("replaced"))
+	}
+	r.peer, r.hello, r.whole = peer, hello, false
+	return &link{record: r, peer: peer}, nil
+}
+
+// link is a member as one connection sees it.
+type link struct {
+	*record
+	peer hublink.Peer
+}
+
+func (l *link) Closed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = append(l.closed, err)
+	if l.record.peer == l.peer {
+		l.record.peer = nil
+	}
 }
 
 func (d *directory) Renew(uid types.UID, instance string) (time.Duration, error) {
@@ -95,6 +115,7 @@ func (r *record) Inventory(items []*v1alpha1.SessionAssignment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inventories = append(r.inventories, items)
+	r.whole = true
 	clear(r.picture)
 	clear(r.reported)
 	for _, a := range items {
@@ -127,13 +148,6 @@ func (r *record) Capacity(report *fleetv1.CapacityReport) {
 	r.capacity = append(r.capacity, report)
 }
 
-func (r *record) Closed(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = append(r.closed, err)
-	r.peer = nil
-}
-
 // get reads under the lock.
 func get[T any](r *record, f func(*record) T) T {
 	r.mu.Lock()
@@ -142,7 +156,7 @@ func get[T any](r *record, f func(*record) T) T {
 }
 
 func (r *record) connected() bool {
-	return get(r, func(r *record) bool { return r.peer != nil && len(r.inventories) > len(r.closed) })
+	return get(r, func(r *record) bool { return r.peer != nil && r.whole })
 }
 
 // put gives an order to the member's connection.
@@ -161,6 +175,8 @@ type hubServer struct {
 	dir     *directory
 	term    int64
 	stop    func()
+	// helloTimeout and the inventory's, if not the default.
+	helloTimeout time.Duration
 }
 
 func startHub(t *testing.T, dir *directory) *hubServer {
@@ -192,6 +208,7 @@ func (h *hubServer) start() {
 		BindAddress: h.address, CertFile: h.files.CertFile, KeyFile: h.files.KeyFile, ClientCAFile: h.pki.CAFile(),
 		TrustDomain: harness.TrustDomain, HubTerm: func() int64 { return term },
 		RenewInterval: 100 * time.Millisecond, DrainTimeout: time.Second,
+		HelloTimeout: h.helloTimeout, InventoryTimeout: h.helloTimeout,
 	}, h.dir)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
