@@ -1,0 +1,168 @@
+package session
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+const here, elsewhere = types.UID("uid-here"), types.UID("uid-elsewhere")
+
+// The session's status has epoch 5 throughout; the member is "here".
+var sessionsAsWanted = []struct {
+	name    string
+	session *v1alpha1.VDISession
+}{
+	{"unknown", nil},
+	{"placed", sessionWith(placedAt(here, 5))},
+	{"releasing", sessionWith(releasingAt(here, 5))},
+	{"deleted", sessionWith(placedAt(here, 5), deleted)},
+	{"elsewhere", sessionWith(placedAt(elsewhere, 5))},
+	{"nowhere", sessionWith()},
+}
+
+var statesReported = []v1alpha1.AssignmentState{
+	v1alpha1.AssignmentActive, v1alpha1.AssignmentStopping, v1alpha1.AssignmentStopped, v1alpha1.AssignmentRefused,
+}
+
+// wantedSteps is the specification: for each session as wanted, what to do
+// about each state that a member may report, at an older, the same and a newer
+// epoch, and when it reports nothing.
+var wantedSteps = map[string]map[string]string{
+	"unknown": {
+		"nothing":  "None 0",
+		"Active":   "Orphan 4|Orphan 5|Orphan 6",
+		"Stopping": "Orphan 4|Orphan 5|Orphan 6",
+		"Stopped":  "Forget 4|Forget 5|Forget 6",
+		"Refused":  "Forget 4|Forget 5|Forget 6",
+	},
+	"placed": {
+		"nothing":  "Assign 5",
+		"Active":   "Assign 5|Mirror 5|Adopt 6",
+		"Stopping": "Assign 5|Mirror 5|Adopt 6",
+		"Stopped":  "Assign 5|RecordStopped 5|Adopt 6",
+		"Refused":  "Assign 5|RecordRefused 5|Adopt 6",
+	},
+	"releasing": {
+		"nothing":  "Withdraw 5",
+		"Active":   "Withdraw 5|Withdraw 5|Adopt 6",
+		"Stopping": "Withdraw 5|Withdraw 5|Adopt 6",
+		"Stopped":  "Withdraw 5|RecordStopped 5|Adopt 6",
+		"Refused":  "Withdraw 5|RecordStopped 5|Adopt 6",
+	},
+	"deleted": {
+		"nothing":  "Withdraw 5",
+		"Active":   "Withdraw 5|Withdraw 5|Adopt 6",
+		"Stopping": "Withdraw 5|Withdraw 5|Adopt 6",
+		"Stopped":  "Withdraw 5|RecordStopped 5|Adopt 6",
+		"Refused":  "Withdraw 5|RecordStopped 5|Adopt 6",
+	},
+	"elsewhere": {
+		"nothing":  "None 0",
+		"Active":   "Withdraw 4|Withdraw 5|Adopt 6",
+		"Stopping": "Withdraw 4|Withdraw 5|Adopt 6",
+		"Stopped":  "Forget 4|Forget 5|Adopt 6",
+		"Refused":  "Forget 4|Forget 5|Adopt 6",
+	},
+	"nowhere": {
+		"nothing":  "None 0",
+		"Active":   "Withdraw 4|Withdraw 5|Adopt 6",
+		"Stopping": "Withdraw 4|Withdraw 5|Adopt 6",
+		"Stopped":  "Forget 4|Forget 5|Adopt 6",
+		"Refused":  "Forget 4|Forget 5|Adopt 6",
+	},
+}
+
+func TestPlanOfEveryCombination(t *testing.T) {
+	got := map[string]map[string]string{}
+	for _, s := range sessionsAsWanted {
+		got[s.name] = map[string]string{"nothing": planned(s.session, nil)}
+		for _, state := range statesReported {
+			row := ""
+			for _, epoch := range []int64{4, 5, 6} {
+				if row != "" {
+					row += "|"
+				}
+				row += planned(s.session, reports(state, epoch, "hash"))
+			}
+			got[s.name][string(state)] = row
+		}
+	}
+	if diff := cmp.Diff(wantedSteps, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlanOfAChange(t *testing.T) {
+	placed := sessionWith(placedAt(here, 5))
+	refusedChange := reports(v1alpha1.AssignmentActive, 5, "other")
+	refusedChange.Status.Reason = v1alpha1.RefusedInvalid
+	refusedEpoch := reports(v1alpha1.AssignmentActive, 4, "other")
+	refusedEpoch.Status.Reason = v1alpha1.RefusedInvalid
+	both := sessionWith(placedAt(elsewhere, 5), releasingAt(here, 3))
+	for _, c := range []struct {
+		name     string
+		session  *v1alpha1.VDISession
+		reported *v1alpha1.SessionAssignment
+		want     string
+	}{
+		{"a changed assignment is sent again", placed, reports(v1alpha1.AssignmentActive, 5, "other"), "Assign 5"},
+		{"a change that was refused is not sent again and again", placed, refusedChange, "Mirror 5"},
+		{"a placement that was refused where an earlier one runs stops that one", placed, refusedEpoch, "Withdraw 5"},
+		{"a stop of an older epoch frees nothing newer", sessionWith(releasingAt(here, 5)), reports(v1alpha1.AssignmentStopped, 3, ""), "Withdraw 5"},
+		{"an earlier placement is stopped though the session is placed elsewhere", both, reports(v1alpha1.AssignmentActive, 3, "hash"), "Withdraw 3"},
+		{"its end is recorded", both, reports(v1alpha1.AssignmentStopped, 3, ""), "RecordStopped 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := planned(c.session, c.reported); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func planned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) string {
+	step, epoch := plan(s, here, reported, "hash")
+	return fmt.Sprintf("%s %d", step, epoch)
+}
+
+func sessionWith(changes ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
+	s := &v1alpha1.VDISession{}
+	s.Namespace, s.Name, s.UID, s.Generation = "desktops", "mine", "uid-session", 1
+	s.Spec.User, s.Spec.Template, s.Spec.OperatingMode = "ann", "browser", v1alpha1.ModeRunning
+	s.Status.Epoch = 5
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func placedAt(member types.UID, epoch int64) func(*v1alpha1.VDISession) {
+	return func(s *v1alpha1.VDISession) {
+		s.Status.Placement = &v1alpha1.Placement{ClusterName: "name-of-" + string(member), ClusterUID: member, Epoch: epoch}
+	}
+}
+
+func releasingAt(member types.UID, epoch int64) func(*v1alpha1.VDISession) {
+	return func(s *v1alpha1.VDISession) {
+		s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{ClusterName: "name-of-" + string(member), ClusterUID: member, Epoch: epoch})
+	}
+}
+
+func deleted(s *v1alpha1.VDISession) {
+	at := metav1.Unix(1_700_000_000, 0)
+	s.DeletionTimestamp = &at
+}
+
+func reports(state v1alpha1.AssignmentState, epoch int64, hash string) *v1alpha1.SessionAssignment {
+	a := &v1alpha1.SessionAssignment{}
+	a.Spec.Session.UID, a.Spec.Epoch = "uid-session", epoch
+	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
+	a.Status.State = state
+	return a
+}
