@@ -34,13 +34,13 @@ const statusInterval = 2 * time.Second
 // changed.
 const conflictWait = 100 * time.Millisecond
 
-// MemberReconciler keeps a MemberCluster's status, finalizer and heartbeat.
-//
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=update;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+
+// MemberReconciler keeps a MemberCluster's status, finalizer and heartbeat.
 type MemberReconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder

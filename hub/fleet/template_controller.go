@@ -19,14 +19,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=update;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;delete
+
 // TemplateReconciler tells the agents which templates to judge, shows on each
 // template where it can run, and prunes revisions that nothing refers to.
 //
 // All templates share one request: the set that agents get is always whole.
-//
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=get;list;watch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=update;patch
-// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;delete
 type TemplateReconciler struct {
 	Client client.Client
 	Fleet  *Fleet
