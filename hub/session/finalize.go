@@ -26,11 +26,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) error
 	if equality.Semantic.DeepEqual(before.Status, s.Status) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, s, patch); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("writing the status: %w", err))
-	}
-	return nil
+	return client.IgnoreNotFound(r.patchStatus(ctx, before, s))
 }
 
 // letGo removes the finalizer from a session of which nothing is outstanding.

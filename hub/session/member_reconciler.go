@@ -71,6 +71,9 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 	if v.session, err = byAssignment(ctx, r.Client, req.NamespacedName); err != nil {
 		return ctrl.Result{}, err
 	}
+	if v.session != nil && r.Sessions.written.stale(v.session) {
+		return ctrl.Result{RequeueAfter: staleWait}, nil
+	}
 	if v.reported, err = reportedOf(ctx, v.member, req.NamespacedName); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -177,11 +180,7 @@ func (r *MemberReconciler) patch(ctx context.Context, before, after *v1alpha1.VD
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("writing the status: %w", err))
-	}
-	return nil
+	return client.IgnoreNotFound(r.Sessions.patchStatus(ctx, before, after))
 }
 
 func reportedOf(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {

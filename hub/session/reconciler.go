@@ -40,14 +40,14 @@ type Fleet interface {
 	Listen(func(fleet.Change))
 }
 
-// Reconciler does for a session what the hub can do alone: accept it, place
-// it, show its member's health, and let it go once nothing is outstanding.
-//
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=update;patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=get;list;watch;create
+
+// Reconciler does for a session what the hub can do alone: accept it, place
+// it, show its member's health, and let it go once nothing is outstanding.
 type Reconciler struct {
 	Client    client.Client
 	Recorder  events.EventRecorder
@@ -58,6 +58,7 @@ type Reconciler struct {
 	refusals refusals
 	rebuilt  rebuild
 	given    given
+	written  written
 }
 
 // pass is one reconcile of one session.
@@ -116,6 +117,9 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.Client.Get(ctx, req.NamespacedName, s); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if r.written.stale(s) {
+		return ctrl.Result{RequeueAfter: staleWait}, nil
+	}
 	if !s.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, r.finalize(ctx, s)
 	}
@@ -128,6 +132,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		if err := r.Client.Update(ctx, s); err != nil {
 			return ctrl.Result{}, fmt.Errorf("adding the finalizer: %w", err)
 		}
+		r.written.note(s)
 	}
 	p := &pass{session: s.DeepCopy()}
 	err := r.steps(ctx, p)
@@ -178,10 +183,9 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 	if equality.Semantic.DeepEqual(before.Status, p.session.Status) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	p.sent = true
-	if err := r.Client.Status().Patch(ctx, p.session, patch); err != nil {
-		return fmt.Errorf("writing the status: %w", err)
+	if err := r.patchStatus(ctx, before, p.session); err != nil {
+		return err
 	}
 	if p.reserved != nil {
 		placements.WithLabelValues("placed").Inc()
@@ -190,6 +194,17 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 	for _, record := range p.events {
 		record()
 	}
+	return nil
+}
+
+// patchStatus writes a status, if nobody else has written the session since it
+// was read, and remembers the version that this made.
+func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.VDISession) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	r.written.note(after)
 	return nil
 }
 

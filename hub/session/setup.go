@@ -66,6 +66,7 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 		r.Fleet.Observe(s, gone)
 		if gone {
 			r.given.forget(s.UID)
+			r.written.forget(s.UID)
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
