@@ -22,13 +22,14 @@ func (d *demo) say(format string, args ...any) {
 	fmt.Printf("\n== %d. %s\n", d.step, fmt.Sprintf(format, args...))
 }
 
-// command runs a program and passes its output on.
-func (d *demo) command(ctx context.Context, name string, args ...string) error {
-	fmt.Printf("$ %s %s\n", name, strings.Join(args, " "))
-	cmd := exec.CommandContext(ctx, name, args...)
+// fleet runs the fleet command on the demo's fleet and passes its output on.
+func (d *demo) fleet(ctx context.Context, args ...string) error {
+	args = append(args, "--dir", d.dir)
+	fmt.Printf("$ bin/fleet %s\n", strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, "bin/fleet", args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+		return fmt.Errorf("bin/fleet %s: %w", strings.Join(args, " "), err)
 	}
 	return nil
 }

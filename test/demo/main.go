@@ -35,7 +35,7 @@ func run(ctx context.Context, keep bool) (err error) {
 	began := time.Now()
 	d := &demo{dir: ".fleet"}
 	d.say("Starting a fleet: a hub and three members in three regions, all real control planes with simulated nodes (timings x %s)", timeFactor)
-	if err := d.command(ctx, "bin/fleet", "up", "--dir", d.dir, "--members", "3", "--nodes", "20", "--time-factor", timeFactor); err != nil {
+	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--time-factor", timeFactor); err != nil {
 		return err
 	}
 	defer func() {
@@ -44,7 +44,7 @@ func run(ctx context.Context, keep bool) (err error) {
 			return
 		}
 		// The context may have ended; what was started is stopped all the same.
-		if e := d.command(context.Background(), "bin/fleet", "down", "--dir", d.dir); e != nil && err == nil {
+		if e := d.fleet(context.Background(), "down"); e != nil && err == nil {
 			err = e
 		}
 	}()

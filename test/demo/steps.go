@@ -114,7 +114,7 @@ func (d *demo) brokenImage(ctx context.Context) error {
 func (d *demo) loseAgent(ctx context.Context) error {
 	const member, session = "us-east", "erin-gpu"
 	d.say("The agent of %s is killed: its desktops run on, and the hub says what it no longer knows", member)
-	if err := d.command(ctx, "bin/fleet", "kill-agent", "--dir", d.dir, member); err != nil {
+	if err := d.fleet(ctx, "kill-agent", member); err != nil {
 		return err
 	}
 	if err := d.expect(ctx, "membercluster/"+member, `.status.conditions[?(@.type=="Ready")].reason`, "Unreachable"); err != nil {
@@ -133,7 +133,7 @@ func (d *demo) loseAgent(ctx context.Context) error {
 		return err
 	}
 	d.say("It comes back, and both sides agree again")
-	if err := d.command(ctx, "bin/fleet", "start-agent", "--dir", d.dir, member); err != nil {
+	if err := d.fleet(ctx, "start-agent", member); err != nil {
 		return err
 	}
 	if err := d.expect(ctx, "membercluster/"+member, `.status.conditions[?(@.type=="Ready")].status`, "True"); err != nil {
