@@ -3,6 +3,8 @@ package protocol
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -189,19 +191,36 @@ func startHub(t *testing.T, dir *directory) *hubServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hubServer{t: t, pki: pki, files: files, address: "127.0.0.1:0", dir: dir, term: 1}
+	h := &hubServer{t: t, pki: pki, files: files, dir: dir, term: 1}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h
 }
 
+// listen takes the address of before, or a port below those that outgoing
+// connections take: it must be free when the hub comes back.
+func (h *hubServer) listen() net.Listener {
+	h.t.Helper()
+	var errs []error
+	for range 20 {
+		address := h.address
+		if address == "" {
+			address = fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		}
+		listener, err := net.Listen("tcp", address)
+		if err == nil {
+			return listener
+		}
+		errs = append(errs, err)
+	}
+	h.t.Fatal(errors.Join(errs...))
+	return nil
+}
+
 // start serves anew, at the address of before if there was one.
 func (h *hubServer) start() {
 	h.t.Helper()
-	listener, err := net.Listen("tcp", h.address)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	listener := h.listen()
 	h.address = listener.Addr().String()
 	term := h.term
 	server := hublink.NewServer(hublink.Options{
