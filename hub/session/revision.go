@@ -5,15 +5,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+)
+
+// The hub's cache gets cacheWait to show a revision that was just stored, and
+// is asked every cachePoll.
+const (
+	cacheWait = time.Second
+	cachePoll = 5 * time.Millisecond
 )
 
 // Revisions keeps template revisions as ControllerRevisions on the hub: each
@@ -24,6 +33,9 @@ type Revisions struct {
 	// Namespace of the ControllerRevisions.
 	Namespace string
 
+	// keeping makes one write of a burst of sessions of a new revision.
+	keeping sync.Mutex
+
 	mu    sync.Mutex
 	specs map[string]*v1alpha1.TemplateSpec
 }
@@ -31,6 +43,8 @@ type Revisions struct {
 // Keep makes sure that a revision is stored. It does not trust its memory: one
 // that was pruned may come back when its template is edited back.
 func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, revision string) error {
+	r.keeping.Lock()
+	defer r.keeping.Unlock()
 	key := types.NamespacedName{Namespace: r.Namespace, Name: fleet.RevisionName(template.Name, revision)}
 	if err := r.Client.Get(ctx, key, &appsv1.ControllerRevision{}); err == nil || !apierrors.IsNotFound(err) {
 		return err
@@ -45,6 +59,10 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 	if err := r.Client.Create(ctx, cr); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("storing template revision: %w", err)
 	}
+	// Those that wait here would not see it yet, and write it once more.
+	_ = wait.PollUntilContextTimeout(ctx, cachePoll, cacheWait, true, func(ctx context.Context) (bool, error) {
+		return r.Client.Get(ctx, key, cr) == nil, nil
+	})
 	return nil
 }
 
