@@ -44,8 +44,23 @@ func (m *measurement) cost(context.Context) error {
 		sum += used
 		fmt.Printf("%-20s  %6s   %9s       %4d MiB\n", name, round(used), (used / time.Duration(m.sessions)).Round(10*time.Microsecond), resident(m.ours()[name].PID())>>20)
 	}
-	fmt.Printf("hub and agents together: %s of CPU a session\n", (sum / time.Duration(m.sessions)).Round(10*time.Microsecond))
+	per := func(d time.Duration) time.Duration {
+		return (d / time.Duration(m.sessions)).Round(10 * time.Microsecond)
+	}
+	fmt.Printf("hub and agents together: %s of CPU a session; the control planes: %s\n", per(sum), per(m.controlPlanes()-m.theirs))
 	return nil
+}
+
+// controlPlanes is the CPU time of all that is not ours.
+func (m *measurement) controlPlanes() time.Duration {
+	var sum time.Duration
+	for _, p := range m.fleet.Processes() {
+		sum += cpuTime(p.PID())
+	}
+	for _, d := range m.cpuTimes() {
+		sum -= d
+	}
+	return sum
 }
 
 // cpuTime is the user and system time of a process (proc(5), stat, fields 14

@@ -30,8 +30,10 @@ type measurement struct {
 	sessions int
 	template string
 	marks    map[string]int64
-	cpu      map[string]time.Duration
-	broken   []error
+	// cpu of each of our processes, and theirs of all others, before the burst.
+	cpu    map[string]time.Duration
+	theirs time.Duration
+	broken []error
 }
 
 func newMeasurement(ctx context.Context, f *harness.Fleet, sessions int, template string) (*measurement, error) {
@@ -82,7 +84,7 @@ func (m *measurement) create(ctx context.Context) error {
 	if m.marks, err = m.mark(); err != nil {
 		return err
 	}
-	m.cpu = m.cpuTimes()
+	m.cpu, m.theirs = m.cpuTimes(), m.controlPlanes()
 	// The watch is read from the beginning: the API server ends one that lags.
 	var running map[string]time.Time
 	watching, wctx := errgroup.WithContext(ctx)
