@@ -141,10 +141,11 @@ func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.R
 // confirmed stopped, and says so; done means that it may go.
 func (r *MemberReconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (done bool, err error) {
 	if mc.DeletionTimestamp.IsZero() {
+		before := mc.DeepCopy()
 		if !controllerutil.AddFinalizer(mc, v1alpha1.MemberFinalizer) {
 			return false, nil
 		}
-		if err := r.Client.Update(ctx, mc); err != nil {
+		if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
 			return false, fmt.Errorf("adding the finalizer: %w", err)
 		}
 		return false, nil
@@ -162,12 +163,19 @@ func (r *MemberReconciler) finalize(ctx context.Context, mc *v1alpha1.MemberClus
 		}
 		return false, nil
 	}
+	before := mc.DeepCopy()
 	if controllerutil.RemoveFinalizer(mc, v1alpha1.MemberFinalizer) {
-		if err := r.Client.Update(ctx, mc); err != nil {
+		if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
 			return false, client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
 		}
 	}
 	return true, nil
+}
+
+// locked patches what changed since an object was read, and nothing if
+// somebody else has written it meanwhile.
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 // status writes what changed; a change of counts alone waits its turn.
@@ -183,8 +191,7 @@ func (r *MemberReconciler) status(ctx context.Context, mc *v1alpha1.MemberCluste
 			return due.Sub(now), nil
 		}
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, mc, patch); err != nil {
+	if err := r.Client.Status().Patch(ctx, mc, locked(before)); err != nil {
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	r.deedsOf(mc).written = now

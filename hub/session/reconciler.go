@@ -128,11 +128,8 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		// session up again.
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
 	}
-	if controllerutil.AddFinalizer(s, v1alpha1.Finalizer) {
-		if err := r.Client.Update(ctx, s); err != nil {
-			return ctrl.Result{}, fmt.Errorf("adding the finalizer: %w", err)
-		}
-		r.written.note(s)
+	if err := r.keepFinalizer(ctx, s); err != nil {
+		return ctrl.Result{}, err
 	}
 	p := &pass{session: s.DeepCopy()}
 	err := r.steps(ctx, p)
@@ -148,6 +145,22 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: p.again}, nil
+}
+
+// keepFinalizer adds the finalizer before anything of the session is placed. It
+// patches the metadata alone: an update would write the user's spec anew, in
+// our words.
+func (r *Reconciler) keepFinalizer(ctx context.Context, s *v1alpha1.VDISession) error {
+	before := s.DeepCopy()
+	if !controllerutil.AddFinalizer(s, v1alpha1.Finalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, s, patch); err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	r.written.note(s)
+	return nil
 }
 
 func (r *Reconciler) steps(ctx context.Context, p *pass) error {
