@@ -38,6 +38,18 @@ var _ = Describe("A session", func() {
 		Expect(home.Spec.ClusterName).To(Equal(s.Status.Placement.ClusterName))
 	})
 
+	It("keeps its spec as its user wrote it", func(ctx SpecContext) {
+		s := newSession("as-written")
+		Expect(fleet.Hub.ControlPlane.Apply(ctx, []byte(
+			`{"apiVersion":"vdi.kasm.io/v1alpha1","kind":"VDISession","metadata":{"name":"as-written","namespace":"desktops"},"spec":{"user":"u","template":"browser","resources":{"cpu":1}}}`))).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(hub.Delete(ctx, s)).To(Succeed())
+			awaitGone(ctx, s)
+		})
+		// cpu is a number there, which Go would write as text.
+		Expect(awaitRunning(ctx, s).Generation).To(BeEquivalentTo(1))
+	})
+
 	It("goes back to the member that holds its user's home", func(ctx SpecContext) {
 		first := awaitRunning(ctx, create(ctx, newSession("home-one", of("developer"), inRegion("us-east"), user("homer@example.com"))))
 		Expect(hub.Delete(ctx, first)).To(Succeed())
