@@ -84,7 +84,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 
 // Closed says that the connection is over, for whatever reason.
 func (c *connection) Closed(err error) {
-	ok := c.current(func(m *member) { m.peer, m.serving, m.fresh = nil, false, false })
+	ok := c.current(func(m *member) { m.peer, m.serving = nil, false })
 	if !ok {
 		return
 	}

@@ -48,6 +48,10 @@ func newControllers(t *testing.T, objects ...client.Object) *controllers {
 				x.writes++
 				return c.Update(ctx, o, opts...)
 			},
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				x.writes++
+				return c.Patch(ctx, o, p, opts...)
+			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 				x.writes++
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)

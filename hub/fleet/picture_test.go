@@ -121,6 +121,18 @@ func TestPictureForgetsWhatIsDropped(t *testing.T) {
 	}
 }
 
+func TestListThatNobodyWatchesIsForgotten(t *testing.T) {
+	p := newPicture()
+	for range 3 {
+		if _, err := p.List(metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.watchers) != 1 {
+		t.Errorf("%d watches are kept of 3 lists, want that of the last", len(p.watchers))
+	}
+}
+
 func TestWatchWithoutListIsTurnedAway(t *testing.T) {
 	p := newPicture()
 	if _, err := p.Watch(metav1.ListOptions{}); err == nil {

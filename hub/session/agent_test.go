@@ -35,8 +35,9 @@ type agent struct {
 	refuse func(*api.SessionAssignment) (reason, message string)
 	// holdStops: what is withdrawn keeps stopping; starts: Pods become ready.
 	holdStops, holdStarts bool
-	// quiet: no renewals.
-	quiet     bool
+	// quiet: no renewals. mute: orders come, and nothing is done about them.
+	quiet, mute bool
+
 	sequence  uint64
 	instance  string
 	templates *fleetv1.TemplateSet
@@ -182,7 +183,11 @@ func (a *agent) capacity() *fleetv1.CapacityReport {
 }
 
 func (a *agent) carryOut(o link.Order, m link.Member) {
-	a.set(func() { a.orders++ })
+	mute := false
+	a.set(func() { a.orders++; mute = a.mute })
+	if mute {
+		return
+	}
 	if w := o.Withdraw; w != nil {
 		a.withdraw(w, m)
 		return

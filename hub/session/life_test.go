@@ -39,6 +39,8 @@ var _ = Describe("A session", func() {
 		s := create(ctx, "desktops", "slow")
 		Eventually(reason(ctx, s, api.ConditionAssigned)).Should(Equal("True/Stored"))
 		a.become(s.UID, conditions(api.ModeSuspended)[:1])
+		// Half of it is no news: it waits for the rest.
+		Consistently(reason(ctx, s, api.ConditionHomeReady), "500ms").Should(BeEmpty())
 		a.become(s.UID, conditions(api.ModeRunning))
 		running(ctx, s)
 		expectFewWrites(before)

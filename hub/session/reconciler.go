@@ -123,11 +123,6 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if !s.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, r.finalize(ctx, s)
 	}
-	if r.given.epoch(s.UID) > s.Status.Epoch {
-		// The cache does not show what was written last, which will bring the
-		// session up again.
-		return ctrl.Result{RequeueAfter: conflictWait}, nil
-	}
 	if err := r.keepFinalizer(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -181,6 +181,7 @@ var _ = Describe("A member", func() {
 		s, _ := running(ctx, create(ctx, "desktops", "kept"))
 		a.disconnect()
 		edit(ctx, s, func() { s.Spec.Timeout = "9h" })
+		settled()
 		a.connect(theHub)
 		Eventually(func() api.Duration { return a.holds(s.UID).Spec.Timeout }).Should(Equal(api.Duration("9h")))
 	})
@@ -265,6 +266,22 @@ var _ = Describe("A hub", func() {
 		Expect(agents["eu"].sessions()).To(HaveLen(25))
 		Expect(agents["us"].sessions()).To(HaveLen(25))
 	}, NodeTimeout(2*time.Minute))
+
+	It("counts what was placed before it led and is still on its way", func(ctx SpecContext) {
+		template(ctx, "browser")
+		a := join(ctx, "eu", func(a *agent) { a.slots, a.mute = 1, true })
+		first := create(ctx, "desktops", "first")
+		Eventually(reason(ctx, first, api.ConditionAssigned)).Should(Equal("False/Sending"))
+		Eventually(a.ordersSeen).Should(Equal(1))
+		replaceHub()
+		second := create(ctx, "desktops", "second")
+		Eventually(reason(ctx, second, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
+		Consistently(reason(ctx, second, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
+		a.set(func() { a.mute = false })
+		replaceHub()
+		running(ctx, first)
+		Expect(now(ctx, first).Status.Epoch).To(Equal(int64(1)))
+	})
 
 	It("counts what was placed before it led", func(ctx SpecContext) {
 		template(ctx, "browser")

@@ -1,0 +1,214 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// oneMember is a fleet that places everything in one member.
+type oneMember struct {
+	Fleet
+	placed   []int64
+	released int
+}
+
+func (f *oneMember) Place(_ placement.Request, epoch int64) placement.Decision {
+	f.placed = append(f.placed, epoch)
+	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has room"}
+}
+
+func (f *oneMember) Release(types.UID) { f.released++ }
+
+func (f *oneMember) Observe(*v1alpha1.VDISession, bool) {}
+
+func (f *oneMember) HealthOf(types.UID) fleet.Health { return "Ready" }
+
+func (f *oneMember) Reserve(types.UID, int64, types.UID, placement.TemplateKey, placement.Resources) {
+}
+
+// hubInMemory is a Reconciler over a client that may show an old view of
+// sessions, and whose writes of status may fail.
+type hubInMemory struct {
+	*WithT
+	*Reconciler
+	fleet *oneMember
+	api   client.Client
+	// cached is what Get shows instead of what is stored; nil: the same.
+	cached *v1alpha1.VDISession
+	// answer is what a write of status gets; written: after it was carried out.
+	answer  error
+	written bool
+}
+
+func newHubInMemory(t *testing.T) *hubInMemory {
+	h := &hubInMemory{WithT: NewWithT(t), fleet: &oneMember{}}
+	scheme := runtime.NewScheme()
+	h.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	h.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
+	template := &v1alpha1.VDITemplate{}
+	template.Name, template.Spec.Image, template.Spec.Port = "browser", "browser:1", 80
+	s := sessionWith()
+	s.Status.Epoch = 0
+	s.Finalizers = []string{v1alpha1.Finalizer}
+	h.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(template, s).WithStatusSubresource(s).Build()
+	cached := interceptor.NewClient(h.api.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if into, ok := o.(*v1alpha1.VDISession); ok && h.cached != nil {
+				h.cached.DeepCopyInto(into)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if h.answer != nil && !h.written {
+				return h.answer
+			}
+			if err := c.SubResource(sub).Patch(ctx, o, p, opts...); err != nil {
+				return err
+			}
+			return h.answer
+		},
+	})
+	h.Reconciler = &Reconciler{
+		Client: cached, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet,
+		Revisions: &Revisions{Client: cached, Namespace: "vdi-system"}, Clock: clock.RealClock{},
+	}
+	return h
+}
+
+func (h *hubInMemory) reconcile() (ctrl.Result, error) {
+	return h.Reconcile(context.Background(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "desktops", Name: "mine"}})
+}
+
+func (h *hubInMemory) stored() *v1alpha1.VDISession {
+	s := &v1alpha1.VDISession{}
+	h.Expect(h.api.Get(context.Background(), types.NamespacedName{Namespace: "desktops", Name: "mine"}, s)).To(Succeed())
+	return s
+}
+
+func TestOldViewPlacesNothing(t *testing.T) {
+	h := newHubInMemory(t)
+	old := h.stored()
+	_, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(h.stored().Status.Placement.Epoch).To(Equal(int64(1)))
+	h.cached = old
+	result, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(result.RequeueAfter).To(BeNumerically(">", 0), "and is looked at again")
+	h.Expect(h.fleet.placed).To(Equal([]int64{1}))
+	h.Expect(h.fleet.released).To(BeZero(), "the room of the first decision is in use")
+}
+
+func TestDecisionThatIsNotWritten(t *testing.T) {
+	sessions := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "vdisessions"}
+	for _, c := range []struct {
+		name     string
+		answer   error
+		written  bool
+		released int
+	}{
+		{"somebody was first", apierrors.NewConflict(sessions, "mine", errors.New("changed")), false, 1},
+		{"it is not allowed", apierrors.NewForbidden(sessions, "mine", errors.New("no")), false, 1},
+		{"nobody knows whether it was, and it was not", errors.New("connection reset"), false, 0},
+		{"nobody knows whether it was, and it was", errors.New("connection reset"), true, 0},
+		{"the API server gave up", apierrors.NewTimeoutError("slow", 1), true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHubInMemory(t)
+			h.answer, h.written = c.answer, c.written
+			_, err := h.reconcile()
+			h.Expect(err != nil).To(Equal(!apierrors.IsConflict(c.answer)), "got %v", err)
+			h.Expect(h.fleet.released).To(Equal(c.released))
+			h.answer = nil
+			_, err = h.reconcile()
+			h.Expect(err).NotTo(HaveOccurred())
+			h.Expect(h.stored().Status.Epoch).To(Equal(int64(1)), "the number was not used up")
+			want := []int64{1, 1}
+			if c.written {
+				want = want[:1]
+			}
+			h.Expect(h.fleet.placed).To(Equal(want))
+		})
+	}
+}
+
+// An assignment that an earlier leader decided is not ordered from a view that
+// is older than what that leader wrote last.
+func TestOldViewAssignsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		change   func(*v1alpha1.VDISession) // since the view
+		given    bool                       // by this leader
+		reported *v1alpha1.SessionAssignment
+		ordered  bool
+	}{
+		{name: "it is as it was", change: func(*v1alpha1.VDISession) {}, ordered: true},
+		{name: "it has ended", change: func(s *v1alpha1.VDISession) { s.Status.Placement = nil }},
+		{name: "it was placed elsewhere", change: func(s *v1alpha1.VDISession) { placedAt(elsewhere, 2)(s); s.Status.Epoch = 2 }},
+		{name: "it was placed anew", change: func(s *v1alpha1.VDISession) { placedAt(here, 2)(s); s.Status.Epoch = 2 }},
+		{name: "this leader knows better", change: func(*v1alpha1.VDISession) {}, given: true, ordered: true},
+		{name: "the member has it", change: func(*v1alpha1.VDISession) {}, reported: reports(v1alpha1.AssignmentActive, 1, "old"), ordered: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHubInMemory(t)
+			s := h.stored()
+			placedAt(here, 1)(s)
+			s.Status.Epoch = 1
+			h.Expect(h.api.Status().Update(context.Background(), s)).To(Succeed())
+			view := s.DeepCopy()
+			c.change(s)
+			h.Expect(h.api.Status().Update(context.Background(), s)).To(Succeed())
+			if c.given {
+				h.given.add(s.UID, 1)
+			}
+			box := &box{}
+			live := &counting{Reader: h.api}
+			r := &MemberReconciler{Client: h.Client, Live: live, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock.RealClock{}}
+			wanted := Assignment(view, &v1alpha1.TemplateSpec{}, "example.com")
+			_, err := r.assign(context.Background(), &visit{member: box, ref: v1alpha1.ClusterRef{UID: here}, session: view, reported: c.reported, wanted: wanted})
+			h.Expect(err).NotTo(HaveOccurred())
+			h.Expect(box.ordered == 1).To(Equal(c.ordered))
+			h.Expect(live.reads == 0).To(Equal(c.given || c.reported != nil), "asks the API server only where it must")
+		})
+	}
+}
+
+// box counts assignments that are ordered.
+type box struct {
+	client.Client
+	ordered int
+}
+
+func (b *box) Create(context.Context, client.Object, ...client.CreateOption) error {
+	b.ordered++
+	return nil
+}
+
+type counting struct {
+	client.Reader
+	reads int
+}
+
+func (c *counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.reads++
+	return c.Reader.Get(ctx, key, o, opts...)
+}
