@@ -23,10 +23,11 @@ func main() {
 	nodes := flag.Int("nodes", 20, "nodes of each member")
 	idle := flag.Duration("idle", time.Minute, "how long to watch the idle fleet for writes")
 	template := flag.String("template", "browser", "template of the sessions, of deploy/samples")
+	baseline := flag.Bool("baseline", true, "measure a bare client loop too, on control planes of its own, before")
 	keep := flag.Bool("keep", false, "keep the fleet's directory with all logs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *sessions, *template, *idle, harness.Options{
+	err := run(ctx, *sessions, *template, *idle, *baseline, harness.Options{
 		Members: *members, NodesPerMember: *nodes, Keep: *keep,
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
@@ -37,7 +38,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, sessions int, template string, idle time.Duration, options harness.Options) (err error) {
+func run(ctx context.Context, sessions int, template string, idle time.Duration, baseline bool, options harness.Options) (err error) {
+	var bareTook time.Duration
+	if baseline {
+		fmt.Println("a bare client loop that writes the same objects, without hub and agents")
+		if bareTook, err = runBare(ctx, sessions, template, options); err != nil {
+			return fmt.Errorf("measuring the bare loop: %w", err)
+		}
+		fmt.Printf("\n%d sessions in %s: %.0f a second\n\n", sessions, round(bareTook), float64(sessions)/bareTook.Seconds())
+	}
 	fleet, err := harness.Start(ctx, options)
 	if err != nil {
 		return err
@@ -55,6 +64,9 @@ func run(ctx context.Context, sessions int, template string, idle time.Duration,
 		if err := step(ctx); err != nil {
 			return err
 		}
+	}
+	if baseline {
+		fmt.Printf("\nthe burst took %.2f times as long as the bare loop\n", m.took.Seconds()/bareTook.Seconds())
 	}
 	return m.verdict()
 }

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// bareWorkers write side by side, as many as the hub and the agents together
+// have workers.
+const bareWorkers = 32
+
+// bare is what the burst is measured against: a loop of clients that knows
+// where each session goes and what will come of it, and writes the same objects
+// as often to the same API servers, with no hub and no agent in between.
+type bare struct {
+	hub      client.Client
+	members  []client.WithWatch
+	sessions int
+	template *v1alpha1.VDITemplate
+	pods     []*readiness
+}
+
+// runBare returns how long it takes until every Pod runs and its session says so.
+func runBare(ctx context.Context, sessions int, template string, options harness.Options) (took time.Duration, err error) {
+	options.NoFleetProcesses = true
+	fleet, err := harness.Start(ctx, options)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, fleet.Stop()) }()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	b, err := newBare(ctx, fleet, sessions, template)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	group, gctx := errgroup.WithContext(ctx)
+	for _, r := range b.pods {
+		group.Go(func() error { return r.watch(gctx) })
+	}
+	work, wctx := errgroup.WithContext(gctx)
+	work.SetLimit(bareWorkers)
+	for i := range sessions {
+		work.Go(func() error { return b.session(wctx, i) })
+	}
+	if err := work.Wait(); err != nil {
+		return 0, errors.Join(err, group.Wait())
+	}
+	took = time.Since(began)
+	cancel()
+	_ = group.Wait() // the watches end with the context
+	return took, nil
+}
+
+func newBare(ctx context.Context, fleet *harness.Fleet, sessions int, template string) (*bare, error) {
+	b := &bare{sessions: sessions}
+	hub, err := clientOf(fleet.Hub.ControlPlane)
+	if err != nil {
+		return nil, err
+	}
+	b.hub = hub
+	root, err := harness.Root()
+	if err != nil {
+		return nil, err
+	}
+	if err := fleet.Hub.ControlPlane.ApplyFile(ctx, filepath.Join(root, "deploy/samples/templates.yaml")); err != nil {
+		return nil, err
+	}
+	b.template = &v1alpha1.VDITemplate{}
+	if err := hub.Get(ctx, types.NamespacedName{Name: template}, b.template); err != nil {
+		return nil, err
+	}
+	for _, m := range fleet.Members {
+		c, err := clientOf(m.ControlPlane)
+		if err != nil {
+			return nil, err
+		}
+		b.members = append(b.members, c)
+		b.pods = append(b.pods, &readiness{client: c, ready: map[string]chan struct{}{}})
+	}
+	return b, nil
+}
+
+// session makes one session as hub and agent would: a finalizer, a placement
+// and its outcome on the hub; the assignment, its children and its status in
+// the member.
+func (b *bare) session(ctx context.Context, i int) error {
+	member, pods := b.members[i%len(b.members)], b.pods[i%len(b.members)]
+	s := newSession(i, b.template.Name)
+	if err := b.hub.Create(ctx, s); err != nil {
+		return fmt.Errorf("creating a session: %w", err)
+	}
+	if err := patch(ctx, b.hub, s, map[string]any{"metadata": map[string]any{"finalizers": []string{v1alpha1.Finalizer}}}); err != nil {
+		return err
+	}
+	s.Status.Resources, s.Status.TemplateRevision = b.template.Spec.Resources.Default, "bare"
+	s.Status.Placement = &v1alpha1.Placement{ClusterName: "bare", ClusterUID: "bare", Epoch: 1, PlacementTime: metav1.Now()}
+	s.Status.Epoch, s.Status.Phase = 1, v1alpha1.PhaseCreating
+	if err := patchStatus(ctx, b.hub, s, s.Status); err != nil {
+		return err
+	}
+	a := session.Assignment(s, &b.template.Spec, "bare.example.com")
+	a.Finalizers = []string{v1alpha1.AssignmentFinalizer}
+	ready := pods.expect(a.Name)
+	if err := member.Create(ctx, a); err != nil {
+		return fmt.Errorf("creating an assignment: %w", err)
+	}
+	for _, child := range []client.Object{render.Pod(a), render.Service(a), render.Ingress(a)} {
+		if err := member.Create(ctx, child); err != nil {
+			return fmt.Errorf("creating a child: %w", err)
+		}
+	}
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	a.Status.State = v1alpha1.AssignmentActive
+	if err := patchStatus(ctx, member, a, a.Status); err != nil {
+		return err
+	}
+	s.Status.Phase = v1alpha1.PhaseRunning
+	return patchStatus(ctx, b.hub, s, s.Status)
+}
+
+func patch(ctx context.Context, c client.Client, o client.Object, body map[string]any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, raw))
+}
+
+func patchStatus(ctx context.Context, c client.Client, o client.Object, status any) error {
+	raw, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	return c.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, raw))
+}
+
+// readiness tells when Pods of one member are ready.
+type readiness struct {
+	client client.WithWatch
+	mu     sync.Mutex
+	ready  map[string]chan struct{}
+}
+
+func (r *readiness) expect(pod string) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready[pod] = make(chan struct{})
+	return r.ready[pod]
+}
+
+// watch closes the channels of ready Pods until the context ends.
+func (r *readiness) watch(ctx context.Context) error {
+	for ctx.Err() == nil {
+		w, err := r.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace))
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		for e := range w.ResultChan() {
+			if pod, ok := e.Object.(*corev1.Pod); ok && e.Type != watch.Deleted && podReady(pod) {
+				r.tell(pod.Name)
+			}
+		}
+		w.Stop()
+	}
+	return nil
+}
+
+func (r *readiness) tell(pod string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, ok := r.ready[pod]; ok {
+		close(c)
+		delete(r.ready, pod)
+	}
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
