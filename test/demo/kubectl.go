@@ -28,6 +28,9 @@ func (d *demo) fleet(ctx context.Context, args ...string) error {
 	fmt.Printf("$ bin/fleet %s\n", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, "bin/fleet", args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	// Interrupted, it takes down what it has begun to put up.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("bin/fleet %s: %w", strings.Join(args, " "), err)
 	}
