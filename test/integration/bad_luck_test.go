@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -155,12 +156,10 @@ func memberReady(name string) func(context.Context) (string, error) {
 
 // killLeader kills the replica that leads: the one that listens for agents.
 func killLeader(ctx context.Context) error {
-	for _, r := range fleet.Hub.Replicas {
-		if listening(ctx, r.LinkAddr) {
-			return r.Kill()
-		}
+	if leader := fleet.Hub.Leader(ctx); leader != nil {
+		return leader.Kill()
 	}
-	return fmt.Errorf("no replica of the hub leads")
+	return errors.New("no replica of the hub leads")
 }
 
 func restartHub() error {

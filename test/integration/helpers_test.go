@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -197,13 +196,4 @@ func dump(ctx context.Context) {
 			AddReportEntry(name, p.LogTail())
 		}
 	}
-}
-
-// listening is whether something accepts connections at an address.
-func listening(ctx context.Context, address string) bool {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return false
-	}
-	return conn.Close() == nil
 }

@@ -1,0 +1,52 @@
+package integration
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("What is going on", func() {
+	It("shows in the metrics of the hub's leader and of every agent", func(ctx SpecContext) {
+		awaitRunning(ctx, create(ctx, newSession("measured")))
+		leader := fleet.Hub.Leader(ctx)
+		Expect(leader).NotTo(BeNil())
+		Expect(scrape(ctx, leader.MetricsAddr)).To(And(
+			ContainSubstring(`vdi_hub_placements_total{result="placed"}`),
+			ContainSubstring(`vdi_hub_members{health="Ready"} 3`),
+			ContainSubstring("vdi_hub_session_start_seconds_count"),
+			ContainSubstring("vdi_hub_link_"),
+		))
+		for _, m := range fleet.Members {
+			Expect(scrape(ctx, m.Agent.MetricsAddr)).To(And(
+				ContainSubstring("vdi_agent_link_"), ContainSubstring("vdi_agent_session_"),
+			), m.Name)
+		}
+	})
+
+	It("shows in the probes: every replica and agent is ready", func(ctx SpecContext) {
+		for _, r := range fleet.Hub.Replicas {
+			Expect(r.WaitReady(ctx)).To(Succeed())
+		}
+		for _, m := range fleet.Members {
+			Expect(m.Agent.WaitReady(ctx)).To(Succeed())
+		}
+	})
+})
+
+func scrape(ctx context.Context, address string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read only
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
