@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -73,6 +74,10 @@ func managerOptions(o Options) manager.Options {
 		LeaseDuration:                 ptr.To(o.scaled(15 * time.Second)),
 		RenewDeadline:                 ptr.To(o.scaled(10 * time.Second)),
 		RetryPeriod:                   ptr.To(o.scaled(2 * time.Second)),
+		// The priority queue of controller-runtime v0.24.1 can block for good when
+		// it is shut down under load: it hands an item to a worker that has left,
+		// with its lock held. The leader's lock would be let go 30 s later.
+		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 		Cache: cache.Options{
 			ByObject: map[client.Object]cache.ByObject{
 				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},

@@ -185,6 +185,7 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 			MaxConcurrentReconciles: workers,
 			// multicluster-runtime passes on none of the manager's options.
 			SkipNameValidation: mgr.GetLocalManager().GetControllerOptions().SkipNameValidation,
+			UsePriorityQueue:   mgr.GetLocalManager().GetControllerOptions().UsePriorityQueue,
 		}).
 		Complete(r)
 }

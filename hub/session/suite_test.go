@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ func startHub() *hub {
 	mgr, err := mcmanager.New(hubCfg, f, manager.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)},
 		Cache: cache.Options{
 			ByObject: map[client.Object]cache.ByObject{
 				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{systemNamespace: {}}},
@@ -106,7 +107,16 @@ func startHub() *hub {
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
 	h := &hub{fleet: f}
-	h.stop = func() { cancel(); <-done }
+	h.stop = func() {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			// The manager gives up after 30 s: say what holds it up instead.
+			_ = pprof.Lookup("goroutine").WriteTo(GinkgoWriter, 1)
+			Fail("the hub does not stop; the goroutines are above")
+		}
+	}
 	Expect(mgr.GetLocalManager().GetCache().WaitForCacheSync(ctx)).To(BeTrue())
 	Expect(prepare(ctx)).To(Succeed())
 	return h
