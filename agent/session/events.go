@@ -15,11 +15,12 @@ const maxNote = 1000
 // worse.
 func (r *Reconciler) announce(a *api.SessionAssignment, have, want api.SessionAssignmentStatus) {
 	switch {
+	case observe.Ready(want) && !observe.Ready(have) && have.StartTime == nil:
+		// The first time needs no event: the hub has one on the session, and the
+		// Pod its own.
+		startTime.Observe(want.StartTime.Sub(a.CreationTimestamp.Time).Seconds())
 	case observe.Ready(want) && !observe.Ready(have):
-		r.event(a, corev1.EventTypeNormal, api.EventRunning, "The desktop runs on node "+want.NodeName+".")
-		if have.StartTime == nil && want.StartTime != nil {
-			startTime.Observe(want.StartTime.Sub(a.CreationTimestamp.Time).Seconds())
-		}
+		r.event(a, corev1.EventTypeNormal, api.EventRunning, "The desktop runs again, on node "+want.NodeName+".")
 	case want.State == api.AssignmentStopping, want.Reason == have.Reason:
 	case inTrouble(want):
 		r.event(a, corev1.EventTypeWarning, api.EventWaiting, want.Message)

@@ -24,9 +24,15 @@ var _ = Describe("A session's life", func() {
 			Expect(a.Status.StartTime).NotTo(BeNil())
 			Expect(a.Status.ObservedGeneration).To(Equal(a.Generation))
 			Expect(a.Status.NodeName).To(Equal(get(ctx, podOf(a)).Spec.NodeName))
-			Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventRunning))
 		}, SpecTimeout(time.Minute))
 	}
+
+	It("has an event for running again, and none for a start that went well", func(ctx SpecContext) {
+		a := running(ctx, home(api.HomeNone))
+		Consistently(ctx, events(ctx, a)).WithTimeout(time.Second).ShouldNot(ContainElement(api.EventRunning))
+		Expect(admin.Delete(ctx, podOf(a))).To(Succeed())
+		Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventRunning))
+	}, SpecTimeout(time.Minute))
 
 	It("costs one write a child and at most two of its status", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))

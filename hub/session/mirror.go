@@ -14,8 +14,8 @@ import (
 // back: most sessions are ready soon, and one write says it all. settling is
 // for how long after the placement, and settlingMore after the first such write.
 const (
-	settling     = 2 * time.Second
-	settlingMore = 5 * time.Second
+	settling     = 5 * time.Second
+	settlingMore = 10 * time.Second
 )
 
 // mirror writes what a member reports of the current epoch on a session.
