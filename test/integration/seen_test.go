@@ -46,7 +46,7 @@ func scrape(ctx context.Context, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return string(body), err
 }
