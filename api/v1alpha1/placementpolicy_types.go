@@ -121,7 +121,6 @@ type PlacementPolicyStatus struct {
 // +kubebuilder:resource:scope=Cluster,shortName=vdipp,categories=vdi
 // +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.spec.strategy`
 // +kubebuilder:printcolumn:name="Precedence",type=integer,JSONPath=`.spec.precedence`
-// +kubebuilder:printcolumn:name="Sessions",type=integer,JSONPath=`.status.sessions`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type PlacementPolicy struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -58,7 +58,6 @@ type HomeStatus struct {
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.user`
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterName`
-// +kubebuilder:printcolumn:name="Mounted-By",type=string,JSONPath=`.status.mountedBy`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type VDIHome struct {
 	metav1.TypeMeta   `json:",inline"`
