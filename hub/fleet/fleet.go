@@ -45,6 +45,8 @@ type Fleet struct {
 	// changed.
 	current   map[string]string
 	listeners []func(Change)
+	// judging is since when sessions wait for the members' word on a template.
+	judging map[placement.TemplateKey]time.Time
 	// waiting are members whose first inventory is in, for the provider to
 	// engage; wake tells it of them. Nobody waits for the provider.
 	waiting []*member
@@ -61,6 +63,7 @@ func New(o Options) *Fleet {
 		uids:      map[types.UID]*member{},
 		placed:    newPlacedSessions(),
 		ledger:    placement.NewLedger(),
+		judging:   map[placement.TemplateKey]time.Time{},
 		templates: &fleetv1.TemplateSet{},
 		wake:      make(chan struct{}, 1),
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // onHub is a session as the hub's cache shows it.
@@ -193,4 +194,23 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 	at := metav1.NewTime(x.clock.Now())
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.DeletionTimestamp = &at })
 	x.Expect(why()).To(Equal("it is being removed"))
+}
+
+func TestSessionsWaitForTheMembersWordOnANewTemplate(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	x.register("us", "uid-us")
+	eu, _ := x.connect("uid-eu", "i1")
+	us, _ := x.connect("uid-us", "i2")
+	key := request("a").Template
+	eu.Capacity(room(1, 1))
+	us.Capacity(&fleetv1.CapacityReport{Sequence: 1})
+	x.Expect(x.Judging(key)).To(BeTrue(), "us has not judged it")
+	us.Capacity(room(2, 1))
+	x.Expect(x.Judging(key)).To(BeFalse(), "both have")
+
+	us.Capacity(&fleetv1.CapacityReport{Sequence: 3})
+	x.Expect(x.Judging(key)).To(BeTrue(), "asked anew")
+	x.clock.Step(judgeWait)
+	x.Expect(x.Judging(key)).To(BeFalse(), "nobody waits for ever")
 }

@@ -19,6 +19,10 @@ import (
 // could help before it is looked at again all the same.
 const waitAtMost = 30 * time.Second
 
+// judgePoll is how often a session looks whether the members have judged its
+// template, which takes them a moment when it is new.
+const judgePoll = 50 * time.Millisecond
+
 // resolve finds the template spec that the session runs: the revision that it
 // is placed with or has run, or the template as it stands.
 func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
@@ -87,6 +91,10 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	req, err := r.request(ctx, p)
 	if err != nil {
 		return done, err
+	}
+	if r.Fleet.Judging(req.Template) {
+		p.hold, p.again = true, judgePoll
+		return done, nil
 	}
 	epoch := s.Status.Epoch + 1
 	decision := r.Fleet.Place(req, epoch)

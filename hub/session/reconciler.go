@@ -22,6 +22,8 @@ import (
 
 // Fleet is what a session needs of the fleet.
 type Fleet interface {
+	// Judging is whether members have yet to say if they can run a template.
+	Judging(placement.TemplateKey) bool
 	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
 	// Reserve charges a member for a session that is placed there already.
@@ -76,6 +78,8 @@ type pass struct {
 	reserved *v1alpha1.Placement
 	// sent: the write of the status has been tried.
 	sent bool
+	// hold: nothing is decided yet, and nothing worth a write.
+	hold bool
 	// again is when to look again at the latest; zero: on the next event.
 	again time.Duration
 	// events to record once the status is written.
@@ -128,7 +132,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	p := &pass{session: s.DeepCopy()}
 	err := r.steps(ctx, p)
-	if err == nil {
+	if err == nil && !p.hold {
 		err = r.write(ctx, s, p)
 	}
 	if err != nil {

@@ -30,6 +30,8 @@ type oneMember struct {
 	released int
 }
 
+func (f *oneMember) Judging(placement.TemplateKey) bool { return false }
+
 func (f *oneMember) Place(_ placement.Request, epoch int64) placement.Decision {
 	f.placed = append(f.placed, epoch)
 	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has room"}

@@ -38,6 +38,17 @@ var _ = Describe("A session", func() {
 		Expect(home.Spec.ClusterName).To(Equal(s.Status.Placement.ClusterName))
 	})
 
+	It("goes where it prefers, though its template is brand new to every member", func(ctx SpecContext) {
+		for i, region := range []string{"ap-south", "us-east", "eu-west"} {
+			name := fmt.Sprintf("brand-new-%d", i)
+			template(ctx, name, func(*v1alpha1.TemplateSpec) {})
+			s := create(ctx, newSession(name, of(name), func(s *v1alpha1.VDISession) {
+				s.Spec.Placement.PreferredRegions = []string{region}
+			}))
+			Expect(awaitRunning(ctx, s).Status.Placement.Region).To(Equal(region))
+		}
+	})
+
 	It("keeps its spec as its user wrote it", func(ctx SpecContext) {
 		s := newSession("as-written")
 		Expect(fleet.Hub.ControlPlane.Apply(ctx, []byte(
