@@ -30,7 +30,15 @@ func (d *demo) members(ctx context.Context) error {
 
 func (d *demo) samples(ctx context.Context) error {
 	d.say("Templates, policies and five sessions: browsers, developers with a home, one GPU")
-	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/policies.yaml", "-f", "deploy/samples/templates.yaml", "-f", "deploy/samples/sessions.yaml"); err != nil {
+	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/policies.yaml", "-f", "deploy/samples/templates.yaml"); err != nil {
+		return err
+	}
+	for template, members := range map[string]string{"browser": "3", "developer": "3", "gpu": "1"} {
+		if err := d.expect(ctx, "vditemplate/"+template, ".status.availableClusters", members); err != nil {
+			return err
+		}
+	}
+	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/sessions.yaml"); err != nil {
 		return err
 	}
 	for name, allowed := range samples {
@@ -40,9 +48,6 @@ func (d *demo) samples(ctx context.Context) error {
 		if err := d.expect(ctx, "vdisession/"+name, ".status.placement.clusterName", allowed...); err != nil {
 			return err
 		}
-	}
-	if err := d.expect(ctx, "vditemplate/gpu", ".status.availableClusters", "1"); err != nil {
-		return err
 	}
 	for _, kind := range []string{"vdisessions", "vditemplates"} {
 		if _, err := d.show(ctx, "hub", "get", kind, "-A"); err != nil {
