@@ -157,22 +157,32 @@ func total(counts []harness.WriteCount, except ...string) int {
 	return n
 }
 
+// pause waits, unless the context ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // idle checks that the fleet writes nothing but leases while nothing happens.
 func (m *measurement) idle(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
 	// What the burst set off, such as the slots of a member's status, settles.
-	time.Sleep(10 * time.Second)
+	if err := pause(ctx, 10*time.Second); err != nil {
+		return err
+	}
 	marks, err := m.mark()
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\nwatching the idle fleet of %d sessions for %s\n", m.sessions, d)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
+	if err := pause(ctx, d); err != nil {
+		return err
 	}
 	writes := 0
 	for name, log := range m.logs() {
@@ -204,7 +214,9 @@ func (m *measurement) delete(ctx context.Context) error {
 		if len(list.Items) == 0 {
 			break
 		}
-		time.Sleep(50 * time.Millisecond)
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
 	}
 	fmt.Printf("\nall deleted after %s\n", round(time.Since(began)))
 	for _, member := range m.fleet.Members {

@@ -74,10 +74,8 @@ func (m *measurement) available(ctx context.Context) error {
 		if int(t.Status.AvailableClusters) == len(m.fleet.Members) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
