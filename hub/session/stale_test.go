@@ -28,9 +28,11 @@ type oneMember struct {
 	Fleet
 	placed   []int64
 	released int
+	// judging: a member has yet to say if it can run the template.
+	judging bool
 }
 
-func (f *oneMember) Judging(placement.TemplateKey) bool { return false }
+func (f *oneMember) Judging(placement.TemplateKey) bool { return f.judging }
 
 func (f *oneMember) Place(_ placement.Request, epoch int64) placement.Decision {
 	f.placed = append(f.placed, epoch)
@@ -118,6 +120,22 @@ func TestOldViewPlacesNothing(t *testing.T) {
 	h.Expect(result.RequeueAfter).To(BeNumerically(">", 0), "and is looked at again")
 	h.Expect(h.fleet.placed).To(Equal([]int64{1}))
 	h.Expect(h.fleet.released).To(BeZero(), "the room of the first decision is in use")
+}
+
+func TestNothingIsDecidedOrWrittenWhileMembersJudgeTheTemplate(t *testing.T) {
+	h := newHubInMemory(t)
+	h.fleet.judging = true
+	before := h.stored()
+	result, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(result.RequeueAfter).To(Equal(judgePoll))
+	h.Expect(h.fleet.placed).To(BeEmpty())
+	h.Expect(h.stored().ResourceVersion).To(Equal(before.ResourceVersion))
+
+	h.fleet.judging = false
+	_, err = h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(h.fleet.placed).To(Equal([]int64{1}))
 }
 
 func TestDecisionThatIsNotWritten(t *testing.T) {
