@@ -20,6 +20,10 @@ const (
 	ConditionPodReady = "PodReady"
 	// ConditionEndpointReady (agent): Service and Ingress are in place.
 	ConditionEndpointReady = "EndpointReady"
+	// ConditionProgressing (agent): shown only when it is False: the agent has
+	// given up, for the reason of the condition that did not come true. It tries
+	// again once spec.attempt is raised.
+	ConditionProgressing = "Progressing"
 	// ConditionReady (hub): the sum of the others. On a MemberCluster: its
 	// agent is connected and renews its lease.
 	ConditionReady = "Ready"
@@ -45,6 +49,12 @@ const (
 	ReasonTimeoutExceedsMaximum = "TimeoutExceedsMaximum"
 	// ReasonUserNotAllowed: False, the template is not for this user.
 	ReasonUserNotAllowed = "UserNotAllowed"
+	// ReasonTemplateTerminating: False, the template is being deleted and takes
+	// no new sessions.
+	ReasonTemplateTerminating = "TemplateTerminating"
+	// ReasonIdleTimeoutExceedsMaximum: False, a longer idle time was asked for
+	// than the template's maximum.
+	ReasonIdleTimeoutExceedsMaximum = "IdleTimeoutExceedsMaximum"
 	// ReasonNamespaceNotAllowed: False, the template is not for sessions of
 	// this namespace.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
@@ -66,6 +76,12 @@ const (
 	ReasonReleasing = "Releasing"
 	// ReasonSuspended: False (Scheduled, PodReady), the session is suspended.
 	ReasonSuspended = "Suspended"
+	// ReasonHomeInUse: False (Scheduled, HomeReady), another session has the
+	// user's home mounted; the message names it.
+	ReasonHomeInUse = "HomeInUse"
+	// ReasonNoRoomToResume: False, the member has no room for the session to run
+	// again, and its home keeps it there or no other has any.
+	ReasonNoRoomToResume = "NoRoomToResume"
 )
 
 // Reasons of Assigned.
@@ -89,6 +105,9 @@ const (
 	ReasonBinding = "Binding"
 	// ReasonClaimLost: False (HomeReady), the claim's volume is gone.
 	ReasonClaimLost = "ClaimLost"
+	// ReasonBoundTooSmall: True (HomeReady), the claim is bound and could not be
+	// made as large as the template asks; the message says why.
+	ReasonBoundTooSmall = "BoundTooSmall"
 	// ReasonPodReady: True (PodReady).
 	ReasonPodReady = "PodReady"
 	// ReasonPodPending: False (PodReady), not made or not bound yet.
@@ -99,6 +118,26 @@ const (
 	ReasonStarting = "Starting"
 	// ReasonImagePull: False (PodReady), the image can't be pulled.
 	ReasonImagePull = "ImagePullFailed"
+	// ReasonOutOfMemory: False (PodReady), the desktop was ended for using more
+	// memory than its limit.
+	ReasonOutOfMemory = "OutOfMemory"
+	// ReasonEvicted: False (PodReady), the node was short of something and ended
+	// the Pod; a new one is made.
+	ReasonEvicted = "Evicted"
+	// ReasonNodeLost: False (PodReady), the Pod's node does not answer.
+	ReasonNodeLost = "NodeLost"
+	// ReasonQuotaExceeded: False (any of the agent's), a quota of the namespace
+	// leaves no room for the child.
+	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonSecretMissing: False (PodReady), a Secret that the hub sends is not
+	// there yet.
+	ReasonSecretMissing = "SecretMissing"
+	// ReasonIdleSoon: True (PodReady), nobody has used the desktop for long: it
+	// is about to be ended.
+	ReasonIdleSoon = "IdleSoon"
+	// ReasonIdleExpired: False (PodReady, Progressing), nobody used the desktop
+	// for its idle timeout.
+	ReasonIdleExpired = "IdleExpired"
 	// ReasonCrashLoop: False (PodReady), the desktop ends again and again.
 	ReasonCrashLoop = "CrashLoop"
 	// ReasonContainerError: False (PodReady), the kubelet can't make the
@@ -133,7 +172,10 @@ const (
 	ReasonMemberUnreachable = "MemberUnreachable"
 	// ReasonTerminating: False, the session is being deleted.
 	ReasonTerminating = "Terminating"
-	// ReasonTimeExpired: False, the session's timeout has passed.
+	// ReasonExpiringSoon: True, the session is about to be ended by a time limit.
+	ReasonExpiringSoon = "ExpiringSoon"
+	// ReasonTimeExpired: False (Ready, PodReady), the session's timeout has
+	// passed.
 	ReasonTimeExpired = "TimeExpired"
 )
 
@@ -184,6 +226,27 @@ const (
 	EventNotAllowed = "NotAccepted"
 	EventUnreached  = "MemberUnreachable"
 	EventStopped    = "Stopped"
+	// EventExpiringSoon: a time limit is near.
+	EventExpiringSoon = "ExpiringSoon"
+	// EventExpired: a time limit has ended the session.
+	EventExpired = "Expired"
+	// EventSuspended and EventResumed: as spec.operatingMode asked.
+	EventSuspended = "Suspended"
+	EventResumed   = "Resumed"
+	// EventFailed: the session is given up until somebody corrects it.
+	EventFailed = "Failed"
+	// EventRetried: it is tried again, under a higher attempt.
+	EventRetried = "Retried"
+	// EventFreshHome: a new home has taken the place of the user's.
+	EventFreshHome = "FreshHome"
+	// EventSkipped: a step of the cleanup was given up; the note says what is
+	// left where.
+	EventSkipped = "CleanupSkipped"
+	// EventForced: an operator asked for the cleanup to be forced.
+	EventForced = "CleanupForced"
+	// EventActivityUnknown: the desktop does not tell whether it is used, and so
+	// its idle timeout is not enforced.
+	EventActivityUnknown = "ActivityUnknown"
 )
 
 // SetCondition stamps the generation that a condition speaks of and sets it;

@@ -7,6 +7,12 @@ const Finalizer = "vdi.kasm.io/session-cleanup"
 // AssignmentFinalizer keeps a SessionAssignment until its children are gone.
 const AssignmentFinalizer = "vdi.kasm.io/assignment-cleanup"
 
+// HomeFinalizer keeps a VDIHome while a session may write to the home.
+const HomeFinalizer = "vdi.kasm.io/home-in-use"
+
+// TemplateFinalizer keeps a VDITemplate while sessions are made of it.
+const TemplateFinalizer = "vdi.kasm.io/template-in-use"
+
 // MemberFinalizer keeps a MemberCluster while sessions are placed there or
 // not confirmed stopped.
 const MemberFinalizer = "vdi.kasm.io/member-in-use"
@@ -24,6 +30,17 @@ const (
 	// LabelAdmitSessions with value "true" on a Namespace of a member is its
 	// administrator's word that sessions may live there.
 	LabelAdmitSessions = "vdi.kasm.io/admit-sessions"
+	// LabelGateway with value "true" on a Namespace of a member says that the
+	// gateway or ingress controller lives there, which alone may reach desktops.
+	LabelGateway = "vdi.kasm.io/gateway"
+	// LabelSecret says what a Secret on the hub is to us: SecretAccess or
+	// SecretDistribute.
+	LabelSecret = "vdi.kasm.io/secret"
+	// SecretAccess is a session's access secret.
+	SecretAccess = "access"
+	// SecretDistribute is an administrator's word that a Secret of the hub's
+	// namespace may travel to members with the sessions whose template names it.
+	SecretDistribute = "distribute"
 )
 
 // Annotations.
@@ -35,4 +52,24 @@ const (
 	// AnnotationSpecHash is the hash of the assignment's spec as the hub sent
 	// it; on the hub's picture of a member it is what the member has stored.
 	AnnotationSpecHash = "vdi.kasm.io/spec-hash"
+	// AnnotationAttempt is the attempt that a Pod was made for.
+	AnnotationAttempt = "vdi.kasm.io/attempt"
+	// AnnotationSecretVersion is the version of the content of a Secret that the
+	// hub sent, and AnnotationSecretHash a hash by which a change is found.
+	AnnotationSecretVersion = "vdi.kasm.io/secret-version"
+	AnnotationSecretHash    = "vdi.kasm.io/secret-hash"
+	// AnnotationRun on an access secret of the hub is the epoch and run that its
+	// password was made for.
+	AnnotationRun = "vdi.kasm.io/run"
+	// AnnotationActivity on a Pod: any new value is activity of its user.
+	AnnotationActivity = "vdi.kasm.io/activity"
+	// AnnotationForceCleanup on a session or an assignment that is being deleted
+	// is an operator's last word: Pods are deleted without waiting for their
+	// kubelet, and on the hub the session is let go whatever its member says. The
+	// value is the operator's reason, for the event.
+	AnnotationForceCleanup = "vdi.kasm.io/force-cleanup"
+	// AnnotationLastUse and AnnotationRetention on a claim are when a session
+	// last used it, and for how long it is kept after that.
+	AnnotationLastUse   = "vdi.kasm.io/last-use"
+	AnnotationRetention = "vdi.kasm.io/retention"
 )

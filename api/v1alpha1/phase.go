@@ -28,6 +28,9 @@ func PhaseOf(conditions []metav1.Condition, deleting bool, mode OperatingMode) S
 	if !placed {
 		return PhasePending
 	}
+	if meta.IsStatusConditionFalse(conditions, ConditionProgressing) {
+		return PhaseFailed
+	}
 	ready := meta.FindStatusCondition(conditions, ConditionReady)
 	switch {
 	case ready == nil:

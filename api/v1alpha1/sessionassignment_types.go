@@ -53,9 +53,17 @@ type SessionAssignmentSpec struct {
 	// +optional
 	FailoverMode FailoverMode `json:"failoverMode,omitempty"`
 
+	// Attempt of the session's spec.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
+
 	// Timeout of the session; absent: none.
 	// +optional
 	Timeout Duration `json:"timeout,omitempty"`
+
+	// IdleTimeout of the session; absent: none.
+	// +optional
+	IdleTimeout Duration `json:"idleTimeout,omitempty"`
 
 	// TimeUsed before this placement.
 	// +optional
@@ -65,8 +73,40 @@ type SessionAssignmentSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host"`
 
+	// Secrets that travel with the assignment. What is in them is stored in
+	// Secrets of the member alone.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Secrets []SecretReference `json:"secrets,omitempty"`
+
 	// Desktop is what to run.
 	Desktop Desktop `json:"desktop"`
+}
+
+// SecretReference names a Secret that the hub sends, as the member has it.
+type SecretReference struct {
+	// Name of the Secret in the member.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Version of its content.
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version"`
+}
+
+// SecretPayload is a Secret on its way to a member.
+//
+// +kubebuilder:object:generate=true
+type SecretPayload struct {
+	// Name, as in a SecretReference.
+	Name string
+	// Version of the content.
+	Version string
+	// Type of the Secret.
+	Type corev1.SecretType
+	// Data by key.
+	Data map[string][]byte
 }
 
 // SessionReference names a VDISession of the hub for good.
@@ -110,7 +150,7 @@ type Desktop struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:MaxItems=192
 	Env []EnvVar `json:"env,omitempty"`
 	// +optional
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
@@ -122,7 +162,44 @@ type Desktop struct {
 	// +optional
 	IngressClassName string `json:"ingressClassName,omitempty"`
 	// +optional
+	TLSSecretName string `json:"tlsSecretName,omitempty"`
+	// Files in the directory ConfigMountPath.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Files []ConfigFile `json:"files,omitempty"`
+	// +optional
+	ConfigMountPath string `json:"configMountPath,omitempty"`
+	// Secrets by the names that they have in the member.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Secrets []SecretUse `json:"secrets,omitempty"`
+	// +optional
+	Access AssignedAccess `json:"access,omitzero"`
+	// +optional
+	Activity Activity `json:"activity,omitzero"`
+	// +optional
+	StartTimeout Duration `json:"startTimeout,omitempty"`
+	// +optional
+	SharedMemory *resource.Quantity `json:"sharedMemory,omitempty"`
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// +optional
+	NetworkPolicy TemplateNetworkPolicy `json:"networkPolicy,omitzero"`
+	// +optional
 	Home AssignedHome `json:"home,omitzero"`
+}
+
+// AssignedAccess is the access secret of an assigned desktop.
+type AssignedAccess struct {
+	// SecretName in the member; empty: there is none.
+	// +optional
+	SecretName string `json:"secretName,omitempty"`
+	// PasswordEnv is a variable that has the password.
+	// +optional
+	PasswordEnv string `json:"passwordEnv,omitempty"`
 }
 
 // AssignedHome is the volume of an assigned desktop.
@@ -136,6 +213,13 @@ type AssignedHome struct {
 	Size *resource.Quantity `json:"size,omitempty"`
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty"`
+	// +optional
+	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
+	// Retention, with the default resolved.
+	// +optional
+	Retention Retention `json:"retention,omitempty"`
+	// +optional
+	RetentionTime Duration `json:"retentionTime,omitempty"`
 	// +optional
 	MountPath string `json:"mountPath,omitempty"`
 }
@@ -156,14 +240,54 @@ type SessionAssignmentStatus struct {
 	// StartTime is when the desktop was first ready, by the member's clock.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// RunningSince is when this run of the desktop began, by the member's clock;
+	// absent while it does not run.
+	// +optional
+	RunningSince *metav1.Time `json:"runningSince,omitempty"`
+	// TimeUsed by earlier runs, those before this placement included.
+	// +optional
+	TimeUsed Duration `json:"timeUsed,omitempty"`
+	// Failure, where the agent has given up: nothing runs until the hub raises
+	// the attempt.
+	// +optional
+	Failure *Failure `json:"failure,omitempty"`
+	// Config that the desktop has; absent: none.
+	// +optional
+	Config *AssignedConfig `json:"config,omitempty"`
+	// MissingSecrets are those of the spec that the member does not have, or not
+	// as they were sent. The hub sends them again.
+	// +optional
+	// +listType=set
+	MissingSecrets []string `json:"missingSecrets,omitempty"`
 	// NodeName that the Pod was bound to.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// Conditions: HomeReady, PodReady, EndpointReady.
+	// Conditions: HomeReady, PodReady, EndpointReady, and Progressing where it is
+	// False.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Failure is why an agent has given up a session.
+type Failure struct {
+	// Attempt that failed.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
+	// Reason of the condition that did not come true.
+	Reason string `json:"reason"`
+	// Message that names what to do.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// AssignedConfig is the ConfigMap of a desktop as the member has it.
+type AssignedConfig struct {
+	// Name of the ConfigMap.
+	Name string `json:"name"`
+	// Hash of its content.
+	Hash string `json:"hash"`
 }
 
 // SessionAssignment is the hub's word to a member about one session, stored
@@ -187,6 +311,10 @@ type SessionAssignment struct {
 
 	Spec   SessionAssignmentSpec   `json:"spec"`
 	Status SessionAssignmentStatus `json:"status,omitempty"`
+
+	// Payload of the secrets, on its way from the hub to the agent. It is never
+	// part of the object that an API server has.
+	Payload []SecretPayload `json:"-"`
 }
 
 // SessionAssignmentList is a list of assignments.

@@ -54,6 +54,9 @@ const (
 )
 
 // SessionSpec is what a user asks for.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.groups) ? self.groups : []) == (has(oldSelf.groups) ? oldSelf.groups : [])",message="groups are immutable: delete the session and create one with the other groups",fieldPath=".groups"
+// +kubebuilder:validation:XValidation:rule="(has(self.attempt) ? self.attempt : 0) >= (has(oldSelf.attempt) ? oldSelf.attempt : 0)",message="an attempt never falls",fieldPath=".attempt"
 type SessionSpec struct {
 	// User is whose desktop it is.
 	// +kubebuilder:validation:MinLength=1
@@ -61,6 +64,16 @@ type SessionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.@:+/#|]*[A-Za-z0-9])?$')",message="a user begins and ends with a letter or digit and has only letters, digits and -_.@:+/#| between"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="user is immutable: delete the session and create one for the other user"
 	User string `json:"user"`
+
+	// Groups of the user, by which a template's allowedGroups are judged. Who
+	// creates the session must be of these groups, or be allowed to impersonate
+	// them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Groups []string `json:"groups,omitempty"`
 
 	// Template names the VDITemplate that the desktop is made of.
 	// +kubebuilder:validation:MinLength=1
@@ -80,21 +93,52 @@ type SessionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="an extended resource is a whole number"
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
-	// Timeout ends the session this long after it started. Absent: the
-	// template's. Edit it to extend a session.
+	// Timeout ends the session once its desktop has run this long, suspensions
+	// not counted. Absent: the template's. 0s: no limit, where the template's
+	// timeout.unlimited allows it. Edit it to extend a session.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9.hms]+$') || self.matches('[1-9]')",message="must be longer than zero; leave it out for the template's"
 	Timeout Duration `json:"timeout,omitempty"`
 
-	// IdleTimeout ends the session after this long without activity.
+	// IdleTimeout ends the session after this long without activity, as the
+	// desktop reports it. Absent: the template's. 0s: no limit, where the
+	// template's idleTimeout.unlimited allows it.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9.hms]+$') || self.matches('[1-9]')",message="must be longer than zero; leave it out for the template's"
 	IdleTimeout Duration `json:"idleTimeout,omitempty"`
 
 	// OperatingMode says whether the desktop should run.
 	// +optional
 	// +kubebuilder:default=Running
 	OperatingMode OperatingMode `json:"operatingMode,omitempty"`
+
+	// Attempt numbers the tries. Raise it to try a session again that has
+	// Failed or idled out, with the template as it stands by then; a desktop
+	// that runs is started anew.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Attempt int64 `json:"attempt,omitempty"`
+
+	// Env is given to the desktop besides the template's, and in its stead
+	// where the names are equal. A change takes effect at the next start.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Env []EnvVar `json:"env,omitempty"`
+
+	// Files are put beside the template's, and in their stead where the names
+	// are equal. A change reaches a running desktop.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Files []ConfigFile `json:"files,omitempty"`
+
+	// FreshHome asks for a new, empty home in the stead of the one that the
+	// user has: the session may then go to another member than the one that
+	// holds it. The old one is left where it is and named in the VDIHome.
+	// +optional
+	FreshHome bool `json:"freshHome,omitempty"`
 
 	// Placement narrows or steers where the session may go.
 	// +optional
@@ -208,9 +252,36 @@ type SessionStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// ExpirationTime is when the timeout ends the session.
+	// ExpirationTime is when the timeout ends the session; absent while it is
+	// suspended, since its time stands still then.
 	// +optional
 	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
+
+	// RunningSince is when this run of the desktop began, by the hub's clock;
+	// absent while it does not run.
+	// +optional
+	RunningSince *metav1.Time `json:"runningSince,omitempty"`
+
+	// TimeUsed by earlier runs of the desktop.
+	// +optional
+	TimeUsed Duration `json:"timeUsed,omitempty"`
+
+	// Attempt of the spec that is being run, or has failed.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
+
+	// Home that the session mounts.
+	// +optional
+	Home *SessionHome `json:"home,omitempty"`
+
+	// AccessSecretName is the Secret, in the session's namespace, with the
+	// username and password of the desktop.
+	// +optional
+	AccessSecretName string `json:"accessSecretName,omitempty"`
+
+	// Config of the desktop as its member has it.
+	// +optional
+	Config *SessionConfig `json:"config,omitempty"`
 
 	// TemplateRevision is the hash of the template's spec that the session is
 	// made of, whatever the template says by now.
@@ -236,6 +307,37 @@ type Placement struct {
 	Epoch int64 `json:"epoch"`
 	// PlacementTime is when the decision fell.
 	PlacementTime metav1.Time `json:"placementTime"`
+	// Run numbers the runs of the desktop in this placement, from 1: it grows
+	// when a session is resumed or tried again. The access secret is of one run.
+	// +optional
+	Run int64 `json:"run,omitempty"`
+	// Idle: the desktop is not to run, and its slot was given back. Before it
+	// runs again, room is reserved.
+	// +optional
+	Idle bool `json:"idle,omitempty"`
+}
+
+// SessionHome is where a session's home lies, and so where the session must
+// go.
+type SessionHome struct {
+	// Name of the VDIHome, of a PerUser home.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// ClusterName and ClusterUID of the member that holds it.
+	ClusterName string    `json:"clusterName"`
+	ClusterUID  types.UID `json:"clusterUID"`
+	// ClaimName of its PersistentVolumeClaim in the member.
+	ClaimName string `json:"claimName"`
+}
+
+// SessionConfig is the ConfigMap with a desktop's env and files.
+type SessionConfig struct {
+	// Name of the ConfigMap in the member.
+	Name string `json:"name"`
+	// Hash of its content.
+	Hash string `json:"hash"`
+	// ChangeTime is when the member had it so, by the hub's clock.
+	ChangeTime metav1.Time `json:"changeTime"`
 }
 
 // Release is a placement that was given up and whose stop is not confirmed.

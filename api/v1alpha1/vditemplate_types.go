@@ -37,17 +37,6 @@ const (
 	HomePerUser HomeMode = "PerUser"
 )
 
-// Protocol is what the desktop speaks on its port.
-//
-// +kubebuilder:validation:Enum=HTTP;HTTPS
-type Protocol string
-
-// The protocols.
-const (
-	ProtocolHTTP  Protocol = "HTTP"
-	ProtocolHTTPS Protocol = "HTTPS"
-)
-
 // TemplateSpec is what a desktop is made of. Its hash is the revision.
 type TemplateSpec struct {
 	// Title for people, in catalogues.
@@ -66,7 +55,10 @@ type TemplateSpec struct {
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// ImagePullSecrets are Secrets of the member's namespace.
+	// ImagePullSecrets are Secrets with which the image is pulled. One of that
+	// name in the hub's namespace with the label vdi.kasm.io/secret=distribute
+	// travels with the session; otherwise it must live in the member, in the
+	// session's namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -125,6 +117,56 @@ type TemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=128
 	Env []EnvVar `json:"env,omitempty"`
 
+	// Files are given to the desktop, in the directory ConfigMountPath. Changes
+	// of a session's files reach a running desktop.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Files []ConfigFile `json:"files,omitempty"`
+
+	// ConfigMountPath is the directory of the files, by default
+	// /etc/vdi/config.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-A-Za-z0-9_.][-A-Za-z0-9_./]*$') && !self.contains('..')",message="must be an absolute path below /, without .."
+	ConfigMountPath string `json:"configMountPath,omitempty"`
+
+	// Secrets are given to the desktop as files or variables. They come from
+	// where ImagePullSecrets do.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Secrets []SecretUse `json:"secrets,omitempty"`
+
+	// Access is how a user proves to the desktop who he is.
+	// +optional
+	// +kubebuilder:default={}
+	Access Access `json:"access,omitzero"`
+
+	// Activity is how the desktop tells whether it is used.
+	// +optional
+	Activity Activity `json:"activity,omitzero"`
+
+	// StartTimeout is how long a desktop may take from the start of its
+	// container until it answers on its port; by default 5m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9.hms]+$') || self.matches('[1-9]')",message="must be longer than zero; leave it out for the default"
+	StartTimeout Duration `json:"startTimeout,omitempty"`
+
+	// SharedMemory is the size of /dev/shm, which counts towards the memory
+	// limit; by default half of it.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="must be a quantity above zero, such as 512Mi"
+	SharedMemory *resource.Quantity `json:"sharedMemory,omitempty"`
+
+	// PriorityClassName of the Pod in the member.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of a PriorityClass"
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
 	// RuntimeClassName that the member must offer.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -150,13 +192,34 @@ type TemplateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of an IngressClass"
 	IngressClassName string `json:"ingressClassName,omitempty"`
 
-	// AllowedUsers, when given, are the only users that may use the template.
+	// TLSSecretName is the Secret with the certificate of the session's host, in
+	// the member, in the session's namespace; absent: the gateway's own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of a Secret"
+	TLSSecretName string `json:"tlsSecretName,omitempty"`
+
+	// NetworkPolicy is whom the desktop may talk to.
+	// +optional
+	// +kubebuilder:default={}
+	NetworkPolicy TemplateNetworkPolicy `json:"networkPolicy,omitzero"`
+
+	// AllowedUsers and AllowedGroups, when given, are the only users that may
+	// use the template: one of either is enough.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1024
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	AllowedUsers []string `json:"allowedUsers,omitempty"`
+
+	// AllowedGroups: see AllowedUsers.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	AllowedGroups []string `json:"allowedGroups,omitempty"`
 
 	// AllowedNamespaces, when given, are the only namespaces whose sessions
 	// may use the template.
@@ -215,6 +278,9 @@ type TimeLimit struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9.hms]+$') || self.matches('[1-9]')",message="must be longer than zero; leave it out for no limit"
 	Max Duration `json:"max,omitempty"`
+	// Unlimited lets a session ask for 0s, which is no limit.
+	// +optional
+	Unlimited bool `json:"unlimited,omitempty"`
 }
 
 // TemplateHome is the volume of a desktop.
@@ -223,6 +289,8 @@ type TimeLimit struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || (has(self.mode) && self.mode != 'None')",message="a size asks for a home: set mode to PerSession or PerUser, or nothing is kept",fieldPath=".size"
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="must be a quantity above zero, such as 20Gi",fieldPath=".size"
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'PerUser' || !has(oldSelf.mode) || oldSelf.mode != 'PerUser' || !has(self.size) || !has(oldSelf.size) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",message="a size never shrinks while mode is PerUser: the volumes that users have cannot be made smaller",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.retention) || self.retention != 'Delete' || !has(self.mode) || self.mode != 'PerUser'",message="a user's home outlives the session: leave retention out, and give a retentionTime if an unused home is to go",fieldPath=".retention"
+// +kubebuilder:validation:XValidation:rule="!has(self.retentionTime) || (has(self.mode) && (self.mode == 'PerUser' || (has(self.retention) && self.retention == 'Retain')))",message="a retentionTime is for homes that are retained: set retention to Retain",fieldPath=".retentionTime"
 type TemplateHome struct {
 	// Mode says whose volume it is and how long it lives.
 	// +optional
@@ -236,6 +304,19 @@ type TemplateHome struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of a StorageClass"
 	StorageClassName string `json:"storageClassName,omitempty"`
+	// AccessMode of the volume, by default ReadWriteOnce.
+	// +optional
+	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod;ReadWriteMany
+	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
+	// Retention is what becomes of the volume after its last use: by default
+	// Delete of a PerSession home and Retain of a PerUser home.
+	// +optional
+	Retention Retention `json:"retention,omitempty"`
+	// RetentionTime is how long a retained volume is kept after its last use, by
+	// the member's clock; absent: for good.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9.hms]+$') || self.matches('[1-9]')",message="must be longer than zero; leave it out to keep the volume for good"
+	RetentionTime Duration `json:"retentionTime,omitempty"`
 	// MountPath in the desktop, by default /home/user.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -243,17 +324,12 @@ type TemplateHome struct {
 	MountPath string `json:"mountPath,omitempty"`
 }
 
-// EnvVar is a plain environment variable.
-type EnvVar struct {
-	// Name of the variable.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="the name of a variable has only letters, digits and _, and no digit first"
-	Name string `json:"name"`
-	// Value of the variable.
-	// +optional
-	// +kubebuilder:validation:MaxLength=4096
-	Value string `json:"value,omitempty"`
+// RevisionSessions counts the sessions of a revision.
+type RevisionSessions struct {
+	// Revision is the hash of the template's spec.
+	Revision string `json:"revision"`
+	// Sessions that run it, or will when they are resumed.
+	Sessions int32 `json:"sessions"`
 }
 
 // TemplateStatus is what the hub knows of a template.
@@ -267,6 +343,15 @@ type TemplateStatus struct {
 	// AvailableClusters counts the members that can run it.
 	// +optional
 	AvailableClusters int32 `json:"availableClusters"`
+	// Sessions counts those that are placed, of any revision.
+	// +optional
+	Sessions int32 `json:"sessions,omitempty"`
+	// Revisions that sessions are placed with, the most used first.
+	// +optional
+	// +listType=map
+	// +listMapKey=revision
+	// +kubebuilder:validation:MaxItems=64
+	Revisions []RevisionSessions `json:"revisions,omitempty"`
 	// Conditions: Available, with the reason where no member can run it.
 	// +optional
 	// +listType=map
@@ -279,10 +364,12 @@ type TemplateStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=vdit,categories=vdi
+// +kubebuilder:selectablefield:JSONPath=`.spec.state`
 // +kubebuilder:printcolumn:name="Title",type=string,JSONPath=`.spec.title`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.spec.state`
 // +kubebuilder:printcolumn:name="Home",type=string,JSONPath=`.spec.home.mode`
 // +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.availableClusters`
+// +kubebuilder:printcolumn:name="Sessions",type=integer,JSONPath=`.status.sessions`
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the name of a template is a DNS label of at most 63 characters, without dots"

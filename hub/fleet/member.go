@@ -96,6 +96,7 @@ func (o memberOutbox) Withdraw(a *v1alpha1.SessionAssignment) error {
 		Namespace:  a.Namespace,
 		Name:       a.Name,
 		UpToEpoch:  a.Spec.Epoch,
+		Force:      a.Annotations[v1alpha1.AnnotationForceCleanup] != "",
 	}})
 }
 

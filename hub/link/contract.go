@@ -55,6 +55,8 @@ type Withdrawal struct {
 	// Namespace and Name of the assignment in the member.
 	Namespace, Name string
 	UpToEpoch       int64
+	// Force is an operator's last word: the kubelet is not waited for.
+	Force bool
 }
 
 // Code is what became of an order.

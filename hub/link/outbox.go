@@ -86,7 +86,10 @@ func (s *slot) putAssign(a *v1alpha1.SessionAssignment) bool {
 
 func (s *slot) putWithdraw(w *Withdrawal) bool {
 	if s.withdraw != nil && w.UpToEpoch <= s.withdraw.UpToEpoch {
-		return false
+		if !w.Force || s.withdraw.Force {
+			return false
+		}
+		w.UpToEpoch = s.withdraw.UpToEpoch
 	}
 	s.withdraw, s.withdrawSent = w, false
 	if s.assign != nil && s.assign.Spec.Epoch <= w.UpToEpoch {
@@ -142,7 +145,7 @@ func (s *slot) unsent() []*fleetv1.Order {
 
 func withdrawalToWire(w *Withdrawal) *fleetv1.Order {
 	return &fleetv1.Order{Order: &fleetv1.Order_Withdraw{Withdraw: &fleetv1.Withdrawal{
-		SessionUid: string(w.SessionUID), Namespace: w.Namespace, Name: w.Name, UpToEpoch: w.UpToEpoch,
+		SessionUid: string(w.SessionUID), Namespace: w.Namespace, Name: w.Name, UpToEpoch: w.UpToEpoch, Force: w.Force,
 	}}}
 }
 

@@ -37,6 +37,9 @@ func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
 		TimeUsed:         durationToWire(s.TimeUsed),
 		Host:             s.Host,
 		Desktop:          desktopToWire(&s.Desktop),
+		Attempt:          s.Attempt,
+		IdleTimeout:      durationToWire(s.IdleTimeout),
+		Secrets:          payloadToWire(s.Secrets, a.Payload),
 	}
 }
 
@@ -54,9 +57,17 @@ func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, err
 	if err != nil {
 		return nil, err
 	}
+	idle, err := durationFromWire("idle_timeout", w.IdleTimeout)
+	if err != nil {
+		return nil, err
+	}
 	desktop, err := desktopFromWire(w.GetDesktop())
 	if err != nil {
 		return nil, fmt.Errorf("desktop.%w", err)
+	}
+	references, payload, err := payloadFromWire(w.Secrets)
+	if err != nil {
+		return nil, err
 	}
 	return &v1alpha1.SessionAssignment{
 		ObjectMeta: metaFromWire(w.Namespace, w.Name, w.SpecHash),
@@ -74,7 +85,11 @@ func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, err
 			TimeUsed:         used,
 			Host:             w.Host,
 			Desktop:          desktop,
+			Attempt:          w.Attempt,
+			IdleTimeout:      idle,
+			Secrets:          references,
 		},
+		Payload: payload,
 	}, nil
 }
 
@@ -118,6 +133,18 @@ func desktopToWire(d *v1alpha1.Desktop) *fleetv1.Desktop {
 		Tolerations:      TolerationsToWire(d.Tolerations),
 		IngressClassName: d.IngressClassName,
 		Home:             homeToWire(d.Home),
+
+		TlsSecretName:     d.TLSSecretName,
+		Files:             filesToWire(d.Files),
+		ConfigMountPath:   d.ConfigMountPath,
+		Secrets:           usesToWire(d.Secrets),
+		AccessSecretName:  d.Access.SecretName,
+		PasswordEnv:       d.Access.PasswordEnv,
+		ActivityPath:      d.Activity.Path,
+		StartTimeout:      durationToWire(d.StartTimeout),
+		SharedMemory:      quantityToWire(d.SharedMemory),
+		PriorityClassName: d.PriorityClassName,
+		NetworkPolicy:     &fleetv1.NetworkPolicy{Mode: string(d.NetworkPolicy.Mode), EgressCidrs: d.NetworkPolicy.EgressCIDRs},
 	}
 }
 
@@ -132,6 +159,14 @@ func desktopFromWire(w *fleetv1.Desktop) (v1alpha1.Desktop, error) {
 	home, err := homeFromWire(w.Home)
 	if err != nil {
 		return v1alpha1.Desktop{}, fmt.Errorf("home.%w", err)
+	}
+	start, err := durationFromWire("start_timeout", w.StartTimeout)
+	if err != nil {
+		return v1alpha1.Desktop{}, err
+	}
+	shared, err := quantityFromWire("shared_memory", w.SharedMemory)
+	if err != nil {
+		return v1alpha1.Desktop{}, err
 	}
 	return v1alpha1.Desktop{
 		Image:            w.Image,
@@ -149,5 +184,19 @@ func desktopFromWire(w *fleetv1.Desktop) (v1alpha1.Desktop, error) {
 		Tolerations:      TolerationsFromWire(w.Tolerations),
 		IngressClassName: w.IngressClassName,
 		Home:             home,
+
+		TLSSecretName:     w.TlsSecretName,
+		Files:             filesFromWire(w.Files),
+		ConfigMountPath:   w.ConfigMountPath,
+		Secrets:           usesFromWire(w.Secrets),
+		Access:            v1alpha1.AssignedAccess{SecretName: w.AccessSecretName, PasswordEnv: w.PasswordEnv},
+		Activity:          v1alpha1.Activity{Path: w.ActivityPath},
+		StartTimeout:      start,
+		SharedMemory:      shared,
+		PriorityClassName: w.PriorityClassName,
+		NetworkPolicy: v1alpha1.TemplateNetworkPolicy{
+			Mode:        v1alpha1.NetworkPolicyMode(w.GetNetworkPolicy().GetMode()),
+			EgressCIDRs: w.GetNetworkPolicy().GetEgressCidrs(),
+		},
 	}, nil
 }

@@ -45,6 +45,7 @@ func anyHome(t *rapid.T) v1alpha1.AssignedHome {
 	}
 	if rapid.Bool().Draw(t, "sized") {
 		h.Size = ptr.To(resource.MustParse(quantity.Draw(t, "size")))
+		h.AccessMode, h.Retention, h.RetentionTime = corev1.ReadWriteMany, v1alpha1.RetentionRetain, "24h0m0s"
 	}
 	return h
 }
@@ -64,8 +65,26 @@ func anyAssignment(t *rapid.T) *v1alpha1.SessionAssignment {
 				Command:   rapid.SliceOfN(text, 0, 3).Draw(t, "command"),
 				Resources: anyResources(t), Home: anyHome(t),
 				NodeSelector: rapid.MapOfN(label, label, 0, 3).Draw(t, "selector"),
+				Access:       v1alpha1.AssignedAccess{SecretName: text.Draw(t, "access"), PasswordEnv: text.Draw(t, "passwordEnv")},
+				Activity:     v1alpha1.Activity{Path: text.Draw(t, "activity")}, StartTimeout: duration.Draw(t, "startTimeout"),
+				TLSSecretName: text.Draw(t, "tls"), ConfigMountPath: text.Draw(t, "configPath"), PriorityClassName: text.Draw(t, "priority"),
+				NetworkPolicy: v1alpha1.TemplateNetworkPolicy{Mode: v1alpha1.NetworkIsolated, EgressCIDRs: rapid.SliceOfN(text, 0, 2).Draw(t, "cidrs")},
 			},
+			Attempt: rapid.Int64().Draw(t, "attempt"), IdleTimeout: duration.Draw(t, "idle"),
 		},
+	}
+	if rapid.Bool().Draw(t, "shared") {
+		a.Spec.Desktop.SharedMemory = ptr.To(resource.MustParse(quantity.Draw(t, "sharedMemory")))
+	}
+	for _, name := range rapid.SliceOfN(label, 0, 3).Draw(t, "secrets") {
+		a.Spec.Secrets = append(a.Spec.Secrets, v1alpha1.SecretReference{Name: name, Version: "v" + name})
+		a.Spec.Desktop.Files = append(a.Spec.Desktop.Files, v1alpha1.ConfigFile{Name: name, Content: text.Draw(t, "content")})
+		a.Spec.Desktop.Secrets = append(a.Spec.Desktop.Secrets, v1alpha1.SecretUse{
+			Name: name, MountPath: text.Draw(t, "mount"), Env: []v1alpha1.SecretEnvVar{{Name: text.Draw(t, "var"), Key: name}},
+		})
+		a.Payload = append(a.Payload, v1alpha1.SecretPayload{
+			Name: name, Version: "v" + name, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"k": []byte(text.Draw(t, "data"))},
+		})
 	}
 	for _, name := range rapid.SliceOfN(label, 0, 3).Draw(t, "env") {
 		a.Spec.Desktop.Env = append(a.Spec.Desktop.Env, v1alpha1.EnvVar{Name: name, Value: text.Draw(t, "value")})
@@ -120,11 +139,37 @@ func TestAssignmentKeepsItsMeaningAcrossTheWire(t *testing.T) {
 			}
 		}
 		// The texts of durations are made canonical; all else is equal.
-		a.Spec.Timeout, a.Spec.TimeUsed = got.Spec.Timeout, got.Spec.TimeUsed
+		a.Spec.Timeout, a.Spec.TimeUsed, a.Spec.IdleTimeout = got.Spec.Timeout, got.Spec.TimeUsed, got.Spec.IdleTimeout
+		a.Spec.Desktop.StartTimeout = got.Spec.Desktop.StartTimeout
+		if diff := cmp.Diff(a.Payload, got.Payload); len(a.Payload) == len(uniqueNames(a.Payload)) && diff != "" {
+			t.Fatalf("payload changed (-sent +read):\n%s", diff)
+		}
 		if !equality.Semantic.DeepEqual(throughJSON(t, a).Spec, throughJSON(t, got).Spec) {
 			t.Fatalf("spec changed:\n%s", cmp.Diff(a.Spec, got.Spec))
 		}
 	})
+}
+
+func uniqueNames(payload []v1alpha1.SecretPayload) map[string]bool {
+	names := map[string]bool{}
+	for _, p := range payload {
+		names[p.Name] = true
+	}
+	return names
+}
+
+func TestNoDataOfASecretIsInTheHash(t *testing.T) {
+	a := &v1alpha1.SessionAssignment{}
+	a.Spec.Secrets = []v1alpha1.SecretReference{{Name: "access", Version: "1"}}
+	a.Payload = []v1alpha1.SecretPayload{{Name: "access", Version: "1", Data: map[string][]byte{"password": []byte("secret")}}}
+	if got, want := AssignmentToWire(a).GetSpecHash(), SpecHash(&a.Spec); got != want {
+		t.Errorf("hash %s with the data, %s without", got, want)
+	}
+	other := a.Spec.DeepCopy()
+	other.Secrets[0].Version = "2"
+	if SpecHash(other) == SpecHash(&a.Spec) {
+		t.Error("another version has the same hash")
+	}
 }
 
 func TestSpecHashTellsSpecsApart(t *testing.T) {
@@ -161,9 +206,15 @@ func TestReportKeepsItsMeaningAcrossTheWire(t *testing.T) {
 			ObservedGeneration: rapid.Int64().Draw(t, "generation"), State: v1alpha1.AssignmentActive,
 			Reason: text.Draw(t, "reason"), Message: text.Draw(t, "message"), NodeName: text.Draw(t, "node"),
 		}
+		if rapid.Bool().Draw(t, "failed") {
+			a.Status.Failure = &v1alpha1.Failure{Attempt: rapid.Int64().Draw(t, "attempt"), Reason: label.Draw(t, "why"), Message: text.Draw(t, "how")}
+			a.Status.Config = &v1alpha1.AssignedConfig{Name: label.Draw(t, "config"), Hash: text.Draw(t, "configHash")}
+			a.Status.TimeUsed, a.Status.MissingSecrets = "1h0m0s", []string{"access"}
+		}
 		second := rapid.Int64Range(0, 1<<33)
 		if rapid.Bool().Draw(t, "started") {
 			a.Status.StartTime = ptr.To(metav1.Unix(second.Draw(t, "start"), 0))
+			a.Status.RunningSince = ptr.To(metav1.Unix(second.Draw(t, "since"), 0))
 		}
 		for _, kind := range rapid.SliceOfN(label, 0, 3).Draw(t, "types") {
 			c := metav1.Condition{Type: kind, Status: metav1.ConditionUnknown, Reason: text.Draw(t, "r"), Message: text.Draw(t, "m")}
@@ -176,6 +227,7 @@ func TestReportKeepsItsMeaningAcrossTheWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		a.Payload = nil
 		a.Spec = v1alpha1.SessionAssignmentSpec{Session: a.Spec.Session, Epoch: a.Spec.Epoch}
 		if diff := cmp.Diff(a, got); diff != "" {
 			t.Fatalf("report changed (-sent +read):\n%s", diff)

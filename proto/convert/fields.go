@@ -139,10 +139,10 @@ func homeToWire(h v1alpha1.AssignedHome) *fleetv1.Home {
 	w := &fleetv1.Home{
 		Mode: string(h.Mode), ClaimName: h.ClaimName,
 		StorageClassName: h.StorageClassName, MountPath: h.MountPath,
+		AccessMode: string(h.AccessMode), Retention: string(h.Retention),
+		RetentionTime: durationToWire(h.RetentionTime),
 	}
-	if h.Size != nil {
-		w.Size = canonicalQuantity(*h.Size)
-	}
+	w.Size = quantityToWire(h.Size)
 	return w
 }
 
@@ -150,16 +150,33 @@ func homeFromWire(w *fleetv1.Home) (v1alpha1.AssignedHome, error) {
 	h := v1alpha1.AssignedHome{
 		Mode: v1alpha1.HomeMode(w.GetMode()), ClaimName: w.GetClaimName(),
 		StorageClassName: w.GetStorageClassName(), MountPath: w.GetMountPath(),
+		AccessMode: corev1.PersistentVolumeAccessMode(w.GetAccessMode()), Retention: v1alpha1.Retention(w.GetRetention()),
 	}
-	if w.GetSize() == "" {
-		return h, nil
+	var err error
+	if h.RetentionTime, err = durationFromWire("retention_time", w.GetRetentionTime()); err != nil {
+		return h, err
 	}
-	q, err := resource.ParseQuantity(w.GetSize())
+	h.Size, err = quantityFromWire("size", w.GetSize())
+	return h, err
+}
+
+// quantityToWire writes a quantity as Kubernetes does; none as no text.
+func quantityToWire(q *resource.Quantity) string {
+	if q == nil {
+		return ""
+	}
+	return canonicalQuantity(*q)
+}
+
+func quantityFromWire(field, text string) (*resource.Quantity, error) {
+	if text == "" {
+		return nil, nil
+	}
+	q, err := resource.ParseQuantity(text)
 	if err != nil {
-		return h, fmt.Errorf("size: %q: %w", w.GetSize(), err)
+		return nil, fmt.Errorf("%s: %q: %w", field, text, err)
 	}
-	h.Size = &q
-	return h, nil
+	return &q, nil
 }
 
 // nilIfEmpty: an empty list and none are the same on the wire and in JSON.

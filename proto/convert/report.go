@@ -59,6 +59,17 @@ func statusToWire(s *v1alpha1.SessionAssignmentStatus) *fleetv1.AssignmentStatus
 	if s.StartTime != nil {
 		w.StartTime = timestamppb.New(s.StartTime.Time)
 	}
+	if s.RunningSince != nil {
+		w.RunningSince = timestamppb.New(s.RunningSince.Time)
+	}
+	w.TimeUsed = durationToWire(s.TimeUsed)
+	w.MissingSecrets = s.MissingSecrets
+	if f := s.Failure; f != nil {
+		w.Failure = &fleetv1.Failure{Attempt: f.Attempt, Reason: f.Reason, Message: f.Message}
+	}
+	if c := s.Config; c != nil {
+		w.ConfigName, w.ConfigHash = c.Name, c.Hash
+	}
 	for i := range s.Conditions {
 		w.Conditions = append(w.Conditions, conditionToWire(&s.Conditions[i]))
 	}
@@ -79,6 +90,24 @@ func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStat
 			return s, err
 		}
 		s.StartTime = &t
+	}
+	if w.GetRunningSince() != nil {
+		t, err := timeFromWire("running_since", w.GetRunningSince())
+		if err != nil {
+			return s, err
+		}
+		s.RunningSince = &t
+	}
+	used, err := durationFromWire("time_used", w.GetTimeUsed())
+	if err != nil {
+		return s, err
+	}
+	s.TimeUsed, s.MissingSecrets = used, nilIfEmpty(w.GetMissingSecrets())
+	if f := w.GetFailure(); f != nil {
+		s.Failure = &v1alpha1.Failure{Attempt: f.GetAttempt(), Reason: f.GetReason(), Message: f.GetMessage()}
+	}
+	if w.GetConfigName() != "" {
+		s.Config = &v1alpha1.AssignedConfig{Name: w.GetConfigName(), Hash: w.GetConfigHash()}
 	}
 	for i, c := range w.GetConditions() {
 		condition, err := conditionFromWire(c)

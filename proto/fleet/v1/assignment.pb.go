@@ -34,7 +34,7 @@ type Assignment struct {
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	Epoch     int64  `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Hash of everything else in this message, by the hub.
+	// Hash of everything else in this message but the secrets' data, by the hub.
 	SpecHash         string `protobuf:"bytes,7,opt,name=spec_hash,json=specHash,proto3" json:"spec_hash,omitempty"`
 	User             string `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
 	Template         string `protobuf:"bytes,9,opt,name=template,proto3" json:"template,omitempty"`
@@ -42,10 +42,16 @@ type Assignment struct {
 	RunState         string `protobuf:"bytes,11,opt,name=run_state,json=runState,proto3" json:"run_state,omitempty"`
 	FailoverMode     string `protobuf:"bytes,12,opt,name=failover_mode,json=failoverMode,proto3" json:"failover_mode,omitempty"`
 	// Absent: no limit.
-	Timeout       *durationpb.Duration `protobuf:"bytes,13,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	TimeUsed      *durationpb.Duration `protobuf:"bytes,14,opt,name=time_used,json=timeUsed,proto3" json:"time_used,omitempty"`
-	Host          string               `protobuf:"bytes,15,opt,name=host,proto3" json:"host,omitempty"`
-	Desktop       *Desktop             `protobuf:"bytes,16,opt,name=desktop,proto3" json:"desktop,omitempty"`
+	Timeout  *durationpb.Duration `protobuf:"bytes,13,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	TimeUsed *durationpb.Duration `protobuf:"bytes,14,opt,name=time_used,json=timeUsed,proto3" json:"time_used,omitempty"`
+	Host     string               `protobuf:"bytes,15,opt,name=host,proto3" json:"host,omitempty"`
+	Desktop  *Desktop             `protobuf:"bytes,16,opt,name=desktop,proto3" json:"desktop,omitempty"`
+	// Number of the try.
+	Attempt int64 `protobuf:"varint,17,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Absent: no limit.
+	IdleTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
+	// Secrets that the agent stores in Secrets of the member alone.
+	Secrets       []*Secret `protobuf:"bytes,19,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -192,6 +198,99 @@ func (x *Assignment) GetDesktop() *Desktop {
 	return nil
 }
 
+func (x *Assignment) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Assignment) GetIdleTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.IdleTimeout
+	}
+	return nil
+}
+
+func (x *Assignment) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+// Secret that travels with an assignment.
+type Secret struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in the member.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the content.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Type as of a Kubernetes Secret.
+	Type          string            `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	Data          map[string][]byte `protobuf:"bytes,4,rep,name=data,proto3" json:"data,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Secret) Reset() {
+	*x = Secret{}
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Secret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Secret) ProtoMessage() {}
+
+func (x *Secret) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Secret.ProtoReflect.Descriptor instead.
+func (*Secret) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Secret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Secret) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Secret) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Secret) GetData() map[string][]byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // Desktop is all that an agent needs to render a session's children.
 type Desktop struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -211,13 +310,26 @@ type Desktop struct {
 	Tolerations      []*Toleration     `protobuf:"bytes,13,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
 	IngressClassName string            `protobuf:"bytes,14,opt,name=ingress_class_name,json=ingressClassName,proto3" json:"ingress_class_name,omitempty"`
 	Home             *Home             `protobuf:"bytes,15,opt,name=home,proto3" json:"home,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	TlsSecretName    string            `protobuf:"bytes,16,opt,name=tls_secret_name,json=tlsSecretName,proto3" json:"tls_secret_name,omitempty"`
+	Files            []*ConfigFile     `protobuf:"bytes,17,rep,name=files,proto3" json:"files,omitempty"`
+	ConfigMountPath  string            `protobuf:"bytes,18,opt,name=config_mount_path,json=configMountPath,proto3" json:"config_mount_path,omitempty"`
+	Secrets          []*SecretUse      `protobuf:"bytes,19,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	// Name of the access secret in the member; empty: none.
+	AccessSecretName string               `protobuf:"bytes,20,opt,name=access_secret_name,json=accessSecretName,proto3" json:"access_secret_name,omitempty"`
+	PasswordEnv      string               `protobuf:"bytes,21,opt,name=password_env,json=passwordEnv,proto3" json:"password_env,omitempty"`
+	ActivityPath     string               `protobuf:"bytes,22,opt,name=activity_path,json=activityPath,proto3" json:"activity_path,omitempty"`
+	StartTimeout     *durationpb.Duration `protobuf:"bytes,23,opt,name=start_timeout,json=startTimeout,proto3" json:"start_timeout,omitempty"`
+	// A quantity as Kubernetes writes it; empty: none given.
+	SharedMemory      string         `protobuf:"bytes,24,opt,name=shared_memory,json=sharedMemory,proto3" json:"shared_memory,omitempty"`
+	PriorityClassName string         `protobuf:"bytes,25,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
+	NetworkPolicy     *NetworkPolicy `protobuf:"bytes,26,opt,name=network_policy,json=networkPolicy,proto3" json:"network_policy,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Desktop) Reset() {
 	*x = Desktop{}
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[1]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -229,7 +341,7 @@ func (x *Desktop) String() string {
 func (*Desktop) ProtoMessage() {}
 
 func (x *Desktop) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[1]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -242,7 +354,7 @@ func (x *Desktop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Desktop.ProtoReflect.Descriptor instead.
 func (*Desktop) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{1}
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Desktop) GetImage() string {
@@ -350,6 +462,303 @@ func (x *Desktop) GetHome() *Home {
 	return nil
 }
 
+func (x *Desktop) GetTlsSecretName() string {
+	if x != nil {
+		return x.TlsSecretName
+	}
+	return ""
+}
+
+func (x *Desktop) GetFiles() []*ConfigFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Desktop) GetConfigMountPath() string {
+	if x != nil {
+		return x.ConfigMountPath
+	}
+	return ""
+}
+
+func (x *Desktop) GetSecrets() []*SecretUse {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+func (x *Desktop) GetAccessSecretName() string {
+	if x != nil {
+		return x.AccessSecretName
+	}
+	return ""
+}
+
+func (x *Desktop) GetPasswordEnv() string {
+	if x != nil {
+		return x.PasswordEnv
+	}
+	return ""
+}
+
+func (x *Desktop) GetActivityPath() string {
+	if x != nil {
+		return x.ActivityPath
+	}
+	return ""
+}
+
+func (x *Desktop) GetStartTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.StartTimeout
+	}
+	return nil
+}
+
+func (x *Desktop) GetSharedMemory() string {
+	if x != nil {
+		return x.SharedMemory
+	}
+	return ""
+}
+
+func (x *Desktop) GetPriorityClassName() string {
+	if x != nil {
+		return x.PriorityClassName
+	}
+	return ""
+}
+
+func (x *Desktop) GetNetworkPolicy() *NetworkPolicy {
+	if x != nil {
+		return x.NetworkPolicy
+	}
+	return nil
+}
+
+// ConfigFile is a text file for a desktop.
+type ConfigFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigFile) Reset() {
+	*x = ConfigFile{}
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigFile) ProtoMessage() {}
+
+func (x *ConfigFile) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigFile.ProtoReflect.Descriptor instead.
+func (*ConfigFile) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ConfigFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigFile) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+// SecretUse is how a desktop gets a Secret of the member.
+type SecretUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	MountPath     string                 `protobuf:"bytes,2,opt,name=mount_path,json=mountPath,proto3" json:"mount_path,omitempty"`
+	Env           []*SecretEnvVar        `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretUse) Reset() {
+	*x = SecretUse{}
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretUse) ProtoMessage() {}
+
+func (x *SecretUse) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretUse.ProtoReflect.Descriptor instead.
+func (*SecretUse) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SecretUse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SecretUse) GetMountPath() string {
+	if x != nil {
+		return x.MountPath
+	}
+	return ""
+}
+
+func (x *SecretUse) GetEnv() []*SecretEnvVar {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+// SecretEnvVar is a variable whose value is a key of a Secret.
+type SecretEnvVar struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretEnvVar) Reset() {
+	*x = SecretEnvVar{}
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretEnvVar) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretEnvVar) ProtoMessage() {}
+
+func (x *SecretEnvVar) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretEnvVar.ProtoReflect.Descriptor instead.
+func (*SecretEnvVar) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SecretEnvVar) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SecretEnvVar) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+// NetworkPolicy is whom a desktop may talk to.
+type NetworkPolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	EgressCidrs   []string               `protobuf:"bytes,2,rep,name=egress_cidrs,json=egressCidrs,proto3" json:"egress_cidrs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkPolicy) Reset() {
+	*x = NetworkPolicy{}
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkPolicy) ProtoMessage() {}
+
+func (x *NetworkPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkPolicy.ProtoReflect.Descriptor instead.
+func (*NetworkPolicy) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NetworkPolicy) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *NetworkPolicy) GetEgressCidrs() []string {
+	if x != nil {
+		return x.EgressCidrs
+	}
+	return nil
+}
+
 // EnvVar is a plain environment variable.
 type EnvVar struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -361,7 +770,7 @@ type EnvVar struct {
 
 func (x *EnvVar) Reset() {
 	*x = EnvVar{}
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[2]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +782,7 @@ func (x *EnvVar) String() string {
 func (*EnvVar) ProtoMessage() {}
 
 func (x *EnvVar) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[2]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +795,7 @@ func (x *EnvVar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvVar.ProtoReflect.Descriptor instead.
 func (*EnvVar) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{2}
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EnvVar) GetName() string {
@@ -417,7 +826,7 @@ type Toleration struct {
 
 func (x *Toleration) Reset() {
 	*x = Toleration{}
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +838,7 @@ func (x *Toleration) String() string {
 func (*Toleration) ProtoMessage() {}
 
 func (x *Toleration) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +851,7 @@ func (x *Toleration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Toleration.ProtoReflect.Descriptor instead.
 func (*Toleration) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{3}
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Toleration) GetKey() string {
@@ -489,13 +898,17 @@ type Home struct {
 	Size             string `protobuf:"bytes,3,opt,name=size,proto3" json:"size,omitempty"`
 	StorageClassName string `protobuf:"bytes,4,opt,name=storage_class_name,json=storageClassName,proto3" json:"storage_class_name,omitempty"`
 	MountPath        string `protobuf:"bytes,5,opt,name=mount_path,json=mountPath,proto3" json:"mount_path,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	AccessMode       string `protobuf:"bytes,6,opt,name=access_mode,json=accessMode,proto3" json:"access_mode,omitempty"`
+	Retention        string `protobuf:"bytes,7,opt,name=retention,proto3" json:"retention,omitempty"`
+	// Absent: for good.
+	RetentionTime *durationpb.Duration `protobuf:"bytes,8,opt,name=retention_time,json=retentionTime,proto3" json:"retention_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Home) Reset() {
 	*x = Home{}
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +920,7 @@ func (x *Home) String() string {
 func (*Home) ProtoMessage() {}
 
 func (x *Home) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +933,7 @@ func (x *Home) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Home.ProtoReflect.Descriptor instead.
 func (*Home) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{4}
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Home) GetMode() string {
@@ -558,6 +971,27 @@ func (x *Home) GetMountPath() string {
 	return ""
 }
 
+func (x *Home) GetAccessMode() string {
+	if x != nil {
+		return x.AccessMode
+	}
+	return ""
+}
+
+func (x *Home) GetRetention() string {
+	if x != nil {
+		return x.Retention
+	}
+	return ""
+}
+
+func (x *Home) GetRetentionTime() *durationpb.Duration {
+	if x != nil {
+		return x.RetentionTime
+	}
+	return nil
+}
+
 // AssignmentStatus is how far a member is with an assignment.
 type AssignmentStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -569,16 +1003,27 @@ type AssignmentStatus struct {
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// When the desktop was first ready, by the member's clock: for display and
 	// for the order of events within the member alone.
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	NodeName      string                 `protobuf:"bytes,6,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
-	Conditions    []*Condition           `protobuf:"bytes,7,rep,name=conditions,proto3" json:"conditions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StartTime  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	NodeName   string                 `protobuf:"bytes,6,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Conditions []*Condition           `protobuf:"bytes,7,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	// When this run of the desktop began, by the member's clock: for display.
+	RunningSince *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=running_since,json=runningSince,proto3" json:"running_since,omitempty"`
+	// Time used by earlier runs.
+	TimeUsed *durationpb.Duration `protobuf:"bytes,9,opt,name=time_used,json=timeUsed,proto3" json:"time_used,omitempty"`
+	// Set where the agent has given up.
+	Failure *Failure `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Name and hash of the ConfigMap that the desktop has; empty: none.
+	ConfigName string `protobuf:"bytes,11,opt,name=config_name,json=configName,proto3" json:"config_name,omitempty"`
+	ConfigHash string `protobuf:"bytes,12,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
+	// Secrets that the member does not have as they were sent.
+	MissingSecrets []string `protobuf:"bytes,13,rep,name=missing_secrets,json=missingSecrets,proto3" json:"missing_secrets,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AssignmentStatus) Reset() {
 	*x = AssignmentStatus{}
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +1035,7 @@ func (x *AssignmentStatus) String() string {
 func (*AssignmentStatus) ProtoMessage() {}
 
 func (x *AssignmentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +1048,7 @@ func (x *AssignmentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentStatus.ProtoReflect.Descriptor instead.
 func (*AssignmentStatus) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{5}
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AssignmentStatus) GetObservedGeneration() int64 {
@@ -655,6 +1100,109 @@ func (x *AssignmentStatus) GetConditions() []*Condition {
 	return nil
 }
 
+func (x *AssignmentStatus) GetRunningSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RunningSince
+	}
+	return nil
+}
+
+func (x *AssignmentStatus) GetTimeUsed() *durationpb.Duration {
+	if x != nil {
+		return x.TimeUsed
+	}
+	return nil
+}
+
+func (x *AssignmentStatus) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+func (x *AssignmentStatus) GetConfigName() string {
+	if x != nil {
+		return x.ConfigName
+	}
+	return ""
+}
+
+func (x *AssignmentStatus) GetConfigHash() string {
+	if x != nil {
+		return x.ConfigHash
+	}
+	return ""
+}
+
+func (x *AssignmentStatus) GetMissingSecrets() []string {
+	if x != nil {
+		return x.MissingSecrets
+	}
+	return nil
+}
+
+// Failure is why an agent has given up a session.
+type Failure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       int64                  `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Failure) Reset() {
+	*x = Failure{}
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Failure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Failure) ProtoMessage() {}
+
+func (x *Failure) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Failure.ProtoReflect.Descriptor instead.
+func (*Failure) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Failure) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Failure) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Failure) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // Condition as of a Kubernetes object.
 type Condition struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -670,7 +1218,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +1230,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_assignment_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +1243,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{6}
+	return file_vdi_fleet_v1_assignment_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Condition) GetType() string {
@@ -744,7 +1292,7 @@ var File_vdi_fleet_v1_assignment_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\n" +
-	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x04\n" +
+	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x05\n" +
 	"\n" +
 	"Assignment\x12\x1f\n" +
 	"\vsession_uid\x18\x01 \x01(\tR\n" +
@@ -764,7 +1312,18 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\atimeout\x18\r \x01(\v2\x19.google.protobuf.DurationR\atimeout\x126\n" +
 	"\ttime_used\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\btimeUsed\x12\x12\n" +
 	"\x04host\x18\x0f \x01(\tR\x04host\x12/\n" +
-	"\adesktop\x18\x10 \x01(\v2\x15.vdi.fleet.v1.DesktopR\adesktop\"\xe4\x05\n" +
+	"\adesktop\x18\x10 \x01(\v2\x15.vdi.fleet.v1.DesktopR\adesktop\x12\x18\n" +
+	"\aattempt\x18\x11 \x01(\x03R\aattempt\x12<\n" +
+	"\fidle_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\x12.\n" +
+	"\asecrets\x18\x13 \x03(\v2\x14.vdi.fleet.v1.SecretR\asecrets\"\xb7\x01\n" +
+	"\x06Secret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x122\n" +
+	"\x04data\x18\x04 \x03(\v2\x1e.vdi.fleet.v1.Secret.DataEntryR\x04data\x1a7\n" +
+	"\tDataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xea\t\n" +
 	"\aDesktop\x12\x14\n" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x12*\n" +
 	"\x11image_pull_policy\x18\x02 \x01(\tR\x0fimagePullPolicy\x12,\n" +
@@ -781,13 +1340,39 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\rnode_selector\x18\f \x03(\v2'.vdi.fleet.v1.Desktop.NodeSelectorEntryR\fnodeSelector\x12:\n" +
 	"\vtolerations\x18\r \x03(\v2\x18.vdi.fleet.v1.TolerationR\vtolerations\x12,\n" +
 	"\x12ingress_class_name\x18\x0e \x01(\tR\x10ingressClassName\x12&\n" +
-	"\x04home\x18\x0f \x01(\v2\x12.vdi.fleet.v1.HomeR\x04home\x1a<\n" +
+	"\x04home\x18\x0f \x01(\v2\x12.vdi.fleet.v1.HomeR\x04home\x12&\n" +
+	"\x0ftls_secret_name\x18\x10 \x01(\tR\rtlsSecretName\x12.\n" +
+	"\x05files\x18\x11 \x03(\v2\x18.vdi.fleet.v1.ConfigFileR\x05files\x12*\n" +
+	"\x11config_mount_path\x18\x12 \x01(\tR\x0fconfigMountPath\x121\n" +
+	"\asecrets\x18\x13 \x03(\v2\x17.vdi.fleet.v1.SecretUseR\asecrets\x12,\n" +
+	"\x12access_secret_name\x18\x14 \x01(\tR\x10accessSecretName\x12!\n" +
+	"\fpassword_env\x18\x15 \x01(\tR\vpasswordEnv\x12#\n" +
+	"\ractivity_path\x18\x16 \x01(\tR\factivityPath\x12>\n" +
+	"\rstart_timeout\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\fstartTimeout\x12#\n" +
+	"\rshared_memory\x18\x18 \x01(\tR\fsharedMemory\x12.\n" +
+	"\x13priority_class_name\x18\x19 \x01(\tR\x11priorityClassName\x12B\n" +
+	"\x0enetwork_policy\x18\x1a \x01(\v2\x1b.vdi.fleet.v1.NetworkPolicyR\rnetworkPolicy\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
+	"\n" +
+	"ConfigFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\"l\n" +
+	"\tSecretUse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"mount_path\x18\x02 \x01(\tR\tmountPath\x12,\n" +
+	"\x03env\x18\x03 \x03(\v2\x1a.vdi.fleet.v1.SecretEnvVarR\x03env\"4\n" +
+	"\fSecretEnvVar\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"F\n" +
+	"\rNetworkPolicy\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12!\n" +
+	"\fegress_cidrs\x18\x02 \x03(\tR\vegressCidrs\"2\n" +
 	"\x06EnvVar\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\xb3\x01\n" +
@@ -798,7 +1383,7 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\x05value\x18\x03 \x01(\tR\x05value\x12\x16\n" +
 	"\x06effect\x18\x04 \x01(\tR\x06effect\x122\n" +
 	"\x12toleration_seconds\x18\x05 \x01(\x03H\x00R\x11tolerationSeconds\x88\x01\x01B\x15\n" +
-	"\x13_toleration_seconds\"\x9a\x01\n" +
+	"\x13_toleration_seconds\"\x9b\x02\n" +
 	"\x04Home\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1d\n" +
 	"\n" +
@@ -806,7 +1391,11 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\x04size\x18\x03 \x01(\tR\x04size\x12,\n" +
 	"\x12storage_class_name\x18\x04 \x01(\tR\x10storageClassName\x12\x1d\n" +
 	"\n" +
-	"mount_path\x18\x05 \x01(\tR\tmountPath\"\x9c\x02\n" +
+	"mount_path\x18\x05 \x01(\tR\tmountPath\x12\x1f\n" +
+	"\vaccess_mode\x18\x06 \x01(\tR\n" +
+	"accessMode\x12\x1c\n" +
+	"\tretention\x18\a \x01(\tR\tretention\x12@\n" +
+	"\x0eretention_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\rretentionTime\"\xb1\x04\n" +
 	"\x10AssignmentStatus\x12/\n" +
 	"\x13observed_generation\x18\x01 \x01(\x03R\x12observedGeneration\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -817,7 +1406,20 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\tnode_name\x18\x06 \x01(\tR\bnodeName\x127\n" +
 	"\n" +
 	"conditions\x18\a \x03(\v2\x17.vdi.fleet.v1.ConditionR\n" +
-	"conditions\"\xe8\x01\n" +
+	"conditions\x12?\n" +
+	"\rrunning_since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\frunningSince\x126\n" +
+	"\ttime_used\x18\t \x01(\v2\x19.google.protobuf.DurationR\btimeUsed\x12/\n" +
+	"\afailure\x18\n" +
+	" \x01(\v2\x15.vdi.fleet.v1.FailureR\afailure\x12\x1f\n" +
+	"\vconfig_name\x18\v \x01(\tR\n" +
+	"configName\x12\x1f\n" +
+	"\vconfig_hash\x18\f \x01(\tR\n" +
+	"configHash\x12'\n" +
+	"\x0fmissing_secrets\x18\r \x03(\tR\x0emissingSecrets\"U\n" +
+	"\aFailure\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x03R\aattempt\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xe8\x01\n" +
 	"\tCondition\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x16\n" +
@@ -838,37 +1440,56 @@ func file_vdi_fleet_v1_assignment_proto_rawDescGZIP() []byte {
 	return file_vdi_fleet_v1_assignment_proto_rawDescData
 }
 
-var file_vdi_fleet_v1_assignment_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_vdi_fleet_v1_assignment_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_vdi_fleet_v1_assignment_proto_goTypes = []any{
 	(*Assignment)(nil),            // 0: vdi.fleet.v1.Assignment
-	(*Desktop)(nil),               // 1: vdi.fleet.v1.Desktop
-	(*EnvVar)(nil),                // 2: vdi.fleet.v1.EnvVar
-	(*Toleration)(nil),            // 3: vdi.fleet.v1.Toleration
-	(*Home)(nil),                  // 4: vdi.fleet.v1.Home
-	(*AssignmentStatus)(nil),      // 5: vdi.fleet.v1.AssignmentStatus
-	(*Condition)(nil),             // 6: vdi.fleet.v1.Condition
-	nil,                           // 7: vdi.fleet.v1.Desktop.ResourcesEntry
-	nil,                           // 8: vdi.fleet.v1.Desktop.NodeSelectorEntry
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*Secret)(nil),                // 1: vdi.fleet.v1.Secret
+	(*Desktop)(nil),               // 2: vdi.fleet.v1.Desktop
+	(*ConfigFile)(nil),            // 3: vdi.fleet.v1.ConfigFile
+	(*SecretUse)(nil),             // 4: vdi.fleet.v1.SecretUse
+	(*SecretEnvVar)(nil),          // 5: vdi.fleet.v1.SecretEnvVar
+	(*NetworkPolicy)(nil),         // 6: vdi.fleet.v1.NetworkPolicy
+	(*EnvVar)(nil),                // 7: vdi.fleet.v1.EnvVar
+	(*Toleration)(nil),            // 8: vdi.fleet.v1.Toleration
+	(*Home)(nil),                  // 9: vdi.fleet.v1.Home
+	(*AssignmentStatus)(nil),      // 10: vdi.fleet.v1.AssignmentStatus
+	(*Failure)(nil),               // 11: vdi.fleet.v1.Failure
+	(*Condition)(nil),             // 12: vdi.fleet.v1.Condition
+	nil,                           // 13: vdi.fleet.v1.Secret.DataEntry
+	nil,                           // 14: vdi.fleet.v1.Desktop.ResourcesEntry
+	nil,                           // 15: vdi.fleet.v1.Desktop.NodeSelectorEntry
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_vdi_fleet_v1_assignment_proto_depIdxs = []int32{
-	9,  // 0: vdi.fleet.v1.Assignment.timeout:type_name -> google.protobuf.Duration
-	9,  // 1: vdi.fleet.v1.Assignment.time_used:type_name -> google.protobuf.Duration
-	1,  // 2: vdi.fleet.v1.Assignment.desktop:type_name -> vdi.fleet.v1.Desktop
-	7,  // 3: vdi.fleet.v1.Desktop.resources:type_name -> vdi.fleet.v1.Desktop.ResourcesEntry
-	2,  // 4: vdi.fleet.v1.Desktop.env:type_name -> vdi.fleet.v1.EnvVar
-	8,  // 5: vdi.fleet.v1.Desktop.node_selector:type_name -> vdi.fleet.v1.Desktop.NodeSelectorEntry
-	3,  // 6: vdi.fleet.v1.Desktop.tolerations:type_name -> vdi.fleet.v1.Toleration
-	4,  // 7: vdi.fleet.v1.Desktop.home:type_name -> vdi.fleet.v1.Home
-	10, // 8: vdi.fleet.v1.AssignmentStatus.start_time:type_name -> google.protobuf.Timestamp
-	6,  // 9: vdi.fleet.v1.AssignmentStatus.conditions:type_name -> vdi.fleet.v1.Condition
-	10, // 10: vdi.fleet.v1.Condition.last_transition_time:type_name -> google.protobuf.Timestamp
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	16, // 0: vdi.fleet.v1.Assignment.timeout:type_name -> google.protobuf.Duration
+	16, // 1: vdi.fleet.v1.Assignment.time_used:type_name -> google.protobuf.Duration
+	2,  // 2: vdi.fleet.v1.Assignment.desktop:type_name -> vdi.fleet.v1.Desktop
+	16, // 3: vdi.fleet.v1.Assignment.idle_timeout:type_name -> google.protobuf.Duration
+	1,  // 4: vdi.fleet.v1.Assignment.secrets:type_name -> vdi.fleet.v1.Secret
+	13, // 5: vdi.fleet.v1.Secret.data:type_name -> vdi.fleet.v1.Secret.DataEntry
+	14, // 6: vdi.fleet.v1.Desktop.resources:type_name -> vdi.fleet.v1.Desktop.ResourcesEntry
+	7,  // 7: vdi.fleet.v1.Desktop.env:type_name -> vdi.fleet.v1.EnvVar
+	15, // 8: vdi.fleet.v1.Desktop.node_selector:type_name -> vdi.fleet.v1.Desktop.NodeSelectorEntry
+	8,  // 9: vdi.fleet.v1.Desktop.tolerations:type_name -> vdi.fleet.v1.Toleration
+	9,  // 10: vdi.fleet.v1.Desktop.home:type_name -> vdi.fleet.v1.Home
+	3,  // 11: vdi.fleet.v1.Desktop.files:type_name -> vdi.fleet.v1.ConfigFile
+	4,  // 12: vdi.fleet.v1.Desktop.secrets:type_name -> vdi.fleet.v1.SecretUse
+	16, // 13: vdi.fleet.v1.Desktop.start_timeout:type_name -> google.protobuf.Duration
+	6,  // 14: vdi.fleet.v1.Desktop.network_policy:type_name -> vdi.fleet.v1.NetworkPolicy
+	5,  // 15: vdi.fleet.v1.SecretUse.env:type_name -> vdi.fleet.v1.SecretEnvVar
+	16, // 16: vdi.fleet.v1.Home.retention_time:type_name -> google.protobuf.Duration
+	17, // 17: vdi.fleet.v1.AssignmentStatus.start_time:type_name -> google.protobuf.Timestamp
+	12, // 18: vdi.fleet.v1.AssignmentStatus.conditions:type_name -> vdi.fleet.v1.Condition
+	17, // 19: vdi.fleet.v1.AssignmentStatus.running_since:type_name -> google.protobuf.Timestamp
+	16, // 20: vdi.fleet.v1.AssignmentStatus.time_used:type_name -> google.protobuf.Duration
+	11, // 21: vdi.fleet.v1.AssignmentStatus.failure:type_name -> vdi.fleet.v1.Failure
+	17, // 22: vdi.fleet.v1.Condition.last_transition_time:type_name -> google.protobuf.Timestamp
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_assignment_proto_init() }
@@ -876,14 +1497,14 @@ func file_vdi_fleet_v1_assignment_proto_init() {
 	if File_vdi_fleet_v1_assignment_proto != nil {
 		return
 	}
-	file_vdi_fleet_v1_assignment_proto_msgTypes[3].OneofWrappers = []any{}
+	file_vdi_fleet_v1_assignment_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_assignment_proto_rawDesc), len(file_vdi_fleet_v1_assignment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

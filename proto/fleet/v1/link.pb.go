@@ -901,9 +901,11 @@ type Withdrawal struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	SessionUid string                 `protobuf:"bytes,1,opt,name=session_uid,json=sessionUid,proto3" json:"session_uid,omitempty"`
 	// Namespace and name of the assignment in the member.
-	Namespace     string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	UpToEpoch     int64  `protobuf:"varint,4,opt,name=up_to_epoch,json=upToEpoch,proto3" json:"up_to_epoch,omitempty"`
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	UpToEpoch int64  `protobuf:"varint,4,opt,name=up_to_epoch,json=upToEpoch,proto3" json:"up_to_epoch,omitempty"`
+	// An operator's last word: do not wait for the kubelet.
+	Force         bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -964,6 +966,13 @@ func (x *Withdrawal) GetUpToEpoch() int64 {
 		return x.UpToEpoch
 	}
 	return 0
+}
+
+func (x *Withdrawal) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 // ResultBatch answers orders, item by item.
@@ -1182,14 +1191,15 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\x05Order\x122\n" +
 	"\x06assign\x18\x01 \x01(\v2\x18.vdi.fleet.v1.AssignmentH\x00R\x06assign\x126\n" +
 	"\bwithdraw\x18\x02 \x01(\v2\x18.vdi.fleet.v1.WithdrawalH\x00R\bwithdrawB\a\n" +
-	"\x05order\"\x7f\n" +
+	"\x05order\"\x95\x01\n" +
 	"\n" +
 	"Withdrawal\x12\x1f\n" +
 	"\vsession_uid\x18\x01 \x01(\tR\n" +
 	"sessionUid\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1e\n" +
-	"\vup_to_epoch\x18\x04 \x01(\x03R\tupToEpoch\">\n" +
+	"\vup_to_epoch\x18\x04 \x01(\x03R\tupToEpoch\x12\x14\n" +
+	"\x05force\x18\x05 \x01(\bR\x05force\">\n" +
 	"\vResultBatch\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.vdi.fleet.v1.OrderResultR\x05items\"\xa7\x02\n" +
 	"\vOrderResult\x12\x1f\n" +
