@@ -42,6 +42,12 @@ var _ = Describe("Field selectors", func() {
 		Expect(names(ctx, "vdihomes", "spec.clusterName=us-east")).To(Equal([]string{"other"}))
 	})
 
+	It("find the templates that a catalogue offers", func(ctx context.Context) {
+		store(ctx, "vditemplates", build("vditemplates"))
+		store(ctx, "vditemplates", build("vditemplates", `{metadata: {name: hidden}, spec: {state: Hidden}}`))
+		Expect(names(ctx, "vditemplates", "spec.state=Enabled")).To(Equal([]string{"browser"}))
+	})
+
 	It("find members by region", func(ctx context.Context) {
 		store(ctx, "memberclusters", build("memberclusters"))
 		store(ctx, "memberclusters", build("memberclusters", `{metadata: {name: us-east}, spec: {region: us-east}}`))

@@ -36,9 +36,10 @@ var memberCases = []ruleCase{
 var homeCases = []ruleCase{
 	{path: "spec.user", name: "another user", stored: `{}`, good: `spec: {user: alice@example.com}`, bad: `spec: {user: bob@example.com}`},
 	{path: "spec.template", name: "another template", stored: `{}`, good: `spec: {template: developer}`, bad: `spec: {template: browser}`},
-	{path: "spec.clusterName", name: "another member", stored: `{}`, good: `spec: {clusterName: eu-west}`, bad: `spec: {clusterName: us-east}`},
-	{path: "spec.clusterUID", name: "another cluster of that name", stored: `{}`, good: `spec: {clusterUID: uid-1}`, bad: `spec: {clusterUID: uid-2}`},
-	{path: "spec.claimName", name: "another claim", stored: `{}`, good: `spec: {claimName: home-alice}`, bad: `spec: {claimName: other}`},
+	{path: "spec", name: "another member", stored: `{}`, good: `spec: {clusterName: us-east, generation: 2}`, bad: `spec: {clusterName: us-east}`},
+	{path: "spec", name: "another cluster of that name", stored: `{}`, good: `spec: {clusterUID: uid-1}`, bad: `spec: {clusterUID: uid-2}`},
+	{path: "spec", name: "another claim", stored: `{}`, good: `spec: {claimName: other, generation: 2}`, bad: `spec: {claimName: other}`},
+	{path: "spec", name: "a generation that falls", stored: `spec: {generation: 3}`, good: `spec: {generation: 4}`, bad: `spec: {generation: 2}`},
 	{path: "spec", name: "a size of nothing", good: `spec: {size: 1}`, bad: `spec: {size: 0}`},
 	{path: "spec", name: "less room", stored: `spec: {size: 20Gi}`, good: `spec: {size: 20480Mi}`, bad: `spec: {size: 19Gi}`},
 	{path: "spec", name: "a size that is forgotten", stored: `spec: {size: 20Gi}`, good: `spec: {size: 30Gi}`, bad: `spec: {size: null}`},

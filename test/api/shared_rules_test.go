@@ -8,7 +8,18 @@ type place struct{ plural, path string }
 // nest writes a patch that sets the field at a dotted path.
 func nest(path, value string) string {
 	fields := strings.Split(path, ".")
-	return strings.Join(fields, ": {") + ": " + value + strings.Repeat("}", len(fields)-1)
+	out := value
+	for i := len(fields) - 1; i >= 0; i-- {
+		name, isList := strings.CutSuffix(fields[i], "[]")
+		if isList {
+			out = "[" + out + "]"
+		}
+		out = name + ": " + out
+		if i > 0 {
+			out = "{" + out + "}"
+		}
+	}
+	return out
 }
 
 // sharedCases are of the rules that several fields have in common.
@@ -23,6 +34,12 @@ func sharedCases() []ruleCase {
 		{limitFields, limitCases},
 		{selectorFields, selectorCases},
 		{nameFields, nameCases},
+		{variableFields, variableCases},
+		{fileFields, fileCases},
+		{secretFields, secretCases},
+		{directoryFields, directoryCases},
+		{pathFields, pathCases},
+		{cidrFields, cidrCases},
 	} {
 		for _, field := range group.places {
 			for _, c := range group.cases {
@@ -60,6 +77,11 @@ var durationFields = []place{
 	{"placementpolicies", "spec.failover.after"},
 	{"sessionassignments", "spec.timeout"},
 	{"sessionassignments", "spec.timeUsed"},
+	{"vditemplates", "spec.startTimeout"},
+	{"vdihomes", "spec.retentionTime"},
+	{"sessionassignments", "spec.idleTimeout"},
+	{"sessionassignments", "spec.desktop.startTimeout"},
+	{"sessionassignments", "spec.desktop.home.retentionTime"},
 }
 
 var durationCases = []ruleCase{
@@ -71,9 +93,14 @@ var durationCases = []ruleCase{
 	{name: "nothing", good: `1500ms`, bad: `""`},
 }
 
-var limitFields = durationFields[:2:2]
-
-func init() { limitFields = append(limitFields, durationFields[3:7]...) }
+// limitFields are those where no time at all would mean nothing.
+var limitFields = []place{
+	{"vditemplates", "spec.timeout.default"},
+	{"vditemplates", "spec.timeout.max"},
+	{"vditemplates", "spec.idleTimeout.default"},
+	{"vditemplates", "spec.idleTimeout.max"},
+	{"vditemplates", "spec.startTimeout"},
+}
 
 var limitCases = []ruleCase{
 	{name: "no time at all", good: `1s`, bad: `0h0m0s`},
@@ -104,6 +131,8 @@ var nameFields = []place{
 	{"vdisessions", "spec.placement.policy"},
 	{"vditemplates", "spec.runtimeClassName"},
 	{"vditemplates", "spec.ingressClassName"},
+	{"vditemplates", "spec.priorityClassName"},
+	{"vditemplates", "spec.tlsSecretName"},
 }
 
 var nameCases = []ruleCase{

@@ -21,7 +21,7 @@ var shown = map[string][]string{
 		`{metadata: {name: new}, spec: {user: new@example.com}}`,
 	},
 	"vditemplates": {
-		`{metadata: {name: browser}, spec: {title: Secure browser}, status: {revision: 0a1b2c3d, availableClusters: 3}}`,
+		`{metadata: {name: browser}, spec: {title: Secure browser}, status: {revision: 0a1b2c3d, availableClusters: 3, sessions: 12}}`,
 		`{metadata: {name: new}, spec: {home: {mode: PerUser, size: 1Gi}, state: Hidden}}`,
 	},
 	"memberclusters": {
@@ -34,7 +34,7 @@ var shown = map[string][]string{
 		`{metadata: {name: gpu}, spec: {strategy: BinPack, precedence: 10}}`,
 	},
 	"vdihomes": {
-		`{metadata: {name: home-developer-0123456789}, status: {mountedBy: alice-developer}}`,
+		`{metadata: {name: home-developer-0123456789}, spec: {size: 20Gi}, status: {mountedBy: alice-developer}}`,
 	},
 	"sessionassignments": {
 		`{metadata: {name: alice-browser-0123456789}, status: {nodeName: node-1,
