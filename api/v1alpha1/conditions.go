@@ -209,30 +209,46 @@ const (
 
 // Reasons of a template that a member can't run.
 const (
+	// UnavailableStorageClass: the home's storage class is not there, or there is
+	// no default one.
 	UnavailableStorageClass = "NoSuchStorageClass"
+	// UnavailableIngressClass: the ingress class is not there, or there is no
+	// default one.
 	UnavailableIngressClass = "NoSuchIngressClass"
+	// UnavailableRuntimeClass: the runtime class is not there.
 	UnavailableRuntimeClass = "NoSuchRuntimeClass"
-	UnavailableNode         = "NoMatchingNode"
-	UnavailableResource     = "NoSuchResource"
+	// UnavailableNode: no node matches the selector and the tolerations.
+	UnavailableNode = "NoMatchingNode"
+	// UnavailableResource: no node is large enough, or has such a device.
+	UnavailableResource = "NoSuchResource"
 )
 
 // Reasons of events on a session.
 const (
-	EventPlaced     = "Placed"
-	EventMoved      = "Moved"
-	EventRunning    = "Running"
-	EventWaiting    = "Waiting"
-	EventRefused    = "Refused"
+	// EventPlaced: a member was chosen.
+	EventPlaced = "Placed"
+	// EventMoved: another member was chosen than before.
+	EventMoved = "Moved"
+	// EventRunning: the desktop is ready.
+	EventRunning = "Running"
+	// EventWaiting: no member fits, or something keeps the desktop from running.
+	EventWaiting = "Waiting"
+	// EventRefused: the member would not store the assignment.
+	EventRefused = "Refused"
+	// EventNotAllowed: the session may not be placed as it is.
 	EventNotAllowed = "NotAccepted"
-	EventUnreached  = "MemberUnreachable"
-	EventStopped    = "Stopped"
+	// EventUnreached: the session's member is unreachable.
+	EventUnreached = "MemberUnreachable"
+	// EventStopped: nothing of the session runs in the member any more.
+	EventStopped = "Stopped"
 	// EventExpiringSoon: a time limit is near.
 	EventExpiringSoon = "ExpiringSoon"
 	// EventExpired: a time limit has ended the session.
 	EventExpired = "Expired"
-	// EventSuspended and EventResumed: as spec.operatingMode asked.
+	// EventSuspended: the desktop is stopped, as spec.operatingMode asked.
 	EventSuspended = "Suspended"
-	EventResumed   = "Resumed"
+	// EventResumed: it runs again, as spec.operatingMode asked.
+	EventResumed = "Resumed"
 	// EventFailed: the session is given up until somebody corrects it.
 	EventFailed = "Failed"
 	// EventRetried: it is tried again, under a higher attempt.
