@@ -37,7 +37,7 @@ type memory struct {
 	// changes again and again costs ever fewer writes.
 	repairs map[kind]repairing
 	// ended is the last Pod that ended by itself.
-	ended ending
+	ended lastEnd
 	// status is what was last written, and what is to be.
 	status statusMemory
 	// homeLeaving is when the home was found to be on its way out.
@@ -61,7 +61,7 @@ type repairing struct {
 	times int
 }
 
-type ending struct {
+type lastEnd struct {
 	pod   types.UID
 	at    time.Time
 	times int

@@ -64,7 +64,7 @@ func hasEnded(pod *corev1.Pod) bool {
 func (r *Reconciler) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	last := &p.memory.ended
 	if last.pod != pod.UID {
-		*last = ending{pod: pod.UID, at: p.now, times: last.times + 1}
+		*last = lastEnd{pod: pod.UID, at: p.now, times: last.times + 1}
 	}
 	if wait := last.at.Add(retryAfter(last.times - 1)).Sub(p.now); wait > 0 {
 		p.again(wait)

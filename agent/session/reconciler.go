@@ -50,8 +50,19 @@ type pass struct {
 	found observe.Found
 	// homeIsOurs: there is no home, or its claim is this session's.
 	homeIsOurs bool
+	// ending is why the desktop must not run though the assignment says so, such
+	// as a time limit; nil: it may.
+	ending *ending
+	// failure is why a step gives up the session's attempt; nil: it does not. It
+	// is written before the Pod is removed.
+	failure *api.Failure
 	// after is when to look again though nothing happens; zero: never.
 	after time.Duration
+}
+
+// ending is what PodReady says of a desktop that must not run.
+type ending struct {
+	reason, message string
 }
 
 // again asks for another pass at the latest after d.
