@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,14 +13,18 @@ import (
 )
 
 // acceptance checks whether a session may be placed as it is, in the order of
-// the checks; the first that fails says why. policies are all that there are,
-// and only asked of a session that is not placed.
-func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, policies []v1alpha1.PlacementPolicy) metav1.Condition {
+// the checks; the first that fails says why. leaving is whether the template is
+// being deleted. policies are all that there are, and only asked of a session
+// that is not placed.
+func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
+	checkLeaving := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
+		return checkLeaving(s, leaving)
+	}
 	checkPolicy := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
 		return checkPolicy(s, policies)
 	}
 	for _, check := range []func(*v1alpha1.VDISession, *v1alpha1.TemplateSpec) (reason, message string){
-		checkTemplate, checkUser, checkNamespace, checkResources, checkTimeout, checkPolicy,
+		checkTemplate, checkLeaving, checkUser, checkNamespace, checkResources, checkTimeout, checkIdleTimeout, checkPolicy,
 	} {
 		if reason, message := check(s, t); reason != "" {
 			return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message}
@@ -35,17 +40,39 @@ func checkTemplate(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, st
 	switch {
 	case t == nil:
 		return v1alpha1.ReasonTemplateNotFound, fmt.Sprintf("there is no template %q: create it, or delete the session and name one that exists (kubectl get vditemplates)", s.Spec.Template)
-	case t.State == v1alpha1.TemplateDisabled && s.Status.Epoch == 0:
-		return v1alpha1.ReasonTemplateDisabled, fmt.Sprintf("template %q takes no new sessions: its spec.state is Disabled", s.Spec.Template)
+	case t.State == v1alpha1.TemplateDisabled && isNew(s):
+		return v1alpha1.ReasonTemplateDisabled, fmt.Sprintf("template %q takes no new sessions: its spec.state is Disabled; set it to Enabled, or delete the session and name another template", s.Spec.Template)
 	}
 	return "", ""
 }
 
-func checkUser(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
-	if len(t.AllowedUsers) == 0 || slices.Contains(t.AllowedUsers, s.Spec.User) {
+func checkLeaving(s *v1alpha1.VDISession, leaving bool) (string, string) {
+	if !leaving || !isNew(s) {
 		return "", ""
 	}
-	return v1alpha1.ReasonUserNotAllowed, fmt.Sprintf("template %q is not for user %q: it has to be added to the template's spec.allowedUsers", s.Spec.Template, s.Spec.User)
+	return v1alpha1.ReasonTemplateTerminating, fmt.Sprintf("template %q is being deleted and takes no new sessions: delete the session and name another template, or create the template anew once it is gone", s.Spec.Template)
+}
+
+// isNew is true of a session that was never placed.
+func isNew(s *v1alpha1.VDISession) bool { return s.Status.Epoch == 0 }
+
+// checkUser: where a template names users or groups, one of either is enough.
+func checkUser(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	if len(t.AllowedUsers) == 0 && len(t.AllowedGroups) == 0 || slices.Contains(t.AllowedUsers, s.Spec.User) {
+		return "", ""
+	}
+	if slices.ContainsFunc(s.Spec.Groups, func(g string) bool { return slices.Contains(t.AllowedGroups, g) }) {
+		return "", ""
+	}
+	message := fmt.Sprintf("template %q is not for user %q: it has to be added to the template's spec.allowedUsers", s.Spec.Template, s.Spec.User)
+	switch {
+	case len(t.AllowedGroups) == 0:
+	case len(s.Spec.Groups) == 0:
+		message += ", or the session created with spec.groups that has one of the template's spec.allowedGroups"
+	default:
+		message += fmt.Sprintf(", or one of its groups (%s) to spec.allowedGroups", strings.Join(s.Spec.Groups, ", "))
+	}
+	return v1alpha1.ReasonUserNotAllowed, message
 }
 
 func checkNamespace(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
@@ -70,12 +97,33 @@ func checkResources(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, s
 }
 
 func checkTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
-	asked, ok := s.Spec.Timeout.Value()
-	most, limited := t.Timeout.Max.Value()
-	if ok && limited && asked > most {
-		return v1alpha1.ReasonTimeoutExceedsMaximum, fmt.Sprintf("a timeout of %s is more than the %s that template %q allows", s.Spec.Timeout, t.Timeout.Max, s.Spec.Template)
+	if message := overLimit("timeout", s.Spec.Template, s.Spec.Timeout, t.Timeout); message != "" {
+		return v1alpha1.ReasonTimeoutExceedsMaximum, message
 	}
 	return "", ""
+}
+
+func checkIdleTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	if message := overLimit("idleTimeout", s.Spec.Template, s.Spec.IdleTimeout, t.IdleTimeout); message != "" {
+		return v1alpha1.ReasonIdleTimeoutExceedsMaximum, message
+	}
+	return "", ""
+}
+
+// overLimit says why a session may not have the time that it asks for; empty:
+// it may. Zero asks for no limit at all.
+func overLimit(field, template string, asked v1alpha1.Duration, limit v1alpha1.TimeLimit) string {
+	d, ok := asked.Value()
+	most, limited := limit.Max.Value()
+	switch {
+	case !ok:
+		return ""
+	case d == 0 && !limit.Unlimited:
+		return fmt.Sprintf("spec.%s of %s asks for no limit, which template %q does not allow: ask for a time, or set the template's spec.%s.unlimited", field, asked, template, field)
+	case d != 0 && limited && d > most:
+		return fmt.Sprintf("spec.%s of %s is more than the %s that template %q allows: ask for less, or raise the template's spec.%s.max", field, asked, limit.Max, template, field)
+	}
+	return ""
 }
 
 func checkPolicy(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (string, string) {

@@ -24,7 +24,14 @@ func TestAcceptance(t *testing.T) {
 	timeout := func(d v1alpha1.Duration) func(*v1alpha1.VDISession) {
 		return func(s *v1alpha1.VDISession) { s.Spec.Timeout = d }
 	}
-	limits := &v1alpha1.TemplateSpec{}
+	idle := func(d v1alpha1.Duration) func(*v1alpha1.VDISession) {
+		return func(s *v1alpha1.VDISession) { s.Spec.IdleTimeout = d }
+	}
+	groups := func(names ...string) func(*v1alpha1.VDISession) {
+		return func(s *v1alpha1.VDISession) { s.Spec.Groups = names }
+	}
+	unlimited := &v1alpha1.TemplateSpec{Timeout: v1alpha1.TimeLimit{Max: "8h", Unlimited: true}}
+	limits := &v1alpha1.TemplateSpec{IdleTimeout: v1alpha1.TimeLimit{Max: "1h"}}
 	limits.Resources.Default = corev1.ResourceList{"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")}
 	limits.Resources.Max = corev1.ResourceList{"memory": resource.MustParse("4Gi")}
 	limits.Timeout = v1alpha1.TimeLimit{Default: "1h", Max: "8h"}
@@ -38,11 +45,19 @@ func TestAcceptance(t *testing.T) {
 		{"no template", sessionWith(), nil, condition{"False", "TemplateNotFound",
 			`there is no template "browser": create it, or delete the session and name one that exists (kubectl get vditemplates)`}},
 		{"disabled", sessionWith(fresh), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateDisabled}, condition{"False", "TemplateDisabled",
-			`template "browser" takes no new sessions: its spec.state is Disabled`}},
+			`template "browser" takes no new sessions: its spec.state is Disabled; set it to Enabled, or delete the session and name another template`}},
 		{"disabled, but it was placed before", sessionWith(), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateDisabled}, yes},
 		{"hidden", sessionWith(fresh), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateHidden}, yes},
 		{"another user", sessionWith(), &v1alpha1.TemplateSpec{AllowedUsers: []string{"bob"}}, condition{"False", "UserNotAllowed",
 			`template "browser" is not for user "ann": it has to be added to the template's spec.allowedUsers`}},
+		{"another user, of an allowed group", sessionWith(groups("eng", "ops")),
+			&v1alpha1.TemplateSpec{AllowedUsers: []string{"bob"}, AllowedGroups: []string{"ops"}}, yes},
+		{"an allowed user, of another group", sessionWith(groups("eng")),
+			&v1alpha1.TemplateSpec{AllowedUsers: []string{"ann"}, AllowedGroups: []string{"ops"}}, yes},
+		{"other groups", sessionWith(groups("eng", "art")), &v1alpha1.TemplateSpec{AllowedGroups: []string{"ops"}}, condition{"False", "UserNotAllowed",
+			`template "browser" is not for user "ann": it has to be added to the template's spec.allowedUsers, or one of its groups (eng, art) to spec.allowedGroups`}},
+		{"no groups", sessionWith(), &v1alpha1.TemplateSpec{AllowedGroups: []string{"ops"}}, condition{"False", "UserNotAllowed",
+			`template "browser" is not for user "ann": it has to be added to the template's spec.allowedUsers, or the session created with spec.groups that has one of the template's spec.allowedGroups`}},
 		{"another namespace", sessionWith(), &v1alpha1.TemplateSpec{AllowedNamespaces: []string{"lab"}}, condition{"False", "NamespaceNotAllowed",
 			`template "browser" is not for namespace "desktops": it has to be added to the template's spec.allowedNamespaces`}},
 		{"as much as the maximum", sessionWith(ask("memory", "4Gi")), limits, yes},
@@ -55,17 +70,40 @@ func TestAcceptance(t *testing.T) {
 			`1 of amd.com/gpu is more than the 0 that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
 		{"as long as the maximum", sessionWith(timeout("480m")), limits, yes},
 		{"longer than the maximum", sessionWith(timeout("9h")), limits, condition{"False", "TimeoutExceedsMaximum",
-			`a timeout of 9h is more than the 8h that template "browser" allows`}},
+			`spec.timeout of 9h is more than the 8h that template "browser" allows: ask for less, or raise the template's spec.timeout.max`}},
+		{"no limit, which the template does not allow", sessionWith(timeout("0s")), limits, condition{"False", "TimeoutExceedsMaximum",
+			`spec.timeout of 0s asks for no limit, which template "browser" does not allow: ask for a time, or set the template's spec.timeout.unlimited`}},
+		{"no limit, written otherwise, where there is no maximum", sessionWith(timeout("0h0m")), &v1alpha1.TemplateSpec{}, condition{"False", "TimeoutExceedsMaximum",
+			`spec.timeout of 0h0m asks for no limit, which template "browser" does not allow: ask for a time, or set the template's spec.timeout.unlimited`}},
+		{"no limit, which the template allows", sessionWith(timeout("0s")), unlimited, yes},
+		{"a longer idle time than the maximum", sessionWith(idle("2h")), limits, condition{"False", "IdleTimeoutExceedsMaximum",
+			`spec.idleTimeout of 2h is more than the 1h that template "browser" allows: ask for less, or raise the template's spec.idleTimeout.max`}},
+		{"no idle limit, which the template does not allow", sessionWith(idle("0s")), unlimited, condition{"False", "IdleTimeoutExceedsMaximum",
+			`spec.idleTimeout of 0s asks for no limit, which template "browser" does not allow: ask for a time, or set the template's spec.idleTimeout.unlimited`}},
 		{"a policy that there is not", sessionWith(named), &v1alpha1.TemplateSpec{}, condition{"False", "PolicyNotFound",
 			`there is no placement policy "home": create it, or change spec.placement.policy`}},
 		{"a policy that there is no more, once placed", sessionWith(named, placedAt(here, 5)), &v1alpha1.TemplateSpec{}, yes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := acceptance(c.session, c.template, []v1alpha1.PlacementPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "other"}}})
+			got := acceptance(c.session, c.template, false, []v1alpha1.PlacementPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "other"}}})
 			if diff := cmp.Diff(c.want, condition{string(got.Status), got.Reason, got.Message}); diff != "" {
 				t.Errorf("condition (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTemplateThatIsBeingDeletedTakesNoNewSessions(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		epoch int64
+		want  string
+	}{{"new", 0, v1alpha1.ReasonTemplateTerminating}, {"placed before", 3, v1alpha1.ReasonAccepted}} {
+		s := sessionWith()
+		s.Status.Epoch = c.epoch
+		if got := acceptance(s, &v1alpha1.TemplateSpec{}, true, nil); got.Reason != c.want {
+			t.Errorf("%s: got %s: %s", c.name, got.Reason, got.Message)
+		}
 	}
 }
 

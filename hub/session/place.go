@@ -61,7 +61,8 @@ func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 		}
 		p.policies = policies.Items
 	}
-	c := acceptance(s, p.spec, p.policies)
+	leaving := p.template != nil && !p.template.DeletionTimestamp.IsZero()
+	c := acceptance(s, p.spec, leaving, p.policies)
 	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && c.Status == metav1.ConditionFalse {
 		p.record(r, "Warning", v1alpha1.EventNotAllowed, "Accept", c.Message)
 	}
