@@ -57,8 +57,9 @@ test: controlplane build ## Run all tests with the race detector, on real API se
 	go test -race -timeout 15m $(TESTFLAGS) $(TEST_PKGS)
 
 .PHONY: bench
-bench: ## Run the benchmarks.
+bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member for the agent's own figures.
 	go test -run '^$$' -bench . -benchmem ./api/... ./proto/... ./hub/... ./agent/...
+	go run ./test/scale --sessions 1000 --members 1 --nodes 80 --idle 20s --baseline=false
 
 .PHONY: verify
 verify: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Fail if generated files are stale, or formatting, modules or lint are not clean.
@@ -119,17 +120,18 @@ scale: controlplane build ## Measure a fleet: SESSIONS at once, what they cost, 
 ##@ Deploy
 
 .PHONY: install
-install: $(KUBECTL) ## Install the CRDs into the cluster of the current kubeconfig.
-	$(KUBECTL) apply --server-side -f deploy/crds
+install: $(KUBECTL) ## Install the CRDs, and who may create sessions, into the cluster of the current kubeconfig.
+	$(KUBECTL) apply --server-side -f deploy/admission/session-user.yaml -f deploy/crds
 
 .PHONY: deploy
 deploy: install ## Deploy the hub with image HUB_IMG.
 	$(KUBECTL) apply -f deploy/rbac
+	$(KUBECTL) apply --server-side -f deploy/admission/session-finalizer.yaml
 	sed 's|image: vdi-hub:.*|image: $(HUB_IMG)|' deploy/hub.yaml | $(KUBECTL) apply -f -
 
 .PHONY: undeploy
-undeploy: $(KUBECTL) ## Remove the hub; the CRDs and all that people made stay.
-	$(KUBECTL) delete --ignore-not-found -f deploy/hub.yaml -f deploy/rbac
+undeploy: $(KUBECTL) ## Remove the hub; the CRDs, who may create sessions, and all that people made stay.
+	$(KUBECTL) delete --ignore-not-found -f deploy/admission/session-finalizer.yaml -f deploy/hub.yaml -f deploy/rbac
 
 # ---- files
 

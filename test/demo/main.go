@@ -49,7 +49,8 @@ func run(ctx context.Context, keep bool) (err error) {
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		d.members, d.samples, d.onePodEach, d.unplaceable, d.brokenImage, d.loseAgent, d.delete,
+		d.members, d.samples, d.onePodEach, d.unplaceable, d.brokenImage,
+		d.expire, d.extend, d.suspend, d.resume, d.failure, d.loseAgent, d.delete,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -29,6 +29,7 @@ metadata:
 provisioner: ` + ProvisionerName + `
 volumeBindingMode: Immediate
 reclaimPolicy: Delete
+allowVolumeExpansion: true
 ---
 apiVersion: networking.k8s.io/v1
 kind: IngressClass

@@ -20,6 +20,9 @@ import (
 // and Unreachable after 8 s.
 const timeFactor = 0.2
 
+// failAfter is the agents' patience with what can't start.
+const failAfter = 3 * time.Second
+
 // second is a namespace beside the harness's default.
 const (
 	namespace = "desktops"
@@ -49,11 +52,14 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	// The fleet outlives this node's context.
 	fleet, err = harness.Start(context.Background(), harness.Options{
 		NodesPerMember: 4, TimeFactor: timeFactor, Namespaces: []string{namespace, second},
-		Progress: func(step string) { GinkgoWriter.Println(step) },
+		// What can't start is given up after seconds.
+		AgentArgs: []string{"--fail-after=" + failAfter.String()},
+		Progress:  func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
 	hub = clientOf(fleet.Hub.ControlPlane)
+	seen = watchStory()
 	Expect(fleet.Hub.ControlPlane.EnsureNamespace(ctx, shut, nil)).To(Succeed())
 
 	root, err := harness.Root()
@@ -62,6 +68,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Expect(fleet.Hub.ControlPlane.ApplyFile(ctx, filepath.Join(root, "deploy/samples", file))).To(Succeed())
 	}
 	Expect(deleteNow(ctx, "grace-broken")).To(Succeed())
+	storage(ctx)
 }, NodeTimeout(5*time.Minute))
 
 // After every spec both sides agree: nothing runs in any member that the hub

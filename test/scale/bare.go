@@ -117,7 +117,7 @@ func (b *bare) session(ctx context.Context, i int) error {
 	if err := patchStatus(ctx, b.hub, s, s.Status); err != nil {
 		return err
 	}
-	a := session.Assignment(s, &b.template.Spec, "bare.example.com")
+	a := session.Assignment(s, &b.template.Spec, "bare.example.com", session.Secrets{})
 	a.Finalizers = []string{v1alpha1.AssignmentFinalizer}
 	ready := pods.expect(a.Name)
 	if err := member.Create(ctx, a); err != nil {

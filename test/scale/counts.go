@@ -33,13 +33,19 @@ var children = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "pods"},
 	{Version: "v1", Resource: "services"},
 	{Version: "v1", Resource: "persistentvolumeclaims"},
+	{Version: "v1", Resource: "configmaps"},
+	{Version: "v1", Resource: "secrets"},
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
+	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 	v1alpha1.GroupVersion.WithResource("sessionassignments"),
 }
 
-// left counts the objects of a kind in a member's namespace.
+// left counts the objects of a kind that are ours in a member's namespace.
 func left(ctx context.Context, m *harness.Member, gvr schema.GroupVersionResource) (int, error) {
-	list, err := m.ControlPlane.Dynamic.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	list, err := m.ControlPlane.Dynamic.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy,
+	})
 	if err != nil {
 		return 0, fmt.Errorf("counting %s in %s: %w", gvr.Resource, m.Name, err)
 	}

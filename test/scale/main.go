@@ -57,7 +57,7 @@ func run(ctx context.Context, sessions int, template string, idle time.Duration,
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		m.create, m.count, m.writes, m.cost,
+		m.create, m.count, m.writes, m.reconciles, m.cost,
 		func(ctx context.Context) error { return m.idle(ctx, idle) },
 		m.delete,
 	} {

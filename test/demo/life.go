@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// limited is the session of deploy/samples/life.yaml whose life is shown.
+const limited = "heidi-browser"
+
+// patch changes an object of the hub by kubectl, as its user would.
+func (d *demo) patch(ctx context.Context, kind, name, change string) error {
+	_, err := d.show(ctx, "hub", "patch", kind, name, "-n", namespace, "--type=merge", "-p", change)
+	return err
+}
+
+// phase waits until a session has a phase.
+func (d *demo) phase(ctx context.Context, session, phase string) error {
+	return d.expect(ctx, "vdisession/"+session, ".status.phase", phase)
+}
+
+// member that a session is placed in.
+func (d *demo) member(ctx context.Context, session string) (string, error) {
+	return d.field(ctx, "vdisession/"+session, ".status.placement.clusterName")
+}
+
+// see shows a session's row.
+func (d *demo) see(ctx context.Context, session string) error {
+	_, err := d.show(ctx, "hub", "get", "vdisession", session, "-n", namespace)
+	return err
+}
+
+// event waits until there is an event with a reason on a session.
+func (d *demo) event(ctx context.Context, session, reason string) error {
+	return d.until(ctx, fmt.Sprintf("%s has an event %s", session, reason), func() (bool, string) {
+		out, err := d.ask(ctx, "hub", "get", "events", "-n", namespace,
+			"--field-selector", "involvedObject.name="+session, "-o", "jsonpath={.items[*].reason}")
+		if err != nil {
+			return false, err.Error()
+		}
+		return slices.Contains(strings.Fields(out), reason), "it has " + out
+	})
+}
+
+func (d *demo) expire(ctx context.Context) error {
+	d.say("A session of ten seconds: its user is warned, and then it is ended")
+	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/life.yaml"); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, limited, "Running"); err != nil {
+		return err
+	}
+	if err := d.event(ctx, limited, "ExpiringSoon"); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, limited, "Failed"); err != nil {
+		return err
+	}
+	if err := d.see(ctx, limited); err != nil {
+		return err
+	}
+	member, err := d.member(ctx, limited)
+	if err != nil {
+		return err
+	}
+	return d.podsOf(ctx, member, limited, 0)
+}
+
+func (d *demo) extend(ctx context.Context) error {
+	d.say("It is extended, and runs again in the same member")
+	member, err := d.member(ctx, limited)
+	if err != nil {
+		return err
+	}
+	if err := d.patch(ctx, "vdisession", limited, `{"spec":{"timeout":"2h"}}`); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, limited, "Running"); err != nil {
+		return err
+	}
+	return d.expect(ctx, "vdisession/"+limited, ".status.placement.clusterName", member)
+}
+
+func (d *demo) suspend(ctx context.Context) error {
+	d.say("It is suspended: its Pod goes and its slot is given back; its URL stays, and its time stands still")
+	member, err := d.member(ctx, limited)
+	if err != nil {
+		return err
+	}
+	if err := d.patch(ctx, "vdisession", limited, `{"spec":{"operatingMode":"Suspended"}}`); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, limited, "Pending"); err != nil {
+		return err
+	}
+	if err := d.podsOf(ctx, member, limited, 0); err != nil {
+		return err
+	}
+	return d.see(ctx, limited)
+}
+
+func (d *demo) resume(ctx context.Context) error {
+	d.say("It is resumed at the same URL, with a new password that its user can read")
+	url, err := d.field(ctx, "vdisession/"+limited, ".status.url")
+	if err != nil {
+		return err
+	}
+	if err := d.patch(ctx, "vdisession", limited, `{"spec":{"operatingMode":"Running"}}`); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, limited, "Running"); err != nil {
+		return err
+	}
+	if err := d.expect(ctx, "vdisession/"+limited, ".status.url", url); err != nil {
+		return err
+	}
+	secret, err := d.field(ctx, "vdisession/"+limited, ".status.accessSecretName")
+	if err != nil {
+		return err
+	}
+	_, err = d.show(ctx, "hub", "get", "secret", secret, "-n", namespace)
+	return err
+}
+
+// failure shows a session that is given up, why, and how it comes to run.
+func (d *demo) failure(ctx context.Context) error {
+	const session = "ivan-mistyped"
+	d.say("A session that can't ever start is given up, and names what to do")
+	if err := d.phase(ctx, session, "Failed"); err != nil {
+		return err
+	}
+	if _, err := d.show(ctx, "hub", "get", "vdisession", session, "-n", namespace, "-o", `jsonpath={.status.phase}: {.status.message}`); err != nil {
+		return err
+	}
+	d.say("The template is corrected and the session tried again, without being deleted")
+	image := `{"spec":{"image":"docker.io/kasmweb/chrome:1.16.0"}}`
+	if _, err := d.show(ctx, "hub", "patch", "vditemplate", "mistyped", "--type=merge", "-p", image); err != nil {
+		return err
+	}
+	if err := d.patch(ctx, "vdisession", session, `{"spec":{"attempt":1}}`); err != nil {
+		return err
+	}
+	if err := d.phase(ctx, session, "Running"); err != nil {
+		return fmt.Errorf("trying again: %w", err)
+	}
+	return d.see(ctx, session)
+}

@@ -1,0 +1,185 @@
+package integration
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var _ = Describe("A session's life", func() {
+	It("ends when its time is over, and goes on when it is extended", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("limited", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "4s" })))
+		Expect(s.Status.ExpirationTime).NotTo(BeNil())
+		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
+		Expect(reason(s, v1alpha1.ConditionReady)(ctx)).To(Equal(v1alpha1.ReasonTimeExpired))
+		Expect(message(s)(ctx)).To(ContainSubstring("spec.timeout"))
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
+
+		change(ctx, s, func(s *v1alpha1.VDISession) { s.Spec.Timeout = "1h" })
+		again := awaitRunning(ctx, s)
+		Expect(again.Status.Placement.ClusterName).To(Equal(s.Status.Placement.ClusterName))
+		Expect(again.Status.Epoch).To(Equal(s.Status.Epoch))
+		Expect(again.Status.ExpirationTime.Sub(time.Now())).To(BeNumerically(">", 50*time.Minute))
+	})
+
+	It("warns its user before its time is over", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("warned", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "20s" })))
+		Eventually(ctx, reason(s, v1alpha1.ConditionReady)).Should(Equal(v1alpha1.ReasonExpiringSoon))
+		Expect(phase(s)(ctx)).To(Equal(v1alpha1.PhaseRunning))
+		Eventually(ctx, eventsOf(s)).Should(ContainElement(v1alpha1.EventExpiringSoon))
+	})
+
+	It("is ended by its agent alone while the hub is away", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("alone-limited", inRegion("eu-west"), func(s *v1alpha1.VDISession) { s.Spec.Timeout = "8s" })))
+		for _, r := range fleet.Hub.Replicas {
+			Expect(r.Kill()).To(Succeed())
+		}
+		DeferCleanup(func() { Expect(restartHub()).To(Succeed()) })
+		Expect(memberNamed("eu-west").Agent.Kill()).To(Succeed())
+		Expect(memberNamed("eu-west").Agent.Restart()).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
+		Expect(restartHub()).To(Succeed())
+		Eventually(ctx, reason(s, v1alpha1.ConditionReady)).Should(Equal(v1alpha1.ReasonTimeExpired))
+		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
+	})
+
+	It("is suspended, gives its slot back, and comes back with its home, URL and a new password", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("rests", of("developer"), user("rests@example.com"))))
+		before := password(ctx, s)
+		home := s.Status.Home
+		Expect(home).NotTo(BeNil())
+
+		change(ctx, s, suspended)
+		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhasePending))
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
+		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonSuspended))
+		out, err := get(ctx, s)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(out.Status.URL).To(Equal(s.Status.URL))
+		Expect(out.Status.Placement.Idle).To(BeTrue())
+		Expect(out.Status.ExpirationTime).To(BeNil(), "its time stands still")
+
+		change(ctx, s, resumed)
+		again := awaitRunning(ctx, s)
+		Expect(again.Status.URL).To(Equal(s.Status.URL))
+		Expect(again.Status.Home).To(Equal(home))
+		Expect(again.Status.Placement.Run).To(Equal(s.Status.Placement.Run + 1))
+		Expect(password(ctx, s)).NotTo(Equal(before))
+	})
+
+	It("does not resume where another has taken the room, and does once that is gone", func(ctx SpecContext) {
+		gpu := func(s *v1alpha1.VDISession) {
+			s.Spec.Resources = corev1.ResourceList{"nvidia.com/gpu": *quantity("4")}
+		}
+		// us-east has two nodes with four GPUs each. The home keeps it there.
+		template(ctx, "gpu-home", func(t *v1alpha1.TemplateSpec) {
+			t.Resources.Default = corev1.ResourceList{corev1.ResourceCPU: *quantity("1"), "nvidia.com/gpu": *quantity("4")}
+			t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi")}
+			t.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		})
+		first := awaitRunning(ctx, create(ctx, newSession("gpu-first", of("gpu-home"), gpu)))
+		change(ctx, first, suspended)
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, first.UID) }).Should(BeEmpty())
+		second := awaitRunning(ctx, create(ctx, newSession("gpu-second", of("gpu-home"), gpu)))
+		awaitRunning(ctx, create(ctx, newSession("gpu-third", of("gpu-home"), gpu)))
+
+		change(ctx, first, resumed)
+		Eventually(ctx, reason(first, v1alpha1.ConditionScheduled)).Should(Equal(v1alpha1.ReasonNoRoomToResume))
+		Expect(phase(first)(ctx)).To(Equal(v1alpha1.PhasePending))
+		Expect(message(first)(ctx)).To(ContainSubstring("us-east"))
+		Expect(hub.Delete(ctx, second)).To(Succeed())
+		again := awaitRunning(ctx, first)
+		Expect(again.Status.Epoch).To(BeEquivalentTo(1))
+	})
+
+	It("is given up when its image can't be pulled, and tried again with the corrected template", func(ctx SpecContext) {
+		template(ctx, "mistyped", func(t *v1alpha1.TemplateSpec) { t.Image = "broken.invalid/desktop:1" })
+		s := create(ctx, newSession("mistyped", of("mistyped")))
+		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
+		Expect(reason(s, v1alpha1.ConditionProgressing)(ctx)).To(Equal(v1alpha1.ReasonImagePull))
+		Expect(message(s)(ctx)).To(And(ContainSubstring("broken.invalid/desktop:1"), ContainSubstring("spec.attempt")))
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
+		Consistently(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
+
+		t := &v1alpha1.VDITemplate{}
+		Expect(hub.Get(ctx, client.ObjectKey{Name: "mistyped"}, t)).To(Succeed())
+		t.Spec.Image = "docker.io/kasmweb/chrome:1.16.0"
+		Expect(hub.Update(ctx, t)).To(Succeed())
+		change(ctx, s, func(s *v1alpha1.VDISession) { s.Spec.Attempt = 1 })
+		again := awaitRunning(ctx, s)
+		Expect(again.Status.Attempt).To(BeEquivalentTo(1))
+		Expect(reason(s, v1alpha1.ConditionProgressing)(ctx)).To(BeEmpty())
+	})
+
+	It("does not change with its template, which counts who runs what and can't vanish", func(ctx SpecContext) {
+		template(ctx, "edited", func(*v1alpha1.TemplateSpec) {})
+		old := awaitRunning(ctx, create(ctx, newSession("old-revision", of("edited"))))
+		t := &v1alpha1.VDITemplate{}
+		key := client.ObjectKey{Name: "edited"}
+		Expect(hub.Get(ctx, key, t)).To(Succeed())
+		t.Spec.Env = append(t.Spec.Env, v1alpha1.EnvVar{Name: "NEW", Value: "yes"})
+		Expect(hub.Update(ctx, t)).To(Succeed())
+		young := awaitRunning(ctx, create(ctx, newSession("new-revision", of("edited"))))
+		Expect(young.Status.TemplateRevision).NotTo(Equal(old.Status.TemplateRevision))
+		Eventually(ctx, func(ctx context.Context) ([]v1alpha1.RevisionSessions, error) {
+			err := hub.Get(ctx, key, t)
+			return t.Status.Revisions, err
+		}).Should(ConsistOf(
+			v1alpha1.RevisionSessions{Revision: old.Status.TemplateRevision, Sessions: 1},
+			v1alpha1.RevisionSessions{Revision: young.Status.TemplateRevision, Sessions: 1},
+		))
+
+		Expect(hub.Delete(ctx, t)).To(Succeed())
+		late := create(ctx, newSession("late", of("edited")))
+		Eventually(ctx, reason(late, v1alpha1.ConditionAccepted)).Should(Equal(v1alpha1.ReasonTemplateTerminating))
+		Consistently(ctx, phase(old)).Should(Equal(v1alpha1.PhaseRunning))
+		Expect(hub.Get(ctx, key, t)).To(Succeed(), "it is in use")
+		for _, s := range []*v1alpha1.VDISession{old, young, late} {
+			Expect(hub.Delete(ctx, s)).To(Succeed())
+			awaitGone(ctx, s)
+		}
+		Eventually(ctx, func(ctx context.Context) bool { return apierrors.IsNotFound(hub.Get(ctx, key, t)) }).Should(BeTrue())
+	})
+
+	It("recreated under its name by another user meets nothing of its predecessor", func(ctx SpecContext) {
+		one := awaitRunning(ctx, create(ctx, newSession("heir", of("developer"), inRegion("eu-west"), user("one@example.com"))))
+		secret := password(ctx, one)
+		Expect(hub.Delete(ctx, one)).To(Succeed())
+		awaitGone(ctx, one)
+		two := awaitRunning(ctx, create(ctx, newSession("heir", of("developer"), inRegion("eu-west"), user("two@example.com"))))
+		Expect(two.Status.URL).NotTo(Equal(one.Status.URL))
+		Expect(two.Status.Home.ClaimName).NotTo(Equal(one.Status.Home.ClaimName))
+		Expect(two.Status.AccessSecretName).NotTo(Equal(one.Status.AccessSecretName))
+		Expect(password(ctx, two)).NotTo(Equal(secret))
+		Expect(podsOf(ctx, one.UID)).To(BeEmpty())
+		Expect(podsOf(ctx, two.UID)).To(HaveLen(1))
+	})
+
+	It("whose node is lost is let go by an operator's last word, and not before", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("stranded", inRegion("ap-south"))))
+		cp := memberNamed("ap-south").ControlPlane
+		name := v1alpha1.AssignmentName(s.Name, s.UID)
+		pod, err := cp.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cp.LoseNode(ctx, pod.Spec.NodeName)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(cp.RestoreNode(ctx, pod.Spec.NodeName)).To(Succeed()) })
+		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonNodeLost))
+
+		Expect(hub.Delete(ctx, s)).To(Succeed())
+		Eventually(ctx, message(s)).Should(ContainSubstring(pod.Spec.NodeName))
+		Consistently(ctx, phase(s)).Should(Equal(v1alpha1.PhaseTerminating))
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"vdi.kasm.io/force-cleanup":"the node burned down"}}}`))
+		Expect(hub.Patch(ctx, s, patch)).To(Succeed())
+		awaitGone(ctx, s)
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
+	})
+})

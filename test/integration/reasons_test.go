@@ -1,0 +1,268 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// where is the member in which the walk through the reasons takes place.
+const where = "ap-south"
+
+// reasonCase is a session that comes to show one reason.
+type reasonCase struct {
+	condition, reason string
+	// template, from that of the browser.
+	template func(*v1alpha1.TemplateSpec)
+	session  func(*v1alpha1.VDISession)
+	// running: it runs first; then this is done to it.
+	then func(ctx context.Context, s *v1alpha1.VDISession)
+	// says is part of the session's message.
+	says string
+	// phase that goes with it, where it stays.
+	phase v1alpha1.SessionPhase
+}
+
+func image(name string) func(*v1alpha1.TemplateSpec) {
+	return func(t *v1alpha1.TemplateSpec) { t.Image = name }
+}
+
+func homed(class string) func(*v1alpha1.TemplateSpec) {
+	return func(t *v1alpha1.TemplateSpec) {
+		t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi"), StorageClassName: class}
+	}
+}
+
+var _ = DescribeTable("A reason", func(ctx SpecContext, c reasonCase) {
+	name := "why-" + v1alpha1.AssignmentName(c.condition+c.reason, types.UID(c.reason))
+	if c.template != nil {
+		template(ctx, name, c.template)
+	}
+	s := newSession(name, inRegion(where), user(name+"@example.com"))
+	if c.template != nil {
+		s.Spec.Template = name
+	}
+	if c.session != nil {
+		c.session(s)
+	}
+	create(ctx, s)
+	if c.then != nil {
+		c.then(ctx, awaitRunning(ctx, s))
+	}
+	Eventually(ctx, reason(s, c.condition)).Should(Equal(c.reason))
+	if c.says != "" {
+		Eventually(ctx, message(s)).Should(ContainSubstring(c.says))
+	}
+	if c.phase != "" {
+		Eventually(ctx, phase(s)).Should(Equal(c.phase))
+	}
+},
+	func(c reasonCase) string { return fmt.Sprintf("%s of %s", c.reason, c.condition) },
+
+	// What the template does not allow.
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTemplateDisabled, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.State = v1alpha1.TemplateDisabled }, says: "Disabled"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonUserNotAllowed, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.AllowedGroups = []string{"staff"} }, says: "allowedGroups",
+		session: func(s *v1alpha1.VDISession) { s.Spec.Groups = []string{"guests"} }}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonNamespaceNotAllowed, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.AllowedNamespaces = []string{"other"} }, says: "allowedNamespaces"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTimeoutExceedsMaximum, phase: v1alpha1.PhaseFailed,
+		session: func(s *v1alpha1.VDISession) { s.Spec.Timeout = "0s" }, says: "unlimited"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonIdleTimeoutExceedsMaximum, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.IdleTimeout = v1alpha1.TimeLimit{Max: "1h"} },
+		session:  func(s *v1alpha1.VDISession) { s.Spec.IdleTimeout = "2h" }, says: "2h"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonPolicyNotFound, phase: v1alpha1.PhaseFailed,
+		session: func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "nowhere" }, says: "nowhere"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonSuspended, phase: v1alpha1.PhasePending, session: suspended}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonReleasing,
+		template: func(*v1alpha1.TemplateSpec) {}, then: deleteAssignment}),
+
+	// What keeps a home from being there.
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonNoHome}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonBinding, phase: v1alpha1.PhaseCreating,
+		template: homed("stalled"), says: "stalled"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonClaimLost, phase: v1alpha1.PhaseFailed,
+		template: homed(""), then: loseVolume, says: "restore"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonBoundTooSmall, phase: v1alpha1.PhaseRunning,
+		template: homed("rigid"), then: shrinkInThought}),
+
+	// What keeps a desktop from running, and what becomes of it.
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonStarting, phase: v1alpha1.PhaseRunning, template: image("slow.invalid/desktop:1")}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonImagePull, phase: v1alpha1.PhaseFailed,
+		template: image("badname.invalid/desktop:1"), says: "spec.attempt"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonCrashLoop, phase: v1alpha1.PhaseFailed,
+		template: image("crash.invalid/desktop:1"), says: "spec.attempt"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonOutOfMemory, phase: v1alpha1.PhaseFailed,
+		template: image("oom.invalid/desktop:1"), says: "memory"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonContainerError, phase: v1alpha1.PhaseFailed,
+		template: image("config-error.invalid/desktop:1"), says: "spec.attempt"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonEvicted,
+		template: image("evicted.invalid/desktop:1"), says: "low on resource"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodFailed, then: failPod}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodTerminating, then: deletePodSlowly}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonUnschedulablePod, phase: v1alpha1.PhaseCreating,
+		then: cordonAndDelete, says: "No node fits"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonQuotaExceeded, phase: v1alpha1.PhaseCreating,
+		then: quotaAndDelete, says: "quota"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonApplyFailed,
+		then: limitAndDelete, says: "maximum"}),
+	Entry(nil, reasonCase{condition: v1alpha1.ConditionEndpointReady, reason: v1alpha1.ReasonConflict, phase: v1alpha1.PhaseCreating,
+		then: takeService, says: "Service"}),
+)
+
+func objectsOf(s *v1alpha1.VDISession) (client.Client, client.ObjectKey) {
+	return clientOf(memberNamed(where).ControlPlane), client.ObjectKey{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
+}
+
+func podOf(ctx context.Context, s *v1alpha1.VDISession) *corev1.Pod {
+	GinkgoHelper()
+	c, key := objectsOf(s)
+	pod := &corev1.Pod{}
+	Expect(c.Get(ctx, key, pod)).To(Succeed())
+	return pod
+}
+
+func deletePod(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, _ := objectsOf(s)
+	Expect(c.Delete(ctx, podOf(ctx, s))).To(Succeed())
+}
+
+// deleteAssignment deletes it by hand, with a Pod that takes its time.
+func deleteAssignment(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, key := objectsOf(s)
+	Expect(c.Delete(ctx, &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})).To(Succeed())
+}
+
+func loseVolume(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, key := objectsOf(s)
+	claim := &corev1.PersistentVolumeClaim{}
+	Expect(c.Get(ctx, key, claim)).To(Succeed())
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
+	Expect(c.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	Expect(c.Delete(ctx, volume)).To(Succeed())
+}
+
+// shrinkInThought makes the member's word on the size of the home larger than
+// its storage class lets the claim grow.
+func shrinkInThought(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	t := &v1alpha1.VDITemplate{}
+	Expect(hub.Get(ctx, client.ObjectKey{Name: s.Spec.Template}, t)).To(Succeed())
+	t.Spec.Home.Size = quantity("2Gi")
+	Expect(hub.Update(ctx, t)).To(Succeed())
+	Eventually(ctx, func(ctx context.Context) (string, error) {
+		err := hub.Get(ctx, client.ObjectKey{Name: s.Spec.Template}, t)
+		return t.Status.Revision, err
+	}).ShouldNot(Equal(s.Status.TemplateRevision))
+	c, key := objectsOf(s)
+	a := &v1alpha1.SessionAssignment{}
+	Expect(c.Get(ctx, key, a)).To(Succeed())
+	a.Spec.Desktop.Home.Size = quantity("2Gi")
+	Expect(c.Update(ctx, a)).To(Succeed())
+}
+
+func failPod(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, _ := objectsOf(s)
+	pod := podOf(ctx, s)
+	Expect(c.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"UnexpectedAdmissionError"}}`)))).To(Succeed())
+}
+
+func deletePodSlowly(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, _ := objectsOf(s)
+	pod := podOf(ctx, s)
+	Expect(c.Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"harness.vdi.kasm.io/stop-delay":"12s"}}}`)))).To(Succeed())
+	Expect(c.Delete(ctx, pod)).To(Succeed())
+}
+
+func cordonAndDelete(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	nodes := memberNamed(where).ControlPlane.Client.CoreV1().Nodes()
+	cordon := func(ctx context.Context, on bool) {
+		GinkgoHelper()
+		list, err := nodes.List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		for i := range list.Items {
+			_, err := nodes.Patch(ctx, list.Items[i].Name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, on), metav1.PatchOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+	cordon(ctx, true)
+	DeferCleanup(func(ctx SpecContext) { cordon(ctx, false) })
+	deletePod(ctx, s)
+}
+
+func quotaAndDelete(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, key := objectsOf(s)
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "no-pods"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *quantity("0")}},
+	}
+	Expect(c.Create(ctx, quota)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(c.Delete(ctx, quota)).To(Succeed()) })
+	Eventually(ctx, func(ctx context.Context) (corev1.ResourceList, error) {
+		err := c.Get(ctx, client.ObjectKeyFromObject(quota), quota)
+		return quota.Status.Hard, err
+	}).ShouldNot(BeEmpty())
+	deletePod(ctx, s)
+}
+
+func limitAndDelete(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, key := objectsOf(s)
+	limits := &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "small"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceCPU: *quantity("10m")},
+		}}},
+	}
+	Expect(c.Create(ctx, limits)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(c.Delete(ctx, limits)).To(Succeed()) })
+	deletePod(ctx, s)
+}
+
+// takeService deletes the session's Service and is quicker to make another.
+func takeService(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, key := objectsOf(s)
+	svc := &corev1.Service{}
+	Expect(c.Get(ctx, key, svc)).To(Succeed())
+	agent := memberNamed(where).Agent
+	Expect(agent.Pause()).To(Succeed())
+	Expect(c.Delete(ctx, svc)).To(Succeed())
+	theirs := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, Selector: map[string]string{"app": "theirs"}},
+	}
+	Expect(c.Create(ctx, theirs)).To(Succeed())
+	Expect(agent.Resume()).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Delete(ctx, theirs))).To(Succeed()) })
+}
+
+// storage adds the classes that the walk needs to the member.
+func storage(ctx context.Context) {
+	GinkgoHelper()
+	c := clientOf(memberNamed(where).ControlPlane)
+	immediate := storagev1.VolumeBindingImmediate
+	for name, provisioner := range map[string]string{"stalled": "nobody.example.com/none", "rigid": harness.ProvisionerName} {
+		Expect(client.IgnoreAlreadyExists(c.Create(ctx, &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: &immediate,
+		}))).To(Succeed())
+	}
+}

@@ -1,0 +1,162 @@
+package integration
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// seen is what the whole suite has shown so far.
+var seen *story
+
+// story is every reason that a condition of a session, an assignment or a
+// member ever had, and every step that a session made from phase to phase.
+type story struct {
+	mu      sync.Mutex
+	reasons map[string]bool
+	steps   map[string]bool
+	phases  map[types.UID]v1alpha1.SessionPhase
+}
+
+// steps are those that a session can make from phase to phase.
+var steps = []string{
+	"Pending to Creating", "Pending to Running", "Pending to Failed", "Pending to Terminating",
+	"Creating to Running", "Creating to Failed", "Creating to Pending", "Creating to Terminating",
+	"Running to Creating", "Running to Pending", "Running to Failed", "Running to Terminating",
+	"Failed to Creating", "Failed to Pending", "Failed to Terminating",
+}
+
+// elsewhere are the reasons that no healthy fleet of three members shows, with
+// the suite that does, on real API servers as well.
+var elsewhere = map[string]string{
+	v1alpha1.ReasonNoMembers: "hub/session: a fleet without members",
+}
+
+// Everything that the API documents has been walked through. A run of part of
+// the suite proves nothing of the kind.
+var _ = AfterSuite(func() {
+	config, _ := GinkgoConfiguration()
+	if seen == nil || len(config.FocusStrings)+len(config.SkipStrings)+len(config.FocusFiles) > 0 {
+		return
+	}
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	var missing []string
+	for _, reason := range documented() {
+		if !seen.reasons[reason] && elsewhere[reason] == "" {
+			missing = append(missing, reason)
+		}
+	}
+	Expect(missing).To(BeEmpty(), "reasons that no spec has shown")
+	for _, step := range steps {
+		Expect(seen.steps).To(HaveKey(step), "steps from phase to phase that no spec has shown")
+	}
+})
+
+// watchStory watches the hub and the members for as long as the suite runs.
+func watchStory() *story {
+	GinkgoHelper()
+	s := &story{reasons: map[string]bool{}, steps: map[string]bool{}, phases: map[types.UID]v1alpha1.SessionPhase{}}
+	s.watch(fleet.Hub.ControlPlane, "vdisessions", s.session)
+	s.watch(fleet.Hub.ControlPlane, "memberclusters", s.member)
+	for _, m := range fleet.Members {
+		s.watch(m.ControlPlane, "sessionassignments", s.assignment)
+	}
+	return s
+}
+
+func (s *story) watch(cp *harness.ControlPlane, resource string, see func(map[string]any) error) {
+	GinkgoHelper()
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(cp.Dynamic, 0)
+	informer := factory.ForResource(v1alpha1.GroupVersion.WithResource(resource)).Informer()
+	note := func(o any) {
+		if object, ok := o.(interface{ UnstructuredContent() map[string]any }); ok {
+			if err := see(object.UnstructuredContent()); err != nil {
+				GinkgoWriter.Println(fmt.Sprintf("reading a %s: %v", resource, err))
+			}
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, o any) { note(o) }})
+	Expect(err).NotTo(HaveOccurred())
+	stop := make(chan struct{})
+	factory.Start(stop)
+	DeferCleanup(func() {
+		close(stop)
+		factory.Shutdown()
+	})
+}
+
+func (s *story) session(content map[string]any) error {
+	object := &v1alpha1.VDISession{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, object); err != nil {
+		return err
+	}
+	s.conditions(object.Status.Conditions)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, is := s.phases[object.UID], object.Status.Phase
+	if was != "" && was != is {
+		s.steps[fmt.Sprintf("%s to %s", was, is)] = true
+	}
+	s.phases[object.UID] = is
+	return nil
+}
+
+func (s *story) member(content map[string]any) error {
+	object := &v1alpha1.MemberCluster{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, object)
+	s.conditions(object.Status.Conditions)
+	return err
+}
+
+func (s *story) assignment(content map[string]any) error {
+	object := &v1alpha1.SessionAssignment{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, object)
+	s.conditions(object.Status.Conditions)
+	return err
+}
+
+func (s *story) conditions(conditions []metav1.Condition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range conditions {
+		s.reasons[c.Reason] = true
+	}
+}
+
+// documented are the values of all constants of the API named Reason….
+func documented() []string {
+	GinkgoHelper()
+	root, err := harness.Root()
+	Expect(err).NotTo(HaveOccurred())
+	syntax, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api/v1alpha1/conditions.go"), nil, 0)
+	Expect(err).NotTo(HaveOccurred())
+	var out []string
+	ast.Inspect(syntax, func(n ast.Node) bool {
+		value, ok := n.(*ast.ValueSpec)
+		if !ok || len(value.Values) == 0 || len(value.Names[0].Name) < 6 || value.Names[0].Name[:6] != "Reason" {
+			return true
+		}
+		text, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
+		Expect(err).NotTo(HaveOccurred())
+		out = append(out, text)
+		return true
+	})
+	Expect(len(out)).To(BeNumerically(">", 40), "the constants were not found")
+	return out
+}
