@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +32,24 @@ func AssignmentName(sessionName string, uid types.UID) string {
 // namespace.
 func HomeName(namespace, user, template string) string {
 	return nameWithHash("home-"+template, namespace+"\x00"+user+"\x00"+template)
+}
+
+// HomeClaimName is the name of a PerUser home's claim in a member. Each fresh
+// home is of a higher generation and has a claim of its own.
+func HomeClaimName(namespace, user, template string, generation int64) string {
+	if generation <= 1 {
+		return HomeName(namespace, user, template)
+	}
+	return nameWithHash("home-"+template, namespace+"\x00"+user+"\x00"+template+"\x00"+strconv.FormatInt(generation, 10))
+}
+
+// AccessSecretName is the name of an assignment's access secret in a member.
+func AccessSecretName(assignment string) string { return assignment + "-access" }
+
+// SentSecretName is the name in a member of a Secret of the hub that travels
+// with an assignment: two assignments never share one.
+func SentSecretName(assignment, secret string) string {
+	return nameWithHash(secret, assignment+"\x00"+secret)
 }
 
 func nameWithHash(readable, unique string) string {
