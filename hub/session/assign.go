@@ -3,8 +3,6 @@ package session
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -12,9 +10,10 @@ import (
 const defaultMountPath = "/home/user"
 
 // Assignment is the hub's word to a member about a session, made of the
-// session, the template revision that it runs and the member's ingress domain
-// alone.
-func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string) *v1alpha1.SessionAssignment {
+// session, the template revision that it runs, the member's ingress domain and
+// the Secrets that travel with it alone. What is in the Secrets is not in it:
+// see Secrets.Payload.
+func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets Secrets) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
 	a.Spec = v1alpha1.SessionAssignmentSpec{
@@ -24,9 +23,13 @@ func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain 
 		TemplateRevision: s.Status.TemplateRevision,
 		RunState:         runState(s),
 		FailoverMode:     failoverMode(s, t),
+		Attempt:          s.Status.Attempt,
 		Timeout:          effectiveTimeout(s, t),
+		IdleTimeout:      effectiveLimit(s.Spec.IdleTimeout, t.IdleTimeout),
+		TimeUsed:         s.Status.TimeUsed,
 		Host:             a.Name + "." + ingressDomain,
-		Desktop:          desktop(s, t),
+		Secrets:          secrets.references(),
+		Desktop:          desktop(s, t, secrets),
 	}
 	if p := s.Status.Placement; p != nil {
 		a.Spec.Epoch = p.Epoch
@@ -34,49 +37,93 @@ func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain 
 	return a
 }
 
-func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Desktop {
+func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets Secrets) v1alpha1.Desktop {
 	return v1alpha1.Desktop{
-		Image:            t.Image,
-		ImagePullPolicy:  t.ImagePullPolicy,
-		ImagePullSecrets: t.ImagePullSecrets,
-		Command:          t.Command,
-		Args:             t.Args,
-		Port:             t.Port,
-		Protocol:         t.Protocol,
-		Path:             t.Path,
-		Resources:        s.Status.Resources,
-		Env:              t.Env,
-		RuntimeClassName: t.RuntimeClassName,
-		NodeSelector:     t.NodeSelector,
-		Tolerations:      t.Tolerations,
-		IngressClassName: t.IngressClassName,
-		Home:             home(s, t),
+		Image:             t.Image,
+		ImagePullPolicy:   t.ImagePullPolicy,
+		ImagePullSecrets:  secrets.pullSecrets(t),
+		Command:           t.Command,
+		Args:              t.Args,
+		Port:              t.Port,
+		Protocol:          t.Protocol,
+		Path:              t.Path,
+		Resources:         s.Status.Resources,
+		Env:               merged(t.Env, s.Spec.Env, func(e v1alpha1.EnvVar) string { return e.Name }),
+		Files:             merged(t.Files, s.Spec.Files, func(f v1alpha1.ConfigFile) string { return f.Name }),
+		ConfigMountPath:   t.ConfigMountPath,
+		Secrets:           secrets.uses(t),
+		Access:            secrets.access(t),
+		Activity:          t.Activity,
+		StartTimeout:      t.StartTimeout,
+		SharedMemory:      t.SharedMemory,
+		PriorityClassName: t.PriorityClassName,
+		RuntimeClassName:  t.RuntimeClassName,
+		NodeSelector:      t.NodeSelector,
+		Tolerations:       t.Tolerations,
+		IngressClassName:  t.IngressClassName,
+		TLSSecretName:     t.TLSSecretName,
+		NetworkPolicy:     t.NetworkPolicy,
+		Home:              home(s, t),
 	}
 }
 
+// merged are the template's entries in its order, with the session's in the
+// stead of those of the same name, and then what the session has besides.
+func merged[T any](template, session []T, name func(T) string) []T {
+	if len(session) == 0 {
+		return template
+	}
+	own := make(map[string]T, len(session))
+	for _, e := range session {
+		own[name(e)] = e
+	}
+	out := make([]T, 0, len(template)+len(session))
+	for _, e := range template {
+		if mine, ok := own[name(e)]; ok {
+			e = mine
+			delete(own, name(e))
+		}
+		out = append(out, e)
+	}
+	for _, e := range session {
+		if _, left := own[name(e)]; left {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// home of the desktop, with the claim that the session was given.
 func home(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.AssignedHome {
-	h := v1alpha1.AssignedHome{Mode: v1alpha1.HomeNone}
+	h := v1alpha1.AssignedHome{
+		Mode: t.Home.Mode, Size: t.Home.Size, StorageClassName: t.Home.StorageClassName, AccessMode: t.Home.AccessMode,
+		Retention: t.Home.Retention, RetentionTime: t.Home.RetentionTime, MountPath: t.Home.MountPath,
+	}
 	switch t.Home.Mode {
 	case v1alpha1.HomePerSession:
 		h.ClaimName = v1alpha1.AssignmentName(s.Name, s.UID)
+		if h.Retention == "" {
+			h.Retention = v1alpha1.RetentionDelete
+		}
 	case v1alpha1.HomePerUser:
 		h.ClaimName = v1alpha1.HomeName(s.Namespace, s.Spec.User, s.Spec.Template)
+		h.Retention = v1alpha1.RetentionRetain
 	default:
-		return h
+		return v1alpha1.AssignedHome{Mode: v1alpha1.HomeNone}
 	}
-	h.Mode, h.Size = t.Home.Mode, t.Home.Size
-	h.StorageClassName, h.MountPath = t.Home.StorageClassName, t.Home.MountPath
+	if s.Status.Home != nil {
+		h.ClaimName = s.Status.Home.ClaimName
+	}
 	if h.MountPath == "" {
 		h.MountPath = defaultMountPath
 	}
 	return h
 }
 
-// runState is what the member should do: a session whose time is over keeps
-// its home and its place, but not its Pod.
+// runState is what the member should do: a session that is idle keeps its home
+// and its place, but not its Pod.
 func runState(s *v1alpha1.VDISession) v1alpha1.OperatingMode {
-	ready := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady)
-	if s.Spec.OperatingMode == v1alpha1.ModeSuspended || (ready != nil && ready.Reason == v1alpha1.ReasonTimeExpired) {
+	if p := s.Status.Placement; p != nil && p.Idle {
 		return v1alpha1.ModeSuspended
 	}
 	return v1alpha1.ModeRunning
@@ -95,18 +142,31 @@ func failoverMode(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Fai
 	}
 }
 
-// effectiveTimeout is the session's, or the template's default, and never more
-// than the template's maximum.
+// effectiveTimeout is how long the session's desktop may run; empty: no limit.
 func effectiveTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Duration {
-	timeout := s.Spec.Timeout
-	if timeout == "" {
-		timeout = t.Timeout.Default
+	return effectiveLimit(s.Spec.Timeout, t.Timeout)
+}
+
+// effectiveLimit is what the session asks for, or the template's default, and
+// never more than the template's maximum; empty: no limit. Zero asks for none,
+// and counts where the template lets it.
+func effectiveLimit(asked v1alpha1.Duration, limit v1alpha1.TimeLimit) v1alpha1.Duration {
+	d, ok := asked.Value()
+	if ok && d == 0 && limit.Unlimited {
+		return ""
 	}
-	most, limited := t.Timeout.Max.Value()
-	if d, ok := timeout.Value(); limited && (!ok || d > most) {
-		return t.Timeout.Max
+	if !ok || d == 0 {
+		asked = limit.Default
+		d, ok = asked.Value()
 	}
-	return timeout
+	most, limited := limit.Max.Value()
+	switch {
+	case limited && most > 0 && (!ok || d == 0 || d > most):
+		return limit.Max
+	case !ok || d == 0:
+		return ""
+	}
+	return asked
 }
 
 // expiry is when a session's time is over, to the second, and false if it

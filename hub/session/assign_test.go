@@ -18,26 +18,56 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func fullTemplate() *v1alpha1.TemplateSpec {
+	shared := resource.MustParse("1Gi")
 	t := &v1alpha1.TemplateSpec{
 		Image: "registry.example.com/dev:3", ImagePullPolicy: corev1.PullAlways,
-		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}, {Name: "of-the-member"}},
 		Command:          []string{"/start"}, Args: []string{"--web"},
 		Port: 6901, Protocol: v1alpha1.ProtocolHTTPS, Path: "/vnc.html",
-		Env: []v1alpha1.EnvVar{{Name: "LANG", Value: "C"}}, RuntimeClassName: "kata", IngressClassName: "public",
-		NodeSelector: map[string]string{"pool": "desktops"},
-		Tolerations:  []corev1.Toleration{{Key: "desktops", Operator: corev1.TolerationOpExists}},
-		Timeout:      v1alpha1.TimeLimit{Default: "8h", Max: "12h"},
+		Env:             []v1alpha1.EnvVar{{Name: "LANG", Value: "C"}, {Name: "TZ", Value: "UTC"}},
+		Files:           []v1alpha1.ConfigFile{{Name: "motd", Content: "welcome"}, {Name: "proxy", Content: "none"}},
+		ConfigMountPath: "/etc/desk",
+		Secrets: []v1alpha1.SecretUse{
+			{Name: "registry", MountPath: "/run/registry"},
+			{Name: "licence", Env: []v1alpha1.SecretEnvVar{{Name: "LICENCE", Key: "key"}}},
+		},
+		Access:           v1alpha1.Access{PasswordEnv: "VNC_PW"},
+		Activity:         v1alpha1.Activity{Path: "/activity"},
+		StartTimeout:     "3m",
+		SharedMemory:     &shared,
+		RuntimeClassName: "kata", IngressClassName: "public", TLSSecretName: "wildcard", PriorityClassName: "desktops",
+		NodeSelector:  map[string]string{"pool": "desktops"},
+		Tolerations:   []corev1.Toleration{{Key: "desktops", Operator: corev1.TolerationOpExists}},
+		NetworkPolicy: v1alpha1.TemplateNetworkPolicy{Mode: v1alpha1.NetworkIsolated, EgressCIDRs: []string{"10.20.0.0/16"}},
+		Timeout:       v1alpha1.TimeLimit{Default: "8h", Max: "12h"},
+		IdleTimeout:   v1alpha1.TimeLimit{Default: "30m"},
 	}
 	size := resource.MustParse("20Gi")
-	t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser, Size: &size, StorageClassName: "fast"}
+	t.Home = v1alpha1.TemplateHome{
+		Mode: v1alpha1.HomePerUser, Size: &size, StorageClassName: "fast", AccessMode: corev1.ReadWriteOncePod, RetentionTime: "720h",
+	}
 	return t
 }
 
 func TestAssignmentGolden(t *testing.T) {
 	s := sessionWith(placedAt(here, 5))
+	s.Spec.Env = []v1alpha1.EnvVar{{Name: "TZ", Value: "Europe/Vienna"}, {Name: "LAUNCH_URL", Value: "https://example.com"}}
+	s.Spec.Files = []v1alpha1.ConfigFile{{Name: "motd", Content: "hello"}}
 	s.Status.TemplateRevision = "rev1"
+	s.Status.TimeUsed, s.Status.Attempt = "1h30m0s", 2
+	s.Status.Home = &v1alpha1.SessionHome{Name: "home-browser-x", ClusterName: "eu", ClusterUID: here, ClaimName: "home-browser-second"}
 	s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi")}
-	got, err := yaml.Marshal(Assignment(s, fullTemplate(), "eu.example.com"))
+	secrets := Secrets{
+		Access: &v1alpha1.SecretPayload{Name: "mine-access", Version: "v1", Data: map[string][]byte{"password": []byte("hidden")}},
+		Distributed: map[string]v1alpha1.SecretPayload{
+			"registry": {Name: "registry-of-mine", Version: "v2", Data: map[string][]byte{"auths": []byte("hidden")}},
+		},
+	}
+	a := Assignment(s, fullTemplate(), "eu.example.com", secrets)
+	if a.Payload != nil {
+		t.Error("what is in the secrets is in the assignment before it is sent")
+	}
+	got, err := yaml.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,15 +88,51 @@ func TestAssignmentGolden(t *testing.T) {
 
 func TestAssignmentHome(t *testing.T) {
 	name := v1alpha1.AssignmentName("mine", "uid-session")
-	for mode, want := range map[v1alpha1.HomeMode]v1alpha1.AssignedHome{
-		"":                      {Mode: v1alpha1.HomeNone},
-		v1alpha1.HomeNone:       {Mode: v1alpha1.HomeNone},
-		v1alpha1.HomePerSession: {Mode: v1alpha1.HomePerSession, ClaimName: name, MountPath: "/home/user"},
-		v1alpha1.HomePerUser:    {Mode: v1alpha1.HomePerUser, ClaimName: v1alpha1.HomeName("desktops", "ann", "browser"), MountPath: "/home/user"},
+	user := v1alpha1.HomeName("desktops", "ann", "browser")
+	for _, c := range []struct {
+		asked v1alpha1.TemplateHome
+		claim string // of status.home
+		want  v1alpha1.AssignedHome
+	}{
+		{want: v1alpha1.AssignedHome{Mode: v1alpha1.HomeNone}},
+		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomeNone}, want: v1alpha1.AssignedHome{Mode: v1alpha1.HomeNone}},
+		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}, want: v1alpha1.AssignedHome{
+			Mode: v1alpha1.HomePerSession, ClaimName: name, MountPath: "/home/user", Retention: v1alpha1.RetentionDelete}},
+		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Retention: v1alpha1.RetentionRetain, RetentionTime: "24h", MountPath: "/data"},
+			want: v1alpha1.AssignedHome{Mode: v1alpha1.HomePerSession, ClaimName: name, MountPath: "/data", Retention: v1alpha1.RetentionRetain, RetentionTime: "24h"}},
+		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}, want: v1alpha1.AssignedHome{
+			Mode: v1alpha1.HomePerUser, ClaimName: user, MountPath: "/home/user", Retention: v1alpha1.RetentionRetain}},
+		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}, claim: "second", want: v1alpha1.AssignedHome{
+			Mode: v1alpha1.HomePerUser, ClaimName: "second", MountPath: "/home/user", Retention: v1alpha1.RetentionRetain}},
 	} {
-		template := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: mode}}
-		if diff := cmp.Diff(want, Assignment(sessionWith(), template, "x").Spec.Desktop.Home); diff != "" {
-			t.Errorf("mode %q (-want +got):\n%s", mode, diff)
+		s := sessionWith()
+		if c.claim != "" {
+			s.Status.Home = &v1alpha1.SessionHome{ClaimName: c.claim}
+		}
+		got := Assignment(s, &v1alpha1.TemplateSpec{Home: c.asked}, "x", Secrets{}).Spec.Desktop.Home
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.asked, diff)
+		}
+	}
+}
+
+func TestMergedConfig(t *testing.T) {
+	entry := func(name, value string) v1alpha1.EnvVar { return v1alpha1.EnvVar{Name: name, Value: value} }
+	list := func(entries ...v1alpha1.EnvVar) []v1alpha1.EnvVar { return entries }
+	for _, c := range []struct {
+		name                    string
+		template, session, want []v1alpha1.EnvVar
+	}{
+		{name: "neither has any"},
+		{name: "the template's alone", template: list(entry("b", "1"), entry("a", "2")), want: list(entry("b", "1"), entry("a", "2"))},
+		{name: "the session's alone", session: list(entry("b", "1"), entry("a", "2")), want: list(entry("b", "1"), entry("a", "2"))},
+		{name: "the session's in the template's stead and place",
+			template: list(entry("b", "1"), entry("a", "2")), session: list(entry("c", "3"), entry("b", "4")),
+			want: list(entry("b", "4"), entry("a", "2"), entry("c", "3"))},
+	} {
+		got := merged(c.template, c.session, func(e v1alpha1.EnvVar) string { return e.Name })
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
 }
@@ -92,21 +158,49 @@ func TestFailoverMode(t *testing.T) {
 }
 
 func TestRunState(t *testing.T) {
-	suspended := sessionWith()
+	suspended := sessionWith(placedAt(here, 5))
 	suspended.Spec.OperatingMode = v1alpha1.ModeSuspended
-	expired := sessionWith(conditionOf(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTimeExpired))
+	idle := sessionWith(placedAt(here, 5))
+	idle.Status.Placement.Idle = true
+	expired := sessionWith(placedAt(here, 5), conditionOf(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTimeExpired))
 	for name, c := range map[string]struct {
 		session *v1alpha1.VDISession
 		want    v1alpha1.OperatingMode
 	}{
-		"as asked":                            {sessionWith(), v1alpha1.ModeRunning},
-		"suspended by its user":               {suspended, v1alpha1.ModeSuspended},
-		"its time is over":                    {expired, v1alpha1.ModeSuspended},
-		"its desktop is not ready":            {sessionWith(conditionOf(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonStarting)), v1alpha1.ModeRunning},
-		"its member is not heard of any more": {sessionWith(conditionOf(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable)), v1alpha1.ModeRunning},
+		"not placed":                          {sessionWith(), v1alpha1.ModeRunning},
+		"placed":                              {sessionWith(placedAt(here, 5)), v1alpha1.ModeRunning},
+		"idle":                                {idle, v1alpha1.ModeSuspended},
+		"to be suspended, and not idle yet":   {suspended, v1alpha1.ModeRunning},
+		"its time is over, and not idle yet":  {expired, v1alpha1.ModeRunning},
+		"its member is not heard of any more": {sessionWith(placedAt(here, 5), conditionOf(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable)), v1alpha1.ModeRunning},
 	} {
 		if got := runState(c.session); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestEffectiveLimit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		asked v1alpha1.Duration
+		limit v1alpha1.TimeLimit
+		want  v1alpha1.Duration
+	}{
+		{name: "no limit"},
+		{name: "the template's default", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
+		{name: "what the session asks for", asked: "2h", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "2h"},
+		{name: "never more than the maximum", asked: "9h", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "the maximum where nobody asks", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "none, where the template lets it", asked: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h", Unlimited: true}},
+		{name: "the default where none is not for it to ask", asked: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
+		{name: "the maximum where none is not for it to ask", asked: "0s", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "the default where the template only lets it ask", limit: v1alpha1.TimeLimit{Default: "1h", Unlimited: true}, want: "1h"},
+		{name: "the default where what it asks can't be read", asked: "soon", limit: v1alpha1.TimeLimit{Default: "1h"}, want: "1h"},
+		{name: "none where nothing can be read", asked: "soon", limit: v1alpha1.TimeLimit{Default: "later", Max: "never"}},
+	} {
+		if got := effectiveLimit(c.asked, c.limit); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -50,6 +51,8 @@ type visit struct {
 	hash   string
 	spec   *v1alpha1.TemplateSpec
 	url    string
+	// secrets that travel with what is wanted.
+	secrets Secrets
 }
 
 // Reconcile compares and acts.
@@ -77,7 +80,10 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 	if v.reported, err = reportedOf(ctx, v.member, req.NamespacedName); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.render(ctx, v); err != nil {
+	var why *unfit
+	if err := r.render(ctx, v); errors.As(err, &why) && !over(v) {
+		return r.showUnfit(ctx, v, why)
+	} else if err != nil && why == nil {
 		return ctrl.Result{}, err
 	}
 	return r.act(ctx, req, v)
@@ -128,6 +134,7 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 			return ctrl.Result{RequeueAfter: conflictWait}, nil
 		}
 	}
+	v.wanted.Payload = v.secrets.Payload()
 	return ctrl.Result{}, v.member.Create(ctx, v.wanted)
 }
 
@@ -169,7 +176,10 @@ func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 		return multicluster.ErrClusterNotFound
 	}
 	v.spec = spec
-	v.wanted = Assignment(s, spec, domain)
+	if v.secrets, err = r.secretsOf(ctx, s, spec); err != nil {
+		return err
+	}
+	v.wanted = Assignment(s, spec, domain, v.secrets)
 	v.hash = convert.SpecHash(&v.wanted.Spec)
 	v.wanted.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: v.hash}
 	v.url = scheme + "://" + v.wanted.Spec.Host + spec.Path

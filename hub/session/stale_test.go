@@ -203,7 +203,7 @@ func TestOldViewAssignsNothing(t *testing.T) {
 			box := &box{}
 			live := &counting{Reader: h.api}
 			r := &MemberReconciler{Client: h.Client, Live: live, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock.RealClock{}}
-			wanted := Assignment(view, &v1alpha1.TemplateSpec{}, "example.com")
+			wanted := Assignment(view, &v1alpha1.TemplateSpec{}, "example.com", Secrets{})
 			_, err := r.assign(context.Background(), &visit{member: box, ref: v1alpha1.ClusterRef{UID: here}, session: view, reported: c.reported, wanted: wanted})
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(box.ordered == 1).To(Equal(c.ordered))
