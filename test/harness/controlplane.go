@@ -59,6 +59,9 @@ type ControlPlaneOptions struct {
 	// CRDDirs are directories of CRDs, installed before the controller manager
 	// starts, so that garbage collection knows them from the beginning.
 	CRDDirs []string
+	// AdmissionDir is a directory of admission policies, applied after the CRDs.
+	// StartControlPlane waits until they are in force, by WaitAdmission.
+	AdmissionDir string
 	// Nodes to simulate.
 	Nodes []NodeGroup
 	// Namespaces to create, with labels.
@@ -91,6 +94,11 @@ func StartControlPlane(ctx context.Context, options ControlPlaneOptions) (*Contr
 	cp.home = home
 	if err := cp.start(ctx); err != nil {
 		return nil, errors.Join(err, cp.Stop())
+	}
+	if options.AdmissionDir != "" {
+		if err := cp.WaitAdmission(ctx); err != nil {
+			return nil, errors.Join(err, cp.Stop())
+		}
 	}
 	return cp, nil
 }
@@ -151,6 +159,11 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 	}
 	for _, dir := range cp.options.CRDDirs {
 		if err := cp.InstallCRDs(ctx, dir); err != nil {
+			return fmt.Errorf("%s: %w", cp.Name, err)
+		}
+	}
+	if cp.options.AdmissionDir != "" {
+		if err := cp.ApplyFile(ctx, cp.options.AdmissionDir); err != nil {
 			return fmt.Errorf("%s: %w", cp.Name, err)
 		}
 	}

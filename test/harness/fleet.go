@@ -115,7 +115,7 @@ func (f *Fleet) start(ctx context.Context) error {
 		return err
 	}
 	if f.options.NoFleetProcesses {
-		return nil
+		return f.Hub.ControlPlane.WaitAdmission(ctx)
 	}
 	if err := f.startHub(ctx); err != nil {
 		return err
@@ -127,7 +127,11 @@ func (f *Fleet) start(ctx context.Context) error {
 		return nil
 	}
 	f.options.Progress("waiting for the members to be Ready")
-	return f.WaitMembersReady(ctx)
+	if err := f.WaitMembersReady(ctx); err != nil {
+		return err
+	}
+	// Last, because they have long been in force by then.
+	return f.Hub.ControlPlane.WaitAdmission(ctx)
 }
 
 // plan makes everything that only needs ports and files, before anything runs.
@@ -140,7 +144,12 @@ func (f *Fleet) plan() error {
 	if err != nil {
 		return err
 	}
-	if f.Hub.ControlPlane, err = newControlPlane(f.hubOptions(crds)); err != nil {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	admission := filepath.Join(root, "deploy", "admission")
+	if f.Hub.ControlPlane, err = newControlPlane(f.hubOptions(crds, admission)); err != nil {
 		return err
 	}
 	for _, spec := range f.options.MemberSpecs {
@@ -176,13 +185,13 @@ func (f *Fleet) crdDirs() ([]string, error) {
 	return []string{dir}, nil
 }
 
-func (f *Fleet) hubOptions(crds []string) ControlPlaneOptions {
+func (f *Fleet) hubOptions(crds []string, admission string) ControlPlaneOptions {
 	namespaces := map[string]map[string]string{SystemNamespace: nil}
 	for _, name := range f.options.Namespaces {
 		namespaces[name] = nil
 	}
 	return ControlPlaneOptions{
-		Name: "hub", NoScheduling: true, CRDDirs: crds, Namespaces: namespaces,
+		Name: "hub", NoScheduling: true, CRDDirs: crds, AdmissionDir: admission, Namespaces: namespaces,
 		fleetDir: f.Dir, detach: f.options.detachedBy != "",
 	}
 }
