@@ -1,0 +1,316 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	vdi "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+const admissionDir = "../../deploy/admission"
+
+// requester is who creates a session, and of which groups he is.
+type requester struct {
+	user   string
+	groups []string
+}
+
+var (
+	alice = requester{"alice", []string{"staff", "engineers"}}
+	// portal is a service account that may impersonate every user and group.
+	portal = requester{"system:serviceaccount:portal:portal", []string{"system:serviceaccounts", "system:serviceaccounts:portal"}}
+	// desk may impersonate bob and the groups named in deskGroups.
+	desk = requester{"system:serviceaccount:portal:desk", []string{"system:serviceaccounts"}}
+	root = requester{"root", []string{"system:masters"}}
+)
+
+// requesters lets everybody create sessions, and two of them impersonate.
+const requesters = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: desktops}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: session-creator}
+rules:
+- {apiGroups: [vdi.kasm.io], resources: [vdisessions], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: session-creators}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: session-creator}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:authenticated"}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: portal}
+rules:
+- {apiGroups: [""], resources: [users, groups], verbs: [impersonate]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: portal}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: portal}
+subjects:
+- {kind: ServiceAccount, namespace: portal, name: portal}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: desk}
+rules:
+- {apiGroups: [""], resources: [users], resourceNames: [bob], verbs: [impersonate]}
+- {apiGroups: [""], resources: [groups], resourceNames: [%s], verbs: [impersonate]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: desk}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: desk}
+subjects:
+- {kind: ServiceAccount, namespace: portal, name: desk}
+`
+
+// mostByName is how many groups of others deploy/admission judges by name.
+const mostByName = 16
+
+// deskGroups are one more than are judged by name.
+var deskGroups = numbered("g", mostByName+1)
+
+func numbered(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint(prefix, i+1)
+	}
+	return names
+}
+
+var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
+	var hub *harness.ControlPlane
+
+	BeforeAll(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var err error
+		hub, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
+			Name: "policies", APIOnly: true, CRDDirs: []string{crdDir}, AdmissionDir: admissionDir,
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(hub.Stop()).To(Succeed()) })
+		Expect(hub.Apply(ctx, fmt.Appendf(nil, requesters, strings.Join(deskGroups, ", ")))).To(Succeed())
+		// The API server learns of roles a moment later.
+		Eventually(ctx, func(ctx context.Context) error {
+			_, err := as(hub, desk).Create(ctx, sessionFor("bob", "g1"), dryRun)
+			return err
+		}).Should(Succeed())
+		Eventually(ctx, func(ctx context.Context) error {
+			_, err := as(hub, portal).Create(ctx, sessionFor("bob", "h1"), dryRun)
+			return err
+		}).Should(Succeed())
+	})
+
+	DescribeTable("let a session in that is asked for by", func(ctx context.Context, who requester, user string, groups []string) {
+		_, err := as(hub, who).Create(ctx, sessionFor(user, groups...), dryRun)
+		Expect(err).NotTo(HaveOccurred())
+	},
+		Entry("the user himself", alice, "alice", nil),
+		Entry("the user himself, of a group of his", alice, "alice", []string{"engineers"}),
+		Entry("the user himself, of a group that every user is of", alice, "alice", []string{"system:authenticated"}),
+		Entry("a service account for itself", desk, desk.user, nil),
+		Entry("one of more groups than may be foreign", requester{"carol", numbered("own", 32)}, "carol", numbered("own", 32)),
+		Entry("a portal that may impersonate everybody", portal, "bob", nil),
+		Entry("a portal that may impersonate every group", portal, "bob", numbered("h", 32)),
+		Entry("one who may impersonate that user", desk, "bob", nil),
+		Entry("one who may impersonate that group", desk, "bob", []string{"g2"}),
+		Entry("one who may impersonate those groups, as many as are judged by name", desk, "bob", deskGroups[:mostByName]),
+		Entry("one who may impersonate those groups, beside a group of his own", desk, "bob", append(numbered("g", mostByName), "system:serviceaccounts")),
+		Entry("an administrator", root, "bob", append(numbered("h", 30), "system:masters", "system:authenticated")),
+	)
+
+	DescribeTable("deny a session", func(ctx context.Context, who requester, user string, groups []string, message string) {
+		_, err := as(hub, who).Create(ctx, sessionFor(user, groups...), dryRun)
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), fmt.Sprint("denied: ", err))
+		Expect(err).To(MatchError(HaveSuffix("denied request: " + message)))
+	},
+		Entry("for somebody else", alice, "bob", nil,
+			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for bob, you need permission to impersonate user bob"),
+		Entry("for somebody whose name begins like one's own", alice, "alice2", nil,
+			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for alice2, you need permission to impersonate user alice2"),
+		Entry("for somebody else than may be impersonated", desk, "alice", nil,
+			"you are system:serviceaccount:portal:desk: you may ask for sessions of your own only (spec.user: system:serviceaccount:portal:desk); to ask for alice, you need permission to impersonate user alice"),
+		Entry("for somebody else and a group of his", alice, "bob", []string{"admins"},
+			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for bob, you need permission to impersonate user bob"),
+		Entry("of a group that is not one's own", alice, "alice", []string{"staff", "admins"},
+			"you are alice: spec.groups may name your own groups only; to name admins, you need permission to impersonate that group"),
+		Entry("of system:masters", alice, "alice", []string{"system:masters"},
+			"you are alice: spec.groups may name your own groups only; to name system:masters, you need permission to impersonate that group"),
+		Entry("of groups that are not one's own, the last that is judged by name too", alice, "alice", append([]string{"staff"}, deskGroups[:mostByName]...),
+			"you are alice: spec.groups may name your own groups only; to name "+strings.Join(deskGroups[:mostByName], ", ")+", you need permission to impersonate each of them"),
+		Entry("of a group that one may not impersonate, behind those that one may", desk, "bob", append(numbered("g", mostByName-1), "admins"),
+			"you are system:serviceaccount:portal:desk: spec.groups may name your own groups only; to name "+strings.Join(deskGroups[:mostByName-1], ", ")+", admins, you need permission to impersonate each of them"),
+		Entry("of more groups than are judged by name, though each may be impersonated", desk, "bob", deskGroups,
+			"you are system:serviceaccount:portal:desk: spec.groups may name your own groups only; 17 of them are not yours, and at most 16 can be judged one by one: leave out those that the template does not ask for, or get permission to impersonate all groups"),
+		Entry("of more groups than are judged by name, none of them one's own", alice, "alice", numbered("h", 32),
+			"you are alice: spec.groups may name your own groups only; 32 of them are not yours, and at most 16 can be judged one by one: leave out those that the template does not ask for, or get permission to impersonate all groups"),
+	)
+
+	It("are manifests with no field that nobody knows", func(ctx context.Context) {
+		_, err := hub.Kubectl(ctx, "apply", "--server-side", "--field-manager="+harness.FieldManager,
+			"--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", admissionDir)
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("name all groups that are judged by name, however long", func(ctx context.Context) {
+		who := requester{strings.Repeat("y", 253), nil}
+		var long []string
+		for _, name := range numbered("z", mostByName) {
+			long = append(long, name+strings.Repeat("z", 253-len(name)))
+		}
+		_, err := as(hub, who).Create(ctx, sessionFor(who.user, long...), dryRun)
+		Expect(err).To(MatchError(ContainSubstring("to name " + strings.Join(long, ", ") + ", you need")))
+	})
+
+	It("say less where the requester's name is too long for a message", func(ctx context.Context) {
+		_, err := as(hub, requester{strings.Repeat("y", 3000), nil}).Create(ctx, sessionFor("bob"), dryRun)
+		Expect(err).To(MatchError(HaveSuffix("denied request: you may ask for sessions of your own only, unless you have permission to impersonate the user")))
+	})
+
+	It("take an empty list of groups as none", func(ctx context.Context) {
+		session := sessionFor("alice")
+		session.Object["spec"].(map[string]any)["groups"] = []any{}
+		_, err := as(hub, alice).Create(ctx, session, dryRun)
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("judge server-side apply as they judge create", func(ctx context.Context) {
+		options := metav1.ApplyOptions{FieldManager: "kubectl", DryRun: dryRun.DryRun}
+		_, err := as(hub, alice).Apply(ctx, "asked", sessionFor("alice"), options)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = as(hub, alice).Apply(ctx, "asked", sessionFor("bob"), options)
+		Expect(err).To(MatchError(ContainSubstring("you need permission to impersonate user bob")))
+	})
+
+	It("judge a real create as they judge a dry-run", func(ctx context.Context) {
+		_, err := as(hub, alice).Create(ctx, sessionFor("bob"), metav1.CreateOptions{})
+		Expect(err).To(MatchError(ContainSubstring("you need permission to impersonate user bob")))
+	})
+
+	It("ask nothing of whoever updates a session", func(ctx context.Context) {
+		made := create(ctx, hub, portal, sessionFor("alice", "admins"))
+		updated, err := as(hub, alice).Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"spec":{"timeout":"2h"}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(updated.Object["spec"]).To(HaveKeyWithValue("timeout", "2h"))
+		_, err = as(hub, alice).Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"spec":{"user":"bob"}}`), metav1.PatchOptions{})
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), fmt.Sprint("immutable: ", err))
+	})
+
+	Describe("give a session the hub's finalizer", func() {
+		It("on create", func(ctx context.Context) {
+			Expect(create(ctx, hub, alice, sessionFor("alice")).GetFinalizers()).To(Equal([]string{vdi.Finalizer}))
+		})
+
+		It("where its name is generated", func(ctx context.Context) {
+			session := sessionFor("alice")
+			session.SetName("")
+			session.SetGenerateName("alice-")
+			Expect(create(ctx, hub, alice, session).GetFinalizers()).To(Equal([]string{vdi.Finalizer}))
+		})
+
+		It("beside the user's", func(ctx context.Context) {
+			session := sessionFor("alice")
+			session.SetFinalizers([]string{"example.com/mine"})
+			Expect(create(ctx, hub, alice, session).GetFinalizers()).To(ConsistOf("example.com/mine", vdi.Finalizer))
+		})
+
+		It("once", func(ctx context.Context) {
+			session := sessionFor("alice")
+			session.SetFinalizers([]string{vdi.Finalizer})
+			Expect(create(ctx, hub, alice, session).GetFinalizers()).To(Equal([]string{vdi.Finalizer}))
+		})
+
+		It("beside an empty list", func(ctx context.Context) {
+			session := sessionFor("alice")
+			session.Object["metadata"].(map[string]any)["finalizers"] = []any{}
+			Expect(create(ctx, hub, alice, session).GetFinalizers()).To(Equal([]string{vdi.Finalizer}))
+		})
+
+		It("on server-side apply, and applied again it stays", func(ctx context.Context) {
+			options := metav1.ApplyOptions{FieldManager: "kubectl"}
+			applied, err := as(hub, alice).Apply(ctx, "asked", sessionFor("alice"), options)
+			Expect(err).NotTo(HaveOccurred())
+			removeAfterwards(hub, "asked")
+			Expect(applied.GetFinalizers()).To(Equal([]string{vdi.Finalizer}))
+			again, err := as(hub, alice).Apply(ctx, "asked", sessionFor("alice"), options)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(again.GetFinalizers()).To(Equal([]string{vdi.Finalizer}))
+			Expect(again.GetResourceVersion()).To(Equal(applied.GetResourceVersion()), "nothing to write")
+		})
+
+		It("not again once it is taken away", func(ctx context.Context) {
+			made := create(ctx, hub, alice, sessionFor("alice"))
+			patched, err := as(hub, root).Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(patched.GetFinalizers()).To(BeEmpty())
+		})
+	})
+})
+
+var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+
+// as is a requester's client for the sessions of namespace desktops.
+func as(hub *harness.ControlPlane, who requester) dynamic.ResourceInterface {
+	GinkgoHelper()
+	config := rest.CopyConfig(hub.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: who.user, Groups: append([]string{"system:authenticated"}, who.groups...)}
+	client, err := dynamic.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	return client.Resource(schema.GroupVersionResource{
+		Group: vdi.GroupName, Version: vdi.GroupVersion.Version, Resource: "vdisessions",
+	}).Namespace("desktops")
+}
+
+// sessionFor is a session for a user, of groups if there are any.
+func sessionFor(user string, groups ...string) *unstructured.Unstructured {
+	GinkgoHelper()
+	session := build("vdisessions", `metadata: {name: asked}`)
+	spec := session.Object["spec"].(map[string]any)
+	spec["user"] = user
+	if len(groups) > 0 {
+		Expect(unstructured.SetNestedStringSlice(spec, groups, "groups")).To(Succeed())
+	}
+	return session
+}
+
+// create makes a session that goes when the spec ends.
+func create(ctx context.Context, hub *harness.ControlPlane, who requester, session *unstructured.Unstructured) *unstructured.Unstructured {
+	GinkgoHelper()
+	made, err := as(hub, who).Create(ctx, session, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	removeAfterwards(hub, made.GetName())
+	return made
+}
+
+// removeAfterwards deletes a session when the spec ends, whatever finalizers it
+// has: no hub runs here.
+func removeAfterwards(hub *harness.ControlPlane, name string) {
+	GinkgoHelper()
+	DeferCleanup(func(ctx context.Context) {
+		client := as(hub, root)
+		_, err := client.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(client.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+	})
+}
