@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -82,6 +83,7 @@ func managerOptions(o Options) manager.Options {
 			ByObject: map[client.Object]cache.ByObject{
 				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+				&corev1.Secret{}:             session.CachedSecrets(),
 			},
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,4 +92,21 @@ func (r *Revisions) Spec(ctx context.Context, template, revision string) (*v1alp
 	}
 	r.specs[name] = spec
 	return spec, nil
+}
+
+// naming are the revisions, as the index has them, whose spec names a Secret.
+func (r *Revisions) naming(ctx context.Context, secret string) ([]string, error) {
+	kept := &appsv1.ControllerRevisionList{}
+	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{fleet.LabelTemplate}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing template revisions: %w", err)
+	}
+	var out []string
+	for i := range kept.Items {
+		template, revision := kept.Items[i].Labels[fleet.LabelTemplate], kept.Items[i].Labels[fleet.LabelRevision]
+		spec, err := r.Spec(ctx, template, revision)
+		if err == nil && slices.Contains(namedSecrets(spec), secret) {
+			out = append(out, revisionKey(template, revision))
+		}
+	}
+	return out, nil
 }

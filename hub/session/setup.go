@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -176,10 +180,13 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 	sessions := source.TypedKind(mgr.GetLocalManager().GetCache(), &v1alpha1.VDISession{},
 		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(
 			func(_ context.Context, s *v1alpha1.VDISession) []mcreconcile.Request { return requestsOf(s) }))
+	secrets := source.TypedKind(mgr.GetLocalManager().GetCache(), &corev1.Secret{},
+		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(r.ofSecret))
 	return mcbuilder.ControllerManagedBy(mgr).
 		Named("assignment").
 		For(&v1alpha1.SessionAssignment{}).
 		WatchesRawSource(sessions).
+		WatchesRawSource(secrets).
 		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.connected)).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers,
@@ -188,6 +195,49 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 			UsePriorityQueue:   mgr.GetLocalManager().GetControllerOptions().UsePriorityQueue,
 		}).
 		Complete(r)
+}
+
+// CachedSecrets is what the hub's cache holds of Secrets: access secrets, and
+// what an administrator lets travel.
+func CachedSecrets() cache.ByObject {
+	ours, err := labels.NewRequirement(v1alpha1.LabelSecret, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the label's name is no label's name: a mistake in the program
+	}
+	return cache.ByObject{Label: labels.NewSelector().Add(*ours)}
+}
+
+// ofSecret are the assignments with which a Secret travels.
+func (r *MemberReconciler) ofSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
+	if secret.Labels[v1alpha1.LabelSecret] != v1alpha1.SecretDistribute {
+		return r.ofAccessSecret(ctx, secret)
+	}
+	if secret.Namespace != r.Revisions.Namespace {
+		return nil
+	}
+	revisions, err := r.Revisions.naming(ctx, secret.Name)
+	if err != nil {
+		return nil
+	}
+	var out []mcreconcile.Request
+	for _, revision := range revisions {
+		list := &v1alpha1.VDISessionList{}
+		if err := r.Client.List(ctx, list, client.MatchingFields{indexRevision: revision}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil
+		}
+		for i := range list.Items {
+			out = append(out, requestsOf(&list.Items[i])...)
+		}
+	}
+	return out
+}
+
+func (r *MemberReconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
+	s, err := byAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
+	if err != nil || s == nil {
+		return nil
+	}
+	return requestsOf(s)
 }
 
 // requestsOf are the assignments that a session concerns: one in each member

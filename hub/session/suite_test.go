@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -94,6 +95,7 @@ func startHub() *hub {
 			ByObject: map[client.Object]cache.ByObject{
 				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{systemNamespace: {}}},
 				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{systemNamespace: {}}},
+				&corev1.Secret{}:             session.CachedSecrets(),
 			},
 		},
 	})
