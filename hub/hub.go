@@ -126,10 +126,14 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},
 	}
+	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
 	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c)}
 	if err := sessions.SetupWithManager(ctx, local); err != nil {
 		return nil, fmt.Errorf("setting up the controller of sessions: %w", err)
+	}
+	if err := homes.SetupWithManager(local); err != nil {
+		return nil, fmt.Errorf("setting up the controller of homes: %w", err)
 	}
 	if err := assignments.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("setting up the controller of assignments: %w", err)

@@ -17,6 +17,7 @@ const (
 	indexPhase      = "phase"
 	indexTemplate   = "template"
 	indexRevision   = "revision"
+	indexHome       = "home"
 )
 
 // SetupIndexes registers the indexes, and with them the informer of sessions:
@@ -39,6 +40,7 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexRevision: func(s *v1alpha1.VDISession) []string {
 			return []string{revisionKey(s.Spec.Template, s.Status.TemplateRevision)}
 		},
+		indexHome: func(s *v1alpha1.VDISession) []string { return []string{homeKey(s).Name} },
 	} {
 		extract := func(o client.Object) []string { return values(o.(*v1alpha1.VDISession)) }
 		if err := indexer.IndexField(ctx, &v1alpha1.VDISession{}, name, extract); err != nil {

@@ -141,9 +141,18 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 // mirror shows the member's report on the session.
 func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, error) {
 	now := r.Clock.Now()
+	if len(v.reported.Status.MissingSecrets) > 0 {
+		if result, err := r.assign(ctx, v); err != nil || result.RequeueAfter > 0 {
+			return result, err
+		}
+	}
+	if err := r.giveBackHome(ctx, v); err != nil {
+		return ctrl.Result{}, err
+	}
 	after := v.session.DeepCopy()
 	stored := v.reported.Annotations[v1alpha1.AnnotationSpecHash] == v.hash
 	mirror(after, v.spec, v.reported, stored, v.url, now)
+	after.Status.AccessSecretName = accessSecretName(after, v.spec)
 	if equality.Semantic.DeepEqual(v.session.Status, after.Status) {
 		return ctrl.Result{}, nil
 	}
@@ -180,7 +189,9 @@ func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 		return err
 	}
 	v.wanted = Assignment(s, spec, domain, v.secrets)
-	v.hash = convert.SpecHash(&v.wanted.Spec)
+	// The run tells apart two assignments that say the same: what the member
+	// reports of one is no word about the other.
+	v.hash = fmt.Sprintf("%s-%d", convert.SpecHash(&v.wanted.Spec), s.Status.Placement.Run)
 	v.wanted.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: v.hash}
 	v.url = scheme + "://" + v.wanted.Spec.Host + spec.Path
 	return nil

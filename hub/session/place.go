@@ -88,6 +88,9 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		r.unscheduled(p, v1alpha1.ReasonReleasing, fmt.Sprintf("waiting until %s has confirmed that nothing of it runs", s.Status.Releasing[0].ClusterName))
 		return done, nil
 	}
+	if n, err := r.acquireHome(ctx, p); err != nil || n == done {
+		return n, err
+	}
 	req, err := r.request(ctx, p)
 	if err != nil {
 		return done, err
@@ -113,9 +116,6 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 			return done, err
 		}
 	}
-	if err := r.keepHome(ctx, p); err != nil {
-		return done, err
-	}
 	r.scheduled(p, decision)
 	return goOn, nil
 }
@@ -125,6 +125,7 @@ func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
 	s := p.session
 	s.Status.Placement, s.Status.Epoch = p.reserved, p.reserved.Epoch
 	s.Status.TemplateRevision = p.revision
+	s.Status.AccessSecretName = accessSecretName(s, p.spec)
 	s.Status.Conditions = dropAgents(s.Status.Conditions)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
@@ -146,7 +147,7 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 }
 
 // request resolves what placement must know of the session.
-func (r *Reconciler) request(ctx context.Context, p *pass) (placement.Request, error) {
+func (r *Reconciler) request(_ context.Context, p *pass) (placement.Request, error) {
 	s, t := p.session, p.spec
 	req := placement.Request{
 		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
@@ -163,9 +164,8 @@ func (r *Reconciler) request(ctx context.Context, p *pass) (placement.Request, e
 	if policy, _ := governing(s, p.policies); policy != nil {
 		req.Policy = &policy.Spec
 	}
-	home, err := r.homeOf(ctx, s, t)
-	req.Home = home
-	return req, err
+	req.Home = p.home.pinned
+	return req, nil
 }
 
 // dropAgents removes the conditions that spoke of an earlier placement.

@@ -46,7 +46,6 @@ type Fleet interface {
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=update;patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=get;list;watch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=get;list;watch;create
 
 // Reconciler does for a session what the hub can do alone: accept it, place
 // it, show its member's health, and let it go once nothing is outstanding.
@@ -76,6 +75,8 @@ type pass struct {
 	// reserved is the placement of this pass, to be given back if its write
 	// fails.
 	reserved *v1alpha1.Placement
+	// home as acquireHome found it.
+	home homeStep
 	// sent: the write of the status has been tried.
 	sent bool
 	// hold: nothing is decided yet, and nothing worth a write.
@@ -194,6 +195,9 @@ func (r *Reconciler) conclude(p *pass) {
 func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *pass) error {
 	if equality.Semantic.DeepEqual(before.Status, p.session.Status) {
 		return nil
+	}
+	if err := r.takeHome(ctx, before, p); err != nil {
+		return err
 	}
 	p.sent = true
 	if err := r.patchStatus(ctx, before, p.session); err != nil {

@@ -12,6 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -48,6 +49,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.PlacementPolicy{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 			return append(r.inPhase(ctx, v1alpha1.PhasePending), r.inPhase(ctx, v1alpha1.PhaseFailed)...)
 		})).
+		Watches(&v1alpha1.VDIHome{}, handler.EnqueueRequestsFromMapFunc(r.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(source.Func(r.wake)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)

@@ -136,9 +136,11 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},
 	}
+	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
 	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c)}
 	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
+	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(assignments.SetupWithManager(mgr)).To(Succeed())
 	Expect(members.SetupWithManager(local)).To(Succeed())
 	Expect(templates.SetupWithManager(local)).To(Succeed())

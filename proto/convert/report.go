@@ -12,8 +12,11 @@ import (
 )
 
 // ReportToWire writes what a member holds of an assignment.
+//
+// The hash is of the spec; a status of an earlier one has no observed
+// generation on the wire, lest the hub take it for the outcome of this spec.
 func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
-	return &fleetv1.AssignmentReport{
+	w := &fleetv1.AssignmentReport{
 		SessionUid:       string(a.Spec.Session.UID),
 		Namespace:        a.Namespace,
 		Name:             a.Name,
@@ -23,6 +26,10 @@ func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 		SessionNamespace: a.Spec.Session.Namespace,
 		SessionName:      a.Spec.Session.Name,
 	}
+	if a.Generation > 0 && a.Status.ObservedGeneration < a.Generation {
+		w.Status.ObservedGeneration = 0
+	}
+	return w
 }
 
 // ReportFromWire reads the hub's picture of an assignment: namespace, name,
