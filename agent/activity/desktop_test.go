@@ -1,0 +1,177 @@
+package activity
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+)
+
+var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func watching(limit time.Duration) *desktop {
+	d := &desktop{}
+	d.retarget(Target{URL: "http://192.0.2.1:80/idle", Limit: limit, Began: noon})
+	return d
+}
+
+var defaults = Options{}.withDefaults()
+
+func TestADesktopIsFirstAskedWhenItCouldBeNearItsEnd(t *testing.T) {
+	if got, want := watching(30*time.Minute).due, noon.Add(25*time.Minute); !got.Equal(want) {
+		t.Errorf("asked at %s, want %s", got, want)
+	}
+}
+
+func TestTheNextQuestionIsAsLateAsItMayBe(t *testing.T) {
+	const limit = 30 * time.Minute // its last five minutes are "soon"
+	for idle, want := range map[time.Duration]time.Duration{
+		0:                        25 * time.Minute,
+		24 * time.Minute:         time.Minute,
+		25*time.Minute - 1:       time.Second,
+		25 * time.Minute:         150 * time.Second,
+		29 * time.Minute:         time.Minute,
+		limit - time.Millisecond: time.Second,
+		limit:                    150 * time.Second,
+		10 * limit:               150 * time.Second,
+	} {
+		if got := nextQuestion(idle, limit, time.Second); got != want {
+			t.Errorf("idle for %s: asked after %s, want %s", idle, got, want)
+		}
+	}
+}
+
+func TestAnAnswerMattersWhenItChangesWhatIsToBeDone(t *testing.T) {
+	d := watching(30 * time.Minute)
+	at := noon.Add(time.Hour)
+	for _, c := range []struct {
+		idle    time.Duration
+		means   observe.Idleness
+		matters bool
+	}{
+		{0, observe.InUse, true},
+		{20 * time.Minute, observe.InUse, false},
+		{26 * time.Minute, observe.IdleSoon, true},
+		{28 * time.Minute, observe.IdleSoon, false},
+		{time.Minute, observe.InUse, true},
+		{30 * time.Minute, observe.IdleOver, true},
+		{31 * time.Minute, observe.IdleOver, true},
+	} {
+		if got := d.hears(c.idle, defaults, at); got != c.matters || d.word.Idle != c.means {
+			t.Errorf("idle for %s: %+v, matters %t, want %d, %t", c.idle, d.word, got, c.means, c.matters)
+		}
+	}
+}
+
+func TestIdleCountsFromTheRunsBeginning(t *testing.T) {
+	d := watching(30 * time.Minute)
+	d.hears(10*time.Hour, defaults, noon.Add(29*time.Minute))
+	if d.word.Idle != observe.IdleSoon {
+		t.Errorf("29 minutes into the run: %+v", d.word)
+	}
+	d.hears(10*time.Hour, defaults, noon.Add(30*time.Minute))
+	if d.word.Idle != observe.IdleOver {
+		t.Errorf("30 minutes into the run: %+v", d.word)
+	}
+}
+
+func TestUnknownsNeverEndASessionAndAreSaidOnce(t *testing.T) {
+	d := watching(30 * time.Minute)
+	now, told := noon.Add(time.Hour), 0
+	d.hears(29*time.Minute, defaults, now)
+	var waits []time.Duration
+	for i := range 100 {
+		if d.hearsNothing(defaults, now) {
+			told++
+		}
+		if d.word.Idle == observe.IdleOver {
+			t.Fatal("an unknown ended the session")
+		}
+		if want := i >= 2; d.word.Silent != want {
+			t.Fatalf("after %d unknowns: %+v", i+1, d.word)
+		}
+		waits = append(waits, d.due.Sub(now))
+		now = d.due
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		if waits[i] != want*time.Second {
+			t.Errorf("after %d unknowns it is asked after %s, want %s", i+1, waits[i], want*time.Second)
+		}
+	}
+	if last := waits[99]; last != time.Minute {
+		t.Errorf("after 100 unknowns it is asked after %s", last)
+	}
+	if !d.hears(0, defaults, now) || d.word.Silent {
+		t.Errorf("it tells again: %+v", d.word)
+	}
+}
+
+func TestWhatWasHeardOfAnotherDesktopIsForgotten(t *testing.T) {
+	for name, change := range map[string]func(*Target){
+		"another Pod":        func(t *Target) { t.URL = "http://192.0.2.2:80/idle" },
+		"another run":        func(t *Target) { t.Began = noon.Add(time.Hour) },
+		"another limit":      func(t *Target) { t.Limit = time.Hour },
+		"another assignment": func(t *Target) { t.UID = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := watching(30 * time.Minute)
+			d.hears(time.Hour, defaults, noon.Add(time.Hour))
+			same := d.target
+			if d.retarget(same) || d.word.Idle != observe.IdleOver {
+				t.Errorf("the same desktop: %+v", d.word)
+			}
+			change(&same)
+			if !d.retarget(same) || d.word != (Word{}) {
+				t.Errorf("still %+v", d.word)
+			}
+		})
+	}
+}
+
+// A user comes and goes; whatever he does, the desktop ends when he was away
+// for the limit, no sooner, and no later than a question takes to come.
+func TestADesktopEndsWhenAndOnlyWhenItWasIdleForItsLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := time.Duration(rapid.IntRange(5, 24*3600).Draw(t, "limit")) * time.Second
+		d, now, used, questions := watching(limit), noon, noon, 0
+		for d.word.Idle != observe.IdleOver {
+			away := time.Duration(rapid.Int64Range(0, int64(3*limit)/2).Draw(t, "away"))
+			for back := used.Add(away); d.word.Idle != observe.IdleOver; {
+				if d.due.After(back) {
+					used = back
+					break
+				}
+				if d.due.Before(now.Add(time.Second)) {
+					t.Fatalf("asked again after %s", d.due.Sub(now))
+				}
+				now = d.due
+				questions++
+				d.hears(now.Sub(used), defaults, now)
+			}
+		}
+		if idle := now.Sub(used); idle < limit || idle > limit+2*time.Second {
+			t.Fatalf("ended after %s without use, the limit is %s", idle, limit)
+		}
+		if most := 10 + 8*int(now.Sub(noon)/limit); questions > most {
+			t.Fatalf("%d questions in %s with a limit of %s", questions, now.Sub(noon), limit)
+		}
+	})
+}
+
+func TestAThousandDesktopsInUseCostLessThanAQuestionASecond(t *testing.T) {
+	const hour = time.Hour
+	questions := 0
+	d := watching(30 * time.Minute)
+	for d.due.Before(noon.Add(10 * hour)) {
+		questions++
+		d.hears(time.Second, defaults, d.due)
+	}
+	if perSecond := float64(1000*questions) / (10 * hour).Seconds(); perSecond >= 1 {
+		t.Errorf("%.2f questions a second", perSecond)
+	}
+}
