@@ -95,6 +95,9 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
 	step, epoch := plan(v.session, v.ref.UID, v.reported, v.hash)
 	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
+	if v.wanted != nil {
+		r.Fleet.Ordered(v.session.UID, v.wanted.Spec.Epoch, v.ref.UID, v.hash)
+	}
 	switch step {
 	case stepNone:
 		return ctrl.Result{}, nil
@@ -109,11 +112,19 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref.UID, epoch)
 	case stepRecordRefused:
 		return ctrl.Result{}, r.recordRefused(ctx, v.session, v.reported, v.ref.UID)
-	case stepForget, stepWithdraw:
+	case stepForget:
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
+	case stepWithdraw:
+		if err := v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch)); err != nil {
+			return ctrl.Result{}, err
+		}
+		return r.showLeaving(ctx, v)
 	case stepAssign:
 		return r.assign(ctx, v)
+	case stepResend:
+		return r.resend(ctx, v)
 	case stepMirror:
+		r.Sessions.resends.forget(v.session.UID)
 		return r.mirror(ctx, v)
 	}
 	return ctrl.Result{}, fmt.Errorf("step %q is not known", step)
@@ -121,16 +132,17 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 
 // assign orders what the session's status says. Of an epoch that an earlier
 // leader gave, and that the member does not hold, the API server is asked
-// first: the cache may not show yet that it has ended.
+// first: the cache may not show yet that it has ended. So it is of a session
+// that is to run with a home that it may have given back since.
 func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) {
 	epoch := v.wanted.Spec.Epoch
 	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
-	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch {
+	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || usesRecord(v.session) && toRun(v.session) {
 		live := &v1alpha1.VDISession{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if w := wantOf(live, v.ref.UID); live.UID != v.session.UID || !w.run || w.epoch != epoch {
+		if w := wantOf(live, v.ref.UID); live.UID != v.session.UID || !w.run || w.epoch != epoch || toRun(live) != toRun(v.session) {
 			return ctrl.Result{RequeueAfter: conflictWait}, nil
 		}
 	}
@@ -141,11 +153,6 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 // mirror shows the member's report on the session.
 func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, error) {
 	now := r.Clock.Now()
-	if len(v.reported.Status.MissingSecrets) > 0 {
-		if result, err := r.assign(ctx, v); err != nil || result.RequeueAfter > 0 {
-			return result, err
-		}
-	}
 	if err := r.giveBackHome(ctx, v); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -165,6 +172,9 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	if v.session.Status.StartTime == nil && after.Status.StartTime != nil {
 		startSeconds.Observe(now.Sub(after.CreationTimestamp.Time).Seconds())
 		r.Recorder.Eventf(after, nil, "Normal", v1alpha1.EventRunning, "Start", "running in %s at %s", v.ref.Name, after.Status.URL)
+	}
+	if message, ok := warned(v.session, after); ok {
+		r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventExpiringSoon, "Expire", "%s", truncate(message))
 	}
 	return ctrl.Result{}, nil
 }
@@ -223,6 +233,9 @@ func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.Sessio
 	a.Spec.Epoch = upTo
 	if v.session != nil {
 		a.Spec.Session.UID = v.session.UID
+		if why := forceCleanup(v.session); why != "" {
+			a.Annotations = map[string]string{v1alpha1.AnnotationForceCleanup: why}
+		}
 	} else {
 		a.Spec.Session.UID = v.reported.Spec.Session.UID
 	}

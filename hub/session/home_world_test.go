@@ -1,0 +1,361 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// homeWorld is an API server, a leader that sees it late, one member, and
+// sessions of one user. Every write waits until the test lets it land, in any
+// order, or loses it, or loses its answer; those of an earlier leader too.
+type homeWorld struct {
+	*rapid.T
+	api    client.WithWatch
+	clock  *clocktesting.FakeClock
+	spec   *v1alpha1.TemplateSpec
+	leader int
+	// view of the leader, by kind and name.
+	sessions map[string]*v1alpha1.VDISession
+	home     *v1alpha1.VDIHome
+	// ordered of the member by session, whether a Pod runs, and what the leader
+	// has heard last.
+	ordered map[types.UID]order
+	pods    map[types.UID]bool
+	heard   map[types.UID]*v1alpha1.SessionAssignment
+	ops     []*op
+	uids    int
+}
+
+type order struct {
+	run  run
+	idle bool
+}
+
+func (o order) hash() string { return fmt.Sprint(o.run, o.idle) }
+
+// op is a reconcile that is under way.
+type op struct {
+	leader int
+	key    string
+	// step is signalled when the op waits to write, or has ended.
+	step  chan struct{}
+	fate  chan fate
+	ended bool
+}
+
+type fate string
+
+const (
+	lands      fate = "lands"
+	isLost     fate = "is lost"
+	losesReply fate = "lands, and its answer is lost"
+)
+
+var errLost = errors.New("the connection was lost")
+
+func newHomeWorld(t *rapid.T) *homeWorld {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return &homeWorld{
+		T:        t,
+		api:      fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.VDISession{}).Build(),
+		clock:    clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
+		spec:     &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
+		sessions: map[string]*v1alpha1.VDISession{}, ordered: map[types.UID]order{}, pods: map[types.UID]bool{},
+		heard: map[types.UID]*v1alpha1.SessionAssignment{},
+	}
+}
+
+// start runs f as the leader's reconcile of a key, of which there is one at a
+// time, up to its first write.
+func (w *homeWorld) start(key string, f func(r *Reconciler, live client.Reader)) {
+	for _, o := range w.ops {
+		if o.key == key && o.leader == w.leader {
+			return
+		}
+	}
+	o := &op{leader: w.leader, key: key, step: make(chan struct{}), fate: make(chan fate)}
+	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Clock: w.clock}
+	go func() {
+		f(r, w.api)
+		o.ended = true
+		o.step <- struct{}{}
+	}()
+	w.ops = append(w.ops, o)
+	w.awaitStep(o)
+}
+
+func (w *homeWorld) awaitStep(o *op) {
+	<-o.step
+	if o.ended {
+		w.ops = slices.DeleteFunc(w.ops, func(x *op) bool { return x == o })
+	}
+}
+
+func (w *homeWorld) decide(o *op, f fate) {
+	o.fate <- f
+	w.awaitStep(o)
+}
+
+// clientOf reads the leader's view, and writes when it is let.
+func (w *homeWorld) clientOf(o *op) client.Client {
+	gate := func(write func() error) error {
+		o.step <- struct{}{}
+		switch <-o.fate {
+		case isLost:
+			return errLost
+		case losesReply:
+			_ = write()
+			return errLost
+		}
+		return write()
+	}
+	return interceptor.NewClient(w.api, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+			switch into := into.(type) {
+			case *v1alpha1.VDISession:
+				if s := w.sessions[key.Name]; s != nil {
+					s.DeepCopyInto(into)
+					return nil
+				}
+			case *v1alpha1.VDIHome:
+				if w.home != nil {
+					w.home.DeepCopyInto(into)
+					return nil
+				}
+			}
+			return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("any").GroupResource(), key.Name)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return gate(func() error { return c.Create(ctx, obj, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			return gate(func() error { return c.Update(ctx, obj, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return gate(func() error {
+				// Versions of a real API server never come again.
+				if s := w.stored(obj.GetName()); s != nil && s.UID != obj.GetUID() {
+					return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), obj.GetName(), errLost)
+				}
+				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+			})
+		},
+	})
+}
+
+var homeSessions = []string{"one", "two"}
+
+func (w *homeWorld) stored(name string) *v1alpha1.VDISession {
+	s := &v1alpha1.VDISession{}
+	if err := w.api.Get(context.Background(), types.NamespacedName{Namespace: "desktops", Name: name}, s); err != nil {
+		return nil
+	}
+	return s
+}
+
+func (w *homeWorld) record() *v1alpha1.VDIHome {
+	h := &v1alpha1.VDIHome{}
+	key := types.NamespacedName{Namespace: "desktops", Name: v1alpha1.HomeName("desktops", "ann", "browser")}
+	if err := w.api.Get(context.Background(), key, h); err != nil {
+		return nil
+	}
+	return h
+}
+
+func (w *homeWorld) must(err error) {
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *homeWorld) create(name string) {
+	w.uids++
+	s := &v1alpha1.VDISession{}
+	s.Namespace, s.Name, s.UID = "desktops", name, types.UID(fmt.Sprintf("%s-%d", name, w.uids))
+	s.Finalizers = []string{v1alpha1.Finalizer}
+	s.Spec.User, s.Spec.Template = "ann", "browser"
+	s.Spec.FreshHome = rapid.Bool().Draw(w.T, "fresh")
+	w.must(w.api.Create(context.Background(), s))
+}
+
+// reconcile is what place, resume and suspend do with a session.
+func (w *homeWorld) reconcile(name string) {
+	w.start("session "+name, func(r *Reconciler, _ client.Reader) {
+		ctx := context.Background()
+		s := &v1alpha1.VDISession{}
+		if r.Client.Get(ctx, types.NamespacedName{Namespace: "desktops", Name: name}, s) != nil || !s.DeletionTimestamp.IsZero() {
+			return
+		}
+		p := &pass{session: s.DeepCopy(), spec: w.spec}
+		at := p.session.Status.Placement
+		suspend := s.Spec.OperatingMode == v1alpha1.ModeSuspended
+		switch {
+		case at != nil && !at.Idle && suspend:
+			at.Idle = true
+		case suspend, at != nil && !at.Idle:
+			return
+		default:
+			if n, err := r.acquireHome(ctx, p); err != nil || n == done {
+				return
+			}
+			if at != nil {
+				at.Idle, at.Run = false, at.Run+1
+			} else {
+				p.session.Status.Epoch++
+				p.session.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: p.session.Status.Epoch, Run: 1}
+			}
+		}
+		_ = r.write(ctx, s, p)
+	})
+}
+
+func (w *homeWorld) controlHome() {
+	w.start("home", func(r *Reconciler, live client.Reader) {
+		homes := &HomeReconciler{Client: r.Client, Live: live, Sessions: r}
+		_, _ = homes.Reconcile(context.Background(), ctrl.Request{})
+	})
+}
+
+// tell orders of the member what the API server says of a session, or that it
+// must end.
+func (w *homeWorld) tell(name string) {
+	s := w.stored(name)
+	switch {
+	case s == nil || s.Status.Placement == nil:
+	case !s.DeletionTimestamp.IsZero():
+		w.ordered[s.UID] = order{idle: true}
+	default:
+		w.ordered[s.UID] = order{runOf(s.Status.Placement), s.Status.Placement.Idle}
+	}
+}
+
+// kubelet makes one Pod what was ordered, and says so.
+func (w *homeWorld) kubelet(uid types.UID) {
+	w.pods[uid] = !w.ordered[uid].idle
+}
+
+func (w *homeWorld) report(uid types.UID) {
+	a := &v1alpha1.SessionAssignment{}
+	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: w.ordered[uid].hash()}
+	a.Status.ObservedGeneration = 1
+	pod := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSuspended}
+	if w.pods[uid] {
+		pod.Status, pod.Reason = metav1.ConditionTrue, v1alpha1.ReasonPodReady
+	}
+	a.Status.Conditions = []metav1.Condition{pod}
+	w.heard[uid] = a
+}
+
+// visit is the MemberReconciler's of a session, in the leader's view.
+func (w *homeWorld) visit(name string) {
+	s := w.sessions[name]
+	if s == nil || w.heard[s.UID] == nil || s.Status.Placement == nil || !s.DeletionTimestamp.IsZero() {
+		return
+	}
+	v := &visit{session: s.DeepCopy(), reported: w.heard[s.UID].DeepCopy(), hash: order{runOf(s.Status.Placement), s.Status.Placement.Idle}.hash()}
+	w.start("visit "+name, func(r *Reconciler, _ client.Reader) {
+		_ = (&MemberReconciler{Client: r.Client, Sessions: r, Clock: w.clock}).giveBackHome(context.Background(), v)
+	})
+}
+
+// finish lets a deleted session go, once its Pod is gone.
+func (w *homeWorld) finish(name string) {
+	s := w.stored(name)
+	if s == nil || s.DeletionTimestamp.IsZero() || w.pods[s.UID] || s.Status.Placement != nil && !w.ordered[s.UID].idle {
+		return
+	}
+	s.Finalizers = nil
+	w.must(w.api.Update(context.Background(), s))
+}
+
+// catchUp shows the leader some of what there is.
+func (w *homeWorld) catchUp() {
+	if rapid.Bool().Draw(w.T, "home") {
+		w.home = w.record()
+	}
+	for _, name := range homeSessions {
+		if rapid.Bool().Draw(w.T, name) {
+			w.sessions[name] = w.stored(name)
+		}
+	}
+}
+
+// newLeader begins with a view that may be older than the one before.
+func (w *homeWorld) newLeader() {
+	w.leader++
+	for _, name := range homeSessions {
+		if rapid.IntRange(0, 3).Draw(w.T, "old "+name) == 0 {
+			delete(w.sessions, name)
+		}
+	}
+	w.catchUp()
+}
+
+// quiet lets everything that is under way come to its end, one thing after the
+// other, as it does most of the time.
+func (w *homeWorld) quiet() {
+	for len(w.ops) > 0 {
+		w.decide(w.ops[0], lands)
+	}
+	for _, name := range homeSessions {
+		w.finish(name)
+		w.tell(name)
+		if s := w.stored(name); s != nil {
+			if _, told := w.ordered[s.UID]; told {
+				w.kubelet(s.UID)
+				w.report(s.UID)
+			}
+		}
+		w.sessions[name] = w.stored(name)
+	}
+	w.home = w.record()
+	for _, name := range homeSessions {
+		w.visit(name)
+	}
+	w.controlHome()
+}
+
+// oneWriter is what must always hold: whoever is to run with the home has it,
+// and so has every Pod.
+func (w *homeWorld) oneWriter() {
+	mountedBy := types.UID("")
+	if h := w.record(); h != nil {
+		mountedBy = h.Status.MountedByUID
+	}
+	for _, name := range homeSessions {
+		if s := w.stored(name); s != nil && toRun(s) && s.UID != mountedBy {
+			w.Fatalf("session %s is to run with the home of %q", s.UID, mountedBy)
+		}
+	}
+	for uid, runs := range w.pods {
+		if runs && uid != mountedBy {
+			w.Fatalf("a Pod of %s runs with the home of %q", uid, mountedBy)
+		}
+	}
+}
+
+func (w *homeWorld) end() {
+	for len(w.ops) > 0 {
+		w.decide(w.ops[0], isLost)
+	}
+}
