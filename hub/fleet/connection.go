@@ -41,7 +41,7 @@ func (c *connection) Inventory(items []*v1alpha1.SessionAssignment) {
 	ok := c.current(func(m *member) {
 		m.pic.Replace(items)
 		for _, item := range items {
-			c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, 1)
+			c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
 		}
 		m.serving = true
 		if synced = m.synced; !synced {
@@ -98,7 +98,7 @@ func (f *Fleet) settle(m *member, r *link.Result) {
 	switch r.Code {
 	case link.Stored:
 		if r.SpecHash != "" {
-			f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, countedFrom(m, r))
+			f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, r.SpecHash, countedFrom(m, r))
 		}
 		m.pic.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStored(old, r) })
 	case link.Stopped:
@@ -145,6 +145,10 @@ func afterStored(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.Sess
 	item.Annotations = maps.Clone(item.Annotations)
 	metav1.SetMetaDataAnnotation(&item.ObjectMeta, v1alpha1.AnnotationSpecHash, r.SpecHash)
 	item.Status.Reason, item.Status.Message = "", ""
+	if old.Annotations[v1alpha1.AnnotationSpecHash] != r.SpecHash {
+		// What is known of its status is of an earlier spec.
+		item.Status.ObservedGeneration = 0
+	}
 	return item
 }
 

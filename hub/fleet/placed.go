@@ -22,6 +22,19 @@ type placedSessions struct {
 type decision struct {
 	epoch  int64
 	member types.UID
+	// again: it is placed there under this epoch, and is to run again, as this
+	// run. fresh: it had no room there before.
+	again, fresh bool
+	run          int64
+}
+
+// shownBy is whether a session of this epoch and run is one that the decision
+// was written on, or a later one.
+func (d decision) shownBy(epoch, run int64) bool {
+	if d.again && epoch == d.epoch {
+		return run >= d.run
+	}
+	return epoch >= d.epoch
 }
 
 func newPlacedSessions() placedSessions {
@@ -37,7 +50,9 @@ func (p placedSessions) count(member types.UID) int32 { return int32(len(p.sessi
 // decide counts a session for a member before any cache shows it there.
 func (p placedSessions) decide(session types.UID, d decision) {
 	p.decided[session] = d
-	p.set(session, append(slices.Clone(p.members[session]), d.member))
+	if !d.again {
+		p.set(session, append(slices.Clone(p.members[session]), d.member))
+	}
 }
 
 // undo takes back a decision that no cache has shown.
@@ -47,18 +62,21 @@ func (p placedSessions) undo(session types.UID) (decision, bool) {
 		return d, false
 	}
 	delete(p.decided, session)
-	p.set(session, slices.DeleteFunc(slices.Clone(p.members[session]), func(m types.UID) bool { return m == d.member }))
+	if !d.again {
+		p.set(session, slices.DeleteFunc(slices.Clone(p.members[session]), func(m types.UID) bool { return m == d.member }))
+	}
 	return d, true
 }
 
 // observe counts a session as the hub's cache shows it. A view that is older
 // than the last decision does not undo it.
-func (p placedSessions) observe(session types.UID, epoch int64, held []types.UID) (gained, lost []types.UID) {
+func (p placedSessions) observe(session types.UID, epoch, run int64, held []types.UID) (gained, lost []types.UID) {
 	if d, ok := p.decided[session]; ok {
-		if d.epoch > epoch {
-			held = append(slices.Clone(held), d.member)
-		} else {
+		switch {
+		case d.shownBy(epoch, run):
 			delete(p.decided, session)
+		case !d.again:
+			held = append(slices.Clone(held), d.member)
 		}
 	}
 	return p.set(session, held)
@@ -125,7 +143,11 @@ func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
 			f.ledger.Release(s.UID, s.Status.Epoch+1, uid)
 		}
 	} else {
-		gained, lost = f.placed.observe(s.UID, s.Status.Epoch, HeldBy(s))
+		run := int64(0)
+		if p := s.Status.Placement; p != nil {
+			run = p.Run
+		}
+		gained, lost = f.placed.observe(s.UID, s.Status.Epoch, run, HeldBy(s))
 	}
 	var changes []Change
 	note := func(kind ChangeKind, uids []types.UID) {

@@ -122,7 +122,7 @@ func TestRebuiltReservationsAreCounted(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.Observe(onHub("a", 3, "uid-eu"), false)
-	x.Reserve("uid-a", 3, "uid-eu", placement.TemplateKey{Name: "browser", Revision: "r1"}, placement.Resources{"cpu": 1000})
+	x.Reserve("uid-a", 3, 1, "uid-eu", placement.TemplateKey{Name: "browser", Revision: "r1"}, placement.Resources{"cpu": 1000})
 	m, _, err := x.open("uid-eu", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
 	m.Inventory(nil)

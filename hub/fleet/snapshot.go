@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -26,11 +27,50 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 	return d
 }
 
-// Reserve charges a member for a session that is placed there already, as
-// after a restart.
-func (f *Fleet) Reserve(session types.UID, epoch int64, member types.UID, template placement.TemplateKey, r placement.Resources) {
+// Resume decides whether a session that is idle in a member may run there again,
+// under the epoch that it has and as its next run, and reserves room for it, in
+// one step.
+func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) placement.Decision {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.takeBack(req.UID)
+	m := f.uids[member.UID]
+	if m == nil {
+		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}
+	}
+	c := f.candidate(m, f.clock.Now())
+	c.SessionCap = nil // it is one of those that the member holds
+	putBack := f.ledger.SetAside(req.UID, member.UID)
+	d := placement.Explain(req, []placement.Candidate{c}, f.ledger)
+	putBack()
+	if !d.Placed {
+		d.Message = member.Name + " " + d.Verdicts[0].Message
+		return d
+	}
+	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
+	fresh := f.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
+	f.placed.decide(req.UID, decision{epoch: epoch, run: run, member: member.UID, again: true, fresh: fresh})
+	return d
+}
+
+// Ordered says which assignment of a session's epoch the member is to have, by
+// the hash that it acknowledges: room that was given to a session that runs again
+// is counted by no other.
+func (f *Fleet) Ordered(session types.UID, epoch int64, member types.UID, hash string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ledger.Expect(session, epoch, member, hash)
+}
+
+// Reserve charges a member for a run of a session that is placed there already,
+// as after a restart.
+func (f *Fleet) Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if run > 1 {
+		f.ledger.ReserveAgain(session, epoch, member, template, r)
+		return
+	}
 	f.ledger.ReserveFor(session, epoch, member, template, r)
 }
 
@@ -44,7 +84,7 @@ func (f *Fleet) Release(session types.UID) {
 
 // takeBack undoes a decision that the hub's cache has never shown.
 func (f *Fleet) takeBack(session types.UID) {
-	if d, ok := f.placed.undo(session); ok {
+	if d, ok := f.placed.undo(session); ok && (d.fresh || !d.again) {
 		f.ledger.Release(session, d.epoch, d.member)
 	}
 }

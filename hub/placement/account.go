@@ -32,6 +32,12 @@ type reservation struct {
 	// acknowledged: reports from countedFrom on count it as used.
 	acknowledged bool
 	countedFrom  uint64
+
+	// again: the epoch was idle in the member, which may still acknowledge what
+	// it was told before. Then only the assignment of the hash expected counts;
+	// stored is that which was acknowledged last.
+	again            bool
+	expected, stored string
 }
 
 // group is how many reservations of a question there are; never zero.
@@ -66,7 +72,8 @@ func newAccount() *account {
 }
 
 func (a *account) counts(r *reservation) bool {
-	return a.reported && r.acknowledged && r.countedFrom <= a.sequence
+	meant := !r.again || r.expected != "" && r.expected == r.stored
+	return a.reported && r.acknowledged && meant && r.countedFrom <= a.sequence
 }
 
 func (a *account) add(session types.UID, r *reservation) {

@@ -168,7 +168,7 @@ func (w *world) store(t *rapid.T) {
 		s.node, s.stored = rapid.SampledFrom(fitting).Draw(t, "lands on"), true
 		s.member.take(s.node, s.resources, 1)
 		m, epoch, from := s.member, s.epoch, s.member.sequence+1
-		m.inFlight = append(m.inFlight, func() { w.ledger.CountedFrom(s.uid, epoch, m.candidate.UID, from) })
+		m.inFlight = append(m.inFlight, func() { w.ledger.CountedFrom(s.uid, epoch, m.candidate.UID, "", from) })
 	}
 }
 
@@ -228,7 +228,7 @@ func (w *world) restartAgent(t *rapid.T) {
 		case s.gone:
 			w.stopped(s, m, s.epoch)
 		default:
-			w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, 1)
+			w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, "", 1)
 		}
 	}
 	w.report(m)
@@ -251,7 +251,7 @@ func (w *world) restartHub() {
 			case s.gone:
 				w.stopped(s, m, s.epoch)
 			default:
-				w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, m.sequence+1)
+				w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, "", m.sequence+1)
 			}
 		}
 		w.report(m)

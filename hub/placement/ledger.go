@@ -38,9 +38,52 @@ func (l *Ledger) ReserveFor(session types.UID, epoch int64, member types.UID, te
 	a.add(session, &reservation{epoch: epoch, question: l.question(template, r)})
 }
 
-// CountedFrom says that the member's report of this sequence, and every later
-// one, counts the session's epoch as used. Other epochs are not meant.
-func (l *Ledger) CountedFrom(session types.UID, epoch int64, member types.UID, sequence uint64) {
+// ReserveAgain gives room in a member to an epoch of a session that was idle
+// there and is to run again. Until Expect says of which assignment, no
+// acknowledgement counts: the member may have one on its way of what it was told
+// before. It reports whether the session had no room there.
+func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) (fresh bool) {
+	a := l.account(member)
+	held := a.reservations[session]
+	switch {
+	case held != nil && held.epoch > epoch:
+		return false
+	case held != nil:
+		a.remove(session, held)
+	}
+	a.add(session, &reservation{epoch: epoch, question: l.question(template, r), again: true})
+	return held == nil
+}
+
+// SetAside takes out what a session has in a member, so that it does not stand
+// in its own way, until it is put back.
+func (l *Ledger) SetAside(session, member types.UID) (putBack func()) {
+	a := l.account(member)
+	held := a.reservations[session]
+	if held == nil {
+		return func() {}
+	}
+	a.remove(session, held)
+	return func() { a.add(session, held) }
+}
+
+// Expect says which assignment of the session's epoch the member is to
+// acknowledge, by the hash of its spec.
+func (l *Ledger) Expect(session types.UID, epoch int64, member types.UID, hash string) {
+	l.settle(session, epoch, member, func(held *reservation) { held.expected = hash })
+}
+
+// CountedFrom says that the member has acknowledged the assignment of this hash,
+// and that its report of this sequence, and every later one, counts the
+// session's epoch as it says. Other epochs are not meant.
+func (l *Ledger) CountedFrom(session types.UID, epoch int64, member types.UID, hash string, sequence uint64) {
+	l.settle(session, epoch, member, func(held *reservation) {
+		held.acknowledged, held.countedFrom, held.stored = true, sequence, hash
+	})
+}
+
+// settle changes the reservation of an epoch, and drops it if it is counted.
+func (l *Ledger) settle(session types.UID, epoch int64, member types.UID, change func(*reservation)) {
 	a := l.accounts[member]
 	if a == nil {
 		return
@@ -49,8 +92,7 @@ func (l *Ledger) CountedFrom(session types.UID, epoch int64, member types.UID, s
 	if held == nil || held.epoch != epoch {
 		return
 	}
-	held.acknowledged, held.countedFrom = true, sequence
-	if a.counts(held) {
+	if change(held); a.counts(held) {
 		a.remove(session, held)
 	}
 }
@@ -93,7 +135,7 @@ func (l *Ledger) Reset(member types.UID) {
 	}
 	a.reported, a.sequence = false, 0
 	for _, held := range a.reservations {
-		held.acknowledged, held.countedFrom = false, 0
+		held.acknowledged, held.countedFrom, held.stored = false, 0, ""
 	}
 }
 

@@ -21,37 +21,37 @@ func TestLedger(t *testing.T) {
 		{"an older epoch does not replace a newer", func(l *Ledger) {
 			l.ReserveFor("s", 2, "m", desk, r)
 			l.ReserveFor("s", 1, "m", desk, r)
-			l.CountedFrom("s", 1, "m", 1)
+			l.CountedFrom("s", 1, "m", "", 1)
 			l.Reported("m", 1)
 		}, 1},
 		{"a placement elsewhere frees nothing here", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.ReserveFor("s", 2, "n", desk, r) }, 1},
 		{"released up to an epoch", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Release("s", 3, "m") }, 0},
 		{"a report alone counts nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Reported("m", 99) }, 1},
-		{"an acknowledgement alone counts nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.CountedFrom("s", 1, "m", 1) }, 1},
+		{"an acknowledgement alone counts nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.CountedFrom("s", 1, "m", "", 1) }, 1},
 		{"an earlier report does not count it", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
-			l.CountedFrom("s", 1, "m", 5)
+			l.CountedFrom("s", 1, "m", "", 5)
 			l.Reported("m", 4)
 		}, 1},
 		{"the report named counts it", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
-			l.CountedFrom("s", 1, "m", 5)
+			l.CountedFrom("s", 1, "m", "", 5)
 			l.Reported("m", 5)
 		}, 0},
 		{"also when it came before the acknowledgement", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.Reported("m", 7)
-			l.CountedFrom("s", 1, "m", 5)
+			l.CountedFrom("s", 1, "m", "", 5)
 		}, 0},
 		{"a report that comes late does not count back", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.Reported("m", 7)
 			l.Reported("m", 3)
-			l.CountedFrom("s", 1, "m", 5)
+			l.CountedFrom("s", 1, "m", "", 5)
 		}, 0},
 		{"a new instance voids what the former one promised", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
-			l.CountedFrom("s", 1, "m", 5)
+			l.CountedFrom("s", 1, "m", "", 5)
 			l.Reset("m")
 			l.Reported("m", 9)
 		}, 1},
@@ -59,25 +59,25 @@ func TestLedger(t *testing.T) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.Reported("m", 9)
 			l.Reset("m")
-			l.CountedFrom("s", 1, "m", 1)
+			l.CountedFrom("s", 1, "m", "", 1)
 		}, 1},
 		{"the new instance counts anew", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
-			l.CountedFrom("s", 1, "m", 5)
+			l.CountedFrom("s", 1, "m", "", 5)
 			l.Reset("m")
-			l.CountedFrom("s", 1, "m", 1)
+			l.CountedFrom("s", 1, "m", "", 1)
 			l.Reported("m", 1)
 		}, 0},
 		{"members are apart", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
-			l.CountedFrom("s", 1, "n", 1)
+			l.CountedFrom("s", 1, "n", "", 1)
 			l.Reported("n", 9)
 			l.Release("s", 9, "n")
 			l.Forget("n")
 		}, 1},
 		{"a member that is gone owes nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Forget("m") }, 0},
 		{"unknown members do no harm", func(l *Ledger) {
-			l.CountedFrom("s", 1, "m", 1)
+			l.CountedFrom("s", 1, "m", "", 1)
 			l.Release("s", 1, "m")
 			l.Reset("m")
 			l.Forget("m")
@@ -103,7 +103,7 @@ func TestSmallSessionsDoNotTakeTheNodeOfALargeOne(t *testing.T) {
 	if d := Place(session("small"), []Candidate{m}, l); d.Placed {
 		t.Errorf("placed: %s", d.Message)
 	}
-	l.CountedFrom("large", 1, m.UID, 2)
+	l.CountedFrom("large", 1, m.UID, "", 2)
 	m.Capacity = reporting(Bucket{5, room(1000, 32)})
 	l.Reported(m.UID, 2)
 	if d := Place(session("small"), []Candidate{m}, l); !d.Placed {
