@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -41,8 +42,9 @@ type agent struct {
 	sequence  uint64
 	instance  string
 	templates *fleetv1.TemplateSet
-	// orders that came, for counting.
+	// orders that came, for counting, and the last about each session.
 	orders int
+	last   map[types.UID]string
 
 	open *stream
 }
@@ -63,7 +65,7 @@ func newAgent(name string, uid types.UID, w *world) *agent {
 	return &agent{
 		name: name, uid: uid, world: w, slots: 100, instance: string(uuid.NewUUID()),
 		held: map[types.UID]*api.SessionAssignment{}, floor: map[types.UID]int64{},
-		templates: &fleetv1.TemplateSet{},
+		templates: &fleetv1.TemplateSet{}, last: map[types.UID]string{},
 	}
 }
 
@@ -171,7 +173,7 @@ func (a *agent) report() *fleetv1.CapacityReport {
 // capacity is what room there is: one core, and one Pod, a slot.
 func (a *agent) capacity() *fleetv1.CapacityReport {
 	a.sequence++
-	free := int32(max(0, a.slots-len(a.held)))
+	free := int32(max(0, a.slots-a.busy()))
 	report := &fleetv1.CapacityReport{Sequence: a.sequence, Nodes: int32(a.slots), AdmittedNamespaces: []string{"desktops", "elsewhere"}}
 	for _, t := range a.templates.GetTemplates() {
 		report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{
@@ -182,9 +184,35 @@ func (a *agent) capacity() *fleetv1.CapacityReport {
 	return report
 }
 
+// count counts orders as they would cross the wire: one that says what the last
+// about its session said is not sent. The caller holds the lock.
+func (a *agent) count(o link.Order) {
+	words := ""
+	if o.Assign != nil {
+		words = o.Assign.Annotations[api.AnnotationSpecHash]
+	} else {
+		words = fmt.Sprint("withdraw ", o.Withdraw.UpToEpoch, o.Withdraw.Force)
+	}
+	if uid := o.SessionUID(); a.last[uid] != words {
+		a.last[uid] = words
+		a.orders++
+	}
+}
+
+// busy counts what takes a slot; the caller holds the lock.
+func (a *agent) busy() int {
+	n := 0
+	for _, held := range a.held {
+		if !held.Idle() {
+			n++
+		}
+	}
+	return n
+}
+
 func (a *agent) carryOut(o link.Order, m link.Member) {
 	mute := false
-	a.set(func() { a.orders++; mute = a.mute })
+	a.set(func() { a.count(o); mute = a.mute })
 	if mute {
 		return
 	}

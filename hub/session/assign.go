@@ -1,8 +1,6 @@
 package session
 
 import (
-	"time"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -167,14 +165,4 @@ func effectiveLimit(asked v1alpha1.Duration, limit v1alpha1.TimeLimit) v1alpha1.
 		return ""
 	}
 	return asked
-}
-
-// expiry is when a session's time is over, to the second, and false if it
-// never is.
-func expiry(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (time.Time, bool) {
-	d, ok := effectiveTimeout(s, t).Value()
-	if !ok || d == 0 || s.Status.StartTime == nil {
-		return time.Time{}, false
-	}
-	return s.Status.StartTime.Add(d + time.Second - time.Nanosecond).Truncate(time.Second), true
 }

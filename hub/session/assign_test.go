@@ -4,7 +4,6 @@ import (
 	"flag"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -202,38 +201,6 @@ func TestEffectiveLimit(t *testing.T) {
 		if got := effectiveLimit(c.asked, c.limit); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
-	}
-}
-
-func TestExpiry(t *testing.T) {
-	start := metav1.Unix(1_000_000, 0)
-	for _, c := range []struct {
-		name                 string
-		asked, default_, max v1alpha1.Duration
-		started              bool
-		want                 time.Duration // after the start; 0: never
-	}{
-		{name: "no limit", started: true},
-		{name: "the template's", default_: "1h", started: true, want: time.Hour},
-		{name: "the session's", asked: "2h", default_: "1h", started: true, want: 2 * time.Hour},
-		{name: "never more than the maximum", asked: "9h", max: "3h", started: true, want: 3 * time.Hour},
-		{name: "the maximum where nobody asks", max: "3h", started: true, want: 3 * time.Hour},
-		{name: "not before it has started", asked: "2h"},
-		{name: "whole seconds, and never short", asked: "1500ms", started: true, want: 2 * time.Second},
-		{name: "what can't be read is no limit", asked: "soon", started: true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := sessionWith()
-			s.Spec.Timeout = c.asked
-			if c.started {
-				s.Status.StartTime = &start
-			}
-			template := &v1alpha1.TemplateSpec{Timeout: v1alpha1.TimeLimit{Default: c.default_, Max: c.max}}
-			end, limited := expiry(s, template)
-			if limited != (c.want != 0) || (limited && end.Sub(start.Time) != c.want) {
-				t.Errorf("got %s after the start, %t; want %s", end.Sub(start.Time), limited, c.want)
-			}
-		})
 	}
 }
 

@@ -3,30 +3,84 @@ package session
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
 // finalize shows that a session is Terminating, and lets it go once no member
-// may still run something of it. The MemberReconciler withdraws and, as a
-// rule, removes the finalizer itself when the last member says Stopped.
-func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) error {
+// may still run something of it, or an operator says so. The MemberReconciler
+// withdraws and, as a rule, removes the finalizer itself when the last member
+// says Stopped.
+func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(s, v1alpha1.Finalizer) {
-		return nil
+		return ctrl.Result{}, nil
 	}
 	if len(outstanding(s)) == 0 {
-		return letGo(ctx, r.Client, s)
+		return ctrl.Result{}, letGo(ctx, r.Client, s)
+	}
+	wait, forced := r.forced(s)
+	if forced && wait == 0 {
+		return ctrl.Result{}, r.letGoByForce(ctx, s)
 	}
 	before := s.DeepCopy()
+	r.showAway(s)
 	summarise(s, nil, r.Clock.Now())
 	if equality.Semantic.DeepEqual(before.Status, s.Status) {
-		return nil
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	return client.IgnoreNotFound(r.patchStatus(ctx, before, s))
+	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.patchStatus(ctx, before, s))
+}
+
+// showAway says that the member of a deleted session can confirm nothing now,
+// and what would help.
+func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
+	if s.Status.Placement == nil {
+		return
+	}
+	cluster := s.Status.Placement.ClusterName
+	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == fleet.HealthUnreachable
+	shown := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
+	switch {
+	case away:
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,
+			Message: fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", cluster, v1alpha1.AnnotationForceCleanup),
+		})
+	case shown != nil && shown.Reason == v1alpha1.ReasonMemberUnreachable:
+		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
+	}
+}
+
+// leavingSettles is how long after its deletion a session does not say what its
+// member still waits for: most are gone by then.
+const leavingSettles = 3 * time.Second
+
+// showLeaving shows on a deleted session what its member still waits for.
+func (r *MemberReconciler) showLeaving(ctx context.Context, v *visit) (ctrl.Result, error) {
+	s, reported := v.session, v.reported
+	if s.DeletionTimestamp.IsZero() || reported == nil || reported.Status.State != v1alpha1.AssignmentStopping || reported.Status.Message == "" {
+		return ctrl.Result{}, nil
+	}
+	now := r.Clock.Now()
+	if wait := s.DeletionTimestamp.Add(leavingSettles).Sub(now); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	after := s.DeepCopy()
+	v1alpha1.SetCondition(&after.Status.Conditions, after.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPodTerminating,
+		Message: v.ref.Name + ": " + reported.Status.Message,
+	})
+	summarise(after, nil, now)
+	return ctrl.Result{}, r.patch(ctx, s, after)
 }
 
 // letGo removes the finalizer from a session of which nothing is outstanding.

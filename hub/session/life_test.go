@@ -87,11 +87,12 @@ var _ = Describe("A session", func() {
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "paused"))
 		edit(ctx, s, func() { s.Spec.OperatingMode = api.ModeSuspended })
-		Eventually(phase(ctx, s)).Should(Equal("Pending: suspended"))
-		Expect(a.holds(s.UID).Spec.RunState).To(Equal(api.ModeSuspended))
+		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: suspended"))
+		Eventually(func() api.OperatingMode { return a.holds(s.UID).Spec.RunState }).Should(Equal(api.ModeSuspended))
 		edit(ctx, s, func() { s.Spec.OperatingMode = api.ModeRunning })
 		s, _ = running(ctx, s)
 		Expect(s.Status.Epoch).To(Equal(int64(1)))
+		Expect(s.Status.Placement.Run).To(Equal(int64(2)))
 	})
 
 	It("keeps its template's revision when it is edited, and its assignment as it was", func(ctx SpecContext) {

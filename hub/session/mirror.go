@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,7 +23,42 @@ const (
 // stored is whether the member holds the very assignment that is wanted.
 func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1.SessionAssignment, stored bool, url string, now time.Time) {
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, assigned(s, reported, stored))
-	for _, name := range []string{v1alpha1.ConditionHomeReady, v1alpha1.ConditionPodReady, v1alpha1.ConditionEndpointReady} {
+	if !outdated(s, reported) {
+		mirrorConditions(s, reported)
+	}
+	mirrorFailure(s, reported)
+	mirrorConfig(s, reported, now)
+	if reported.TimeExpired() {
+		endRun(s, now)
+	}
+	raiseUsed(s, reported.Status.TimeUsed)
+	summarise(s, t, now)
+	if toRun(s) && s.Status.Phase == v1alpha1.PhaseRunning && meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
+		if s.Status.StartTime == nil {
+			at := seconds(now)
+			s.Status.StartTime = &at
+		}
+		startRun(s, now)
+		summarise(s, t, now)
+	}
+	if s.Status.URL != "" || s.Status.Phase == v1alpha1.PhaseRunning {
+		s.Status.URL = url
+	}
+}
+
+// outdated is true of a report from before the run that is wanted now: it says
+// that the desktop does not run because it was not to. Once it has run, that is
+// news.
+func outdated(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) bool {
+	pod := meta.FindStatusCondition(reported.Status.Conditions, v1alpha1.ConditionPodReady)
+	if pod == nil || !toRun(s) || s.Status.RunningSince != nil {
+		return false
+	}
+	return pod.Reason == v1alpha1.ReasonSuspended || pod.Reason == v1alpha1.ReasonTimeExpired
+}
+
+func mirrorConditions(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) {
+	for _, name := range agents {
 		c := meta.FindStatusCondition(reported.Status.Conditions, name)
 		if c == nil {
 			continue
@@ -33,41 +69,62 @@ func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message,
 		})
 	}
-	summarise(s, t, now)
-	if s.Status.Phase == v1alpha1.PhaseRunning && s.Status.StartTime == nil {
-		at := seconds(now)
-		s.Status.StartTime = &at
-		summarise(s, t, now)
+}
+
+// mirrorFailure shows that the agent has given up, if that is about the attempt
+// that is wanted: a report that is older than a retry tells nothing of it.
+func mirrorFailure(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) {
+	f := reported.Status.Failure
+	if f == nil || f.Attempt < s.Status.Attempt {
+		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionProgressing)
+		return
 	}
-	if s.Status.URL != "" || s.Status.Phase == v1alpha1.PhaseRunning {
-		s.Status.URL = url
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: f.Reason, Message: failureMessage(s, f),
+	})
+}
+
+// failureMessage is the agent's, which names what to mend, and how to go on
+// where that does not say so.
+func failureMessage(s *v1alpha1.VDISession, f *v1alpha1.Failure) string {
+	if strings.Contains(f.Message, "spec.attempt") {
+		return f.Message
+	}
+	return fmt.Sprintf("%s; to try again raise spec.attempt to %d", strings.TrimRight(f.Message, ". "), s.Status.Attempt+1)
+}
+
+// mirrorConfig notes what config the desktop has, and since when.
+func mirrorConfig(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, now time.Time) {
+	have, had := reported.Status.Config, s.Status.Config
+	switch {
+	case have == nil:
+		s.Status.Config = nil
+	case had == nil || had.Name != have.Name || had.Hash != have.Hash:
+		s.Status.Config = &v1alpha1.SessionConfig{Name: have.Name, Hash: have.Hash, ChangeTime: seconds(now)}
 	}
 }
 
 func assigned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse}
 	cluster := s.Status.Placement.ClusterName
 	switch {
 	case reported.Status.State == v1alpha1.AssignmentStopping:
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPodTerminating,
-			Message: fmt.Sprintf("the assignment was deleted in %s: once it has stopped, the session is placed anew", cluster),
+		c.Reason = v1alpha1.ReasonPodTerminating
+		c.Message = fmt.Sprintf("the assignment was deleted in %s: once it has stopped, the session is placed anew", cluster)
+		if left := reported.Status.Message; left != "" {
+			c.Message += " (" + left + ")"
 		}
 	case stored:
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonStored,
-			Message: fmt.Sprintf("%s has stored the assignment", cluster),
-		}
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonStored
+		c.Message = fmt.Sprintf("%s has stored the assignment", cluster)
 	case reported.Status.Reason != "":
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused,
-			Message: fmt.Sprintf("%s would not store the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message),
-		}
+		c.Reason = v1alpha1.ReasonRefused
+		c.Message = fmt.Sprintf("%s would not store the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
 	default:
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSending,
-			Message: fmt.Sprintf("sent to %s: waiting until its API server has stored it", cluster),
-		}
+		c.Reason = v1alpha1.ReasonSending
+		c.Message = fmt.Sprintf("sent to %s: waiting until its API server has stored it", cluster)
 	}
+	return c
 }
 
 // holdBack is how long the write of a mirrored status may wait: while a
@@ -80,8 +137,12 @@ func holdBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 		return 0
 	}
 	until := before.Status.Placement.PlacementTime.Add(settling)
-	if c := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionAssigned); c != nil && c.Status == metav1.ConditionTrue {
+	switch c := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionAssigned); {
+	case c != nil && c.Status == metav1.ConditionTrue:
 		until = c.LastTransitionTime.Add(settlingMore)
+	case c != nil && c.LastTransitionTime.After(before.Status.Placement.PlacementTime.Time):
+		// It runs again: that began when the assignment was sent.
+		until = c.LastTransitionTime.Add(settling)
 	}
 	return max(0, until.Sub(now))
 }
@@ -90,7 +151,8 @@ func holdBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 func telling(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonContainerError, v1alpha1.ReasonPodFailed,
-		v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict:
+		v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonOutOfMemory,
+		v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonQuotaExceeded:
 		return true
 	}
 	return false

@@ -45,7 +45,11 @@ func TestSummarise(t *testing.T) {
 	}
 	started := func(s *v1alpha1.VDISession) {
 		at := metav1.NewTime(testNow.Add(-time.Hour))
-		s.Status.StartTime = &at
+		s.Status.StartTime, s.Status.RunningSince = &at, &at
+	}
+	failed := conditionOf(v1alpha1.ConditionProgressing, no, v1alpha1.ReasonImagePull)
+	attempt := func(n int64) func(*v1alpha1.VDISession) {
+		return func(s *v1alpha1.VDISession) { s.Spec.Attempt = n }
 	}
 	timeout := func(d v1alpha1.Duration) func(*v1alpha1.VDISession) {
 		return func(s *v1alpha1.VDISession) { s.Spec.Timeout = d }
@@ -71,7 +75,24 @@ func TestSummarise(t *testing.T) {
 			sessionWith(created, conditionOf(v1alpha1.ConditionHomeReady, unknown, v1alpha1.ReasonMemberUnreachable), conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonCrashLoop)),
 			summary{"False", "CrashLoop", "Creating", "message of CrashLoop"}},
 		{"suspended", sessionWith(created, suspended, conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonSuspended)),
-			summary{"False", "Suspended", "Pending", "message of Suspended"}},
+			summary{"False", "Suspended", "Pending", "suspended: set spec.operatingMode to Running to go on"}},
+		{"suspended, and its desktop still runs", sessionWith(ready, suspended),
+			summary{"False", "Suspended", "Pending", "suspended: set spec.operatingMode to Running to go on"}},
+		{"given up", sessionWith(created, failed, conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonSuspended)),
+			summary{"False", "ImagePullFailed", "Failed", "message of ImagePullFailed"}},
+		{"given up, and its time is over too", sessionWith(created, failed, started, timeout("30m")),
+			summary{"False", "ImagePullFailed", "Failed", "message of ImagePullFailed"}},
+		{"given up, and its retry is refused", sessionWith(created, failed, attempt(1), conditionOf(v1alpha1.ConditionAccepted, no, v1alpha1.ReasonTemplateNotFound)),
+			summary{"False", "TemplateNotFound", "Failed", "it is not tried again: message of TemplateNotFound"}},
+		{"given up, suspended", sessionWith(created, failed, suspended),
+			summary{"False", "ImagePullFailed", "Pending", "message of ImagePullFailed"}},
+		{"no room to resume", sessionWith(created, conditionOf(v1alpha1.ConditionScheduled, no, v1alpha1.ReasonNoRoomToResume)),
+			summary{"False", "NoRoomToResume", "Pending", "message of NoRoomToResume"}},
+		{"its time is over soon", sessionWith(ready, started, timeout("61m")), summary{"True", "ExpiringSoon", "Running", ""}},
+		{"nobody uses it", sessionWith(created, conditionOf(v1alpha1.ConditionPodReady, yes, v1alpha1.ReasonIdleSoon)),
+			summary{"True", "ExpiringSoon", "Running", ""}},
+		{"its time is over soon, and its member is away", sessionWith(ready, started, timeout("61m"), conditionOf(v1alpha1.ConditionPodReady, unknown, v1alpha1.ReasonMemberUnreachable)),
+			summary{"Unknown", "MemberUnreachable", "Running", "message of MemberUnreachable"}},
 		{"its time is over", sessionWith(ready, started, timeout("30m")),
 			summary{"False", "TimeExpired", "Failed", "its time of 30m is over: raise spec.timeout to go on, or delete it"}},
 		{"its time is not over", sessionWith(ready, started, timeout("2h")), summary{"True", "Ready", "Running", ""}},
@@ -79,6 +100,10 @@ func TestSummarise(t *testing.T) {
 			summary{"True", "Ready", "Running", "message of TimeoutExceedsMaximum"}},
 		{"deleted", sessionWith(ready, deleted),
 			summary{"False", "Terminating", "Terminating", "being deleted: waiting until name-of-uid-here has confirmed that nothing of it runs"}},
+		{"deleted, and its member says what it waits for", sessionWith(ready, deleted, conditionOf(v1alpha1.ConditionAssigned, no, v1alpha1.ReasonPodTerminating)),
+			summary{"False", "Terminating", "Terminating", "being deleted: message of PodTerminating"}},
+		{"deleted in two members", sessionWith(ready, deleted, releasingAt(elsewhere, 3)),
+			summary{"False", "Terminating", "Terminating", "being deleted: waiting until name-of-uid-elsewhere and name-of-uid-here have confirmed that nothing of it runs"}},
 		{"deleted, and its time is over too", sessionWith(ready, deleted, started, timeout("30m")),
 			summary{"False", "Terminating", "Terminating", "being deleted: waiting until name-of-uid-here has confirmed that nothing of it runs"}},
 	} {

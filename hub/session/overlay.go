@@ -21,7 +21,7 @@ func (r *Reconciler) overlay(_ context.Context, p *pass) (next, error) {
 		return goOn, nil
 	}
 	changed := false
-	for _, name := range []string{v1alpha1.ConditionHomeReady, v1alpha1.ConditionPodReady, v1alpha1.ConditionEndpointReady} {
+	for _, name := range agents {
 		if meta.IsStatusConditionTrue(s.Status.Conditions, name) {
 			changed = v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 				Type: name, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,

@@ -23,10 +23,12 @@ const waitAtMost = 30 * time.Second
 const judgePoll = 50 * time.Millisecond
 
 // resolve finds the template spec that the session runs: the revision that it
-// is placed with or has run, or the template as it stands.
+// is placed with or has run, or, before that and for another attempt of one that
+// failed, the template as it stands.
 func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
 	s := p.session
-	if s.Status.Placement != nil || s.Status.StartTime != nil {
+	anew := s.Status.Placement == nil && s.Spec.Attempt > s.Status.Attempt || retrying(s)
+	if (s.Status.Placement != nil || s.Status.StartTime != nil) && !anew {
 		spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 		if err != nil {
 			return done, fmt.Errorf("reading template revision %s of %s: %w", s.Status.TemplateRevision, s.Spec.Template, err)
@@ -55,24 +57,33 @@ func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
 func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	if s.Status.Placement == nil {
-		policies := &v1alpha1.PlacementPolicyList{}
-		if err := r.Client.List(ctx, policies); err != nil {
-			return done, fmt.Errorf("listing placement policies: %w", err)
+		if err := r.readPolicies(ctx, p); err != nil {
+			return done, err
 		}
-		p.policies = policies.Items
 	}
 	leaving := p.template != nil && !p.template.DeletionTimestamp.IsZero()
 	c := acceptance(s, p.spec, leaving, p.policies)
 	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && c.Status == metav1.ConditionFalse {
 		p.record(r, "Warning", v1alpha1.EventNotAllowed, "Accept", c.Message)
 	}
-	if c.Status == metav1.ConditionFalse && s.Status.Placement == nil {
+	switch {
+	case s.Status.Placement != nil && !retrying(s):
+		return goOn, nil
+	case c.Status == metav1.ConditionFalse:
+		r.Fleet.Release(s.UID)
 		return done, nil
 	}
-	if s.Status.Placement == nil {
-		s.Status.Resources = resources(s, p.spec)
-	}
+	s.Status.Resources = resources(s, p.spec)
 	return goOn, nil
+}
+
+func (r *Reconciler) readPolicies(ctx context.Context, p *pass) error {
+	policies := &v1alpha1.PlacementPolicyList{}
+	if err := r.Client.List(ctx, policies); err != nil {
+		return fmt.Errorf("listing placement policies: %w", err)
+	}
+	p.policies = policies.Items
+	return nil
 }
 
 // place gives a session that has no member one, under the next epoch.
@@ -82,19 +93,22 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	case s.Status.Placement != nil:
 		return goOn, nil
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		r.unscheduled(p, v1alpha1.ReasonSuspended, "suspended before it was placed: set spec.operatingMode to Running")
+		r.Fleet.Release(s.UID)
+		r.unscheduled(p, v1alpha1.ReasonSuspended, "suspended, and placed nowhere: set spec.operatingMode to Running")
+		return done, nil
+	case timeOver(s, p.spec, r.Clock.Now()):
+		r.Fleet.Release(s.UID)
+		r.unscheduled(p, v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec))
 		return done, nil
 	case len(s.Status.Releasing) > 0:
-		r.unscheduled(p, v1alpha1.ReasonReleasing, fmt.Sprintf("waiting until %s has confirmed that nothing of it runs", s.Status.Releasing[0].ClusterName))
+		r.unscheduled(p, v1alpha1.ReasonReleasing, releasing(s))
 		return done, nil
 	}
 	if n, err := r.acquireHome(ctx, p); err != nil || n == done {
 		return n, err
 	}
-	req, err := r.request(ctx, p)
-	if err != nil {
-		return done, err
-	}
+	policy, _ := governing(s, p.policies)
+	req := r.request(p, policy)
 	if r.Fleet.Judging(req.Template) {
 		p.hold, p.again = true, judgePoll
 		return done, nil
@@ -107,9 +121,10 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		p.again = waitAtMost
 		return done, nil
 	}
+	p.holds = true
 	p.reserved = &v1alpha1.Placement{
 		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region,
-		Epoch: epoch, PlacementTime: seconds(r.Clock.Now()),
+		Epoch: epoch, PlacementTime: seconds(r.Clock.Now()), Run: 1,
 	}
 	if p.template != nil {
 		if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
@@ -117,24 +132,36 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		}
 	}
 	r.scheduled(p, decision)
+	p.record(r, "Normal", v1alpha1.EventPlaced, "Place", decision.Message)
 	return goOn, nil
 }
 
-// scheduled writes a decision into the status.
+// scheduled writes a decision to place, or to run again, into the status: a run
+// begins of which the member has yet to hear.
 func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
 	s := p.session
-	s.Status.Placement, s.Status.Epoch = p.reserved, p.reserved.Epoch
-	s.Status.TemplateRevision = p.revision
+	s.Status.Placement, s.Status.Epoch = p.reserved, max(s.Status.Epoch, p.reserved.Epoch)
+	s.Status.TemplateRevision, s.Status.Attempt = p.revision, s.Spec.Attempt
 	s.Status.AccessSecretName = accessSecretName(s, p.spec)
-	s.Status.Conditions = dropAgents(s.Status.Conditions)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
 	})
+	sending(s)
+}
+
+// sending says that the member has yet to hear of a run that begins. What it
+// reported before is of no account.
+func sending(s *v1alpha1.VDISession) {
+	s.Status.Conditions = dropAgents(s.Status.Conditions)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSending,
-		Message: fmt.Sprintf("sent to %s: waiting until its API server has stored it", d.Cluster.Name),
+		Message: fmt.Sprintf("sent to %s: waiting until its API server has stored it", s.Status.Placement.ClusterName),
 	})
-	p.record(r, "Normal", v1alpha1.EventPlaced, "Place", d.Message)
+}
+
+// releasing says what a session waits for that was given up where it was.
+func releasing(s *v1alpha1.VDISession) string {
+	return fmt.Sprintf("waiting until %s has confirmed that nothing of it runs", s.Status.Releasing[0].ClusterName)
 }
 
 // unscheduled says why the session has no member.
@@ -146,8 +173,8 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 	}
 }
 
-// request resolves what placement must know of the session.
-func (r *Reconciler) request(_ context.Context, p *pass) (placement.Request, error) {
+// request resolves what placement must know of the session. policy may be nil.
+func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placement.Request {
 	s, t := p.session, p.spec
 	req := placement.Request{
 		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
@@ -160,17 +187,17 @@ func (r *Reconciler) request(_ context.Context, p *pass) (placement.Request, err
 		ClusterTolerations:      s.Spec.Placement.ClusterTolerations,
 		Priority:                s.Spec.Placement.Priority,
 		Refused:                 r.refusals.of(s.UID, r.Clock.Now()),
+		Home:                    p.home.pinned,
 	}
-	if policy, _ := governing(s, p.policies); policy != nil {
+	if policy != nil {
 		req.Policy = &policy.Spec
 	}
-	req.Home = p.home.pinned
-	return req, nil
+	return req
 }
 
 // dropAgents removes the conditions that spoke of an earlier placement.
 func dropAgents(conditions []metav1.Condition) []metav1.Condition {
-	for _, name := range []string{v1alpha1.ConditionHomeReady, v1alpha1.ConditionPodReady, v1alpha1.ConditionEndpointReady} {
+	for _, name := range append(agents[:len(agents):len(agents)], v1alpha1.ConditionProgressing) {
 		meta.RemoveStatusCondition(&conditions, name)
 	}
 	return conditions

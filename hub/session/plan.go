@@ -27,6 +27,9 @@ const (
 	stepWithdraw step = "Withdraw"
 	// stepAssign: the member must store what the session's status says.
 	stepAssign step = "Assign"
+	// stepResend: the member has what it should but for Secrets that go with it;
+	// show its status and send them again.
+	stepResend step = "Resend"
 	// stepMirror: the member has what it should; show its status.
 	stepMirror step = "Mirror"
 )
@@ -122,6 +125,8 @@ func planRun(w want, reported *v1alpha1.SessionAssignment, hash string) (step, i
 		return stepMirror, w.epoch
 	case reported.Annotations[v1alpha1.AnnotationSpecHash] != hash && reported.Status.Reason == "":
 		return stepAssign, w.epoch
+	case len(reported.Status.MissingSecrets) > 0:
+		return stepResend, w.epoch
 	default:
 		return stepMirror, w.epoch
 	}

@@ -15,7 +15,7 @@ type rebuild struct {
 	done bool
 }
 
-// Rebuild reserves room for every session that is placed already, so that a
+// Rebuild reserves room for every session that is to run somewhere, so that a
 // hub that has just begun to lead gives nothing away twice. The members'
 // inventories and reports then take over: it must be done before any comes in,
 // or nothing would ever say that they count the sessions. Once is enough.
@@ -32,12 +32,21 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 	for i := range list.Items {
 		s := &list.Items[i]
 		r.Fleet.Observe(s, false)
-		for _, o := range outstanding(s) {
-			r.Fleet.Reserve(s.UID, o.Epoch, o.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
+		for _, o := range s.Status.Releasing {
+			r.Fleet.Reserve(s.UID, o.Epoch, 1, o.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
+		}
+		if toRun(s) {
+			r.reserve(s)
 		}
 	}
 	r.rebuilt.done = true
 	return nil
+}
+
+// reserve charges a member for the run of a session that is placed there.
+func (r *Reconciler) reserve(s *v1alpha1.VDISession) {
+	at := s.Status.Placement
+	r.Fleet.Reserve(s.UID, at.Epoch, at.Run, at.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
 }
 
 func templateOf(s *v1alpha1.VDISession) placement.TemplateKey {

@@ -26,9 +26,15 @@ type Fleet interface {
 	Judging(placement.TemplateKey) bool
 	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
-	// Reserve charges a member for a session that is placed there already.
-	Reserve(session types.UID, epoch int64, member types.UID, template placement.TemplateKey, r placement.Resources)
-	// Release gives back what Place reserved last.
+	// Resume decides and reserves in one step for a session that is to run again
+	// in the member where it is placed.
+	Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) placement.Decision
+	// Reserve charges a member for a run of a session that is placed there
+	// already.
+	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
+	// Ordered says which assignment a member is to have of an epoch, by its hash.
+	Ordered(session types.UID, epoch int64, member types.UID, hash string)
+	// Release gives back what Place or Resume reserved last.
 	Release(session types.UID)
 	// HealthOf is how alive a member is.
 	HealthOf(member types.UID) fleet.Health
@@ -55,11 +61,16 @@ type Reconciler struct {
 	Fleet     Fleet
 	Revisions *Revisions
 	Clock     clock.PassiveClock
+	// ForceAfter is how long members get to confirm a forced cleanup; zero:
+	// DefaultForceAfter.
+	ForceAfter time.Duration
 
 	refusals refusals
 	rebuilt  rebuild
 	given    given
 	written  written
+	forcing  forcing
+	resends  resends
 }
 
 // pass is one reconcile of one session.
@@ -68,13 +79,14 @@ type pass struct {
 	// spec and revision that the session runs or would run; nil: no template.
 	spec     *v1alpha1.TemplateSpec
 	revision string
-	// template as it stands, where the session is not placed yet.
+	// template as it stands, where the session is not placed yet or tried again.
 	template *v1alpha1.VDITemplate
-	// policies that there are, where the session is not placed yet.
+	// policies that there are, where the session is not placed yet or may move.
 	policies []v1alpha1.PlacementPolicy
-	// reserved is the placement of this pass, to be given back if its write
-	// fails.
+	// reserved is the placement that this pass has decided on. holds: room was
+	// reserved, to be given back if the write fails.
 	reserved *v1alpha1.Placement
+	holds    bool
 	// home as acquireHome found it.
 	home homeStep
 	// sent: the write of the status has been tried.
@@ -126,20 +138,20 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{RequeueAfter: staleWait}, nil
 	}
 	if !s.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.finalize(ctx, s)
+		return r.finalize(ctx, s)
 	}
 	if err := r.keepFinalizer(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
 	p := &pass{session: s.DeepCopy()}
-	err := r.steps(ctx, p)
+	err := r.steps(ctx, s, p)
 	if err == nil && !p.hold {
 		err = r.write(ctx, s, p)
 	}
 	if err != nil {
 		// Where nobody knows whether it was written, the room stays reserved:
 		// the next decision, or the cache, tells.
-		if p.reserved != nil && (!p.sent || rejected(err)) {
+		if p.holds && (!p.sent || rejected(err)) {
 			r.Fleet.Release(s.UID)
 		}
 		return ctrl.Result{}, err
@@ -163,11 +175,13 @@ func (r *Reconciler) keepFinalizer(ctx context.Context, s *v1alpha1.VDISession) 
 	return nil
 }
 
-func (r *Reconciler) steps(ctx context.Context, p *pass) error {
+func (r *Reconciler) steps(ctx context.Context, before *v1alpha1.VDISession, p *pass) error {
 	for _, step := range []func(context.Context, *pass) (next, error){
 		r.resolve,
 		r.accept,
 		r.place,
+		r.rest,
+		r.resume,
 		r.overlay,
 	} {
 		n, err := step(ctx, p)
@@ -178,16 +192,19 @@ func (r *Reconciler) steps(ctx context.Context, p *pass) error {
 			break
 		}
 	}
-	r.conclude(p)
+	r.conclude(before, p)
 	return nil
 }
 
-// conclude sums up, and looks again when the session's time is over.
-func (r *Reconciler) conclude(p *pass) {
+// conclude sums up, and looks again when the session's time asks for it.
+func (r *Reconciler) conclude(before *v1alpha1.VDISession, p *pass) {
 	now := r.Clock.Now()
 	summarise(p.session, p.spec, now)
-	if end := p.session.Status.ExpirationTime; end != nil && end.After(now) {
-		p.again = soonest(p.again, end.Sub(now))
+	if message, ok := warned(before, p.session); ok {
+		p.record(r, "Warning", v1alpha1.EventExpiringSoon, "Expire", message)
+	}
+	if p.spec != nil {
+		p.again = soonest(p.again, nextDue(p.session, p.spec, now))
 	}
 }
 
@@ -204,7 +221,11 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 		return err
 	}
 	if p.reserved != nil {
-		placements.WithLabelValues("placed").Inc()
+		result := "placed"
+		if p.reserved.Run > 1 {
+			result = "resumed"
+		}
+		placements.WithLabelValues(result).Inc()
 		r.given.add(before.UID, p.reserved.Epoch)
 	}
 	for _, record := range p.events {

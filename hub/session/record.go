@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // recordStopped makes durable that nothing up to an epoch runs in a member any
@@ -19,6 +18,9 @@ import (
 func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member types.UID, epoch int64) error {
 	after := s.DeepCopy()
 	strikeOff(after, member, epoch)
+	if after.Status.Placement == nil {
+		endRun(after, r.Clock.Now())
+	}
 	if !s.DeletionTimestamp.IsZero() && len(outstanding(after)) == 0 {
 		if err := letGo(ctx, r.Client, s.DeepCopy()); err != nil {
 			return err
@@ -84,7 +86,9 @@ func (r *MemberReconciler) adopt(ctx context.Context, s *v1alpha1.VDISession, re
 	switch p := after.Status.Placement; {
 	case p != nil && p.ClusterUID == ref.UID:
 		p.Epoch = after.Status.Epoch
-		r.Fleet.Reserve(s.UID, p.Epoch, ref.UID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
+		if !p.Idle {
+			r.Sessions.reserve(after)
+		}
 	default:
 		// It runs where this hub did not place it: that copy has to stop.
 		after.Status.Releasing = slices.DeleteFunc(after.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == ref.UID })

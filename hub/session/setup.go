@@ -73,6 +73,8 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 		if gone {
 			r.given.forget(s.UID)
 			r.written.forget(s.UID)
+			r.forcing.forget(s.UID)
+			r.resends.forget(s.UID)
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -94,7 +96,7 @@ func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcil
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		if list.Items[i].Status.Placement == nil {
+		if s := &list.Items[i]; s.Status.Placement == nil || retrying(s) {
 			out = append(out, requestFor(&list.Items[i]))
 		}
 	}
@@ -103,6 +105,22 @@ func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcil
 
 func (r *Reconciler) inPhase(ctx context.Context, phase v1alpha1.SessionPhase) []reconcile.Request {
 	return r.listed(ctx, client.MatchingFields{indexPhase: string(phase)})
+}
+
+// waiting are the sessions that room may help: those that are suspended ask for
+// none.
+func (r *Reconciler) waiting(ctx context.Context) []reconcile.Request {
+	list := &v1alpha1.VDISessionList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexPhase: string(v1alpha1.PhasePending)}); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Spec.OperatingMode != v1alpha1.ModeSuspended {
+			out = append(out, requestFor(&list.Items[i]))
+		}
+	}
+	return out
 }
 
 func (r *Reconciler) listed(ctx context.Context, fields client.MatchingFields) []reconcile.Request {
@@ -162,7 +180,7 @@ func (r *Reconciler) gather(ctx context.Context, q workqueue.TypedRateLimitingIn
 		}
 	}
 	if room {
-		for _, req := range r.inPhase(ctx, v1alpha1.PhasePending) {
+		for _, req := range r.waiting(ctx) {
 			q.Add(req)
 		}
 	}

@@ -30,6 +30,9 @@ type oneMember struct {
 	released int
 	// judging: a member has yet to say if it can run the template.
 	judging bool
+	// resumed is what was asked for, by epoch and run; full: there is no room.
+	resumed [][2]int64
+	full    bool
 }
 
 func (f *oneMember) Judging(placement.TemplateKey) bool { return f.judging }
@@ -45,7 +48,17 @@ func (f *oneMember) Observe(*v1alpha1.VDISession, bool) {}
 
 func (f *oneMember) HealthOf(types.UID) fleet.Health { return "Ready" }
 
-func (f *oneMember) Reserve(types.UID, int64, types.UID, placement.TemplateKey, placement.Resources) {
+func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {
+}
+
+func (f *oneMember) Ordered(types.UID, int64, types.UID, string) {}
+
+func (f *oneMember) Resume(_ placement.Request, member v1alpha1.ClusterRef, epoch, run int64) placement.Decision {
+	f.resumed = append(f.resumed, [2]int64{epoch, run})
+	if f.full {
+		return placement.Decision{Message: "eu lacks cpu"}
+	}
+	return placement.Decision{Placed: true, Cluster: member, Reason: v1alpha1.ReasonPlaced, Message: "eu: 1 slot left"}
 }
 
 // hubInMemory is a Reconciler over a client that may show an old view of

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,26 +11,30 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// parts are the conditions that Ready sums up, in the order in which a session
-// comes by them.
-var parts = []string{
-	v1alpha1.ConditionAccepted,
-	v1alpha1.ConditionScheduled,
-	v1alpha1.ConditionAssigned,
+// agents are the conditions that the agent is the writer of.
+var agents = []string{
 	v1alpha1.ConditionHomeReady,
 	v1alpha1.ConditionPodReady,
 	v1alpha1.ConditionEndpointReady,
 }
+
+// Ready sums up these in the order in which a session comes by them: those that
+// give it a place, and then, unless its desktop is not to run at all, those that
+// tell how far it is.
+var (
+	placing = []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionScheduled}
+	running = append([]string{v1alpha1.ConditionAssigned}, agents...)
+)
 
 // summarise derives Ready, message, phase and the times from the other
 // conditions. t is nil while the template is not known.
 func summarise(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) {
 	st := &s.Status
 	st.ObservedGeneration = s.Generation
-	ready := sum(s)
-	if t != nil {
-		ready = limitTime(s, t, ready, now)
+	if t != nil && s.DeletionTimestamp.IsZero() {
+		showExpiration(s, t, now)
 	}
+	ready := sum(s, t, now)
 	v1alpha1.SetCondition(&st.Conditions, s.Generation, ready)
 	st.Phase = v1alpha1.PhaseOf(st.Conditions, !s.DeletionTimestamp.IsZero(), s.Spec.OperatingMode)
 	st.Message = ready.Message
@@ -51,59 +56,129 @@ func refusedChange(s *v1alpha1.VDISession) *metav1.Condition {
 	return accepted
 }
 
-// sum is Ready before time limits: the first part that is not True says why.
-func sum(s *v1alpha1.VDISession) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: "the desktop is ready"}
+// readyOf is the condition Ready with what another says.
+func readyOf(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}
+}
+
+// sum is Ready: the first part that is not True says why it is not.
+func sum(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1.Condition {
 	if !s.DeletionTimestamp.IsZero() {
-		return terminating(s, c)
+		return terminating(s)
 	}
-	var unknown *metav1.Condition
-	for _, name := range parts {
+	if missing := firstMissing(s, placing); missing != nil {
+		return *missing
+	}
+	if still := resting(s, t, now); still != nil {
+		return *still
+	}
+	if missing := firstMissing(s, running); missing != nil {
+		return *missing
+	}
+	return working(s, t, now)
+}
+
+// firstMissing is Ready where one of these conditions is not there or False;
+// nil: none is.
+func firstMissing(s *v1alpha1.VDISession, names []string) *metav1.Condition {
+	for _, name := range names {
 		if name == v1alpha1.ConditionAccepted && refusedChange(s) != nil {
 			continue
 		}
 		part := meta.FindStatusCondition(s.Status.Conditions, name)
+		var ready metav1.Condition
 		switch {
 		case part == nil:
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonStarting, "waiting for "+name
-			return c
+			ready = readyOf(metav1.ConditionFalse, v1alpha1.ReasonStarting, "waiting for "+name)
 		case part.Status == metav1.ConditionFalse:
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, part.Reason, part.Message
-			return c
-		case part.Status == metav1.ConditionUnknown && unknown == nil:
-			unknown = part
+			ready = readyOf(metav1.ConditionFalse, part.Reason, part.Message)
+		default:
+			continue
+		}
+		return &ready
+	}
+	return nil
+}
+
+// resting is Ready of a session whose desktop is not to run; nil: it is. That
+// it was given up is told first: it is so whatever becomes of the rest.
+func resting(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) *metav1.Condition {
+	var ready metav1.Condition
+	failed := givenUp(s)
+	switch refused := refusedChange(s); {
+	case failed != nil && refused != nil && retrying(s):
+		ready = readyOf(metav1.ConditionFalse, refused.Reason, "it is not tried again: "+refused.Message)
+	case failed != nil:
+		ready = readyOf(metav1.ConditionFalse, failed.Reason, failed.Message)
+	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
+		ready = readyOf(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running to go on")
+	case t != nil && timeOver(s, t, now):
+		ready = readyOf(metav1.ConditionFalse, v1alpha1.ReasonTimeExpired, expiredMessage(s, t))
+	default:
+		return nil
+	}
+	return &ready
+}
+
+// working is Ready of a session that lacks nothing: True, unless its member is
+// away.
+func working(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1.Condition {
+	for _, name := range running {
+		if part := meta.FindStatusCondition(s.Status.Conditions, name); part.Status == metav1.ConditionUnknown {
+			return readyOf(metav1.ConditionUnknown, part.Reason, part.Message)
 		}
 	}
-	if unknown != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, unknown.Reason, unknown.Message
+	if t != nil && expiring(s, t, now) {
+		return readyOf(metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, expiringMessage(s, t))
 	}
-	return c
+	if pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady); pod.Reason == v1alpha1.ReasonIdleSoon {
+		return readyOf(metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, pod.Message)
+	}
+	return readyOf(metav1.ConditionTrue, v1alpha1.ReasonReady, "the desktop is ready")
 }
 
-// terminating says what a deleted session still waits for.
-func terminating(s *v1alpha1.VDISession, c metav1.Condition) metav1.Condition {
-	c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonTerminating, "being deleted"
-	for _, r := range outstanding(s) {
-		c.Message = fmt.Sprintf("being deleted: waiting until %s has confirmed that nothing of it runs", r.ClusterName)
+// warned is whether a session's user is to be warned of its end, who was not
+// before, and with what words.
+func warned(before, after *v1alpha1.VDISession) (string, bool) {
+	soon := func(s *v1alpha1.VDISession) *metav1.Condition {
+		if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == v1alpha1.ReasonExpiringSoon {
+			return c
+		}
+		return nil
 	}
-	return c
+	c := soon(after)
+	if c == nil || soon(before) != nil {
+		return "", false
+	}
+	return c.Message, true
 }
 
-// limitTime sets the expiration and, once it has passed, overrides Ready.
-func limitTime(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ready metav1.Condition, now time.Time) metav1.Condition {
-	end, limited := expiry(s, t)
-	s.Status.ExpirationTime = nil
-	if !limited {
+// terminating says what a deleted session still waits for: in the words of its
+// member, where that has said any.
+func terminating(s *v1alpha1.VDISession) metav1.Condition {
+	ready := readyOf(metav1.ConditionFalse, v1alpha1.ReasonTerminating, "being deleted")
+	left := outstanding(s)
+	if len(left) == 0 {
 		return ready
 	}
-	at := seconds(end)
-	s.Status.ExpirationTime = &at
-	if now.Before(end) || !s.DeletionTimestamp.IsZero() {
-		return ready
+	names := make([]string, 0, len(left))
+	for _, r := range left {
+		names = append(names, r.ClusterName)
 	}
-	ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonTimeExpired
-	ready.Message = fmt.Sprintf("its time of %s is over: raise spec.timeout to go on, or delete it", effectiveTimeout(s, t))
+	verb := "has"
+	if len(names) > 1 {
+		verb = "have"
+	}
+	ready.Message = fmt.Sprintf("being deleted: waiting until %s %s confirmed that nothing of it runs", strings.Join(names, " and "), verb)
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned); c != nil && leaving(c.Reason) && c.Message != "" {
+		ready.Message = "being deleted: " + c.Message
+	}
 	return ready
+}
+
+// leaving are the reasons with which Assigned tells of the end of an assignment.
+func leaving(reason string) bool {
+	return reason == v1alpha1.ReasonPodTerminating || reason == v1alpha1.ReasonMemberUnreachable
 }
 
 // seconds is a time as the API server keeps it: what is written must equal what

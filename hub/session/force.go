@@ -1,0 +1,100 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+)
+
+// DefaultForceAfter is how long a member gets to confirm a forced withdrawal
+// before the session is let go without its word.
+const DefaultForceAfter = 10 * time.Second
+
+// forcing remembers since when this process knows that a deleted session's
+// cleanup is to be forced. A new leader gives the members their time anew.
+type forcing struct {
+	mu    sync.Mutex
+	since map[types.UID]time.Time
+}
+
+// first is when this was first asked of a session.
+func (f *forcing) first(session types.UID, now time.Time) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, ok := f.since[session]
+	if !ok {
+		if f.since == nil {
+			f.since = map[types.UID]time.Time{}
+		}
+		at, f.since[session] = now, now
+	}
+	return at
+}
+
+// forget a session that is gone.
+func (f *forcing) forget(session types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.since, session)
+}
+
+// forceCleanup is the reason for which an operator has the cleanup of a deleted
+// session forced; empty: none has.
+func forceCleanup(s *v1alpha1.VDISession) string {
+	if s.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return s.Annotations[v1alpha1.AnnotationForceCleanup]
+}
+
+// forced is whether an operator has the cleanup of a session forced, and how
+// long its members still have to confirm it: none at all, where none of them
+// can.
+func (r *Reconciler) forced(s *v1alpha1.VDISession) (time.Duration, bool) {
+	if forceCleanup(s) == "" {
+		return 0, false
+	}
+	now := r.Clock.Now()
+	left := r.forcing.first(s.UID, now).Add(r.forceAfter()).Sub(now)
+	for _, o := range outstanding(s) {
+		if r.Fleet.HealthOf(o.ClusterUID) != fleet.HealthUnreachable {
+			return max(0, left), true
+		}
+	}
+	return 0, true
+}
+
+func (r *Reconciler) forceAfter() time.Duration {
+	if r.ForceAfter == 0 {
+		return DefaultForceAfter
+	}
+	return r.ForceAfter
+}
+
+// letGoByForce removes the finalizer of a session whose members have not
+// confirmed that nothing of it runs, and says what may still run where: to the
+// hub it is unknown from now on, and so left alone.
+func (r *Reconciler) letGoByForce(ctx context.Context, s *v1alpha1.VDISession) error {
+	why, left := forceCleanup(s), outstanding(s)
+	if err := letGo(ctx, r.Client, s); err != nil {
+		return err
+	}
+	name := s.Namespace + "/" + v1alpha1.AssignmentName(s.Name, s.UID)
+	var where []string
+	for _, o := range left {
+		where = append(where, fmt.Sprintf("%s up to epoch %d", o.ClusterName, o.Epoch))
+	}
+	note := fmt.Sprintf("let go without its members' word (%s): what may still run is SessionAssignment %s in %s; if it is there when the member is back, delete it by hand",
+		why, name, strings.Join(where, " and in "))
+	log.FromContext(ctx).Info("Let a session go by force", "session", s.Namespace+"/"+s.Name, "why", why, "assignment", name, "left", where)
+	r.Recorder.Eventf(s, nil, "Warning", v1alpha1.EventForced, "Delete", "%s", truncate(note))
+	return nil
+}

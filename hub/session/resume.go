@@ -1,0 +1,150 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// resume lets a desktop run again once nothing keeps it from that: where it is,
+// under the epoch that it has, or elsewhere where that has no room and no home
+// holds it. Room is reserved first.
+func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
+	s := p.session
+	held := s.Status.Placement
+	switch {
+	case !held.Idle:
+		r.startAnew(p)
+		return goOn, nil
+	case reposeOf(s, p.spec, r.Clock.Now()) != reposeNone:
+		r.remain(p)
+		return goOn, nil
+	}
+	if n, err := r.acquireHome(ctx, p); err != nil || n == done {
+		r.Fleet.Release(s.UID)
+		return n, err
+	}
+	req := r.request(p, nil)
+	if p.template != nil && r.Fleet.Judging(req.Template) {
+		p.hold, p.again = true, judgePoll
+		return done, nil
+	}
+	again := *held
+	again.Idle, again.Run = false, max(1, held.Run)+1
+	decision := r.Fleet.Resume(inPlace(req), refOf(held), again.Epoch, again.Run)
+	if !decision.Placed {
+		return r.elsewhere(ctx, p, decision.Message)
+	}
+	p.reserved, p.holds = &again, true
+	if p.template != nil {
+		if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
+			return done, err
+		}
+	}
+	r.resumed(p, decision)
+	return goOn, nil
+}
+
+// inPlace asks for room alone: where the session may go was asked when it was
+// placed.
+func inPlace(req placement.Request) placement.Request {
+	req.TemplateClusterSelector, req.ClusterSelector = nil, nil
+	req.RequiredRegions, req.PreferredRegions, req.Refused, req.Home = nil, nil, nil, nil
+	return req
+}
+
+func refOf(p *v1alpha1.Placement) v1alpha1.ClusterRef {
+	return v1alpha1.ClusterRef{Name: p.ClusterName, UID: p.ClusterUID}
+}
+
+// resumed writes a decision to run again into the status. A session that had
+// failed now runs the template as it stands.
+func (r *Reconciler) resumed(p *pass, d placement.Decision) {
+	s := p.session
+	reason, message := v1alpha1.EventResumed, "runs again in "+d.Message
+	if retrying(s) {
+		reason, message = v1alpha1.EventRetried, fmt.Sprintf("attempt %d, in %s", s.Spec.Attempt, d.Message)
+	}
+	r.scheduled(p, d)
+	p.record(r, "Normal", reason, "Resume", message)
+}
+
+// startAnew has a desktop that runs replaced, where a higher attempt is asked
+// for: a new run, in the room that it has.
+func (r *Reconciler) startAnew(p *pass) {
+	s := p.session
+	held := s.Status.Placement
+	if s.Spec.Attempt <= s.Status.Attempt {
+		return
+	}
+	endRun(s, r.Clock.Now())
+	s.Status.Attempt, held.Run = s.Spec.Attempt, max(1, held.Run)+1
+	sending(s)
+	p.record(r, "Normal", v1alpha1.EventRetried, "Resume", fmt.Sprintf("attempt %d: its desktop in %s is started anew", s.Spec.Attempt, held.ClusterName))
+}
+
+// elsewhere moves a session that has no room where it is, if another member has
+// some: its placement is given up, and it is placed there once its end is
+// confirmed. Until then the room is kept. One with a home stays and waits, and so
+// does one whose member can confirm nothing now.
+func (r *Reconciler) elsewhere(ctx context.Context, p *pass, why string) (next, error) {
+	s := p.session
+	held := s.Status.Placement
+	message := "no room to resume it: " + why
+	switch {
+	case hasHome(p.spec) || s.Status.Home != nil:
+		r.waitForRoom(p, message+"; its home is there")
+		return done, nil
+	case r.Fleet.HealthOf(held.ClusterUID) != fleet.HealthReady:
+		r.waitForRoom(p, message)
+		return done, nil
+	}
+	if err := r.readPolicies(ctx, p); err != nil {
+		return done, err
+	}
+	policy, found := governing(s, p.policies)
+	if !found {
+		r.waitForRoom(p, message)
+		return done, nil
+	}
+	d := r.Fleet.Place(r.request(p, policy), s.Status.Epoch+1)
+	switch {
+	case !d.Placed:
+		r.waitForRoom(p, "no room to resume it: "+d.Message)
+		return done, nil
+	case d.Cluster.UID == held.ClusterUID:
+		// There has just come room where it is.
+		r.Fleet.Release(s.UID)
+		p.hold, p.again = true, conflictWait
+		return done, nil
+	}
+	p.holds = true
+	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })
+	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Epoch: held.Epoch})
+	s.Status.Placement, s.Status.URL = nil, ""
+	s.Status.Conditions = dropAgents(s.Status.Conditions)
+	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: releasing(s),
+	})
+	p.record(r, "Normal", v1alpha1.EventMoved, "Resume", fmt.Sprintf("%s: it goes to %s", message, d.Cluster.Name))
+	return done, nil
+}
+
+// waitForRoom says why a session stays idle though it should run.
+func (r *Reconciler) waitForRoom(p *pass, message string) {
+	placements.WithLabelValues("unschedulable").Inc()
+	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, message)
+	p.again = waitAtMost
+}
+
+func hasHome(t *v1alpha1.TemplateSpec) bool {
+	return t.Home.Mode == v1alpha1.HomePerSession || t.Home.Mode == v1alpha1.HomePerUser
+}
