@@ -128,7 +128,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
-	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c)}
+	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	if err := sessions.SetupWithManager(ctx, local); err != nil {
 		return nil, fmt.Errorf("setting up the controller of sessions: %w", err)
 	}

@@ -32,6 +32,8 @@ type controllers struct {
 	// held and used answer HeldIn and InUse.
 	held int
 	used bool
+	// placed answers Placed.
+	placed map[string]map[string]int32
 }
 
 func newControllers(t *testing.T, objects ...client.Object) *controllers {
@@ -63,7 +65,8 @@ func newControllers(t *testing.T, objects ...client.Object) *controllers {
 	}
 	x.templates = &TemplateReconciler{
 		Client: x.c, Fleet: x.Fleet, Namespace: "vdi-system",
-		InUse: func(context.Context, string, string) (bool, error) { return x.used, nil },
+		InUse:  func(context.Context, string, string) (bool, error) { return x.used, nil },
+		Placed: func(_ context.Context, template string) (map[string]int32, error) { return x.placed[template], nil },
 	}
 	return x
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,12 +18,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=update;patch
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;delete
 
 // TemplateReconciler tells the agents which templates to judge, shows on each
-// template where it can run, and prunes revisions that nothing refers to.
+// template where it can run and how many sessions are made of it, keeps it while
+// there are any, and prunes revisions that nothing refers to.
 //
 // All templates share one request: the set that agents get is always whole.
 type TemplateReconciler struct {
@@ -34,10 +34,14 @@ type TemplateReconciler struct {
 	Namespace string
 	// InUse says whether a session refers to a revision.
 	InUse func(ctx context.Context, template, revision string) (bool, error)
+	// Placed counts the sessions that are placed with a template, by revision.
+	Placed func(ctx context.Context, template string) (map[string]int32, error)
 
 	// unused is since when nothing was seen to refer to a revision, by name.
 	// Templates share one request, so one goroutine alone uses it.
 	unused map[string]time.Time
+	// written is when a template's status was, by name; likewise.
+	written map[string]time.Time
 }
 
 // pruneAfter is how long nothing must have referred to a revision before it is
@@ -58,7 +62,7 @@ func (r *TemplateReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.ControllerRevision{}, toAll).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.Fleet.Listen(func(c Change) {
-				if c.Kind == MemberRoom || c.Kind == MemberChanged {
+				if c.Kind == MemberRoom || c.Kind == MemberChanged || c.Kind == MemberSessions {
 					q.AddAfter(allTemplates, statusInterval)
 				}
 			})
@@ -83,15 +87,33 @@ func (r *TemplateReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctr
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.forget(templates.Items)
 	for i := range templates.Items {
-		if err := r.status(ctx, &templates.Items[i], current); err != nil {
+		wait, err := r.show(ctx, &templates.Items[i], current)
+		if apierrors.IsConflict(err) {
+			wait, err = conflictWait, nil
+		}
+		if err != nil {
 			return ctrl.Result{}, err
 		}
+		again = soonest(again, wait)
 	}
 	if unreadable != nil {
 		return ctrl.Result{}, reconcile.TerminalError(unreadable)
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// show brings one template up to date; wait is when to look again.
+func (r *TemplateReconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) (wait time.Duration, err error) {
+	used, err := r.Placed(ctx, t.Name)
+	if err != nil {
+		return 0, err
+	}
+	if wait, err = r.status(ctx, t, current[t.Name], used); err != nil {
+		return 0, err
+	}
+	return wait, r.keep(ctx, t, total(used))
 }
 
 // prune deletes revisions that no template stands at and that no session has
@@ -126,32 +148,6 @@ func (r *TemplateReconciler) prune(ctx context.Context, kept []appsv1.Controller
 	}
 	r.unused = unused
 	return again, nil
-}
-
-func (r *TemplateReconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) error {
-	before := t.DeepCopy()
-	can, of := r.Fleet.runs(t.Name, current[t.Name])
-	t.Status.ObservedGeneration = t.Generation
-	t.Status.Revision = current[t.Name]
-	t.Status.AvailableClusters = can
-	v1alpha1.SetCondition(&t.Status.Conditions, t.Generation, available(can, of))
-	if equality.Semantic.DeepEqual(before.Status, t.Status) {
-		return nil
-	}
-	if err := r.Client.Status().Patch(ctx, t, client.MergeFrom(before)); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("writing the status of template %s: %w", t.Name, err))
-	}
-	return nil
-}
-
-func available(can, of int32) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ConditionAvailable}
-	c.Message = fmt.Sprintf("%d of %d members can run it", can, of)
-	if can == 0 {
-		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnschedulable
-		c.Message += ": see status.templates of each MemberCluster for why"
-	}
-	return c
 }
 
 // runs counts the members that can run a template revision, and all members.

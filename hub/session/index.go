@@ -85,3 +85,21 @@ func RevisionInUse(c client.Reader) func(ctx context.Context, template, revision
 		return len(list.Items) > 0, err
 	}
 }
+
+// PlacedWith counts the sessions that are placed with a template, or not
+// confirmed stopped, by the revision that they are made of.
+func PlacedWith(c client.Reader) func(ctx context.Context, template string) (map[string]int32, error) {
+	return func(ctx context.Context, template string) (map[string]int32, error) {
+		list := &v1alpha1.VDISessionList{}
+		if err := c.List(ctx, list, client.MatchingFields{indexTemplate: template}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("counting the sessions of template %s: %w", template, err)
+		}
+		count := map[string]int32{}
+		for i := range list.Items {
+			if s := &list.Items[i]; len(outstanding(s)) > 0 {
+				count[s.Status.TemplateRevision]++
+			}
+		}
+		return count, nil
+	}
+}

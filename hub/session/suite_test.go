@@ -138,7 +138,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
-	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c)}
+	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(assignments.SetupWithManager(mgr)).To(Succeed())
