@@ -32,13 +32,20 @@ func Home(a *api.SessionAssignment) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: homeMeta(a),
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			AccessModes:      []corev1.PersistentVolumeAccessMode{accessMode(home.AccessMode)},
 			StorageClassName: optional(home.StorageClassName),
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
 			},
 		},
 	}
+}
+
+func accessMode(mode corev1.PersistentVolumeAccessMode) corev1.PersistentVolumeAccessMode {
+	if mode == "" {
+		return corev1.ReadWriteOnce
+	}
+	return mode
 }
 
 func homeMeta(a *api.SessionAssignment) metav1.ObjectMeta {
@@ -51,6 +58,9 @@ func homeMeta(a *api.SessionAssignment) metav1.ObjectMeta {
 	if a.Spec.Desktop.Home.Mode == api.HomePerSession {
 		meta.Labels = Selector(a)
 		meta.Annotations[api.AnnotationSession] = a.Spec.Session.Namespace + "/" + a.Spec.Session.Name
+	}
+	if keep := a.Spec.Desktop.Home.RetentionTime; keep != "" {
+		meta.Annotations[api.AnnotationRetention] = string(keep)
 	}
 	meta.Labels[LabelHomeMode] = string(a.Spec.Desktop.Home.Mode)
 	return meta

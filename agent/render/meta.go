@@ -1,10 +1,6 @@
 package render
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,16 +25,19 @@ var assignmentKind = api.GroupVersion.WithKind("SessionAssignment")
 // DesktopHash is a short hash of the desktop that an assignment asks for. Two
 // assignments with equal hashes ask for the same Pod. It does not depend on
 // how this version of the agent renders, so that an upgrade of the agent
-// restarts no desktop.
+// restarts no desktop. What reaches a desktop that runs does not count either:
+// the content of its files, whom it may talk to, how it is reached and how long
+// its home is kept.
 func DesktopHash(a *api.SessionAssignment) string {
-	text, err := json.Marshal(a.Spec.Desktop)
-	if err != nil {
-		// Plain data without maps of interfaces, channels or functions: it
-		// can't fail, and a hash that hides a failure would hide a change.
-		panic(fmt.Sprintf("encoding a desktop: %v", err))
+	d := a.Spec.Desktop.DeepCopy()
+	for i := range d.Files {
+		d.Files[i] = api.ConfigFile{}
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	d.Files = d.Files[:min(len(d.Files), 1)] // that there are any is a mount
+	d.NetworkPolicy, d.IngressClassName, d.TLSSecretName = api.TemplateNetworkPolicy{}, "", ""
+	d.Activity, d.Path = api.Activity{}, ""
+	d.Home.Size, d.Home.Retention, d.Home.RetentionTime = nil, "", ""
+	return hashOf(d)
 }
 
 // Selector is the labels by which the Pods, Services and Ingresses of an

@@ -1,6 +1,10 @@
 package render
 
 import (
+	"math"
+	"strconv"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -15,10 +19,22 @@ const (
 	// PortName is the name of the desktop's port, in Pod and Service.
 	PortName = "http"
 
-	homeVolume = "home"
-	tmpVolume  = "tmp"
-	shmVolume  = "shm"
+	homeVolume   = "home"
+	tmpVolume    = "tmp"
+	shmVolume    = "shm"
+	configVolume = "config"
+	accessVolume = "access"
 )
+
+// The marks that ask the two well-known autoscalers not to take a desktop's
+// node away from under it.
+const (
+	annotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
+)
+
+// defaultStartTimeout is how long a desktop may take to open its port.
+const defaultStartTimeout = 5 * time.Minute
 
 // desktopUser is the user and group that desktops run as: the first that a
 // distribution gives to a person.
@@ -36,13 +52,21 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: ownedMeta(a)}
 	pod.Annotations[AnnotationUser] = a.Spec.User
 	pod.Annotations[AnnotationDesktopHash] = DesktopHash(a)
+	pod.Annotations[api.AnnotationAttempt] = strconv.FormatInt(a.Spec.Attempt, 10)
+	pod.Annotations[annotationSafeToEvict] = "false"
+	pod.Annotations[annotationDoNotDisrupt] = "true"
+	var volumes []corev1.Volume
+	for _, m := range mounts(a) {
+		volumes = append(volumes, m.volume)
+	}
 	pod.Spec = corev1.PodSpec{
 		Containers:                    []corev1.Container{desktop(a, d)},
-		Volumes:                       volumes(a),
+		Volumes:                       volumes,
 		ImagePullSecrets:              d.ImagePullSecrets,
 		NodeSelector:                  d.NodeSelector,
 		Tolerations:                   d.Tolerations,
 		RuntimeClassName:              optional(d.RuntimeClassName),
+		PriorityClassName:             d.PriorityClassName,
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		TerminationGracePeriodSeconds: ptr.To[int64](stopGraceSeconds),
 		// A desktop is a stranger to the cluster's API.
@@ -54,6 +78,10 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 }
 
 func desktop(a *api.SessionAssignment, d *api.Desktop) corev1.Container {
+	var at []corev1.VolumeMount
+	for _, m := range mounts(a) {
+		at = append(at, m.mount)
+	}
 	return corev1.Container{
 		Name:            DesktopContainer,
 		Image:           d.Image,
@@ -67,36 +95,38 @@ func desktop(a *api.SessionAssignment, d *api.Desktop) corev1.Container {
 		// Equal, so that no neighbour can take what was promised and what
 		// the hub reckons with is what the scheduler reckons with.
 		Resources:       corev1.ResourceRequirements{Requests: d.Resources.DeepCopy(), Limits: d.Resources},
-		VolumeMounts:    mounts(a),
-		StartupProbe:    startupProbe(),
+		VolumeMounts:    at,
+		StartupProbe:    startupProbe(d.StartTimeout),
 		ReadinessProbe:  readinessProbe(),
+		LivenessProbe:   livenessProbe(),
 		SecurityContext: containerSecurity(),
 	}
 }
 
-// env is the template's environment, and HOME where a home is mounted: the
-// image can't know where the template puts it.
-func env(a *api.SessionAssignment) []corev1.EnvVar {
-	var out []corev1.EnvVar
-	homeSet := false
-	for _, e := range a.Spec.Desktop.Env {
-		out = append(out, corev1.EnvVar{Name: e.Name, Value: e.Value})
-		homeSet = homeSet || e.Name == "HOME"
+// startupProbe gives a desktop its time to open its port, and notices within a
+// second that it did.
+func startupProbe(timeout api.Duration) *corev1.Probe {
+	patience, ok := timeout.Value()
+	if !ok || patience < time.Second {
+		patience = defaultStartTimeout
 	}
-	if HasHome(a) && !homeSet {
-		out = append(out, corev1.EnvVar{Name: "HOME", Value: homePath(a)})
-	}
-	return out
-}
-
-// startupProbe gives a desktop five minutes to open its port, and notices
-// within a second that it did.
-func startupProbe() *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:     connects(),
 		PeriodSeconds:    1,
 		TimeoutSeconds:   1,
-		FailureThreshold: 300,
+		FailureThreshold: int32(min(patience.Seconds(), math.MaxInt32)),
+	}
+}
+
+// livenessProbe restarts a desktop that has not so much as accepted a
+// connection for two minutes. One that is merely slow is left alone: its user's
+// work is in it.
+func livenessProbe() *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:     connects(),
+		PeriodSeconds:    20,
+		TimeoutSeconds:   10,
+		FailureThreshold: 6,
 	}
 }
 

@@ -87,14 +87,95 @@ func TestChildren(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name, documents(t, assignment(change)))
+			golden(t, name, documents(t, assignment(change), Network{Controller: controllerNginx}))
 		})
+	}
+	t.Run("gateway", func(t *testing.T) {
+		golden(t, "gateway", documents(t, assignment(everything), Network{
+			Gateway: &GatewayRef{Namespace: "gateways", Name: "public", Section: "https"}, AgentNamespace: "vdi-system",
+			GatewayNamespaces: metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "gateways"}},
+		}))
+	})
+}
+
+// everything is a desktop that is given all there is.
+func everything(a *api.SessionAssignment) {
+	d := &a.Spec.Desktop
+	a.Spec.Attempt = 2
+	d.Env = []api.EnvVar{{Name: "LANG", Value: "C.UTF-8"}, {Name: "A_B", Value: ""}}
+	d.Files = []api.ConfigFile{{Name: "policy.json", Content: "{}"}, {Name: "motd", Content: "welcome"}}
+	d.ConfigMountPath = "/etc/opt/chrome"
+	d.Access = api.AssignedAccess{SecretName: a.Name + "-access", PasswordEnv: "VNC_PW"}
+	d.Secrets = []api.SecretUse{
+		{Name: "licence", MountPath: "/etc/licence"},
+		{Name: "proxy", Env: []api.SecretEnvVar{{Name: "PROXY_USER", Key: "user"}, {Name: "PROXY_PASSWORD", Key: "password"}}},
+	}
+	shared := resource.MustParse("1500Mi")
+	d.SharedMemory, d.PriorityClassName, d.StartTimeout = &shared, "desktops", "90s"
+	d.Activity.Path = "/.well-known/vdi/activity"
+	d.NetworkPolicy = api.TemplateNetworkPolicy{Mode: api.NetworkIsolated, EgressCIDRs: []string{"10.20.0.0/16"}}
+	size := resource.MustParse("5Gi")
+	d.Home = api.AssignedHome{Mode: api.HomePerSession, ClaimName: a.Name, Size: &size, AccessMode: corev1.ReadWriteOncePod,
+		Retention: api.RetentionRetain, RetentionTime: "24h"}
+}
+
+// TestIngressesOfEachController: what each keeps websockets open by.
+func TestIngressesOfEachController(t *testing.T) {
+	var out bytes.Buffer
+	for _, controller := range []string{controllerNginx, controllerNginxInc, controllerTraefik, controllerHAProxy, controllerHAIngress, controllerALB, "example.com/unknown"} {
+		for _, protocol := range []api.Protocol{api.ProtocolHTTP, api.ProtocolHTTPS} {
+			a := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.Protocol = protocol })
+			ing := Ingress(a, Network{Controller: controller, TLSSecretName: "wildcard"})
+			text, err := yaml.Marshal(map[string]any{controller + " " + string(protocol): map[string]any{"annotations": ing.Annotations, "tls": ing.Spec.TLS}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Write(text)
+		}
+	}
+	golden(t, "controllers", out.Bytes())
+}
+
+func TestTheAssignmentsCertificateGoesBeforeTheMembers(t *testing.T) {
+	a := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.TLSSecretName = "own" })
+	if got := Ingress(a, Network{TLSSecretName: "wildcard"}).Spec.TLS[0].SecretName; got != "own" {
+		t.Errorf("the certificate is %s", got)
 	}
 }
 
-func documents(t *testing.T, a *api.SessionAssignment) []byte {
+func TestAnOpenDesktopHasNoNetworkPolicy(t *testing.T) {
+	a := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.NetworkPolicy.Mode = api.NetworkOpen })
+	if NetworkPolicy(a, Network{}) != nil {
+		t.Error("it has one")
+	}
+}
+
+func TestConfigIsThereOnlyIfThereIsAny(t *testing.T) {
+	if ConfigMap(assignment()) != nil || ConfigHash(assignment()) != "" {
+		t.Error("a desktop with neither variables nor files has a ConfigMap")
+	}
+	one := assignment(everything)
+	other := assignment(everything, func(a *api.SessionAssignment) { a.Spec.Desktop.Files[0].Content = "{} " })
+	if ConfigHash(one) == ConfigHash(other) {
+		t.Error("another content has the same hash")
+	}
+}
+
+func documents(t *testing.T, a *api.SessionAssignment, n Network) []byte {
 	t.Helper()
-	objects := []any{Pod(a), Service(a), Ingress(a)}
+	objects := []any{Pod(a), Service(a)}
+	if n.Gateway != nil {
+		objects = append(objects, HTTPRoute(a, n))
+	} else {
+		objects = append(objects, Ingress(a, n))
+	}
+	objects = append(objects, DisruptionBudget(a))
+	if policy := NetworkPolicy(a, n); policy != nil {
+		objects = append(objects, policy)
+	}
+	if config := ConfigMap(a); config != nil {
+		objects = append([]any{config}, objects...)
+	}
 	if home := Home(a); home != nil {
 		objects = append([]any{home}, objects...)
 	}
@@ -156,9 +237,8 @@ func TestHomeVariableIsTheTemplatesIfItSetsOne(t *testing.T) {
 	pod := Pod(assignment(developer, func(a *api.SessionAssignment) {
 		a.Spec.Desktop.Env = []api.EnvVar{{Name: "HOME", Value: "/elsewhere"}}
 	}))
-	want := []corev1.EnvVar{{Name: "HOME", Value: "/elsewhere"}}
-	if d := cmp.Diff(want, pod.Spec.Containers[0].Env); d != "" {
-		t.Error(d)
+	if env := pod.Spec.Containers[0].Env; len(env) != 1 || env[0].ValueFrom.ConfigMapKeyRef.Key != "env.HOME" {
+		t.Errorf("HOME is not the template's alone: %v", env)
 	}
 }
 
@@ -171,14 +251,39 @@ func TestDesktopHashFollowsTheDesktopAlone(t *testing.T) {
 	if got := DesktopHash(same); got != base {
 		t.Errorf("the hash changed with what is not the desktop's: %s, was %s", got, base)
 	}
-	other := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.Image += "2" })
-	if DesktopHash(other) == base {
-		t.Error("another image has the same hash")
+	full := DesktopHash(assignment(everything))
+	for what, change := range map[string]func(*api.SessionAssignment){
+		"the content of a file": func(a *api.SessionAssignment) { a.Spec.Desktop.Files[0].Content = "other" },
+		"one file more": func(a *api.SessionAssignment) {
+			a.Spec.Desktop.Files = append(a.Spec.Desktop.Files, api.ConfigFile{Name: "x"})
+		},
+		"the size of its home": func(a *api.SessionAssignment) { a.Spec.Desktop.Home.Size = nil },
+		"a certificate":        func(a *api.SessionAssignment) { a.Spec.Desktop.TLSSecretName = "other" },
+		"whom it may talk to":  func(a *api.SessionAssignment) { a.Spec.Desktop.NetworkPolicy.Mode = api.NetworkOpen },
+		"the version of a secret": func(a *api.SessionAssignment) {
+			a.Spec.Secrets = []api.SecretReference{{Name: "licence", Version: "2"}}
+		},
+	} {
+		if DesktopHash(assignment(everything, change)) != full {
+			t.Errorf("the hash changed with %s, which reaches a desktop that runs", what)
+		}
+	}
+	for what, change := range map[string]func(*api.SessionAssignment){
+		"another image":    func(a *api.SessionAssignment) { a.Spec.Desktop.Image += "2" },
+		"another variable": func(a *api.SessionAssignment) { a.Spec.Desktop.Env[0].Value = "de_DE" },
+		"no files":         func(a *api.SessionAssignment) { a.Spec.Desktop.Files = nil },
+		"more memory": func(a *api.SessionAssignment) {
+			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("3Gi")
+		},
+	} {
+		if DesktopHash(assignment(everything, change)) == full {
+			t.Errorf("%s has the same hash", what)
+		}
 	}
 }
 
 func TestNothingOfTheAssignmentIsShared(t *testing.T) {
-	a := assignment(gpu)
+	a := assignment(gpu, everything)
 	before := a.DeepCopy()
 	pod := Pod(a)
 	pod.Spec.Containers[0].Resources.Limits["x"] = resource.MustParse("1")
@@ -202,7 +307,7 @@ func TestMarksAreValid(t *testing.T) {
 			a.Spec.Desktop.Home.ClaimName = a.Name
 			a.Spec.User = rapid.StringN(1, 253, 253).Draw(t, "user")
 		})
-		metas := []metav1.ObjectMeta{Home(a).ObjectMeta, Pod(a).ObjectMeta, Service(a).ObjectMeta, Ingress(a).ObjectMeta}
+		metas := []metav1.ObjectMeta{Home(a).ObjectMeta, Pod(a).ObjectMeta, Service(a).ObjectMeta, Ingress(a, Network{}).ObjectMeta, DisruptionBudget(a).ObjectMeta, NetworkPolicy(a, Network{}).ObjectMeta}
 		for _, m := range metas {
 			if msgs := validation.IsDNS1035Label(m.Name); len(msgs) > 0 {
 				t.Errorf("name %q: %v", m.Name, msgs)
@@ -225,9 +330,13 @@ func TestMarksAreValid(t *testing.T) {
 func TestSharedMemoryStaysWithinTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		memory := resource.NewQuantity(rapid.Int64Range(2, 1<<44).Draw(t, "memory"), resource.BinarySI)
-		size := shmSize(corev1.ResourceList{corev1.ResourceMemory: *memory})
-		if size.Cmp(*memory) >= 0 || size.Sign() <= 0 {
+		d := &api.Desktop{Resources: corev1.ResourceList{corev1.ResourceMemory: *memory}}
+		if size := shmSize(d); size.Cmp(*memory) >= 0 || size.Sign() <= 0 {
 			t.Errorf("of %s memory %s are shared memory", memory, size)
+		}
+		d.SharedMemory = resource.NewQuantity(rapid.Int64Range(1, 1<<45).Draw(t, "asked"), resource.BinarySI)
+		if size := shmSize(d); size.Cmp(*memory) > 0 || size.Cmp(*d.SharedMemory) > 0 {
+			t.Errorf("of %s memory %s are shared memory, asked for %s", memory, size, d.SharedMemory)
 		}
 	})
 }
