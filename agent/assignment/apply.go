@@ -17,14 +17,22 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;delete
 
-// apply stores an assignment. It returns the answer, or none while an earlier
+// outcome of an assignment that was applied.
+type outcome struct {
+	// result is the answer.
+	result *fleetv1.OrderResult
+	// missing Secrets, and why they could not be stored.
+	missing map[string]string
+}
+
+// apply stores an assignment. It returns the outcome, or none while an earlier
 // one of that name is still being removed: its end brings the session up
 // again.
-func (s *Store) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+func (s *Store) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	existing := &v1alpha1.SessionAssignment{}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), existing)
 	if apierrors.IsNotFound(err) {
@@ -36,29 +44,53 @@ func (s *Store) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*flee
 	return s.revise(ctx, existing, a)
 }
 
-func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	admitted, err := s.admitted(ctx, a.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	if !admitted {
-		return notAdmitted(a), nil
+		return &outcome{result: notAdmitted(a)}, nil
 	}
 	fresh := a.DeepCopy()
+	fresh.Payload = nil // It is nobody's but the Secrets'.
 	dress(fresh, a)
+	setGeneration(fresh, 1)
 	metricWrites.WithLabelValues("create").Inc()
 	err = s.Client.Create(ctx, fresh)
 	switch {
 	case err == nil:
-		return stored(a, s.Counter.Stored(fresh)), nil
+		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
 		return s.reviseLive(ctx, a)
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return notAdmitted(a), nil
+		return &outcome{result: notAdmitted(a)}, nil
 	case permanent(err):
-		return refused(a, v1alpha1.RefusedInvalid, err.Error()), nil
+		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}, nil
 	}
 	return nil, err
+}
+
+// stored answers an order that the API server has, once the Secrets that came
+// with it are there too.
+func (s *Store) stored(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
+	if err := s.correctGeneration(ctx, object); err != nil {
+		return nil, err
+	}
+	missing, err := s.storeSecrets(ctx, object, order.Payload)
+	if err != nil {
+		return nil, err
+	}
+	return &outcome{result: stored(order, s.Counter.Stored(object)), missing: missing}, nil
+}
+
+// again is stored for an assignment that was there before, and may have named
+// other Secrets.
+func (s *Store) again(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
+	if err := s.dropSecrets(ctx, object); err != nil {
+		return nil, err
+	}
+	return s.stored(ctx, object, order)
 }
 
 // dress puts on an object what an assignment bears besides its spec.
@@ -78,7 +110,7 @@ func set(m *map[string]string, key, value string) {
 
 // reviseLive is revise for an object that the cache does not show yet, or
 // shows as it was.
-func (s *Store) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+func (s *Store) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	existing := &v1alpha1.SessionAssignment{}
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing); err != nil {
 		return nil, err
@@ -88,20 +120,20 @@ func (s *Store) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (
 
 // revise makes what is stored equal the order. The namespace's admission is
 // not asked again: what it let in runs, and Refused would say that it doesn't.
-func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	held := existing.Spec.Epoch
 	switch {
 	case existing.Spec.Session.UID != a.Spec.Session.UID:
-		return refused(a, v1alpha1.RefusedInvalid,
-			fmt.Sprintf("the name is taken by the session with UID %s", existing.Spec.Session.UID)), nil
+		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
+			fmt.Sprintf("the name is taken by the session with UID %s", existing.Spec.Session.UID))}, nil
 	case a.Spec.Epoch < held:
-		return staleEpoch(a, held), nil
+		return &outcome{result: staleEpoch(a, held)}, nil
 	case !existing.DeletionTimestamp.IsZero() && a.Spec.Epoch == held:
-		return staleEpoch(a, held+1), nil
+		return &outcome{result: staleEpoch(a, held+1)}, nil
 	case !existing.DeletionTimestamp.IsZero():
 		return nil, nil
 	case upToDate(existing, a):
-		return stored(a, s.Counter.Stored(existing)), nil
+		return s.again(ctx, existing, a)
 	}
 	return s.update(ctx, existing, a)
 }
@@ -113,17 +145,18 @@ func upToDate(existing, a *v1alpha1.SessionAssignment) bool {
 		convert.SpecHash(&existing.Spec) == convert.SpecHash(&a.Spec)
 }
 
-func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	revised := existing.DeepCopy()
 	revised.Spec = *a.Spec.DeepCopy()
 	dress(revised, a)
+	setGeneration(revised, nextGeneration(existing, revised))
 	metricWrites.WithLabelValues("update").Inc()
 	err := s.Client.Update(ctx, revised)
 	switch {
 	case err == nil:
-		return stored(a, s.Counter.Stored(revised)), nil
+		return s.again(ctx, revised, a)
 	case permanent(err) && a.Spec.Epoch > existing.Spec.Epoch:
-		return refused(a, v1alpha1.RefusedInvalid, err.Error()), nil
+		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}, nil
 	}
 	// A change of an epoch that runs is never refused: it would say that
 	// nothing of it does.

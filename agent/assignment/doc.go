@@ -12,6 +12,10 @@
 //   - An epoch that was withdrawn, or is lower than one that was seen, is
 //     never stored.
 //   - Refused is said only where nothing of the epoch runs.
+//   - The Secrets that came with an assignment are in the member before Stored
+//     is said, where nothing stands in their way; what is in them is nowhere
+//     else: not on the assignment, in no log, in no error.
+//   - A spec that somebody has edited is never reported as the hub's.
 //   - What can't be done now is kept, newest wins, and tried again; nothing is
 //     answered meanwhile, and no session waits for another.
 package assignment

@@ -18,8 +18,12 @@ var (
 		Name: "vdi_agent_assignment_writes_total",
 		Help: "Writes of SessionAssignments to the member's API server, by verb.",
 	}, []string{"verb"})
+	metricSecretWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_agent_assignment_secret_writes_total",
+		Help: "Writes to the member's API server of Secrets that came with assignments, by verb.",
+	}, []string{"verb"})
 )
 
 func init() {
-	metrics.Registry.MustRegister(metricPending, metricRefused, metricWrites)
+	metrics.Registry.MustRegister(metricPending, metricRefused, metricWrites, metricSecretWrites)
 }

@@ -10,6 +10,9 @@ import (
 type slot struct {
 	assign   *v1alpha1.SessionAssignment
 	withdraw *withdrawal
+	// late is an assignment that is stored and answered, and Secrets of which
+	// could not be stored yet. The newest takes its place.
+	late *v1alpha1.SessionAssignment
 }
 
 type withdrawal struct {
@@ -18,7 +21,7 @@ type withdrawal struct {
 	told bool
 }
 
-func (s *slot) empty() bool { return s.assign == nil && s.withdraw == nil }
+func (s *slot) empty() bool { return s.assign == nil && s.withdraw == nil && s.late == nil }
 
 // putAssign takes the newest assignment; false if it is older than the one
 // that waits. The caller has checked the floor.
@@ -30,12 +33,19 @@ func (s *slot) putAssign(a *v1alpha1.SessionAssignment) bool {
 	return true
 }
 
-// putWithdraw takes the furthest withdrawal, and drops what it withdraws.
+// putWithdraw takes the furthest withdrawal, and drops what it withdraws. The
+// force of one is not lost to its repetition.
 func (s *slot) putWithdraw(w *withdrawal) {
+	if s.withdraw != nil && s.withdraw.GetForce() && s.withdraw.GetUpToEpoch() == w.GetUpToEpoch() {
+		w.Force = true
+	}
 	if s.withdraw == nil || w.GetUpToEpoch() >= s.withdraw.GetUpToEpoch() {
 		s.withdraw = w
 	}
 	if s.assign != nil && s.assign.Spec.Epoch <= w.GetUpToEpoch() {
 		s.assign = nil
+	}
+	if s.late != nil && s.late.Spec.Epoch <= w.GetUpToEpoch() {
+		s.late = nil
 	}
 }

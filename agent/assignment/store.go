@@ -222,36 +222,52 @@ func (s *Store) settle(ctx context.Context, uid types.UID) error {
 			})
 		}
 	}
-	if a := current.assign; a != nil {
-		result, err := s.apply(ctx, a)
-		if err != nil {
-			return fmt.Errorf("storing %s/%s, epoch %d: %w", a.Namespace, a.Name, a.Spec.Epoch, err)
-		}
-		if result == nil {
-			s.queue.AddAfter(uid, lookAgain)
-			return nil
-		}
-		s.answer(uid, a, result)
+	switch {
+	case current.assign != nil:
+		return s.settleAssign(ctx, uid, current.assign)
+	case current.late != nil:
+		return s.settleLate(ctx, uid, current.late)
+	}
+	return nil
+}
+
+func (s *Store) settleAssign(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment) error {
+	out, err := s.apply(ctx, a)
+	if err != nil {
+		return fmt.Errorf("storing %s/%s, epoch %d: %w", a.Namespace, a.Name, a.Spec.Epoch, err)
+	}
+	if out == nil {
+		s.queue.AddAfter(uid, lookAgain)
+		return nil
+	}
+	s.answer(uid, a, out)
+	if len(out.missing) > 0 {
+		s.queue.AddAfter(uid, secretsAgain)
+		log.FromContext(ctx).Info("Secrets of a session can't be stored, will retry",
+			"namespace", a.Namespace, "assignment", a.Name, "why", out.missing)
 	}
 	return nil
 }
 
 // answer tells what became of an assignment, unless a newer order has come
 // meanwhile and will be answered instead.
-func (s *Store) answer(uid types.UID, a *v1alpha1.SessionAssignment, result *fleetv1.OrderResult) {
+func (s *Store) answer(uid types.UID, a *v1alpha1.SessionAssignment, out *outcome) {
 	current := false
 	s.clear(uid, func(sl *slot) {
 		if sl.assign == a {
-			sl.assign, current = nil, true
+			sl.assign, sl.late, current = nil, nil, true
+			if len(out.missing) > 0 {
+				sl.late = a
+			}
 		}
 	})
 	if !current {
 		return
 	}
-	if result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
-		metricRefused.WithLabelValues(result.GetReason()).Inc()
+	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		metricRefused.WithLabelValues(out.result.GetReason()).Inc()
 	}
-	s.Teller.Add(result)
+	s.Teller.Add(out.result)
 }
 
 func (s *Store) clear(uid types.UID, change func(*slot)) {

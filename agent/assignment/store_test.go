@@ -1,149 +1,18 @@
 package assignment
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
-	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
-
-// told collects what the hub would be told.
-type told struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (t *told) Add(r *fleetv1.OrderResult) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	line := fmt.Sprintf("%s e%d", strings.TrimPrefix(r.Code.String(), "RESULT_CODE_"), r.Epoch)
-	if r.Reason != "" {
-		line += " " + r.Reason
-	}
-	t.lines = append(t.lines, line)
-}
-func (t *told) Mark(link.Ref) {}
-func (t *told) take() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := t.lines
-	t.lines = nil
-	return out
-}
-
-type counter struct{}
-
-func (counter) Stored(*v1alpha1.SessionAssignment) uint64 { return 7 }
-
-func assignment(uid string, epoch int64, user string) *v1alpha1.SessionAssignment {
-	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "desk-" + uid}}
-	a.Spec = v1alpha1.SessionAssignmentSpec{
-		Session: v1alpha1.SessionReference{Namespace: "users", Name: "desk", UID: types.UID(uid)},
-		Epoch:   epoch, User: user, Desktop: v1alpha1.Desktop{Image: "x", Port: 80},
-	}
-	return a
-}
-
-func order(a *v1alpha1.SessionAssignment) *fleetv1.Order {
-	return &fleetv1.Order{Order: &fleetv1.Order_Assign{Assign: convert.AssignmentToWire(a)}}
-}
-
-func withdrawOrder(uid string, upTo int64) *fleetv1.Order {
-	return &fleetv1.Order{Order: &fleetv1.Order_Withdraw{Withdraw: &fleetv1.Withdrawal{
-		SessionUid: uid, Namespace: "desks", Name: "desk-" + uid, UpToEpoch: upTo}}}
-}
-
-// bench is a Store over an API server in memory, worked off by hand.
-type bench struct {
-	*Store
-	t    *testing.T
-	told *told
-	live client.Client
-	// fail, if set, is what the API server answers to writes.
-	fail error
-}
-
-func newBench(t *testing.T, objects ...client.Object) *bench {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{t: t, told: &told{}}
-	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desks",
-		Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
-	b.live = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-				if b.fail != nil {
-					return b.fail
-				}
-				return c.Create(ctx, o, opts...)
-			},
-			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-				if b.fail != nil {
-					return b.fail
-				}
-				return c.Update(ctx, o, opts...)
-			},
-		}).Build()
-	b.Store = &Store{Client: b.live, Live: b.live, Teller: b.told, Counter: counter{}}
-	b.init()
-	return b
-}
-
-// run works off all that is queued now, and returns what was told.
-func (b *bench) run() []string {
-	for b.queue.Len() > 0 {
-		b.work(b.t.Context())
-	}
-	return b.told.take()
-}
-
-func (b *bench) expect(want ...string) {
-	b.t.Helper()
-	if diff := cmp.Diff(want, b.run()); diff != "" {
-		b.t.Errorf("told (-want +got):\n%s", diff)
-	}
-}
-
-func (b *bench) get(uid string) *v1alpha1.SessionAssignment {
-	a := &v1alpha1.SessionAssignment{}
-	if err := b.live.Get(b.t.Context(), types.NamespacedName{Namespace: "desks", Name: "desk-" + uid}, a); err != nil {
-		return nil
-	}
-	return a
-}
-
-// release is what agent/session does once the last Pod is gone, and the
-// event that follows.
-func (b *bench) release(uid string) {
-	a := b.get(uid)
-	a.Finalizers = nil
-	if err := b.live.Update(b.t.Context(), a); err != nil {
-		b.t.Fatal(err)
-	}
-	b.deleted(a)
-}
 
 func TestStoresAnAssignmentWithAllThatMarksIt(t *testing.T) {
 	b := newBench(t)

@@ -105,9 +105,13 @@ func (s *Store) Render(ref link.Ref) *fleetv1.AssignmentReport {
 }
 
 // report is what the hub is told: an assignment that is stored is Active, and
-// Stopping from its deletion on, whatever its status says yet.
+// Stopping from its deletion on, whatever its status says yet. A spec that
+// somebody has edited is not what the hub has sent, and the hash says so.
 func report(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 	r := convert.ReportToWire(a)
+	if edited(a) {
+		r.SpecHash = editedHash
+	}
 	switch {
 	case !a.DeletionTimestamp.IsZero():
 		r.Status.State = string(v1alpha1.AssignmentStopping)

@@ -2,6 +2,7 @@ package assignment
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +35,13 @@ func (s *Store) withdraw(ctx context.Context, w *withdrawal) (done bool, err err
 		// A higher epoch took the object over, and the Pod if there was one.
 		s.stopped(w)
 		return true, nil
-	case existing.DeletionTimestamp.IsZero():
+	}
+	if w.GetForce() {
+		if err := s.force(ctx, existing); err != nil {
+			return false, err
+		}
+	}
+	if existing.DeletionTimestamp.IsZero() {
 		if err := s.remove(ctx, existing, w); err != nil {
 			return false, err
 		}
@@ -78,23 +85,35 @@ func (s *Store) remove(ctx context.Context, a *v1alpha1.SessionAssignment, w *wi
 	}
 }
 
-// confirm tells Stopped once the API server has no Pod of the session.
+// confirm tells Stopped once the API server has no Pod of the session. One
+// that is left is of an assignment whose finalizer somebody took away, and the
+// garbage collector removes it in its own time, unless the hub has no patience.
 func (s *Store) confirm(ctx context.Context, w *withdrawal) (done bool, err error) {
-	pods := &metav1.PartialObjectMetadataList{}
-	pods.SetGroupVersionKind(podListKind)
-	err = s.Live.List(ctx, pods, client.InNamespace(w.GetNamespace()), client.Limit(1),
-		client.MatchingLabels{v1alpha1.LabelSessionUID: w.GetSessionUid()})
+	pods, err := s.podsLeft(ctx, w)
+	if err == nil && len(pods) > 0 && w.GetForce() {
+		pods, err = s.forcePods(ctx, w, pods)
+	}
 	if err != nil {
 		return false, err
 	}
-	if len(pods.Items) > 0 {
-		// Somebody took the assignment's finalizer away, and the garbage
-		// collector removes the Pod in its own time.
+	if len(pods) > 0 {
 		s.tellStored(w)
 		return false, nil
 	}
 	s.stopped(w)
 	return true, nil
+}
+
+// podsLeft are the session's Pods that the API server itself has.
+func (s *Store) podsLeft(ctx context.Context, w *withdrawal) ([]metav1.PartialObjectMetadata, error) {
+	pods := &metav1.PartialObjectMetadataList{}
+	pods.SetGroupVersionKind(podListKind)
+	err := s.Live.List(ctx, pods, client.InNamespace(w.GetNamespace()),
+		client.MatchingLabels{v1alpha1.LabelSessionUID: w.GetSessionUid()})
+	if err != nil {
+		return nil, fmt.Errorf("listing Pods: %w", err)
+	}
+	return pods.Items, nil
 }
 
 func (s *Store) stopped(w *withdrawal) {

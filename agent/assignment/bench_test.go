@@ -1,0 +1,178 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// told collects what the hub would be told.
+type told struct {
+	mu     sync.Mutex
+	lines  []string
+	marked int
+}
+
+func (t *told) Add(r *fleetv1.OrderResult) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line := fmt.Sprintf("%s e%d", strings.TrimPrefix(r.Code.String(), "RESULT_CODE_"), r.Epoch)
+	if r.Reason != "" {
+		line += " " + r.Reason
+	}
+	t.lines = append(t.lines, line)
+}
+func (t *told) Mark(link.Ref) { t.marked++ }
+func (t *told) take() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := t.lines
+	t.lines = nil
+	return out
+}
+
+type counter struct{}
+
+func (counter) Stored(*v1alpha1.SessionAssignment) uint64 { return 7 }
+
+func assignment(uid string, epoch int64, user string) *v1alpha1.SessionAssignment {
+	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "desk-" + uid}}
+	a.Spec = v1alpha1.SessionAssignmentSpec{
+		Session: v1alpha1.SessionReference{Namespace: "users", Name: "desk", UID: types.UID(uid)},
+		Epoch:   epoch, User: user, Desktop: v1alpha1.Desktop{Image: "x", Port: 80},
+	}
+	return a
+}
+
+func order(a *v1alpha1.SessionAssignment) *fleetv1.Order {
+	return &fleetv1.Order{Order: &fleetv1.Order_Assign{Assign: convert.AssignmentToWire(a)}}
+}
+
+func forceOrder(uid string, upTo int64) *fleetv1.Order {
+	o := withdrawOrder(uid, upTo)
+	o.GetWithdraw().Force = true
+	return o
+}
+
+func withdrawOrder(uid string, upTo int64) *fleetv1.Order {
+	return &fleetv1.Order{Order: &fleetv1.Order_Withdraw{Withdraw: &fleetv1.Withdrawal{
+		SessionUid: uid, Namespace: "desks", Name: "desk-" + uid, UpToEpoch: upTo}}}
+}
+
+// bench is a Store over an API server in memory, worked off by hand.
+type bench struct {
+	*Store
+	t    *testing.T
+	told *told
+	live client.Client
+	ctx  context.Context
+	// created counts objects, of which no two have the same UID.
+	created int
+	// prune takes away what the API server does not know, if set.
+	prune func(*v1alpha1.SessionAssignment)
+	// fail, if set, is what the API server answers to writes, and refuse to
+	// those of a kind.
+	fail   error
+	refuse func(kind string) error
+}
+
+// verdict of the API server to a write; nil: it does it.
+func (b *bench) verdict(o client.Object) error {
+	if b.fail == nil && b.refuse != nil {
+		return b.refuse(reflect.TypeOf(o).Elem().Name())
+	}
+	return b.fail
+}
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, told: &told{}, ctx: t.Context()}
+	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desks",
+		Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
+	b.live = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if err := b.verdict(o); err != nil {
+					return err
+				}
+				b.created++
+				o.SetUID(types.UID(fmt.Sprintf("uid-%d", b.created)))
+				o.SetGeneration(1)
+				return c.Create(ctx, o, opts...)
+			},
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				if err := b.verdict(o); err != nil {
+					return err
+				}
+				if a, ok := o.(*v1alpha1.SessionAssignment); ok {
+					if b.prune != nil {
+						b.prune(a)
+					}
+					before := &v1alpha1.SessionAssignment{}
+					if err := c.Get(ctx, client.ObjectKeyFromObject(a), before); err == nil && convert.SpecHash(&before.Spec) != convert.SpecHash(&a.Spec) {
+						a.Generation = before.Generation + 1
+					}
+				}
+				return c.Update(ctx, o, opts...)
+			},
+		}).Build()
+	b.Store = &Store{Client: b.live, Live: b.live, Teller: b.told, Counter: counter{}}
+	b.init()
+	return b
+}
+
+// run works off all that is queued now, and returns what was told.
+func (b *bench) run() []string {
+	for b.queue.Len() > 0 {
+		b.work(b.ctx)
+	}
+	return b.told.take()
+}
+
+func (b *bench) expect(want ...string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, b.run()); diff != "" {
+		b.t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func (b *bench) get(uid string) *v1alpha1.SessionAssignment {
+	a := &v1alpha1.SessionAssignment{}
+	if err := b.live.Get(b.t.Context(), types.NamespacedName{Namespace: "desks", Name: "desk-" + uid}, a); err != nil {
+		return nil
+	}
+	return a
+}
+
+// release is what agent/session does once the last Pod is gone, and the
+// event that follows.
+func (b *bench) release(uid string) {
+	a := b.get(uid)
+	a.Finalizers = nil
+	if err := b.live.Update(b.t.Context(), a); err != nil {
+		b.t.Fatal(err)
+	}
+	b.deleted(a)
+}

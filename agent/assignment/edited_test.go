@@ -1,0 +1,114 @@
+package assignment
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+)
+
+// edit changes the spec as an API server does at somebody's wish.
+func (b *bench) edit(uid string, change func(*v1alpha1.SessionAssignment)) (before, after *v1alpha1.SessionAssignment) {
+	b.t.Helper()
+	before = b.get(uid)
+	after = before.DeepCopy()
+	change(after)
+	if err := b.live.Update(b.t.Context(), after); err != nil {
+		b.t.Fatal(err)
+	}
+	return before, b.get(uid)
+}
+
+func (b *bench) reported(uid string) string { return report(b.get(uid)).GetSpecHash() }
+
+func TestSpecEditedByHandIsReportedAndRestored(t *testing.T) {
+	b := newBench(t)
+	wanted := assignment("u1", 1, "ada")
+	hash := convert.SpecHash(&wanted.Spec)
+	b.Put(order(wanted))
+	b.expect("STORED e1")
+	if got := b.reported("u1"); got != hash {
+		t.Fatalf("reported %q, want the hub's %q", got, hash)
+	}
+	for range 2 {
+		before, after := b.edit("u1", func(a *v1alpha1.SessionAssignment) { a.Spec.Desktop.Image = "mine" })
+		if got := b.reported("u1"); got != editedHash {
+			t.Errorf("an edited spec is reported as %q", got)
+		}
+		b.told.marked = 0
+		b.changed(before, after)
+		if b.told.marked != 1 {
+			t.Error("the edit is not told")
+		}
+		b.Put(order(wanted))
+		b.expect("STORED e1")
+		if got := b.get("u1"); got.Spec.Desktop.Image != "x" || b.reported("u1") != hash {
+			t.Errorf("image %q, reported %q", got.Spec.Desktop.Image, b.reported("u1"))
+		}
+	}
+}
+
+func TestSpecEditedAndEditedBackIsSettledByOneOrder(t *testing.T) {
+	b := newBench(t)
+	wanted := assignment("u1", 1, "ada")
+	b.Put(order(wanted))
+	b.expect("STORED e1")
+	b.edit("u1", func(a *v1alpha1.SessionAssignment) { a.Spec.User = "eve" })
+	b.edit("u1", func(a *v1alpha1.SessionAssignment) { a.Spec.User = "ada" })
+	b.Put(order(wanted))
+	b.expect("STORED e1")
+	if got := b.reported("u1"); got != convert.SpecHash(&wanted.Spec) {
+		t.Errorf("reported %q: the hub sends it for ever", got)
+	}
+}
+
+func TestWhatIsNoEditIsNotReportedAsOne(t *testing.T) {
+	for name, prepare := range map[string]func(*bench) *v1alpha1.SessionAssignment{
+		"a revision by the hub": func(b *bench) *v1alpha1.SessionAssignment {
+			b.Put(order(assignment("u1", 1, "bob")))
+			return assignment("u1", 1, "ada")
+		},
+		"the same spec under another hash": func(b *bench) *v1alpha1.SessionAssignment {
+			b.Put(order(assignment("u1", 1, "ada")))
+			a := assignment("u1", 1, "ada")
+			a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: "of-another-hub"}
+			return a
+		},
+		"a quantity written otherwise": func(b *bench) *v1alpha1.SessionAssignment {
+			a := assignment("u1", 1, "ada")
+			a.Spec.Desktop.Home.Size = resource.NewQuantity(1<<30, resource.DecimalSI)
+			b.Put(order(a))
+			same := a.DeepCopy()
+			size := resource.MustParse("1Gi")
+			same.Spec.Desktop.Home.Size = &size
+			return same
+		},
+		"a member that does not know a field": func(b *bench) *v1alpha1.SessionAssignment {
+			b.prune = func(a *v1alpha1.SessionAssignment) { a.Spec.Attempt = 0 }
+			b.Put(order(assignment("u1", 1, "ada")))
+			a := assignment("u1", 1, "ada")
+			a.Spec.Attempt = 3
+			return a
+		},
+		"one that an earlier agent stored": func(b *bench) *v1alpha1.SessionAssignment {
+			b.Put(order(assignment("u1", 1, "ada")))
+			b.run()
+			b.edit("u1", func(a *v1alpha1.SessionAssignment) { delete(a.Annotations, annotationGeneration) })
+			return assignment("u1", 1, "ada")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			last := prepare(b)
+			b.run()
+			o := order(last)
+			b.Put(o)
+			b.expect("STORED e1")
+			if got := b.reported("u1"); got != o.GetAssign().GetSpecHash() {
+				t.Errorf("reported %q, want %q", got, o.GetAssign().GetSpecHash())
+			}
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package assignment
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// forcedByHub is the reason that a forced withdrawal puts on an assignment: the
+// operator gave his own on the hub's session.
+const forcedByHub = "the hub withdrew the session with force"
+
+// force has agent/session take the Pods away without waiting for the kubelet.
+// The very version that was looked at is marked: a higher epoch must not
+// inherit it.
+func (s *Store) force(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	if _, marked := a.Annotations[v1alpha1.AnnotationForceCleanup]; marked {
+		return nil
+	}
+	before := a.DeepCopy()
+	set(&a.Annotations, v1alpha1.AnnotationForceCleanup, forcedByHub)
+	metricWrites.WithLabelValues("patch").Inc()
+	err := s.Client.Patch(ctx, a, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("marking the assignment: %w", err)
+	}
+	return nil
+}
+
+// forcePods deletes Pods that no assignment keeps any more without waiting for
+// their kubelets, and returns those that the API server still has: a finalizer
+// keeps them.
+func (s *Store) forcePods(ctx context.Context, w *withdrawal, pods []metav1.PartialObjectMetadata) ([]metav1.PartialObjectMetadata, error) {
+	deleted := 0
+	for i := range pods {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: pods[i].Name}}
+		err := s.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: ptr.To(pods[i].UID)})
+		switch {
+		case err == nil:
+			deleted++
+		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+			return nil, fmt.Errorf("deleting Pod %s by force: %w", pods[i].Name, err)
+		}
+	}
+	left, err := s.podsLeft(ctx, w)
+	if err == nil && len(left) < len(pods) {
+		log.FromContext(ctx).Info("Deleted the Pods of a session without waiting for their kubelets",
+			"namespace", w.GetNamespace(), "assignment", w.GetName(), "epoch", w.GetUpToEpoch(), "pods", deleted)
+	}
+	return left, err
+}

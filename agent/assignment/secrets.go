@@ -1,0 +1,245 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
+
+// storeSecrets puts the Secrets that came with an assignment into the member,
+// owned by it. One that it names and that came without data is left as it is.
+// It returns what can't be stored as things are, and why, by name: that is no
+// reason to refuse the assignment, whose status names it.
+func (s *Store) storeSecrets(ctx context.Context, object *v1alpha1.SessionAssignment, payload []v1alpha1.SecretPayload) (map[string]string, error) {
+	named := namedSecrets(object)
+	missing := map[string]string{}
+	for i := range payload {
+		p := &payload[i]
+		if named[p.Name] != p.Version {
+			continue
+		}
+		err := s.storeSecret(ctx, secretOf(object, p))
+		if in := (*obstacle)(nil); errors.As(err, &in) {
+			missing[p.Name] = in.why
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return missing, nil
+}
+
+// namedSecrets are the versions of an assignment's Secrets, by name.
+func namedSecrets(a *v1alpha1.SessionAssignment) map[string]string {
+	versions := make(map[string]string, len(a.Spec.Secrets))
+	for _, reference := range a.Spec.Secrets {
+		versions[reference.Name] = reference.Version
+	}
+	return versions
+}
+
+// secretOf is a Secret as it came for an assignment.
+func secretOf(a *v1alpha1.SessionAssignment, p *v1alpha1.SecretPayload) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.Namespace, Name: p.Name,
+			Labels: render.Selector(a),
+			Annotations: map[string]string{
+				v1alpha1.AnnotationSession:       a.Spec.Session.Namespace + "/" + a.Spec.Session.Name,
+				v1alpha1.AnnotationSecretVersion: p.Version,
+				v1alpha1.AnnotationSecretHash:    v1alpha1.SecretDataHash(p.Data),
+			},
+			OwnerReferences: []metav1.OwnerReference{render.Owner(a)},
+		},
+		Type: typeOf(p), Data: p.Data,
+	}
+}
+
+// typeOf is what the API server would make of it.
+func typeOf(p *v1alpha1.SecretPayload) corev1.SecretType {
+	if p.Type == "" {
+		return corev1.SecretTypeOpaque
+	}
+	return p.Type
+}
+
+func (s *Store) storeSecret(ctx context.Context, want *corev1.Secret) error {
+	have := &corev1.Secret{}
+	err := s.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		err = s.writeSecret(ctx, "create", want)
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		// The cache holds ours alone, and those a moment late.
+		err = s.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
+	}
+	if err != nil {
+		return secretError("reading", want, err)
+	}
+	return s.reviseSecret(ctx, have, want)
+}
+
+// reviseSecret makes a Secret that is there equal to what came, if it is ours.
+func (s *Store) reviseSecret(ctx context.Context, have, want *corev1.Secret) error {
+	switch ownershipOf(have, want) {
+	case anothers:
+		return &obstacle{"there is one already that does not belong to this session: delete or rename it"}
+	case formers:
+		return s.replaceSecret(ctx, have, want)
+	}
+	switch {
+	case have.DeletionTimestamp != nil:
+		return &obstacle{"it is being deleted, and a finalizer keeps it"}
+	case asSent(have, want):
+		return nil
+	case have.Type != want.Type, ptr.Deref(have.Immutable, false):
+		return s.replaceSecret(ctx, have, want)
+	}
+	revised := have.DeepCopy()
+	revised.Data, revised.StringData = want.Data, nil
+	revised.OwnerReferences = want.OwnerReferences
+	revised.Labels = merged(have.Labels, want.Labels)
+	revised.Annotations = merged(have.Annotations, want.Annotations)
+	return s.writeSecret(ctx, "update", revised)
+}
+
+// replaceSecret deletes the very Secret that was looked at, and makes it anew.
+func (s *Store) replaceSecret(ctx context.Context, have, want *corev1.Secret) error {
+	if err := s.deleteSecret(ctx, have); err != nil {
+		return err
+	}
+	err := s.writeSecret(ctx, "create", want)
+	if apierrors.IsAlreadyExists(err) {
+		return &obstacle{"the one before it is being deleted, and a finalizer keeps it"}
+	}
+	return err
+}
+
+func merged(base, over map[string]string) map[string]string {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, over)
+	return out
+}
+
+// asSent reports whether a Secret of ours is as it came and nobody has changed
+// it since.
+func asSent(have, want *corev1.Secret) bool {
+	return have.Type == want.Type && metav1.GetControllerOf(have) != nil &&
+		maps.Equal(merged(have.Labels, want.Labels), have.Labels) &&
+		maps.Equal(merged(have.Annotations, want.Annotations), have.Annotations) &&
+		v1alpha1.SecretDataHash(have.Data) == want.Annotations[v1alpha1.AnnotationSecretHash]
+}
+
+// ownership of a Secret that has the name of one of ours.
+type ownership int
+
+const (
+	ours ownership = iota
+	// formers: of an assignment of that name that is gone, whose Secrets the
+	// garbage collector has not removed yet.
+	formers
+	anothers
+)
+
+func ownershipOf(have, want *corev1.Secret) ownership {
+	marked := maps.Equal(merged(have.Labels, want.Labels), have.Labels)
+	owner, us := metav1.GetControllerOf(have), &want.OwnerReferences[0]
+	switch {
+	case owner != nil && owner.UID == us.UID, owner == nil && marked:
+		return ours
+	case owner != nil && owner.Kind == us.Kind && owner.APIVersion == us.APIVersion && owner.Name == us.Name && marked:
+		return formers
+	}
+	return anothers
+}
+
+// dropSecrets removes those of an assignment that it no longer names.
+func (s *Store) dropSecrets(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	named := namedSecrets(a)
+	list := &corev1.SecretList{}
+	err := s.Client.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingLabels(render.Selector(a)), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("listing Secrets: %w", err)
+	}
+	for i := range list.Items {
+		secret := &list.Items[i]
+		owner := metav1.GetControllerOf(secret)
+		if _, keep := named[secret.Name]; keep || owner == nil || owner.UID != a.UID || secret.DeletionTimestamp != nil {
+			continue
+		}
+		if err := s.deleteSecret(ctx, secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
+	metricSecretWrites.WithLabelValues("delete").Inc()
+	err := s.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}},
+		client.Preconditions{UID: ptr.To(secret.UID)})
+	if client.IgnoreNotFound(err) != nil {
+		return secretError("deleting", secret, err)
+	}
+	return nil
+}
+
+func (s *Store) writeSecret(ctx context.Context, verb string, secret *corev1.Secret) error {
+	metricSecretWrites.WithLabelValues(verb).Inc()
+	write := func() error { return s.Client.Create(ctx, secret) }
+	if verb == "update" {
+		write = func() error { return s.Client.Update(ctx, secret) }
+	}
+	err := write()
+	switch {
+	case err == nil:
+		return nil
+	case permanent(err):
+		return &obstacle{"the API server refuses it: " + string(apierrors.ReasonForError(err))}
+	}
+	return secretError(verb[:len(verb)-1]+"ing", secret, err)
+}
+
+// obstacle is why a Secret can't be stored as things are. It says nothing of
+// what is in it.
+type obstacle struct{ why string }
+
+func (o *obstacle) Error() string { return o.why }
+
+// secretFailure hides the text of what an API server says of a Secret, which
+// may quote what is in it, and keeps what it means.
+type secretFailure struct {
+	doing     string
+	secret    types.NamespacedName
+	reason    string
+	underlies error
+}
+
+func secretError(doing string, secret *corev1.Secret, err error) error {
+	reason := string(apierrors.ReasonForError(err))
+	if reason == "" {
+		reason = "the API server did not answer"
+	}
+	return &secretFailure{doing, client.ObjectKeyFromObject(secret), reason, err}
+}
+
+func (e *secretFailure) Error() string {
+	return fmt.Sprintf("%s Secret %s: %s", e.doing, e.secret, e.reason)
+}
+func (e *secretFailure) Unwrap() error { return e.underlies }
