@@ -248,7 +248,7 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 	a.world.runs(a.name, order)
 	order.Status.State = api.AssignmentActive
 	if !a.holdStarts {
-		order.Status.Conditions = conditions(order.Spec.RunState)
+		order.Status.Conditions, order.Status.ObservedGeneration = conditions(order.Spec.RunState), 1
 	}
 	result.Code, result.CountedFrom = link.Stored, a.sequence+1
 	report, capacity := reportOf(order), a.capacity()
@@ -327,7 +327,7 @@ func (a *agent) stopped(uid types.UID, m link.Member) {
 func (a *agent) become(uid types.UID, conditions []metav1.Condition) {
 	a.say(func(m link.Member) {
 		a.mu.Lock()
-		a.held[uid].Status.Conditions = conditions
+		a.held[uid].Status.Conditions, a.held[uid].Status.ObservedGeneration = conditions, 1
 		report := reportOf(a.held[uid])
 		a.mu.Unlock()
 		m.Reports([]*api.SessionAssignment{report})

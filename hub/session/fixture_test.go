@@ -174,7 +174,7 @@ func writesSince(mark int64) []harness.WriteCount {
 func sessionWrites(mark int64) []harness.WriteCount {
 	GinkgoHelper()
 	return slices.DeleteFunc(writesSince(mark), func(c harness.WriteCount) bool {
-		return !strings.HasPrefix(c.Resource, "vdisessions") && c.Resource != "vdihomes"
+		return !strings.HasPrefix(c.Resource, "vdisessions") && c.Resource != "vdihomes" && c.Resource != "secrets"
 	})
 }
 

@@ -82,7 +82,7 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
 	if at := s.Status.Placement; at != nil && at.ClusterUID != h.Spec.ClusterUID {
 		r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, fmt.Sprintf(
-			"the session lies in %s, and a fresh home has been made in %s since: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
+			"the session lies in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
 		return done, nil
 	}
 	return goOn, nil
