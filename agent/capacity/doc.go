@@ -8,8 +8,8 @@
 //
 // Invariants:
 //   - An assignment counts as used from the moment it is stored, Pod or no
-//     Pod; it and its Pod count once. A suspended one counts only as long as
-//     its Pod is there.
+//     Pod; it and its Pod count once. One that is suspended, given up or
+//     out of time counts only as long as its Pod is there.
 //   - Other people's Pods count as kube-scheduler counts them.
 //   - Room is told by node, in groups of equals, and rounded down: a report
 //     never shows more than there is.

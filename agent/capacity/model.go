@@ -55,7 +55,8 @@ type Assignment struct {
 	Resources    Resources
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
-	// Idle: suspended or stopping, so that no Pod will be made for it.
+	// Idle: suspended, given up, out of time or stopping, so that no Pod will be
+	// made for it.
 	Idle bool
 }
 
@@ -117,6 +118,12 @@ func (m *Model) SetNode(n Node) {
 
 // DeleteNode forgets a node. What is bound to it is remembered.
 func (m *Model) DeleteNode(name string) { delete(m.nodes, name) }
+
+// NodeReady reports whether a node is Ready, and whether it is known at all.
+func (m *Model) NodeReady(name string) (ready, known bool) {
+	n := m.nodes[name]
+	return n != nil && n.Ready, n != nil
+}
 
 // SetPod adds or replaces a Pod.
 func (m *Model) SetPod(p Pod) {

@@ -14,6 +14,8 @@ type Node struct {
 	Labels      map[string]string
 	Taints      []corev1.Taint
 	Allocatable Resources
+	// Ready is whether its kubelet answers.
+	Ready bool
 	// Open is whether it takes Pods now: Ready and not cordoned.
 	Open bool
 }
@@ -25,6 +27,7 @@ func NodeOf(n *corev1.Node) Node {
 		Labels:      n.Labels,
 		Taints:      n.Spec.Taints,
 		Allocatable: ResourcesOf(n.Status.Allocatable),
+		Ready:       ready(n),
 		Open:        !n.Spec.Unschedulable && ready(n),
 	}
 }
@@ -40,7 +43,7 @@ func ready(n *corev1.Node) bool {
 
 // equal is whether nothing that counts differs.
 func (n *Node) equal(o *Node) bool {
-	return n.Open == o.Open && maps.Equal(n.Labels, o.Labels) && maps.Equal(n.Allocatable, o.Allocatable) &&
+	return n.Open == o.Open && n.Ready == o.Ready && maps.Equal(n.Labels, o.Labels) && maps.Equal(n.Allocatable, o.Allocatable) &&
 		slices.EqualFunc(n.Taints, o.Taints, func(a, b corev1.Taint) bool {
 			return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 		})

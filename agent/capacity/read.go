@@ -34,9 +34,18 @@ func AssignmentOf(a *v1alpha1.SessionAssignment) Assignment {
 		Resources:    ResourcesOf(a.Spec.Desktop.Resources),
 		NodeSelector: a.Spec.Desktop.NodeSelector,
 		Tolerations:  a.Spec.Desktop.Tolerations,
-		Idle: a.Spec.RunState == v1alpha1.ModeSuspended || a.DeletionTimestamp != nil ||
-			a.Status.State == v1alpha1.AssignmentStopping,
+		Idle:         idle(a) || a.DeletionTimestamp != nil || a.Status.State == v1alpha1.AssignmentStopping,
 	}
+}
+
+// idle reports whether no Pod will be made for an assignment that is there to
+// stay. That its time is over is only believed of a status that speaks of this
+// spec: one that has just been given more time, or is resumed, is about to run
+// and counts from when it is stored. A failure says itself which attempt it is
+// of.
+func idle(a *v1alpha1.SessionAssignment) bool {
+	current := a.Status.ObservedGeneration >= a.Generation
+	return a.Idle() && (current || a.Spec.RunState == v1alpha1.ModeSuspended || a.GivenUp())
 }
 
 // Annotations with value "true" by which a class is the default of its kind.

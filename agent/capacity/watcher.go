@@ -129,6 +129,13 @@ func (w *Watcher) Stored(a *v1alpha1.SessionAssignment) uint64 {
 	return w.promise()
 }
 
+// NodeReady reports whether a node is Ready, and whether it is known at all.
+func (w *Watcher) NodeReady(name string) (ready, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.model.NodeReady(name)
+}
+
 // NextSequence is the number of the next report. It counts every assignment
 // that the watcher has seen so far; for one just stored, call Stored.
 func (w *Watcher) NextSequence() uint64 {
