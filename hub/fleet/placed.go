@@ -22,16 +22,18 @@ type placedSessions struct {
 type decision struct {
 	epoch  int64
 	member types.UID
-	// again: it is placed there under this epoch, and is to run again, as this
-	// run. fresh: it had no room there before.
-	again, fresh bool
-	run          int64
+	// giveBack is set where the session is placed there under this epoch already
+	// and is to run again, as this run.
+	giveBack func()
+	run      int64
 }
+
+func (d decision) again() bool { return d.giveBack != nil }
 
 // shownBy is whether a session of this epoch and run is one that the decision
 // was written on, or a later one.
 func (d decision) shownBy(epoch, run int64) bool {
-	if d.again && epoch == d.epoch {
+	if d.again() && epoch == d.epoch {
 		return run >= d.run
 	}
 	return epoch >= d.epoch
@@ -50,7 +52,7 @@ func (p placedSessions) count(member types.UID) int32 { return int32(len(p.sessi
 // decide counts a session for a member before any cache shows it there.
 func (p placedSessions) decide(session types.UID, d decision) {
 	p.decided[session] = d
-	if !d.again {
+	if !d.again() {
 		p.set(session, append(slices.Clone(p.members[session]), d.member))
 	}
 }
@@ -62,7 +64,7 @@ func (p placedSessions) undo(session types.UID) (decision, bool) {
 		return d, false
 	}
 	delete(p.decided, session)
-	if !d.again {
+	if !d.again() {
 		p.set(session, slices.DeleteFunc(slices.Clone(p.members[session]), func(m types.UID) bool { return m == d.member }))
 	}
 	return d, true
@@ -75,7 +77,7 @@ func (p placedSessions) observe(session types.UID, epoch, run int64, held []type
 		switch {
 		case d.shownBy(epoch, run):
 			delete(p.decided, session)
-		case !d.again:
+		case !d.again():
 			held = append(slices.Clone(held), d.member)
 		}
 	}

@@ -48,8 +48,8 @@ func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 		return d
 	}
 	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
-	fresh := f.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
-	f.placed.decide(req.UID, decision{epoch: epoch, run: run, member: member.UID, again: true, fresh: fresh})
+	giveBack := f.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
+	f.placed.decide(req.UID, decision{epoch: epoch, run: run, member: member.UID, giveBack: giveBack})
 	return d
 }
 
@@ -84,7 +84,11 @@ func (f *Fleet) Release(session types.UID) {
 
 // takeBack undoes a decision that the hub's cache has never shown.
 func (f *Fleet) takeBack(session types.UID) {
-	if d, ok := f.placed.undo(session); ok && (d.fresh || !d.again) {
+	d, ok := f.placed.undo(session)
+	switch {
+	case ok && d.again():
+		d.giveBack()
+	case ok:
 		f.ledger.Release(session, d.epoch, d.member)
 	}
 }

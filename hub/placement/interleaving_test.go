@@ -41,6 +41,12 @@ type simSession struct {
 	// stored on a node since the order arrived; gone once the Pod is.
 	stored, gone bool
 	node         int
+
+	// run that the hub wants, or that it is idle after it; has is the word that
+	// the member has on that, empty: none.
+	run  int64
+	idle bool
+	has  string
 }
 
 type landing struct {
@@ -146,6 +152,7 @@ func (w *world) place(t *rapid.T) {
 	w.placed++
 	i := slices.IndexFunc(w.members, func(m *simMember) bool { return m.candidate.UID == d.Cluster.UID })
 	s.epoch, s.member, s.stored, s.gone = s.epoch+1, w.members[i], false, false
+	s.run, s.idle, s.has = 1, false, ""
 	w.sessions[s.uid] = s
 	w.reserve(s)
 	w.reserve(s)
@@ -158,18 +165,27 @@ func (w *world) reserve(s *simSession) {
 // store lands a session. This is where over-commitment would show.
 func (w *world) store(t *rapid.T) {
 	for _, s := range w.inOrder() {
-		if s.member == nil || s.stored || rapid.Bool().Draw(t, "later") {
+		if s.member == nil || s.gone || s.idle || s.has == s.word() || rapid.Bool().Draw(t, "later") {
 			continue
 		}
-		fitting := s.member.fitting(s.template, s.resources)
-		if len(fitting) == 0 {
-			t.Fatalf("%s was placed where no node has room for %v: %v", s.uid, s.resources, s.member.nodes)
+		if !s.stored {
+			fitting := s.member.fitting(s.template, s.resources)
+			if len(fitting) == 0 {
+				t.Fatalf("%s was placed where no node has room for %v: %v", s.uid, s.resources, s.member.nodes)
+			}
+			s.node, s.stored = rapid.SampledFrom(fitting).Draw(t, "lands on"), true
+			s.member.take(s.node, s.resources, 1)
 		}
-		s.node, s.stored = rapid.SampledFrom(fitting).Draw(t, "lands on"), true
-		s.member.take(s.node, s.resources, 1)
-		m, epoch, from := s.member, s.epoch, s.member.sequence+1
-		m.inFlight = append(m.inFlight, func() { w.ledger.CountedFrom(s.uid, epoch, m.candidate.UID, "", from) })
+		w.acknowledge(s)
 	}
+}
+
+// acknowledge has the member take the hub's word, and say so.
+func (w *world) acknowledge(s *simSession) {
+	m, epoch, word, from := s.member, s.epoch, s.word(), s.member.sequence+1
+	w.ledger.Expect(s.uid, epoch, m.candidate.UID, word)
+	s.has = word
+	m.inFlight = append(m.inFlight, func() { w.ledger.CountedFrom(s.uid, epoch, m.candidate.UID, word, from) })
 }
 
 // stop ends a session that is stored; the hub hears of it later.
@@ -224,11 +240,11 @@ func (w *world) restartAgent(t *rapid.T) {
 	w.ledger.Reset(m.candidate.UID)
 	for _, s := range w.inOrder() {
 		switch {
-		case s.member != m || !s.stored:
+		case s.member != m || s.has == "":
 		case s.gone:
 			w.stopped(s, m, s.epoch)
 		default:
-			w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, "", 1)
+			w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, s.has, 1)
 		}
 	}
 	w.report(m)
@@ -239,19 +255,20 @@ func (w *world) restartAgent(t *rapid.T) {
 func (w *world) restartHub() {
 	w.ledger = NewLedger()
 	for _, s := range w.inOrder() {
-		if s.member != nil {
-			w.reserve(s)
+		if s.member != nil && !s.idle {
+			w.rebuild(s)
 		}
 	}
 	for _, m := range w.members {
 		m.candidate.Capacity, m.counted, m.inFlight = nil, map[types.UID]bool{}, nil
 		for _, s := range w.inOrder() {
 			switch {
-			case s.member != m || !s.stored:
+			case s.member != m || s.has == "":
 			case s.gone:
 				w.stopped(s, m, s.epoch)
 			default:
-				w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, "", m.sequence+1)
+				w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, s.has, m.sequence+1)
+				w.ledger.Expect(s.uid, s.epoch, m.candidate.UID, s.word())
 			}
 		}
 		w.report(m)
@@ -270,7 +287,7 @@ func (w *world) inOrder() []*simSession {
 // the report that the hub goes by.
 func (w *world) check(t *rapid.T) {
 	for _, s := range w.sessions {
-		if s.member == nil || s.gone || s.member.candidate.Capacity == nil {
+		if s.member == nil || s.gone || s.idle || s.member.candidate.Capacity == nil {
 			continue
 		}
 		_, reserved := w.ledger.accounts[s.member.candidate.UID].reservations[s.uid]
@@ -284,7 +301,7 @@ func (w *world) check(t *rapid.T) {
 // are the truth.
 func (w *world) settle(t *rapid.T) {
 	for _, s := range w.inOrder() {
-		if s.member != nil && !s.stored {
+		if s.member != nil && s.has != s.word() {
 			w.ledger.Release(s.uid, s.epoch, s.member.candidate.UID)
 			s.member = nil
 		}
@@ -313,6 +330,9 @@ func TestNeverOverANodeUnderAnyInterleaving(t *testing.T) {
 			"place": w.place,
 			"store": w.store,
 			"stop":  w.stop,
+			"rest":  w.rest,
+			"doze":  w.doze,
+			"wake":  w.wake,
 			"deliver": func(t *rapid.T) {
 				if m := rapid.SampledFrom(w.members).Draw(t, "member"); len(m.inFlight) > 0 {
 					w.deliver(m)

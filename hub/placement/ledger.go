@@ -41,18 +41,32 @@ func (l *Ledger) ReserveFor(session types.UID, epoch int64, member types.UID, te
 // ReserveAgain gives room in a member to an epoch of a session that was idle
 // there and is to run again. Until Expect says of which assignment, no
 // acknowledgement counts: the member may have one on its way of what it was told
-// before. It reports whether the session had no room there.
-func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) (fresh bool) {
+// before. What the session still has there is taken for that; giveBack makes all
+// as if this had not been.
+func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) (giveBack func()) {
 	a := l.account(member)
-	held := a.reservations[session]
+	before := a.reservations[session]
 	switch {
-	case held != nil && held.epoch > epoch:
-		return false
-	case held != nil:
-		a.remove(session, held)
+	case before == nil:
+		a.add(session, &reservation{epoch: epoch, question: l.question(template, r), again: true})
+		return func() { l.Release(session, epoch, member) }
+	case before.epoch > epoch:
+		return func() {}
 	}
-	a.add(session, &reservation{epoch: epoch, question: l.question(template, r), again: true})
-	return held == nil
+	a.remove(session, before)
+	held := *before
+	held.epoch, held.question, held.again, held.expected = epoch, l.question(template, r), true, ""
+	a.add(session, &held)
+	return func() {
+		if a.reservations[session] != &held {
+			return
+		}
+		a.remove(session, &held)
+		before.acknowledged, before.countedFrom, before.stored = held.acknowledged, held.countedFrom, held.stored
+		if !a.counts(before) {
+			a.add(session, before)
+		}
+	}
 }
 
 // SetAside takes out what a session has in a member, so that it does not stand

@@ -68,6 +68,50 @@ func TestLedger(t *testing.T) {
 			l.CountedFrom("s", 1, "m", "", 1)
 			l.Reported("m", 1)
 		}, 0},
+		{"of what runs again, an acknowledgement from before counts nothing", func(l *Ledger) {
+			l.ReserveAgain("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", "idle", 1)
+			l.Expect("s", 1, "m", "run 2")
+			l.Reported("m", 9)
+		}, 1},
+		{"that of its run does", func(l *Ledger) {
+			l.ReserveAgain("s", 1, "m", desk, r)
+			l.Expect("s", 1, "m", "run 2")
+			l.CountedFrom("s", 1, "m", "run 2", 9)
+			l.Reported("m", 9)
+		}, 0},
+		{"also when nobody had said yet that it was expected", func(l *Ledger) {
+			l.ReserveAgain("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", "run 2", 9)
+			l.Reported("m", 9)
+			l.Expect("s", 1, "m", "run 2")
+		}, 0},
+		{"what it still had is taken for its next run", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", "run 1", 9)
+			l.ReserveAgain("s", 1, "m", desk, r)
+			l.Reported("m", 9)
+		}, 1},
+		{"and is its own again once that is given back", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			l.ReserveAgain("s", 1, "m", desk, r)()
+		}, 1},
+		{"unless it was counted meanwhile", func(l *Ledger) {
+			l.ReserveFor("s", 1, "m", desk, r)
+			giveBack := l.ReserveAgain("s", 1, "m", desk, r)
+			l.CountedFrom("s", 1, "m", "idle", 9)
+			l.Reported("m", 9)
+			giveBack()
+		}, 0},
+		{"what is given back twice is given back once", func(l *Ledger) {
+			giveBack := l.ReserveAgain("s", 1, "m", desk, r)
+			giveBack()
+			giveBack()
+		}, 0},
+		{"an older epoch does not run again", func(l *Ledger) {
+			l.ReserveFor("s", 2, "m", desk, r)
+			l.ReserveAgain("s", 1, "m", desk, r)()
+		}, 1},
 		{"members are apart", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.CountedFrom("s", 1, "n", "", 1)
