@@ -1,0 +1,191 @@
+package session
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// homesInMemory is a hub with one session, and the home that was taken for a
+// run of it.
+type homesInMemory struct {
+	*WithT
+	c     client.Client
+	clock *clocktesting.FakeClock
+	homes *HomeReconciler
+}
+
+func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDISession), home ...func(*v1alpha1.VDIHome)) *homesInMemory {
+	x := &homesInMemory{WithT: NewWithT(t), clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
+	scheme := runtime.NewScheme()
+	x.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
+	s := sessionWith(session)
+	h := &v1alpha1.VDIHome{}
+	h.Namespace, h.Name = "desktops", homeKey(s).Name
+	h.Spec = v1alpha1.HomeSpec{User: "ann", Template: "browser", ClusterName: "eu", ClusterUID: here, ClaimName: h.Name, Generation: 1}
+	h.Finalizers = []string{v1alpha1.HomeFinalizer}
+	h.Annotations = map[string]string{v1alpha1.AnnotationRun: takenFor, annotationUnused: "true"}
+	at := metav1.NewTime(x.clock.Now())
+	h.Status = v1alpha1.HomeStatus{MountedBy: s.Name, MountedByUID: s.UID, LastUseTime: &at}
+	for _, change := range home {
+		change(h)
+	}
+	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
+	sessions := &Reconciler{Client: x.c, Clock: x.clock}
+	x.homes = &HomeReconciler{Client: x.c, Live: x.c, Sessions: sessions}
+	return x
+}
+
+func (x *homesInMemory) home() *v1alpha1.VDIHome {
+	h := &v1alpha1.VDIHome{}
+	key := types.NamespacedName{Namespace: "desktops", Name: v1alpha1.HomeName("desktops", "ann", "browser")}
+	x.Expect(x.c.Get(context.Background(), key, h)).To(Succeed())
+	return h
+}
+
+func (x *homesInMemory) session() *v1alpha1.VDISession {
+	s := &v1alpha1.VDISession{}
+	x.Expect(x.c.Get(context.Background(), types.NamespacedName{Namespace: "desktops", Name: "mine"}, s)).To(Succeed())
+	return s
+}
+
+func (x *homesInMemory) reconcile() ctrl.Result {
+	result, err := x.homes.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(x.home())})
+	x.Expect(err).NotTo(HaveOccurred())
+	return result
+}
+
+func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
+	return func(s *v1alpha1.VDISession) {
+		placedAt(here, epoch)(s)
+		s.Status.Epoch = epoch
+		s.Status.Placement.Idle, s.Status.Placement.Run = true, number
+		s.Status.Home = &v1alpha1.SessionHome{Name: homeKey(s).Name}
+	}
+}
+
+// A home was taken for a run of which the session's status never told.
+func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		session  func(*v1alpha1.VDISession)
+		takenFor string
+		reached  run
+	}{
+		{"by one that was to be placed", func(s *v1alpha1.VDISession) { s.Status.Epoch = 4 }, "5.1", run{5, 9}},
+		{"by one that was to be resumed", idleAt(5, 1), "5.2", run{5, 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newHomesInMemory(t, c.takenFor, c.session)
+			before := x.session()
+			x.Expect(x.reconcile().RequeueAfter).To(Equal(takenWait))
+			x.clock.Step(takenWait)
+			x.reconcile()
+			x.Expect(x.home().Status.MountedByUID).NotTo(BeEmpty(), "the session comes first")
+			x.Expect(reached(x.session()).before(c.reached)).To(BeFalse())
+
+			// The write of old comes now: too late.
+			late := before.DeepCopy()
+			late.Status.URL = "https://late.example.com"
+			patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+			x.Expect(x.c.Status().Patch(context.Background(), late, patch)).NotTo(Succeed())
+			if x.session().Status.Placement == nil {
+				x.reconcile()
+				x.Expect(x.home().Status.MountedByUID).To(BeEmpty())
+				x.Expect(x.home().Annotations).To(HaveKey(annotationUnused), "it was never ready with it")
+			}
+		})
+	}
+}
+
+func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
+	suspended := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: no, Reason: v1alpha1.ReasonSuspended}
+	told := func(change func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {
+		a := reports(v1alpha1.AssignmentActive, 5, "hash")
+		a.Status.ObservedGeneration, a.Status.Conditions = 3, []metav1.Condition{suspended}
+		change(a)
+		return a
+	}
+	same := func(*v1alpha1.SessionAssignment) {}
+	pod := func(reason string) func(*v1alpha1.SessionAssignment) {
+		return func(a *v1alpha1.SessionAssignment) { a.Status.Conditions[0].Reason = reason }
+	}
+	started := func(s *v1alpha1.VDISession) {
+		idleAt(5, 2)(s)
+		at := metav1.Unix(1_600_000_000, 0)
+		s.Status.StartTime = &at
+	}
+	for _, c := range []struct {
+		name     string
+		session  func(*v1alpha1.VDISession)
+		reported *v1alpha1.SessionAssignment
+		want     bool
+	}{
+		{"it has stopped", idleAt(5, 2), told(same), true},
+		{"it was ready before", started, told(same), true},
+		{"its time is over", idleAt(5, 2), told(pod(v1alpha1.ReasonTimeExpired)), true},
+		{"it was given up", idleAt(5, 2), told(func(a *v1alpha1.SessionAssignment) {
+			pod(v1alpha1.ReasonCrashLoop)(a)
+			a.Status.Failure = &v1alpha1.Failure{Reason: v1alpha1.ReasonCrashLoop}
+		}), true},
+		{"it was given up, and its Pod is still there", idleAt(5, 2), told(func(a *v1alpha1.SessionAssignment) {
+			pod(v1alpha1.ReasonCrashLoop)(a)
+			a.Status.Failure, a.Status.NodeName = &v1alpha1.Failure{Reason: v1alpha1.ReasonCrashLoop}, "n1"
+		}), false},
+		{"it is crashing", idleAt(5, 2), told(pod(v1alpha1.ReasonCrashLoop)), false},
+		{"its Pod is being removed", idleAt(5, 2), told(pod(v1alpha1.ReasonPodTerminating)), false},
+		{"the member speaks of another assignment", idleAt(5, 2), told(func(a *v1alpha1.SessionAssignment) {
+			a.Annotations[v1alpha1.AnnotationSpecHash] = "other"
+		}), false},
+		{"the member speaks of the time before", idleAt(5, 2), told(func(a *v1alpha1.SessionAssignment) { a.Status.ObservedGeneration = 0 }), false},
+		{"it runs", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.Status.Placement.Idle = false }, told(same), false},
+		{"the view is older than the home's run", idleAt(5, 1), told(same), false},
+		{"the home is another session's", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.UID = "uid-other" }, told(same), false},
+		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); releasingAt(elsewhere, 4)(s) }, told(same), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newHomesInMemory(t, "5.2", idleAt(5, 2))
+			r := &MemberReconciler{Client: x.c, Sessions: x.homes.Sessions, Clock: x.clock}
+			s := sessionWith(c.session)
+			x.Expect(r.giveBackHome(context.Background(), &visit{session: s, reported: c.reported, hash: "hash"})).To(Succeed())
+			h := x.home()
+			x.Expect(h.Status.MountedByUID == "").To(Equal(c.want))
+			x.Expect(len(h.Finalizers) == 0).To(Equal(c.want))
+			if c.want {
+				_, unused := h.Annotations[annotationUnused]
+				x.Expect(unused).To(Equal(s.Status.StartTime == nil))
+			}
+		})
+	}
+}
+
+func TestHomeIsForgottenAfterItsRetentionTime(t *testing.T) {
+	free := func(h *v1alpha1.VDIHome) {
+		h.Status.MountedBy, h.Status.MountedByUID, h.Finalizers = "", "", nil
+		h.Spec.RetentionTime = "1h"
+	}
+	x := newHomesInMemory(t, "5.2", idleAt(5, 2), free)
+	x.clock.Step(time.Hour - time.Minute)
+	x.Expect(x.reconcile().RequeueAfter).To(Equal(time.Minute))
+	key := client.ObjectKeyFromObject(x.home())
+	x.clock.Step(time.Minute)
+	x.reconcile()
+	x.Expect(client.IgnoreNotFound(x.c.Get(context.Background(), key, &v1alpha1.VDIHome{}))).To(Succeed())
+	x.Expect(x.c.Get(context.Background(), key, &v1alpha1.VDIHome{})).NotTo(Succeed())
+
+	mounted := newHomesInMemory(t, "5.2", idleAt(5, 2), func(h *v1alpha1.VDIHome) { h.Spec.RetentionTime = "1h" })
+	mounted.clock.Step(24 * time.Hour)
+	mounted.Expect(mounted.reconcile()).To(Equal(ctrl.Result{}))
+	mounted.Expect(mounted.home().Status.MountedByUID).NotTo(BeEmpty(), "somebody has it")
+}
