@@ -1,0 +1,175 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "retention"
+
+// EventHomeDeleted on a claim: nobody has used the home for as long as it was
+// to be kept.
+const EventHomeDeleted = "HomeDeleted"
+
+const (
+	// overdueFor is how long this process must have known a claim to be overdue
+	// and unused before it deletes it, by default.
+	overdueFor = time.Minute
+	// longestWait between two looks: timers don't follow a clock that is set.
+	longestWait = time.Hour
+)
+
+// Options of the reconciler. The zero value of each means its default.
+type Options struct {
+	// OverdueFor is how long a claim must have been overdue and unused, by this
+	// process's own time, before it is deleted; by default a minute.
+	OverdueFor time.Duration
+	// SkipNameValidation allows a second controller of the same name in this
+	// process, which tests need.
+	SkipNameValidation bool
+}
+
+// Reconciler looks after the claims that say until when they are kept.
+type Reconciler struct {
+	// Client reads claims and assignments from the manager's cache and writes
+	// to the API server, from which Live reads.
+	Client client.Client
+	Live   client.Reader
+	// Recorder of events on claims.
+	Recorder events.EventRecorder
+	// Clock of the member.
+	Clock clock.PassiveClock
+	// Options; see there.
+	Options Options
+
+	overdue overdue
+}
+
+// SetupWithManager fills in what the reconciler lacks from the manager, and
+// has it run there, on the leader alone.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
+	r.Options = opts
+	if r.Client == nil {
+		r.Client = mgr.GetClient()
+	}
+	if r.Live == nil {
+		r.Live = mgr.GetAPIReader()
+	}
+	if r.Recorder == nil {
+		r.Recorder = mgr.GetEventRecorder("vdi-agent")
+	}
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(marked))).
+		WithOptions(controller.Options{SkipNameValidation: ptr.To(opts.SkipNameValidation)}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("building the retention controller: %w", err)
+	}
+	return nil
+}
+
+// marked reports whether a claim says when it was last used.
+func marked(o client.Object) bool { return o.GetAnnotations()[api.AnnotationLastUse] != "" }
+
+// Reconcile deletes the claim, or comes back when that may be due.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := r.Client.Get(ctx, req.NamespacedName, &claim); err != nil {
+		r.overdue.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	end, kept := keptUntil(&claim)
+	if !kept {
+		r.overdue.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if wait := end.Sub(r.Clock.Now()); wait > 0 {
+		r.overdue.forget(req.NamespacedName)
+		return ctrl.Result{RequeueAfter: min(wait, longestWait)}, nil
+	}
+	used, err := r.inUse(ctx, r.Client, &claim)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if used {
+		// A session that uses it takes the mark away, and that brings it up
+		// again; this is for one that ends without.
+		r.overdue.forget(req.NamespacedName)
+		return ctrl.Result{RequeueAfter: longestWait}, nil
+	}
+	if wait := r.patience() - r.overdue.since(&claim, r.Clock); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	return r.expire(ctx, &claim)
+}
+
+func (r *Reconciler) patience() time.Duration {
+	if r.Options.OverdueFor == 0 {
+		return overdueFor
+	}
+	return r.Options.OverdueFor
+}
+
+// inUse reports whether an assignment names the claim.
+func (r *Reconciler) inUse(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim) (bool, error) {
+	var all api.SessionAssignmentList
+	if err := from.List(ctx, &all, client.InNamespace(claim.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing the assignments that could use claim %s: %w", claim.Name, err)
+	}
+	for i := range all.Items {
+		if uses(&all.Items[i], claim) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// expire deletes the very claim that was looked at: one that was taken up again
+// since has changed. The API server is asked who uses it, since the cache may
+// lag.
+func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
+	if used, err := r.inUse(ctx, r.Live, claim); err != nil || used {
+		return ctrl.Result{RequeueAfter: r.patience()}, err
+	}
+	err := r.Client.Delete(ctx, claim, client.Preconditions{
+		UID: ptr.To(claim.UID), ResourceVersion: ptr.To(claim.ResourceVersion)})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		// Its change brings it up again.
+		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("deleting a home that was kept long enough: %w", err)
+	}
+	deleted.Inc()
+	r.overdue.forget(client.ObjectKeyFromObject(claim))
+	lastUse, keep := claim.Annotations[api.AnnotationLastUse], claim.Annotations[api.AnnotationRetention]
+	log.FromContext(ctx).Info("Deleted a home that nobody has used for as long as it was to be kept",
+		"lastUse", lastUse, "retention", keep)
+	r.Recorder.Eventf(claim, nil, corev1.EventTypeNormal, EventHomeDeleted, "Delete",
+		"Nobody has used this home since %s, and it was to be kept for %s after that.", lastUse, keep)
+	return ctrl.Result{}, nil
+}
