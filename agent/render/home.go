@@ -59,11 +59,16 @@ func homeMeta(a *api.SessionAssignment) metav1.ObjectMeta {
 		meta.Labels = Selector(a)
 		meta.Annotations[api.AnnotationSession] = a.Spec.Session.Namespace + "/" + a.Spec.Session.Name
 	}
-	if keep := a.Spec.Desktop.Home.RetentionTime; keep != "" {
+	if keep := a.Spec.Desktop.Home.RetentionTime; keep != "" && !goesWithItsSession(a.Spec.Desktop.Home) {
 		meta.Annotations[api.AnnotationRetention] = string(keep)
 	}
 	meta.Labels[LabelHomeMode] = string(a.Spec.Desktop.Home.Mode)
 	return meta
+}
+
+// goesWithItsSession: nothing of the home is kept.
+func goesWithItsSession(home api.AssignedHome) bool {
+	return home.Mode == api.HomePerSession && home.Retention != api.RetentionRetain
 }
 
 // optional is nil for the empty text, which in the API means "the default".

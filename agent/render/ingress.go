@@ -1,80 +1,138 @@
 package render
 
-// socketSeconds is how long a desktop's websocket may be silent. A day: the
-// session's own limits end it, not the proxy's.
-const socketSeconds = "86400"
+import (
+	"maps"
+	"strings"
 
-// The Ingress controllers whose annotations are known, by the spec.controller
-// of their IngressClass.
-const (
-	controllerNginx     = "k8s.io/ingress-nginx"
-	controllerNginxInc  = "nginx.org/ingress-controller"
-	controllerTraefik   = "traefik.io/ingress-controller"
-	controllerHAProxy   = "haproxy.org/ingress-controller"
-	controllerHAIngress = "haproxy-ingress.github.io/controller"
-	controllerALB       = "ingress.k8s.aws/alb"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/utils/ptr"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// profile is what makes one controller keep websockets open for hours, and what
-// makes it speak HTTPS to a desktop.
-type profile struct{ always, https map[string]string }
+// How long a desktop's websocket may be silent: a day. The session's own limits
+// end it, not the proxy's.
+const (
+	socketSeconds = "86400"
+	socketTime    = socketSeconds + "s"
+	// albSocketSeconds is the longest that an AWS load balancer allows.
+	albSocketSeconds = "4000"
+)
 
-// profiles by controller. One that is not here gets no annotations: those of
-// another controller would do nothing, and say that they do.
+// profile is what one Ingress controller must be told by annotations.
+type profile struct {
+	// always, to keep websockets open.
+	always map[string]string
+	// tls, besides, where the desktop speaks HTTPS. No controller is told to
+	// check the certificate: a desktop's own is signed by nobody.
+	tls map[string]string
+	// services are annotations whose value is the name of the Service: always,
+	// and where the desktop speaks HTTPS.
+	services, tlsServices []string
+}
+
+// profiles by IngressClass.spec.controller. A controller that is not listed
+// gets no annotation: what it would make of another's, nobody knows.
 //
-//   - ingress-nginx and NGINX's own: the proxy's read and send timeouts, of 60 s
-//     by default, count between two frames.
-//   - Traefik upgrades connections by itself and has no such timeout for them;
-//     HTTPS is the Service's annotation.
-//   - HAProxy's own keeps an upgraded connection for an hour of silence; its
-//     administrator may change that for all, nobody for one Ingress.
-//   - HAProxy Ingress: "tunnel" is the timeout after the upgrade.
-//   - AWS: the load balancer's idle timeout, of which 4,000 s is the most.
+//   - HAProxy Technologies' takes the silence of websockets from its ConfigMap
+//     alone (timeout-tunnel, an hour unless it is set).
+//   - Traefik ends no websocket for being silent, and takes the protocol from the
+//     Service. It checks the desktop's certificate unless its configuration says
+//     otherwise.
+//   - AWS' reaches Pods rather than nodes, since the Service has no node ports,
+//     and counts a page that needs a login as healthy. Its administrator groups
+//     the Ingresses by IngressClassParams, or each gets a load balancer.
 var profiles = map[string]profile{
-	controllerNginx: {
+	"k8s.io/ingress-nginx": {
 		always: map[string]string{
 			"nginx.ingress.kubernetes.io/proxy-read-timeout": socketSeconds,
 			"nginx.ingress.kubernetes.io/proxy-send-timeout": socketSeconds,
 		},
-		https: map[string]string{"nginx.ingress.kubernetes.io/backend-protocol": "HTTPS"},
+		tls: map[string]string{"nginx.ingress.kubernetes.io/backend-protocol": "HTTPS"},
 	},
-	controllerTraefik: {},
-	controllerHAProxy: {
-		https: map[string]string{"haproxy.org/server-ssl": "true"},
-	},
-	controllerHAIngress: {
-		always: map[string]string{"haproxy-ingress.github.io/timeout-tunnel": socketSeconds + "s"},
-		https:  map[string]string{"haproxy-ingress.github.io/backend-protocol": "h1-ssl"},
-	},
-	controllerALB: {
+	"nginx.org/ingress-controller": {
 		always: map[string]string{
-			"alb.ingress.kubernetes.io/load-balancer-attributes": "idle_timeout.timeout_seconds=4000",
+			"nginx.org/proxy-read-timeout": socketTime,
+			"nginx.org/proxy-send-timeout": socketTime,
+		},
+		services:    []string{"nginx.org/websocket-services"},
+		tlsServices: []string{"nginx.org/ssl-services"},
+	},
+	"traefik.io/ingress-controller": {},
+	"haproxy.org/ingress-controller": {
+		tls: map[string]string{"haproxy.org/server-ssl": "true"},
+	},
+	"haproxy-ingress.github.io/controller": {
+		always: map[string]string{"haproxy-ingress.github.io/timeout-tunnel": socketTime},
+		tls:    map[string]string{"haproxy-ingress.github.io/secure-backends": "true"},
+	},
+	"ingress.k8s.aws/alb": {
+		always: map[string]string{
+			"alb.ingress.kubernetes.io/load-balancer-attributes": "idle_timeout.timeout_seconds=" + albSocketSeconds,
+			"alb.ingress.kubernetes.io/success-codes":            "200-499",
 			"alb.ingress.kubernetes.io/target-type":              "ip",
 		},
-		https: map[string]string{"alb.ingress.kubernetes.io/backend-protocol": "HTTPS"},
+		tls: map[string]string{"alb.ingress.kubernetes.io/backend-protocol": "HTTPS"},
 	},
 }
 
-// ingressAnnotations of a controller for a Service.
-func ingressAnnotations(controller string, https bool, service string) map[string]string {
-	out := map[string]string{}
-	known := profiles[controller]
-	for key, value := range known.always {
-		out[key] = value
-	}
-	if https {
-		for key, value := range known.https {
-			out[key] = value
+// profileOf finds a controller's profile. HAProxy's controllers append the name
+// of a class to theirs, where a cluster has several of them.
+func profileOf(controller string) profile {
+	for name, p := range profiles {
+		if controller == name || strings.HasPrefix(controller, name+"/") {
+			return p
 		}
 	}
-	if controller == controllerNginxInc {
-		// These name the Services that they are for.
-		out["nginx.org/proxy-read-timeout"] = socketSeconds + "s"
-		out["nginx.org/proxy-send-timeout"] = socketSeconds + "s"
-		out["nginx.org/websocket-services"] = service
-		if https {
-			out["nginx.org/ssl-services"] = service
-		}
+	return profile{}
+}
+
+func (p profile) annotate(annotations map[string]string, a *api.SessionAssignment) {
+	maps.Copy(annotations, p.always)
+	services := p.services
+	if speaksTLS(a) {
+		maps.Copy(annotations, p.tls)
+		services = append(services[:len(services):len(services)], p.tlsServices...)
 	}
-	return out
+	for _, name := range services {
+		annotations[name] = a.Name
+	}
+}
+
+// Ingress leads the session's host to its Service.
+func Ingress(a *api.SessionAssignment, n Network) *networkingv1.Ingress {
+	ing := &networkingv1.Ingress{ObjectMeta: ownedMeta(a)}
+	profileOf(n.Controller).annotate(ing.Annotations, a)
+	backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+		Name: a.Name,
+		Port: networkingv1.ServiceBackendPort{Name: PortName},
+	}}
+	ing.Spec = networkingv1.IngressSpec{
+		IngressClassName: optional(a.Spec.Desktop.IngressClassName),
+		TLS:              ingressTLS(a, n),
+		Rules: []networkingv1.IngressRule{{
+			Host: a.Spec.Host,
+			IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+				Paths: []networkingv1.HTTPIngressPath{{
+					Path:     "/",
+					PathType: ptr.To(networkingv1.PathTypePrefix),
+					Backend:  backend,
+				}},
+			}},
+		}},
+	}
+	return ing
+}
+
+// ingressTLS is empty where nobody names a certificate: then the controller
+// serves its own.
+func ingressTLS(a *api.SessionAssignment, n Network) []networkingv1.IngressTLS {
+	secret := a.Spec.Desktop.TLSSecretName
+	if secret == "" {
+		secret = n.TLSSecretName
+	}
+	if secret == "" {
+		return nil
+	}
+	return []networkingv1.IngressTLS{{Hosts: []string{a.Spec.Host}, SecretName: secret}}
 }

@@ -1,6 +1,10 @@
 package render
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,22 +26,33 @@ const (
 // assignmentKind is what the children's owner references name.
 var assignmentKind = api.GroupVersion.WithKind("SessionAssignment")
 
-// DesktopHash is a short hash of the desktop that an assignment asks for. Two
-// assignments with equal hashes ask for the same Pod. It does not depend on
-// how this version of the agent renders, so that an upgrade of the agent
-// restarts no desktop. What reaches a desktop that runs does not count either:
-// the content of its files, whom it may talk to, how it is reached and how long
-// its home is kept.
+// DesktopHash is a short hash of what an assignment asks of its Pod. Two
+// assignments with equal hashes ask for the same Pod. It does not depend on how
+// this version of the agent renders, so that an upgrade of the agent restarts no
+// desktop, nor on what can change under a desktop that runs, or beside it.
 func DesktopHash(a *api.SessionAssignment) string {
-	d := a.Spec.Desktop.DeepCopy()
-	for i := range d.Files {
-		d.Files[i] = api.ConfigFile{}
+	text, err := json.Marshal(ofThePod(a.Spec.Desktop))
+	if err != nil {
+		// Plain data without maps of interfaces, channels or functions: it
+		// can't fail, and a hash that hides a failure would hide a change.
+		panic(fmt.Sprintf("encoding a desktop: %v", err))
 	}
-	d.Files = d.Files[:min(len(d.Files), 1)] // that there are any is a mount
-	d.NetworkPolicy, d.IngressClassName, d.TLSSecretName = api.TemplateNetworkPolicy{}, "", ""
-	d.Activity, d.Path = api.Activity{}, ""
-	d.Home.Size, d.Home.Retention, d.Home.RetentionTime = nil, "", ""
-	return hashOf(d)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// ofThePod leaves out of a desktop what is none of its Pod's. Of the files it
+// keeps only that there are any: then their directory is mounted.
+func ofThePod(d api.Desktop) api.Desktop {
+	if len(d.Files) > 0 {
+		d.Files = []api.ConfigFile{{}}
+	} else {
+		d.ConfigMountPath = ""
+	}
+	d.Home = api.AssignedHome{Mode: d.Home.Mode, ClaimName: d.Home.ClaimName, MountPath: d.Home.MountPath}
+	d.Protocol, d.Path, d.IngressClassName, d.TLSSecretName = "", "", "", ""
+	d.Activity, d.NetworkPolicy = api.Activity{}, api.TemplateNetworkPolicy{}
+	return d
 }
 
 // Selector is the labels by which the Pods, Services and Ingresses of an

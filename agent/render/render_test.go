@@ -87,7 +87,7 @@ func TestChildren(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name, documents(t, assignment(change), Network{Controller: controllerNginx}))
+			golden(t, name, documents(t, assignment(change), Network{Controller: "k8s.io/ingress-nginx"}))
 		})
 	}
 	t.Run("gateway", func(t *testing.T) {
@@ -122,7 +122,7 @@ func everything(a *api.SessionAssignment) {
 // TestIngressesOfEachController: what each keeps websockets open by.
 func TestIngressesOfEachController(t *testing.T) {
 	var out bytes.Buffer
-	for _, controller := range []string{controllerNginx, controllerNginxInc, controllerTraefik, controllerHAProxy, controllerHAIngress, controllerALB, "example.com/unknown"} {
+	for _, controller := range []string{"k8s.io/ingress-nginx", "nginx.org/ingress-controller", "traefik.io/ingress-controller", "haproxy.org/ingress-controller/prod", "haproxy-ingress.github.io/controller", "ingress.k8s.aws/alb", "example.com/unknown"} {
 		for _, protocol := range []api.Protocol{api.ProtocolHTTP, api.ProtocolHTTPS} {
 			a := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.Protocol = protocol })
 			ing := Ingress(a, Network{Controller: controller, TLSSecretName: "wildcard"})

@@ -1,7 +1,7 @@
 package render
 
 import (
-	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,10 +13,11 @@ import (
 const (
 	// defaultHomePath is where a home is mounted whose template does not say.
 	defaultHomePath = "/home/user"
-	// accessPath is the directory with the files username and password.
+	// accessPath is where the files username and password are.
 	accessPath = "/etc/vdi/access"
-	// secretMode lets the desktop's group read a secret, and nobody write it.
-	secretMode = 0o440
+	// secretMode lets the desktop's user and group read the files of a Secret,
+	// and nobody else.
+	secretMode int32 = 0o440
 )
 
 // defaultShm is the size of /dev/shm of a desktop without a memory limit.
@@ -24,80 +25,82 @@ var defaultShm = resource.MustParse("256Mi")
 
 // mounted is a volume and where the desktop finds it.
 type mounted struct {
-	volume corev1.Volume
-	mount  corev1.VolumeMount
+	volume   corev1.Volume
+	path     string
+	readOnly bool
 }
 
-// mounts of the desktop: /tmp and /dev/shm always; home, files and secrets
-// where there are any.
-func mounts(a *api.SessionAssignment) []mounted {
+// volumes of the Pod, and where they are mounted: /tmp and /dev/shm always,
+// home, files, access and other secrets where there are any.
+func volumes(a *api.SessionAssignment) ([]corev1.Volume, []corev1.VolumeMount) {
 	d := &a.Spec.Desktop
-	out := []mounted{
-		mount(tmpVolume, "/tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
-		mount(shmVolume, "/dev/shm", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: shmSize(d),
-		}}),
+	all := []mounted{
+		{volume: volume("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), path: "/tmp"},
+		{volume: volume("shm", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			Medium:    corev1.StorageMediumMemory,
+			SizeLimit: shmSize(d),
+		}}), path: "/dev/shm"},
 	}
 	if HasHome(a) {
 		claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: d.Home.ClaimName}
-		out = append(out, mount(homeVolume, homePath(a), corev1.VolumeSource{PersistentVolumeClaim: claim}))
+		all = append(all, mounted{volume: volume("home", corev1.VolumeSource{PersistentVolumeClaim: claim}), path: homePath(a)})
 	}
 	if len(d.Files) > 0 {
-		source := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: a.Name}}
-		out = append(out, readOnly(mount(configVolume, orDefault(d.ConfigMountPath, defaultConfigPath), corev1.VolumeSource{ConfigMap: source})))
+		config := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: a.Name}}
+		all = append(all, mounted{volume("config", corev1.VolumeSource{ConfigMap: config}), configPath(a), true})
 	}
-	if name := d.Access.SecretName; name != "" {
-		out = append(out, readOnly(mount(accessVolume, accessPath, secretSource(name))))
+	if d.Access.SecretName != "" {
+		all = append(all, mounted{secretVolume("access", d.Access.SecretName), accessPath, true})
 	}
 	for i, use := range d.Secrets {
 		if use.MountPath != "" {
-			out = append(out, readOnly(mount(fmt.Sprintf("secret-%d", i), use.MountPath, secretSource(use.Name))))
+			all = append(all, mounted{secretVolume("secret-"+strconv.Itoa(i), use.Name), use.MountPath, true})
 		}
 	}
-	return out
+	return split(all)
 }
 
-func mount(name, path string, source corev1.VolumeSource) mounted {
-	return mounted{
-		volume: corev1.Volume{Name: name, VolumeSource: source},
-		mount:  corev1.VolumeMount{Name: name, MountPath: path},
+func split(all []mounted) (volumes []corev1.Volume, mounts []corev1.VolumeMount) {
+	for _, m := range all {
+		volumes = append(volumes, m.volume)
+		mounts = append(mounts, corev1.VolumeMount{Name: m.volume.Name, MountPath: m.path, ReadOnly: m.readOnly})
 	}
+	return volumes, mounts
 }
 
-func readOnly(m mounted) mounted {
-	m.mount.ReadOnly = true
-	return m
+func volume(name string, source corev1.VolumeSource) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: source}
 }
 
-func secretSource(name string) corev1.VolumeSource {
-	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: ptr.To[int32](secretMode)}}
+func secretVolume(name, secret string) corev1.Volume {
+	return volume(name, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: secret, DefaultMode: ptr.To(secretMode),
+	}})
 }
 
 func homePath(a *api.SessionAssignment) string {
-	return orDefault(a.Spec.Desktop.Home.MountPath, defaultHomePath)
-}
-
-func orDefault(s, otherwise string) string {
-	if s == "" {
-		return otherwise
+	if p := a.Spec.Desktop.Home.MountPath; p != "" {
+		return p
 	}
-	return s
+	return defaultHomePath
 }
 
-// shmSize is what the template says, or half the memory limit; never more than
-// the limit: what lies in /dev/shm is charged to the container, so a larger one
-// would only let a desktop kill itself.
+// shmSize is what the template asks for, or half the memory limit. What lies in
+// /dev/shm is charged to the container: one larger than the limit would only let
+// a desktop kill itself.
 func shmSize(d *api.Desktop) *resource.Quantity {
 	memory, limited := d.Resources[corev1.ResourceMemory]
 	limited = limited && memory.Value() >= 2
-	switch {
-	case d.SharedMemory != nil && limited && d.SharedMemory.Cmp(memory) > 0:
-		return ptr.To(memory.DeepCopy())
-	case d.SharedMemory != nil:
-		return ptr.To(d.SharedMemory.DeepCopy())
+	switch asked := d.SharedMemory; {
+	case asked != nil && asked.Sign() > 0 && (!limited || asked.Cmp(memory) <= 0):
+		size := asked.DeepCopy()
+		return &size
+	case asked != nil && asked.Sign() > 0:
+		return &memory
 	case limited:
 		return resource.NewQuantity(memory.Value()/2, resource.BinarySI)
 	default:
-		return ptr.To(defaultShm.DeepCopy())
+		size := defaultShm
+		return &size
 	}
 }

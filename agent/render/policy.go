@@ -1,0 +1,116 @@
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// notTheWorld4 are the IPv4 addresses that are not out in the world: those of
+// clusters, nodes, their metadata and the networks that they stand in, and those
+// that nobody has.
+var notTheWorld4 = []string{
+	"0.0.0.0/8",       // RFC 791: this network
+	"10.0.0.0/8",      // RFC 1918: private
+	"100.64.0.0/10",   // RFC 6598: carrier-grade NAT, and the Pods of some clusters
+	"127.0.0.0/8",     // RFC 1122: loopback
+	"169.254.0.0/16",  // RFC 3927: link-local; 169.254.169.254 is a cloud's metadata
+	"172.16.0.0/12",   // RFC 1918: private
+	"192.0.0.0/24",    // RFC 6890: protocol assignments; 192.0.0.192 is metadata, too
+	"192.0.2.0/24",    // RFC 5737: documentation
+	"192.88.99.0/24",  // RFC 7526: relays to IPv6, no longer in use
+	"192.168.0.0/16",  // RFC 1918: private
+	"198.18.0.0/15",   // RFC 2544: benchmarks
+	"198.51.100.0/24", // RFC 5737: documentation
+	"203.0.113.0/24",  // RFC 5737: documentation
+	"224.0.0.0/4",     // RFC 1112: multicast
+	"240.0.0.0/4",     // RFC 1112: reserved, with the broadcast of RFC 919
+}
+
+// notTheWorld6 are the IPv6 addresses that are not. The first stands for many:
+// the unspecified address, loopback, and those that hold an IPv4 address, by
+// which the list above could be evaded. It is not told apart into them because
+// the range of the IPv4-mapped ones, ::ffff:0:0/96, is read as 0.0.0.0/0 by some
+// and refused by others.
+var notTheWorld6 = []string{
+	"::/8",          // RFC 4291: see above; RFC 6052, RFC 8215: NAT64
+	"100::/64",      // RFC 6666: discarded
+	"2001::/23",     // RFC 2928: protocol assignments; RFC 4380: Teredo
+	"2001:db8::/32", // RFC 3849: documentation
+	"2002::/16",     // RFC 3056: 6to4, holds an IPv4 address
+	"3fff::/20",     // RFC 9637: documentation
+	"5f00::/16",     // RFC 9602: segment routing
+	"fc00::/7",      // RFC 4193: unique local; fd00:ec2::254 is a cloud's metadata
+	"fe80::/10",     // RFC 4291: link-local
+	"fec0::/10",     // RFC 3879: site-local, no longer in use
+	"ff00::/8",      // RFC 4291: multicast
+}
+
+// dnsNamespace is where a cluster's DNS servers are.
+const dnsNamespace = "kube-system"
+
+// NetworkPolicy lets the gateways reach the desktop, and the desktop reach DNS,
+// the world, and what its template names; nil if the template asks for none.
+//
+// A kubelet reaches the Pods of its node whatever a policy says, and so probes
+// need no rule. What is outside of a NetworkPolicy's reach: a gateway on its
+// node's own network has no namespace, and many a network plugin lets every
+// node's address in. A cluster whose Pods or Services have public addresses is
+// not told from the world. A DNS server that has a link-local address on each
+// node, and IPv4 by NAT64, are for egressCIDRs.
+func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPolicy {
+	if a.Spec.Desktop.NetworkPolicy.Mode == api.NetworkOpen {
+		return nil
+	}
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: ownedMeta(a)}
+	policy.Spec = networkingv1.NetworkPolicySpec{
+		PodSelector: metav1.LabelSelector{MatchLabels: Selector(a)},
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			From:  visitors(a, n),
+			Ports: []networkingv1.NetworkPolicyPort{policyPort(corev1.ProtocolTCP, a.Spec.Desktop.Port)},
+		}},
+		Egress: []networkingv1.NetworkPolicyEgressRule{toDNS(), toTheWorld(a)},
+	}
+	return policy
+}
+
+// visitors are who may reach the desktop.
+func visitors(a *api.SessionAssignment, n Network) []networkingv1.NetworkPolicyPeer {
+	peers := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: n.gateways()}}
+	if n.AgentNamespace != "" && a.Spec.Desktop.Activity.Path != "" {
+		peers = append(peers, networkingv1.NetworkPolicyPeer{NamespaceSelector: namespaceNamed(n.AgentNamespace)})
+	}
+	return peers
+}
+
+func toDNS() networkingv1.NetworkPolicyEgressRule {
+	const dns = 53
+	return networkingv1.NetworkPolicyEgressRule{
+		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespaceNamed(dnsNamespace)}},
+		Ports: []networkingv1.NetworkPolicyPort{policyPort(corev1.ProtocolUDP, dns), policyPort(corev1.ProtocolTCP, dns)},
+	}
+}
+
+func toTheWorld(a *api.SessionAssignment) networkingv1.NetworkPolicyEgressRule {
+	to := []networkingv1.NetworkPolicyPeer{
+		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: append([]string(nil), notTheWorld4...)}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: append([]string(nil), notTheWorld6...)}},
+	}
+	for _, cidr := range a.Spec.Desktop.NetworkPolicy.EgressCIDRs {
+		to = append(to, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
+	}
+	return networkingv1.NetworkPolicyEgressRule{To: to}
+}
+
+func namespaceNamed(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}
+}
+
+func policyPort(protocol corev1.Protocol, port int32) networkingv1.NetworkPolicyPort {
+	return networkingv1.NetworkPolicyPort{Protocol: ptr.To(protocol), Port: ptr.To(intstr.FromInt32(port))}
+}

@@ -1,0 +1,68 @@
+package render
+
+import (
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// noTimeout is the Gateway API's word for none: a desktop's websocket is one
+// request that lasts as long as the desktop is looked at.
+const noTimeout gatewayv1.Duration = "0s"
+
+// HTTPRoute leads the session's host from the member's Gateway to its Service;
+// nil if the member has no Gateway.
+//
+// The certificate is the Gateway's. That a desktop speaks HTTPS an HTTPRoute
+// can't say: the Service's port says it, and the Gateway asks for a
+// BackendTLSPolicy besides, which names the authority that signed the desktop's
+// certificate. That is the administrator's to make. Without it the Gateway
+// refuses the Service, and the route's condition ResolvedRefs says why.
+func HTTPRoute(a *api.SessionAssignment, n Network) *gatewayv1.HTTPRoute {
+	if n.Gateway == nil {
+		return nil
+	}
+	route := &gatewayv1.HTTPRoute{ObjectMeta: ownedMeta(a)}
+	parent := gatewayv1.ParentReference{
+		Group:     ptr.To[gatewayv1.Group](gatewayv1.GroupName),
+		Kind:      ptr.To[gatewayv1.Kind]("Gateway"),
+		Namespace: ptr.To(gatewayv1.Namespace(n.Gateway.Namespace)),
+		Name:      gatewayv1.ObjectName(n.Gateway.Name),
+	}
+	if n.Gateway.Namespace == "" {
+		parent.Namespace = nil
+	}
+	if n.Gateway.Section != "" {
+		parent.SectionName = ptr.To(gatewayv1.SectionName(n.Gateway.Section))
+	}
+	route.Spec = gatewayv1.HTTPRouteSpec{
+		CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{parent}},
+		Hostnames:       []gatewayv1.Hostname{gatewayv1.Hostname(a.Spec.Host)},
+		Rules: []gatewayv1.HTTPRouteRule{{
+			Matches:     everyPath(),
+			BackendRefs: []gatewayv1.HTTPBackendRef{backendRef(a)},
+			Timeouts:    &gatewayv1.HTTPRouteTimeouts{Request: ptr.To(noTimeout), BackendRequest: ptr.To(noTimeout)},
+		}},
+	}
+	return route
+}
+
+func everyPath() []gatewayv1.HTTPRouteMatch {
+	return []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{
+		Type: ptr.To(gatewayv1.PathMatchPathPrefix), Value: ptr.To("/"),
+	}}}
+}
+
+// backendRef names the Service, with all that the API server would fill in.
+func backendRef(a *api.SessionAssignment) gatewayv1.HTTPBackendRef {
+	return gatewayv1.HTTPBackendRef{BackendRef: gatewayv1.BackendRef{
+		BackendObjectReference: gatewayv1.BackendObjectReference{
+			Group: ptr.To[gatewayv1.Group](""),
+			Kind:  ptr.To[gatewayv1.Kind]("Service"),
+			Name:  gatewayv1.ObjectName(a.Name),
+			Port:  ptr.To(gatewayv1.PortNumber(servicePort)),
+		},
+		Weight: ptr.To[int32](1),
+	}}
+}
