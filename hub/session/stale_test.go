@@ -33,12 +33,22 @@ type oneMember struct {
 	// resumed is what was asked for, by epoch and run; full: there is no room.
 	resumed [][2]int64
 	full    bool
+	// other: what is placed goes to another member. away: the first is.
+	other, away bool
+	// nowhere: nothing is placed.
+	nowhere bool
 }
 
 func (f *oneMember) Judging(placement.TemplateKey) bool { return f.judging }
 
 func (f *oneMember) Place(_ placement.Request, epoch int64) placement.Decision {
 	f.placed = append(f.placed, epoch)
+	if f.nowhere {
+		return placement.Decision{Reason: v1alpha1.ReasonUnschedulable, Message: "2 clusters: 2 lack cpu"}
+	}
+	if f.other {
+		return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "us", UID: elsewhere}, Reason: v1alpha1.ReasonPlaced, Message: "us has room"}
+	}
 	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has room"}
 }
 
@@ -46,7 +56,12 @@ func (f *oneMember) Release(types.UID) { f.released++ }
 
 func (f *oneMember) Observe(*v1alpha1.VDISession, bool) {}
 
-func (f *oneMember) HealthOf(types.UID) fleet.Health { return "Ready" }
+func (f *oneMember) HealthOf(types.UID) fleet.Health {
+	if f.away {
+		return fleet.HealthUnreachable
+	}
+	return fleet.HealthReady
+}
 
 func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {
 }

@@ -1,0 +1,423 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// placedInMemory is a hub whose session is placed in "eu" and runs.
+func placedInMemory(t *testing.T) (*hubInMemory, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	h := newHubInMemory(t)
+	clock := clocktesting.NewFakePassiveClock(testNow.Truncate(time.Second))
+	h.Clock = clock
+	h.pass()
+	h.edit(func(s *v1alpha1.VDISession) {
+		ready(s)
+		placedBy := s.Status.Placement
+		*placedBy = v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: 1, Run: 1}
+		s.Status.Epoch = 1
+		startRun(s, clock.Now())
+	})
+	h.pass()
+	h.Expect(h.stored().Status.Phase).To(Equal(v1alpha1.PhaseRunning))
+	h.heard()
+	h.fleet.placed, h.fleet.released = nil, 0
+	return h, clock
+}
+
+// pass reconciles, and then once more: that must write nothing.
+func (h *hubInMemory) pass() *v1alpha1.VDISession {
+	_, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	once := h.stored()
+	_, err = h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	twice := h.stored()
+	h.Expect(twice.ResourceVersion).To(Equal(once.ResourceVersion), "a second pass writes: %+v\nthen %+v", once.Status, twice.Status)
+	return twice
+}
+
+// edit changes the session as others do: its spec, and its status.
+func (h *hubInMemory) edit(change func(*v1alpha1.VDISession)) {
+	s := h.stored()
+	change(s)
+	status := *s.Status.DeepCopy()
+	h.Expect(h.api.Update(context.Background(), s)).To(Succeed())
+	s.Status = status
+	h.Expect(h.api.Status().Update(context.Background(), s)).To(Succeed())
+}
+
+// heard are the reasons of the events since it was last asked.
+func (h *hubInMemory) heard() []string {
+	var out []string
+	for ch := h.Recorder.(*events.FakeRecorder).Events; len(ch) > 0; {
+		out = append(out, strings.Fields(<-ch)[1])
+	}
+	return out
+}
+
+func (h *hubInMemory) says(name string) string {
+	c := meta.FindStatusCondition(h.stored().Status.Conditions, name)
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + "/" + c.Reason + ": " + c.Message
+}
+
+func suspended(s *v1alpha1.VDISession)   { s.Spec.OperatingMode = v1alpha1.ModeSuspended }
+func toBeResumed(s *v1alpha1.VDISession) { s.Spec.OperatingMode = v1alpha1.ModeRunning }
+func hasFailed(s *v1alpha1.VDISession) {
+	conditionOf(v1alpha1.ConditionProgressing, no, v1alpha1.ReasonImagePull)(s)
+}
+
+func TestDesktopThatIsNotToRun(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cause func(*v1alpha1.VDISession)
+		event string
+		phase v1alpha1.SessionPhase
+		mend  func(*v1alpha1.VDISession)
+		back  string
+	}{
+		{"suspended", suspended, v1alpha1.EventSuspended, v1alpha1.PhasePending, toBeResumed, v1alpha1.EventResumed},
+		{"its time is over", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "10m" }, v1alpha1.EventExpired, v1alpha1.PhaseFailed,
+			func(s *v1alpha1.VDISession) { s.Spec.Timeout = "1h" }, v1alpha1.EventResumed},
+		{"its time is over, and then there is no limit", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "10m" }, v1alpha1.EventExpired, v1alpha1.PhaseFailed,
+			func(s *v1alpha1.VDISession) { s.Spec.Timeout = "" }, v1alpha1.EventResumed},
+		{"given up", hasFailed, v1alpha1.EventFailed, v1alpha1.PhaseFailed,
+			func(s *v1alpha1.VDISession) { s.Spec.Attempt = 1 }, v1alpha1.EventRetried},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, clock := placedInMemory(t)
+			clock.SetTime(clock.Now().Add(20 * time.Minute))
+			h.edit(c.cause)
+			s := h.pass()
+			h.Expect(s.Status.Placement.Idle).To(BeTrue())
+			h.Expect(s.Status.Phase).To(Equal(c.phase))
+			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")))
+			h.Expect(s.Status.RunningSince).To(BeNil())
+			h.Expect(h.heard()).To(Equal([]string{c.event}))
+			h.Expect(h.fleet.resumed).To(BeEmpty())
+
+			clock.SetTime(clock.Now().Add(time.Hour))
+			h.edit(c.mend)
+			s = h.pass()
+			h.Expect(s.Status.Placement.Idle).To(BeFalse())
+			h.Expect(s.Status.Placement.Run).To(Equal(int64(2)))
+			h.Expect(s.Status.Placement.Epoch).To(Equal(int64(1)))
+			h.Expect(s.Status.Attempt).To(Equal(s.Spec.Attempt))
+			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")), "its time stood still")
+			h.Expect(h.says(v1alpha1.ConditionAssigned)).To(HavePrefix("False/Sending"))
+			h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
+			h.Expect(h.says(v1alpha1.ConditionProgressing)).To(BeEmpty())
+			h.Expect(h.fleet.resumed).To(Equal([][2]int64{{1, 2}}))
+			h.Expect(h.fleet.placed).To(BeEmpty())
+			h.Expect(h.heard()).To(Equal([]string{c.back}))
+		})
+	}
+}
+
+func TestSessionIsLookedAtAgainWhenItsTimeAsksForIt(t *testing.T) {
+	h, clock := placedInMemory(t)
+	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Timeout = "10m" })
+	again := func() time.Duration {
+		result, err := h.reconcile()
+		h.Expect(err).NotTo(HaveOccurred())
+		return result.RequeueAfter
+	}
+	h.Expect(again()).To(Equal(8 * time.Minute))
+	clock.SetTime(clock.Now().Add(8 * time.Minute))
+	h.Expect(again()).To(Equal(2 * time.Minute))
+	h.Expect(h.says(v1alpha1.ConditionReady)).To(And(HavePrefix("True/ExpiringSoon: its time of 10m ends at"), ContainSubstring("raise spec.timeout")))
+	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventExpiringSoon}))
+	clock.SetTime(clock.Now().Add(time.Minute))
+	h.Expect(again()).To(Equal(time.Minute))
+	h.Expect(h.heard()).To(BeEmpty(), "once")
+	clock.SetTime(clock.Now().Add(time.Minute))
+	h.Expect(again()).To(BeZero())
+	h.Expect(h.stored().Status.Placement.Idle).To(BeTrue())
+	h.Expect(h.stored().Status.ExpirationTime.Time).To(BeTemporally("==", clock.Now()))
+}
+
+func TestSessionThatFindsNoRoomToResume(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		prepare func(*hubInMemory)
+		message string
+	}{
+		{"nobody has any", func(h *hubInMemory) { h.fleet.nowhere = true }, "no room to resume it: 2 clusters: 2 lack cpu"},
+		{"its member is away", func(h *hubInMemory) { h.fleet.away, h.fleet.other = true, true }, "no room to resume it: eu lacks cpu"},
+		{"its home is there", func(h *hubInMemory) {
+			h.fleet.other = true
+			h.edit(func(s *v1alpha1.VDISession) {
+				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "claim"}
+			})
+		}, "no room to resume it: eu lacks cpu; its home is there"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, _ := placedInMemory(t)
+			h.edit(suspended)
+			h.pass()
+			h.fleet.full = true
+			c.prepare(h)
+			h.edit(toBeResumed)
+			s := h.pass()
+			h.Expect(s.Status.Placement.Idle).To(BeTrue())
+			h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhasePending))
+			h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/NoRoomToResume: " + c.message))
+			h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventSuspended, v1alpha1.EventWaiting}))
+
+			h.edit(suspended)
+			s = h.pass()
+			h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix("True/Placed"))
+			h.Expect(s.Status.Message).To(HavePrefix("suspended"))
+			h.Expect(h.fleet.released).NotTo(BeZero())
+
+			h.fleet.full, h.fleet.away = false, false
+			h.edit(toBeResumed)
+			h.Expect(h.pass().Status.Placement.Idle).To(BeFalse())
+		})
+	}
+}
+
+func TestRoomThatComesJustNowWhereASessionIs(t *testing.T) {
+	h, _ := placedInMemory(t)
+	h.edit(suspended)
+	h.pass()
+	h.edit(toBeResumed)
+	h.fleet.full = true // and Place finds room in the same member
+	before := h.stored().ResourceVersion
+	result, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(result.RequeueAfter).To(Equal(conflictWait))
+	h.Expect(h.stored().ResourceVersion).To(Equal(before))
+}
+
+func TestSessionThatMovesToResume(t *testing.T) {
+	h, _ := placedInMemory(t)
+	h.edit(suspended)
+	h.pass()
+	h.fleet.full, h.fleet.other, h.fleet.released = true, true, 0
+	h.edit(toBeResumed)
+	s := h.pass()
+	h.Expect(s.Status.Placement).To(BeNil())
+	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1}}))
+	h.Expect(s.Status.URL).To(BeEmpty())
+	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
+	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "room is reserved before anything is given up")
+	h.Expect(h.fleet.released).To(BeZero(), "and kept")
+
+	h.edit(func(s *v1alpha1.VDISession) { strikeOff(s, here, 1) })
+	s = h.pass()
+	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
+	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
+	h.Expect(s.Status.Placement.Idle).To(BeFalse())
+}
+
+func TestSessionThatIsSuspendedAgainWhileItMovesKeepsNoRoom(t *testing.T) {
+	h, _ := placedInMemory(t)
+	h.edit(suspended)
+	h.pass()
+	h.fleet.full, h.fleet.other = true, true
+	h.edit(toBeResumed)
+	h.pass()
+	h.edit(suspended)
+	h.pass()
+	h.Expect(h.fleet.released).NotTo(BeZero())
+	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix("False/Suspended"))
+}
+
+func TestRoomOfAResumeThatIsNotWritten(t *testing.T) {
+	sessions := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "vdisessions"}
+	for _, c := range []struct {
+		name     string
+		answer   error
+		moves    bool
+		released int
+	}{
+		{"somebody was first", apierrors.NewConflict(sessions, "mine", errors.New("changed")), false, 1},
+		{"somebody was first, and it would have moved", apierrors.NewConflict(sessions, "mine", errors.New("changed")), true, 1},
+		{"nobody knows whether it was written", errors.New("connection reset"), false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, _ := placedInMemory(t)
+			h.edit(suspended)
+			h.pass()
+			h.edit(toBeResumed)
+			h.fleet.full, h.fleet.other, h.fleet.released = c.moves, c.moves, 0
+			h.answer = c.answer
+			_, _ = h.reconcile()
+			h.Expect(h.fleet.released).To(Equal(c.released))
+			h.Expect(h.stored().Status.Placement.Idle).To(BeTrue())
+			h.answer = nil
+			_, err := h.reconcile()
+			h.Expect(err).NotTo(HaveOccurred())
+			h.Expect(h.stored().Status.Placement == nil || h.stored().Status.Placement.Run == 2).To(BeTrue())
+		})
+	}
+}
+
+// corrected makes the template one that works.
+func (h *hubInMemory) corrected(image string) string {
+	template := &v1alpha1.VDITemplate{}
+	template.Name = "browser"
+	h.Expect(h.api.Get(context.Background(), types.NamespacedName{Name: "browser"}, template)).To(Succeed())
+	template.Spec.Image = image
+	h.Expect(h.api.Update(context.Background(), template)).To(Succeed())
+	revision, err := v1alpha1.RevisionOf(&template.Spec)
+	h.Expect(err).NotTo(HaveOccurred())
+	return revision
+}
+
+func TestRevisionOfARun(t *testing.T) {
+	h, _ := placedInMemory(t)
+	old := h.stored().Status.TemplateRevision
+	revision := h.corrected("browser:2")
+	h.edit(suspended)
+	h.pass()
+	h.edit(toBeResumed)
+	h.Expect(h.pass().Status.TemplateRevision).To(Equal(old), "a resumed session goes on as it was")
+	h.edit(hasFailed)
+	h.Expect(h.pass().Status.TemplateRevision).To(Equal(old))
+	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Attempt = 1 })
+	h.Expect(h.pass().Status.TemplateRevision).To(Equal(revision), "one that failed is tried with the template as it stands")
+}
+
+func TestRetryThatIsRefused(t *testing.T) {
+	h, _ := placedInMemory(t)
+	template := &v1alpha1.VDITemplate{}
+	template.Name = "browser"
+	h.edit(hasFailed)
+	h.pass()
+	h.Expect(h.api.Delete(context.Background(), template)).To(Succeed())
+	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Attempt = 1 })
+	s := h.pass()
+	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseFailed))
+	h.Expect(s.Status.Message).To(HavePrefix(`it is not tried again: there is no template "browser"`))
+	h.Expect(s.Status.Placement.Idle).To(BeTrue())
+	h.Expect(h.fleet.resumed).To(BeEmpty())
+}
+
+func TestHigherAttemptOfADesktopThatRuns(t *testing.T) {
+	h, clock := placedInMemory(t)
+	clock.SetTime(clock.Now().Add(5 * time.Minute))
+	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Attempt = 3 })
+	s := h.pass()
+	h.Expect(s.Status.Attempt).To(Equal(int64(3)))
+	h.Expect(s.Status.Placement.Run).To(Equal(int64(2)))
+	h.Expect(s.Status.Placement.Idle).To(BeFalse())
+	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("5m0s")))
+	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseCreating))
+	h.Expect(h.fleet.resumed).To(BeEmpty(), "it has room")
+	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventRetried}))
+}
+
+// A session whose assignment was deleted in the member by hand is placed anew,
+// but not if it is not to run.
+func TestPlacementThatEnded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*v1alpha1.VDISession)
+		reason string
+	}{
+		{"running", func(*v1alpha1.VDISession) {}, "True/Placed"},
+		{"suspended", suspended, "False/Suspended"},
+		{"its time is over", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "10m" }, "False/TimeExpired"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, clock := placedInMemory(t)
+			clock.SetTime(clock.Now().Add(20 * time.Minute))
+			h.edit(c.change)
+			h.pass()
+			r := &MemberReconciler{Client: h.Client, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock}
+			h.Expect(r.recordStopped(context.Background(), h.stored(), here, 1)).To(Succeed())
+			s := h.stored()
+			h.Expect(s.Status.Placement).To(BeNil())
+			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")))
+			h.pass()
+			h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix(c.reason))
+		})
+	}
+}
+
+// Of a report from before the retry or the resume nothing is made.
+func TestReportFromBefore(t *testing.T) {
+	idle := func(reason string) *v1alpha1.SessionAssignment {
+		a := reports(v1alpha1.AssignmentActive, 5, "hash")
+		a.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodReady, Status: no, Reason: reason, Message: "told"}}
+		return a
+	}
+	failure := func(attempt int64) *v1alpha1.SessionAssignment {
+		a := idle(v1alpha1.ReasonImagePull)
+		a.Status.Failure = &v1alpha1.Failure{Attempt: attempt, Reason: v1alpha1.ReasonImagePull, Message: "Mend the image."}
+		return a
+	}
+	resting := func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }
+	runs := func(s *v1alpha1.VDISession) { startRun(s, testNow.Add(-time.Hour)) }
+	tries := func(s *v1alpha1.VDISession) { s.Status.Attempt = 2 }
+	for _, c := range []struct {
+		name     string
+		session  *v1alpha1.VDISession
+		reported *v1alpha1.SessionAssignment
+		pod      string
+		failed   string
+		used     v1alpha1.Duration
+	}{
+		{"it is suspended", sessionWith(scheduled, resting), idle(v1alpha1.ReasonSuspended), "Suspended", "", ""},
+		{"it was suspended", sessionWith(scheduled), idle(v1alpha1.ReasonSuspended), "", "", ""},
+		{"its time was over", sessionWith(scheduled), idle(v1alpha1.ReasonTimeExpired), "", "", ""},
+		{"its time is over, by the member's clock", sessionWith(ready, runs), idle(v1alpha1.ReasonTimeExpired), "TimeExpired", "", "1h0m0.124s"},
+		{"it fails", sessionWith(scheduled, tries), failure(2), "ImagePullFailed", "Mend the image; to try again raise spec.attempt to 3", ""},
+		{"it failed before", sessionWith(scheduled, tries), failure(1), "ImagePullFailed", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			mirror(c.session, &v1alpha1.TemplateSpec{}, c.reported, true, "https://url", testNow)
+			pod := ""
+			if p := meta.FindStatusCondition(c.session.Status.Conditions, v1alpha1.ConditionPodReady); p != nil {
+				pod = p.Reason
+			}
+			g.Expect(pod).To(Equal(c.pod))
+			message := ""
+			if f := givenUp(c.session); f != nil {
+				message = f.Message
+			}
+			g.Expect(message).To(Equal(c.failed))
+			g.Expect(c.session.Status.TimeUsed).To(Equal(c.used))
+			g.Expect(c.session.Status.Placement.Idle).To(Equal(c.name == "it is suspended"), "that is the Reconciler's to say")
+		})
+	}
+}
+
+func TestConfigThatTheMemberHas(t *testing.T) {
+	g := NewWithT(t)
+	s, report := sessionWith(scheduled), reports(v1alpha1.AssignmentActive, 5, "hash")
+	shown := func(at time.Time) *v1alpha1.SessionConfig {
+		mirrorConfig(s, report, at)
+		return s.Status.Config
+	}
+	first, later := seconds(testNow), seconds(testNow.Add(time.Hour))
+	g.Expect(shown(testNow)).To(BeNil())
+	report.Status.Config = &v1alpha1.AssignedConfig{Name: "mine", Hash: "h1"}
+	g.Expect(shown(testNow)).To(Equal(&v1alpha1.SessionConfig{Name: "mine", Hash: "h1", ChangeTime: first}))
+	g.Expect(shown(later.Time).ChangeTime).To(Equal(first), "it is as it was")
+	report.Status.Config.Hash = "h2"
+	g.Expect(shown(later.Time)).To(Equal(&v1alpha1.SessionConfig{Name: "mine", Hash: "h2", ChangeTime: later}))
+	report.Status.Config = nil
+	g.Expect(shown(later.Time)).To(BeNil())
+}

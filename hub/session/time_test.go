@@ -1,0 +1,183 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+func TestExpiry(t *testing.T) {
+	start := metav1.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		name                 string
+		asked, default_, max v1alpha1.Duration
+		used                 v1alpha1.Duration
+		suspended            bool
+		want                 time.Duration // after the run's beginning; 0: never
+	}{
+		{name: "no limit"},
+		{name: "the template's", default_: "1h", want: time.Hour},
+		{name: "the session's", asked: "2h", default_: "1h", want: 2 * time.Hour},
+		{name: "never more than the maximum", asked: "9h", max: "3h", want: 3 * time.Hour},
+		{name: "the maximum where nobody asks", max: "3h", want: 3 * time.Hour},
+		{name: "what earlier runs have left", asked: "2h", used: "30m", want: 90 * time.Minute},
+		{name: "not while it does not run", asked: "2h", suspended: true},
+		{name: "whole seconds, and never short", asked: "1500ms", want: 2 * time.Second},
+		{name: "what can't be read is no limit", asked: "soon"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := sessionWith()
+			s.Spec.Timeout, s.Status.TimeUsed = c.asked, c.used
+			if !c.suspended {
+				s.Status.RunningSince = &start
+			}
+			template := &v1alpha1.TemplateSpec{Timeout: v1alpha1.TimeLimit{Default: c.default_, Max: c.max}}
+			end, limited := expiry(s, template)
+			if limited != (c.want != 0) || (limited && end.Sub(start.Time) != c.want) {
+				t.Errorf("got %s after the start, %t; want %s", end.Sub(start.Time), limited, c.want)
+			}
+		})
+	}
+}
+
+func TestTimeOfARun(t *testing.T) {
+	template := &v1alpha1.TemplateSpec{Timeout: v1alpha1.TimeLimit{Default: "1h"}}
+	start := testNow.Truncate(time.Second)
+	for _, c := range []struct {
+		after          time.Duration
+		over, expiring bool
+		next           time.Duration
+	}{
+		{0, false, false, 55 * time.Minute},
+		{55*time.Minute - time.Second, false, false, time.Second},
+		{55 * time.Minute, false, true, 5 * time.Minute},
+		{time.Hour - time.Second, false, true, time.Second},
+		{time.Hour, true, false, 0},
+		{2 * time.Hour, true, false, 0},
+	} {
+		s, now := sessionWith(), start.Add(c.after)
+		startRun(s, start)
+		if over, soon, next := timeOver(s, template, now), expiring(s, template, now), nextDue(s, template, now); over != c.over || soon != c.expiring || next != c.next {
+			t.Errorf("after %s: over %t, expiring %t, next in %s; want %t, %t, %s", c.after, over, soon, next, c.over, c.expiring, c.next)
+		}
+	}
+}
+
+func TestExpirationThatIsShown(t *testing.T) {
+	template := &v1alpha1.TemplateSpec{}
+	s, start := sessionWith(), testNow.Truncate(time.Second)
+	s.Spec.Timeout = "1h"
+	shown := func(now time.Time) time.Duration {
+		showExpiration(s, template, now)
+		if s.Status.ExpirationTime == nil {
+			return 0
+		}
+		return s.Status.ExpirationTime.Sub(start)
+	}
+	expect := func(what string, got, want time.Duration) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: ends %s after the start, want %s", what, got, want)
+		}
+	}
+	expect("before it runs", shown(start), 0)
+	startRun(s, start)
+	expect("running", shown(start), time.Hour)
+	endRun(s, start.Add(20*time.Minute))
+	expect("suspended", shown(start.Add(20*time.Minute)), 0)
+	startRun(s, start.Add(2*time.Hour))
+	expect("resumed", shown(start.Add(2*time.Hour)), 2*time.Hour+40*time.Minute)
+	endRun(s, start.Add(3*time.Hour))
+	expect("over: it says when", shown(start.Add(3*time.Hour)), 2*time.Hour+40*time.Minute)
+	s.Spec.Timeout = "2h"
+	expect("extended, and not resumed yet", shown(start.Add(3*time.Hour)), 0)
+}
+
+func TestAgentsWordOnTheTimeUsed(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		used, reported v1alpha1.Duration
+		running        bool
+		want           v1alpha1.Duration
+	}{
+		{"it has seen more", "10m0s", "12m", false, "12m0s"},
+		{"it has seen less", "10m0s", "9m", false, "10m0s"},
+		{"the first that is heard of", "", "9m", false, "9m0s"},
+		{"nothing", "10m0s", "", false, "10m0s"},
+		{"while a run is on", "10m0s", "12m", true, "10m0s"},
+	} {
+		s := sessionWith()
+		s.Status.TimeUsed = c.used
+		if c.running {
+			startRun(s, testNow)
+		}
+		if raiseUsed(s, c.reported); s.Status.TimeUsed != c.want {
+			t.Errorf("%s: %s are used, want %s", c.name, s.Status.TimeUsed, c.want)
+		}
+	}
+}
+
+// Whatever is done to a session in whatever order: what it has used never
+// shrinks, grows by no more than the time that it ran, and it is looked at again
+// just when its time makes it another.
+func TestTimeUnderAnySequence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, now := sessionWith(), testNow
+		template := &v1alpha1.TemplateSpec{Timeout: v1alpha1.TimeLimit{Max: "1000h", Unlimited: true}}
+		var used, ran time.Duration
+		runs := 0
+		pass := func(d time.Duration) {
+			if s.Status.RunningSince != nil {
+				ran += d
+			}
+			now = now.Add(d)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"time passes": func(t *rapid.T) { pass(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "passes"))) },
+			"run": func(*rapid.T) {
+				if s.Status.RunningSince == nil {
+					runs++
+				}
+				startRun(s, now)
+			},
+			"end": func(*rapid.T) { endRun(s, now) },
+			"extend": func(t *rapid.T) {
+				s.Spec.Timeout = rapid.SampledFrom([]v1alpha1.Duration{"", "0s", "1500ms", "1h", "30m", "7h", "2000h"}).Draw(t, "timeout")
+			},
+			"": func(t *rapid.T) {
+				is := timeUsed(s, now)
+				if is < used {
+					t.Fatalf("used shrank from %s to %s", used, is)
+				}
+				// A run's beginning is kept to the second, its length to the millisecond.
+				if most := ran + time.Duration(runs)*(time.Second+time.Millisecond); is > most || is < ran {
+					t.Fatalf("%s are used, and it ran %s in %d runs", is, ran, runs)
+				}
+				used = is
+				checkDue(t, s, template, now)
+			},
+		})
+	})
+}
+
+// checkDue holds nextDue to what the other functions say.
+func checkDue(t *rapid.T, s *v1alpha1.VDISession, template *v1alpha1.TemplateSpec, now time.Time) {
+	state := func(at time.Time) [2]bool { return [2]bool{timeOver(s, template, at), expiring(s, template, at)} }
+	due := nextDue(s, template, now)
+	if due == 0 {
+		if later := now.Add(3000 * time.Hour); state(later) != state(now) {
+			t.Fatalf("nothing is due, and it is %v now and %v later", state(now), state(later))
+		}
+		return
+	}
+	if before := now.Add(due - 1); state(before) != state(now) {
+		t.Fatalf("%s before it is due it is %v, and %v now", due, state(before), state(now))
+	}
+	if state(now.Add(due)) == state(now) {
+		t.Fatalf("it is as it was (%v) when it is due, after %s", state(now), due)
+	}
+}
