@@ -36,6 +36,8 @@ func container(pod *corev1.Pod, s *corev1.ContainerStatus) (reason, message stri
 	switch {
 	case s.State.Waiting != nil:
 		return waiting(pod, s)
+	case outOfMemory(s.State.Terminated):
+		return api.ReasonOutOfMemory, "The desktop " + ended(s.State.Terminated) + ", it is started again."
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
 		return api.ReasonStarting, "The desktop " + ended(s.State.Terminated) + ", it is started again."
 	case s.State.Running == nil || s.Ready:
@@ -59,6 +61,9 @@ func waiting(pod *corev1.Pod, s *corev1.ContainerStatus) (reason, message string
 			"The image %s can't be pulled: check its name, its pull secret and the registry (%s).", image(pod, s), pullError(w))
 	case containerReasons[w.Reason]:
 		return api.ReasonContainerError, fmt.Sprintf("The container can't be made: %s.", words(w))
+	case w.Reason == "CrashLoopBackOff" && outOfMemory(s.LastTerminationState.Terminated):
+		return api.ReasonOutOfMemory, fmt.Sprintf("The desktop %s, %d times by now: it needs more memory.",
+			ended(s.LastTerminationState.Terminated), s.RestartCount)
 	case w.Reason == "CrashLoopBackOff" && s.LastTerminationState.Terminated != nil:
 		return api.ReasonCrashLoop, fmt.Sprintf("The desktop %s, %d times by now: look at its logs.",
 			ended(s.LastTerminationState.Terminated), s.RestartCount)
@@ -101,10 +106,14 @@ func words(w *corev1.ContainerStateWaiting) string {
 	return w.Reason + ": " + w.Message
 }
 
+func outOfMemory(t *corev1.ContainerStateTerminated) bool {
+	return t != nil && t.Reason == "OOMKilled"
+}
+
 // ended says how a container ended, as the end of "The desktop ...".
 func ended(t *corev1.ContainerStateTerminated) string {
 	switch {
-	case t.Reason == "OOMKilled":
+	case outOfMemory(t):
 		return "ran out of its memory limit"
 	case t.Signal != 0:
 		return fmt.Sprintf("was ended by signal %d", t.Signal)

@@ -17,11 +17,18 @@ func Home(a *api.SessionAssignment, f Found) metav1.Condition {
 		return isTrue(api.ConditionHomeReady, api.ReasonNoHome, "The desktop has no home.")
 	case f.HomeProblem != nil:
 		return f.HomeProblem.condition(api.ConditionHomeReady)
+	case f.OtherUser != "":
+		return isFalse(api.ConditionHomeReady, api.ReasonHomeInUse, fmt.Sprintf(
+			"The home's claim %s is mounted by the desktop of %s: this one starts when that has stopped.", home.ClaimName, f.OtherUser))
 	case f.Home == nil:
 		return isFalse(api.ConditionHomeReady, api.ReasonBinding,
 			fmt.Sprintf("The claim %s of the home is not made yet.", home.ClaimName))
 	}
-	return claim(f.Home)
+	c := claim(f.Home)
+	if c.Reason == api.ReasonBound && f.HomeTooSmall != "" {
+		c.Reason, c.Message = api.ReasonBoundTooSmall, f.HomeTooSmall
+	}
+	return c
 }
 
 func claim(pvc *corev1.PersistentVolumeClaim) metav1.Condition {

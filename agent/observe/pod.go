@@ -16,14 +16,18 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	switch {
 	case pod == nil && a.Spec.RunState == api.ModeSuspended:
 		return notReady(api.ReasonSuspended, "The session is suspended: set its operating mode to Running to go on.")
+	case a.GivenUp():
+		return notReady(a.Status.Failure.Reason, a.Status.Failure.Message)
 	case f.PodProblem != nil:
 		return f.PodProblem.condition(api.ConditionPodReady)
-	case pod == nil && f.HomeProblem != nil:
-		return notReady(api.ReasonPodPending, "The Pod waits for the home.")
 	case pod == nil:
-		return notReady(api.ReasonPodPending, "The Pod is not made yet.")
+		return absent(f)
+	case f.NodeLost && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded:
+		return notReady(api.ReasonNodeLost, nodeLost(pod))
 	case pod.DeletionTimestamp != nil:
 		return notReady(api.ReasonPodTerminating, terminating(pod))
+	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == evicted:
+		return notReady(api.ReasonEvicted, failed(pod))
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
 		return notReady(api.ReasonPodFailed, failed(pod))
 	case pod.Spec.NodeName == "":
@@ -33,6 +37,29 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	default:
 		return starting(pod)
 	}
+}
+
+// evicted is the kubelet's reason for a Pod that it ended to save its node.
+const evicted = "Evicted"
+
+// absent says what a Pod waits for that is not made.
+func absent(f Found) metav1.Condition {
+	switch {
+	case f.HomeProblem != nil || f.OtherUser != "":
+		return notReady(api.ReasonPodPending, "The Pod waits for the home.")
+	case f.ConfigProblem != nil:
+		return notReady(f.ConfigProblem.Reason, f.ConfigProblem.Message)
+	case len(f.Secrets) > 0:
+		return notReady(api.ReasonSecretMissing, fmt.Sprintf("The Pod waits for the hub to send %s.", strings.Join(f.Secrets, ", ")))
+	default:
+		return notReady(api.ReasonPodPending, "The Pod is not made yet.")
+	}
+}
+
+func nodeLost(pod *corev1.Pod) string {
+	return fmt.Sprintf("Node %s does not answer, and nobody knows whether the desktop still runs there: "+
+		"bring the node back, delete the Node object if it is gone for good, taint it %s if it is off, "+
+		"or delete the session and annotate it %s.", pod.Spec.NodeName, corev1.TaintNodeOutOfService, api.AnnotationForceCleanup)
 }
 
 func notReady(reason, message string) metav1.Condition {

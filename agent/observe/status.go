@@ -1,6 +1,12 @@
 package observe
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +27,13 @@ func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignm
 	for _, c := range []metav1.Condition{Home(a, f), Pod(a, f), Endpoint(a, f)} {
 		set(&s, a, c, now)
 	}
-	s.NodeName = nodeName(f.Pod)
+	s.NodeName, s.MissingSecrets, s.Config = nodeName(f.Pod), f.Secrets, config(f)
+	if a.GivenUp() {
+		Fail(&s, a, a.Status.Failure, now)
+		return s
+	}
+	s.Failure = nil
+	meta.RemoveStatusCondition(&s.Conditions, api.ConditionProgressing)
 	if s.StartTime == nil && meta.IsStatusConditionTrue(s.Conditions, api.ConditionPodReady) {
 		s.StartTime = readySince(f.Pod, now)
 	}
@@ -29,14 +41,22 @@ func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignm
 	return s
 }
 
-// Stopping is what the agent says of a withdrawn assignment while its Pod is
-// not gone. The home's condition stays as it was: the home does.
-func Stopping(a *api.SessionAssignment, pod *corev1.Pod, now time.Time) api.SessionAssignmentStatus {
+// Stopping is what the agent says of a withdrawn assignment while its Pod, or
+// what is named besides, is left. The home's condition stays as it was: the home
+// does.
+func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentStopping)
-	message := "The Pod is gone, the rest is being removed."
-	if pod != nil {
+	pod, message := f.Pod, "The Pod is gone, the rest is being removed."
+	switch {
+	case pod != nil && f.NodeLost:
+		message = nodeLost(pod)
+	case pod != nil:
 		message = terminating(pod)
 	}
+	if len(left) > 0 {
+		message += " Still there: " + sentence(strings.Join(left, "; "))
+	}
+	message = short(message)
 	set(&s, a, isFalse(api.ConditionPodReady, api.ReasonPodTerminating, message), now)
 	set(&s, a, isFalse(api.ConditionEndpointReady, api.ReasonTerminating, "Service and Ingress are removed with the session."), now)
 	s.NodeName = nodeName(pod)
@@ -64,8 +84,21 @@ func begin(a *api.SessionAssignment, state api.AssignmentState) api.SessionAssig
 // set keeps whole seconds, as the API does: a finer time would differ from
 // itself once it was stored.
 func set(s *api.SessionAssignmentStatus, a *api.SessionAssignment, c metav1.Condition, now time.Time) {
+	c.Message = short(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	api.SetCondition(&s.Conditions, a.Generation, c)
+}
+
+// config names the ConfigMap that the desktop has, with a hash of its content.
+func config(f Found) *api.AssignedConfig {
+	if f.Config == nil || f.ConfigProblem != nil {
+		return nil
+	}
+	hash := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(f.Config.Data)) {
+		fmt.Fprintf(hash, "%q=%q\n", key, f.Config.Data[key])
+	}
+	return &api.AssignedConfig{Name: f.Config.Name, Hash: hex.EncodeToString(hash.Sum(nil)[:8])}
 }
 
 func nodeName(pod *corev1.Pod) string {
