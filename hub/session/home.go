@@ -75,7 +75,9 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 		return done, nil
 	}
 	unused := h.Annotations[annotationUnused] != ""
-	p.home = homeStep{record: h, movable: unused && !started, fresh: s.Spec.FreshHome && s.Status.Home == nil}
+	p.home = homeStep{record: h, movable: unused && !started}
+	// One that was made for this very session is fresh enough.
+	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
 	if p.home.movable || p.home.fresh {
 		return goOn, nil
 	}

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +44,7 @@ func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDIS
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
-	sessions := &Reconciler{Client: x.c, Clock: x.clock}
+	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10)}
 	x.homes = &HomeReconciler{Client: x.c, Live: x.c, Sessions: sessions}
 	return x
 }
@@ -188,4 +190,66 @@ func TestHomeIsForgottenAfterItsRetentionTime(t *testing.T) {
 	mounted.clock.Step(24 * time.Hour)
 	mounted.Expect(mounted.reconcile()).To(Equal(ctrl.Result{}))
 	mounted.Expect(mounted.home().Status.MountedByUID).NotTo(BeEmpty(), "somebody has it")
+}
+
+func TestWhereASessionMayGoForItsHome(t *testing.T) {
+	const other = types.UID("uid-other")
+	perUser := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}}
+	perSession := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}}
+	fresh := func(s *v1alpha1.VDISession) { s.Spec.FreshHome = true }
+	hasOwn := func(s *v1alpha1.VDISession) {
+		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "mine"}
+	}
+	started := func(s *v1alpha1.VDISession) {
+		at := metav1.Unix(1_600_000_000, 0)
+		s.Status.StartTime = &at
+	}
+	mounted := func(by types.UID, unused bool) func(*v1alpha1.VDIHome) {
+		return func(h *v1alpha1.VDIHome) {
+			if h.Status.MountedByUID = by; by == "" {
+				h.Status.MountedBy = ""
+			}
+			if !unused {
+				delete(h.Annotations, annotationUnused)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		spec    *v1alpha1.TemplateSpec
+		home    func(*v1alpha1.VDIHome)
+		session []func(*v1alpha1.VDISession)
+		want    string
+	}{
+		{"no home is asked for", &v1alpha1.TemplateSpec{}, mounted(other, false), nil, "anywhere"},
+		{"its home is free", perUser, mounted("", false), nil, "uid-here"},
+		{"its home is its own", perUser, mounted("uid-session", false), nil, "uid-here"},
+		{"its home is another's", perUser, mounted(other, false), nil, "waits: HomeInUse"},
+		{"a fresh one is asked for, and the home is another's", perUser, mounted(other, false), []func(*v1alpha1.VDISession){fresh}, "waits: HomeInUse"},
+		{"a fresh one is asked for", perUser, mounted("", false), []func(*v1alpha1.VDISession){fresh}, "anywhere, fresh"},
+		{"the fresh one that was made for it", perUser, mounted("uid-session", true), []func(*v1alpha1.VDISession){fresh}, "anywhere"},
+		{"the fresh one that it has had", perUser, mounted("uid-session", false), []func(*v1alpha1.VDISession){fresh, hasOwn, started}, "uid-here"},
+		{"nothing is in its home yet", perUser, mounted("", true), nil, "anywhere"},
+		{"it lies elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){placedAt(elsewhere, 5)}, "waits: NoRoomToResume"},
+		{"a home of its own, which it has used", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, started}, "uid-here"},
+		{"a home of its own, which it never came to use", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn}, "anywhere"},
+		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, placedAt(here, 5)}, "uid-here"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newHomesInMemory(t, "5.2", func(*v1alpha1.VDISession) {}, c.home)
+			p := &pass{session: sessionWith(c.session...), spec: c.spec}
+			n, err := x.homes.Sessions.acquireHome(context.Background(), p)
+			x.Expect(err).NotTo(HaveOccurred())
+			got := "anywhere"
+			switch {
+			case n == done:
+				got = "waits: " + meta.FindStatusCondition(p.session.Status.Conditions, v1alpha1.ConditionScheduled).Reason
+			case p.home.pinned != nil:
+				got = string(p.home.pinned.UID)
+			case p.home.fresh:
+				got += ", fresh"
+			}
+			x.Expect(got).To(Equal(c.want))
+		})
+	}
 }
