@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -95,7 +96,11 @@ func sizeOf(data map[string][]byte) int {
 // travels, so a user may set a password of his own: it lasts for the run.
 func (r *MemberReconciler) accessSecret(ctx context.Context, s *v1alpha1.VDISession, wanted bool) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}, secret)
+	key := types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
+	err := r.Client.Get(ctx, key, secret)
+	if last := r.kept.get(key); last != nil && (apierrors.IsNotFound(err) || err == nil && olderThan(secret.ResourceVersion, last.ResourceVersion)) {
+		secret, err = last, nil
+	}
 	switch {
 	case apierrors.IsNotFound(err) && !wanted:
 		return nil, nil
@@ -118,6 +123,7 @@ func (r *MemberReconciler) makeAccessSecret(ctx context.Context, s *v1alpha1.VDI
 	secret := newAccessSecret(s, runOf(s.Status.Placement))
 	err := r.Client.Create(ctx, secret)
 	if err == nil {
+		r.kept.put(secret)
 		return secret, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -156,7 +162,38 @@ func (r *MemberReconciler) keepAccessSecret(ctx context.Context, s *v1alpha1.VDI
 		}
 		return nil, fmt.Errorf("renewing the access secret: %w", err)
 	}
+	r.kept.put(secret)
 	return secret, nil
+}
+
+// keptSecrets are access secrets as this process wrote them last, until the
+// cache tells of them: from an older view they would be written once more.
+type keptSecrets struct {
+	mu sync.Mutex
+	by map[types.NamespacedName]*corev1.Secret
+}
+
+func (k *keptSecrets) put(secret *corev1.Secret) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.by == nil {
+		k.by = map[types.NamespacedName]*corev1.Secret{}
+	}
+	k.by[client.ObjectKeyFromObject(secret)] = secret.DeepCopy()
+}
+
+// get returns a copy, or nil.
+func (k *keptSecrets) get(key types.NamespacedName) *corev1.Secret {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.by[key].DeepCopy()
+}
+
+// forget a secret of which the cache tells, be it that it is gone.
+func (k *keptSecrets) forget(key types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.by, key)
 }
 
 // over is whether the member has ended the very placement that the session

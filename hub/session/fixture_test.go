@@ -178,11 +178,19 @@ func sessionWrites(mark int64) []harness.WriteCount {
 	})
 }
 
-// expectFewWrites holds a session's creation to what DESIGN section 10 allows.
+// expectFewWrites holds a session's creation to what DESIGN section 10 allows,
+// and its access secret to one write, failed ones included.
 func expectFewWrites(mark int64) {
 	GinkgoHelper()
-	counts := sessionWrites(mark)
+	var secrets []harness.WriteCount
+	counts := slices.DeleteFunc(sessionWrites(mark), func(c harness.WriteCount) bool {
+		if c.Resource == "secrets" {
+			secrets = append(secrets, c)
+		}
+		return c.Resource == "secrets"
+	})
 	Expect(harness.Total(counts)).To(BeNumerically("<=", 4), "%+v", counts)
+	Expect(harness.Total(secrets)).To(BeNumerically("<=", 1), "%+v", secrets)
 }
 
 // settled waits until the hub has written nothing for longer than any of its

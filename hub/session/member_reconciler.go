@@ -35,6 +35,8 @@ type MemberReconciler struct {
 	Revisions *Revisions
 	Sessions  *Reconciler
 	Clock     clock.PassiveClock
+
+	kept keptSecrets
 }
 
 // visit is one reconcile of one assignment.
