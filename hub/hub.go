@@ -121,7 +121,10 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
-	sessions := &session.Reconciler{Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}}
+	sessions := &session.Reconciler{
+		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
+		ForceAfter: o.scaled(session.DefaultForceAfter),
+	}
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},

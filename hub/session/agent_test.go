@@ -42,6 +42,8 @@ type agent struct {
 	sequence  uint64
 	instance  string
 	templates *fleetv1.TemplateSet
+	// forced are the sessions that were withdrawn by force.
+	forced map[types.UID]bool
 	// orders that came, for counting, and the last about each session.
 	orders int
 	last   map[types.UID]string
@@ -65,7 +67,7 @@ func newAgent(name string, uid types.UID, w *world) *agent {
 	return &agent{
 		name: name, uid: uid, world: w, slots: 100, instance: string(uuid.NewUUID()),
 		held: map[types.UID]*api.SessionAssignment{}, floor: map[types.UID]int64{},
-		templates: &fleetv1.TemplateSet{}, last: map[types.UID]string{},
+		templates: &fleetv1.TemplateSet{}, last: map[types.UID]string{}, forced: map[types.UID]bool{},
 	}
 }
 
@@ -244,7 +246,7 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 		return
 	}
 	a.floor[uid] = order.Spec.Epoch
-	a.held[uid] = order
+	a.keep(order)
 	a.world.runs(a.name, order)
 	order.Status.State = api.AssignmentActive
 	if !a.holdStarts {
@@ -258,9 +260,50 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 	m.Capacity(capacity)
 }
 
+// keep stores an order. What was given up stays so until a higher attempt is
+// asked for, and the time that was used is not forgotten. The caller holds the
+// lock.
+func (a *agent) keep(order *api.SessionAssignment) {
+	uid := order.Spec.Session.UID
+	if old := a.held[uid]; old != nil && old.Spec.Epoch == order.Spec.Epoch {
+		order.Status.TimeUsed = old.Status.TimeUsed
+		if f := old.Status.Failure; f != nil && f.Attempt >= order.Spec.Attempt {
+			order.Status.Failure = f
+		}
+	}
+	a.held[uid] = order
+}
+
+// giveUp reports that an assignment is given up, and what room that leaves.
+func (a *agent) giveUp(uid types.UID, reason, message string) {
+	a.say(func(m link.Member) {
+		a.mu.Lock()
+		held := a.held[uid]
+		held.Status.Failure = &api.Failure{Attempt: held.Spec.Attempt, Reason: reason, Message: message}
+		held.Status.Conditions = conditions(api.ModeSuspended)
+		held.Status.Conditions[1].Reason, held.Status.Conditions[1].Message = reason, message
+		report, capacity := reportOf(held), a.capacity()
+		a.mu.Unlock()
+		m.Reports([]*api.SessionAssignment{report})
+		m.Capacity(capacity)
+	})
+}
+
+// tell changes the status of an assignment and tells of it.
+func (a *agent) tell(uid types.UID, change func(*api.SessionAssignmentStatus)) {
+	a.say(func(m link.Member) {
+		a.mu.Lock()
+		change(&a.held[uid].Status)
+		report := reportOf(a.held[uid])
+		a.mu.Unlock()
+		m.Reports([]*api.SessionAssignment{report})
+	})
+}
+
 func (a *agent) withdraw(w *link.Withdrawal, m link.Member) {
 	a.mu.Lock()
 	a.floor[w.SessionUID] = max(a.floor[w.SessionUID], w.UpToEpoch+1)
+	a.forced[w.SessionUID] = w.Force
 	held := a.held[w.SessionUID]
 	mine := held != nil && held.Spec.Epoch <= w.UpToEpoch
 	hold := a.holdStops && mine

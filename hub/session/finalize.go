@@ -86,13 +86,17 @@ func (r *MemberReconciler) showLeaving(ctx context.Context, v *visit) (ctrl.Resu
 // letGo removes the finalizer from a session of which nothing is outstanding.
 // The lock makes sure that this is judged from what is stored.
 func letGo(ctx context.Context, c client.Client, s *v1alpha1.VDISession) error {
+	return client.IgnoreNotFound(removeFinalizer(ctx, c, s))
+}
+
+func removeFinalizer(ctx context.Context, c client.Client, s *v1alpha1.VDISession) error {
 	before := s.DeepCopy()
 	if !controllerutil.RemoveFinalizer(s, v1alpha1.Finalizer) {
 		return nil // somebody else's holds it
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, s, patch); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
+		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -84,8 +85,8 @@ func (r *Reconciler) forceAfter() time.Duration {
 // hub it is unknown from now on, and so left alone.
 func (r *Reconciler) letGoByForce(ctx context.Context, s *v1alpha1.VDISession) error {
 	why, left := forceCleanup(s), outstanding(s)
-	if err := letGo(ctx, r.Client, s); err != nil {
-		return err
+	if err := removeFinalizer(ctx, r.Client, s); err != nil {
+		return client.IgnoreNotFound(err) // it is gone: somebody had the members' word
 	}
 	name := s.Namespace + "/" + v1alpha1.AssignmentName(s.Name, s.UID)
 	var where []string

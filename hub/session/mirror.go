@@ -31,7 +31,7 @@ func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 	if reported.TimeExpired() {
 		endRun(s, now)
 	}
-	raiseUsed(s, reported.Status.TimeUsed)
+	raiseUsed(s, reported)
 	summarise(s, t, now)
 	if toRun(s) && s.Status.Phase == v1alpha1.PhaseRunning && meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
 		if s.Status.StartTime == nil {

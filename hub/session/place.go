@@ -68,12 +68,16 @@ func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 	}
 	switch {
 	case s.Status.Placement != nil && !retrying(s):
+		p.resources = s.Status.Resources
 		return goOn, nil
 	case c.Status == metav1.ConditionFalse:
 		r.Fleet.Release(s.UID)
 		return done, nil
 	}
-	s.Status.Resources = resources(s, p.spec)
+	p.resources = resources(s, p.spec)
+	if s.Status.Placement == nil {
+		s.Status.Resources = p.resources
+	}
 	return goOn, nil
 }
 
@@ -141,7 +145,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
 	s := p.session
 	s.Status.Placement, s.Status.Epoch = p.reserved, max(s.Status.Epoch, p.reserved.Epoch)
-	s.Status.TemplateRevision, s.Status.Attempt = p.revision, s.Spec.Attempt
+	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
 	s.Status.AccessSecretName = accessSecretName(s, p.spec)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
@@ -180,7 +184,7 @@ func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placemen
 		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
 		Template:                placement.TemplateKey{Name: s.Spec.Template, Revision: p.revision},
 		TemplateClusterSelector: t.ClusterSelector,
-		Resources:               placement.ResourcesOf(s.Status.Resources),
+		Resources:               placement.ResourcesOf(p.resources),
 		RequiredRegions:         s.Spec.Placement.RequiredRegions,
 		PreferredRegions:        s.Spec.Placement.PreferredRegions,
 		ClusterSelector:         s.Spec.Placement.ClusterSelector,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,6 +82,8 @@ type pass struct {
 	revision string
 	// template as it stands, where the session is not placed yet or tried again.
 	template *v1alpha1.VDITemplate
+	// resources that the session has or would get.
+	resources corev1.ResourceList
 	// policies that there are, where the session is not placed yet or may move.
 	policies []v1alpha1.PlacementPolicy
 	// reserved is the placement that this pass has decided on. holds: room was

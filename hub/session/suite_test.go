@@ -44,6 +44,9 @@ var timings = fleet.Timings{
 	Heartbeat: time.Minute, Lease: time.Minute,
 }
 
+// forceAfter is how long members get to confirm a forced cleanup.
+const forceAfter = 2 * time.Second
+
 var (
 	scheme = runtime.NewScheme()
 	plane  *harness.ControlPlane
@@ -131,7 +134,10 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	Expect(session.SetupIndexes(ctx, local.GetFieldIndexer())).To(Succeed())
 	revisions := &session.Revisions{Client: c, Namespace: systemNamespace}
-	sessions := &session.Reconciler{Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}}
+	sessions := &session.Reconciler{
+		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
+		ForceAfter: forceAfter,
+	}
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},

@@ -47,11 +47,20 @@ func endRun(s *v1alpha1.VDISession, now time.Time) {
 	s.Status.RunningSince = nil
 }
 
+// worthRaising is by how much the agent's word on the time used must exceed the
+// hub's to be taken. The two never agree to the millisecond, and each change goes
+// to the member once more.
+const worthRaising = time.Second
+
 // raiseUsed takes the agent's word on the time used, where it is more than the
 // hub's and no run is on.
-func raiseUsed(s *v1alpha1.VDISession, reported v1alpha1.Duration) {
+func raiseUsed(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) {
+	least := worthRaising
+	if reported.TimeExpired() {
+		least = 0 // that ends the session
+	}
 	used, _ := s.Status.TimeUsed.Value()
-	if d, ok := reported.Value(); ok && d > used && s.Status.RunningSince == nil {
+	if d, ok := reported.Status.TimeUsed.Value(); ok && d > used+least && s.Status.RunningSince == nil {
 		s.Status.TimeUsed = v1alpha1.DurationOf(d)
 	}
 }

@@ -102,20 +102,26 @@ func TestAgentsWordOnTheTimeUsed(t *testing.T) {
 		name           string
 		used, reported v1alpha1.Duration
 		running        bool
+		reason         string
 		want           v1alpha1.Duration
 	}{
-		{"it has seen more", "10m0s", "12m", false, "12m0s"},
-		{"it has seen less", "10m0s", "9m", false, "10m0s"},
-		{"the first that is heard of", "", "9m", false, "9m0s"},
-		{"nothing", "10m0s", "", false, "10m0s"},
-		{"while a run is on", "10m0s", "12m", true, "10m0s"},
+		{"it has seen more", "10m0s", "12m", false, v1alpha1.ReasonSuspended, "12m0s"},
+		{"it has seen less", "10m0s", "9m", false, v1alpha1.ReasonSuspended, "10m0s"},
+		{"the first that is heard of", "", "9m", false, v1alpha1.ReasonSuspended, "9m0s"},
+		{"nothing", "10m0s", "", false, v1alpha1.ReasonSuspended, "10m0s"},
+		{"hardly more", "10m0s", "601s", false, v1alpha1.ReasonSuspended, "10m0s"},
+		{"hardly more, and that was all", "10m0s", "601s", false, v1alpha1.ReasonTimeExpired, "10m1s"},
+		{"while a run is on", "10m0s", "12m", true, v1alpha1.ReasonPodReady, "10m0s"},
 	} {
 		s := sessionWith()
 		s.Status.TimeUsed = c.used
 		if c.running {
 			startRun(s, testNow)
 		}
-		if raiseUsed(s, c.reported); s.Status.TimeUsed != c.want {
+		reported := reports(v1alpha1.AssignmentActive, 5, "hash")
+		reported.Status.TimeUsed = c.reported
+		reported.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodReady, Reason: c.reason}}
+		if raiseUsed(s, reported); s.Status.TimeUsed != c.want {
 			t.Errorf("%s: %s are used, want %s", c.name, s.Status.TimeUsed, c.want)
 		}
 	}
