@@ -41,7 +41,11 @@ func (t *told) Add(r *fleetv1.OrderResult) {
 	}
 	t.lines = append(t.lines, line)
 }
-func (t *told) Mark(link.Ref) { t.marked++ }
+func (t *told) Mark(link.Ref) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.marked++
+}
 func (t *told) take() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,7 @@
 package assignment
 
 import (
+	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,4 +98,34 @@ func TestForcedWithdrawal(t *testing.T) {
 
 func (b *bench) hasPod(uid string) bool {
 	return b.live.Get(b.t.Context(), client.ObjectKeyFromObject(podOf(uid)), &corev1.Pod{}) == nil
+}
+
+func TestForcedWithdrawalIsNotPutOnAHigherEpochThatCameMeanwhile(t *testing.T) {
+	b := newBench(t)
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	b.Client = behind{b.live, b.get("u1")}
+	b.edit("u1", func(a *v1alpha1.SessionAssignment) { a.Spec.Epoch = 2 })
+	b.Put(forceOrder("u1", 1))
+	b.expect()
+	if _, yes := b.forced("u1"); yes || !b.get("u1").DeletionTimestamp.IsZero() {
+		t.Error("the higher epoch was touched")
+	}
+	b.Client = b.live
+	b.work(t.Context()) // Blocks until it is looked at again.
+	b.expect("STOPPED e1")
+}
+
+// behind is a cache that shows an assignment as it was.
+type behind struct {
+	client.Client
+	was *v1alpha1.SessionAssignment
+}
+
+func (c behind) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if a, ok := o.(*v1alpha1.SessionAssignment); ok {
+		c.was.DeepCopyInto(a)
+		return nil
+	}
+	return c.Client.Get(ctx, key, o, opts...)
 }

@@ -18,6 +18,9 @@ import (
 // of its end: the Pod of an assignment that lost its finalizer gives none.
 const lookAgain = 2 * time.Second
 
+// soon is when what has changed under our hands is looked at again.
+const soon = 50 * time.Millisecond
+
 // withdraw removes what is withdrawn, and is done when nothing of it is left
 // and Stopped was told. Until then the assignment's end brings the session up
 // again.
@@ -37,7 +40,13 @@ func (s *Store) withdraw(ctx context.Context, w *withdrawal) (done bool, err err
 		return true, nil
 	}
 	if w.GetForce() {
-		if err := s.force(ctx, existing); err != nil {
+		err := s.force(ctx, existing)
+		if apierrors.IsConflict(err) {
+			// Its status was written meanwhile, or it is of a higher epoch now.
+			s.queue.AddAfter(uid, soon)
+			return false, nil
+		}
+		if err != nil {
 			return false, err
 		}
 	}
@@ -78,7 +87,7 @@ func (s *Store) remove(ctx context.Context, a *v1alpha1.SessionAssignment, w *wi
 		err = s.Live.Get(ctx, client.ObjectKeyFromObject(a), fresh)
 		if err != nil || fresh.UID != a.UID || fresh.Spec.Epoch > w.GetUpToEpoch() {
 			// Gone, or another's: what is there by now is looked at anew.
-			s.queue.AddAfter(types.UID(w.GetSessionUid()), 50*time.Millisecond)
+			s.queue.AddAfter(types.UID(w.GetSessionUid()), soon)
 			return client.IgnoreNotFound(err)
 		}
 		a = fresh
