@@ -1,0 +1,77 @@
+package main
+
+import (
+	"crypto/subtle"
+	_ "embed"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// activityPath is where the contract is served.
+const activityPath = "/.well-known/vdi/activity"
+
+// user of a desktop with a password.
+const user = "desktop"
+
+//go:embed page.html
+var page []byte
+
+// desktop knows when it was last used.
+type desktop struct {
+	now func() time.Time
+	mu  sync.Mutex
+	// last use, or the start.
+	last time.Time
+}
+
+func newDesktop(password string, now func() time.Time) http.Handler {
+	d := &desktop{now: now, last: now()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+activityPath, d.activity)
+	mux.Handle("GET /{$}", guarded(password, d.show))
+	mux.Handle("POST /activity", guarded(password, d.report))
+	return mux
+}
+
+// guarded asks for the password, if there is one.
+func guarded(password string, next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, given, _ := r.BasicAuth()
+		if password != "" && (name != user || subtle.ConstantTimeCompare([]byte(given), []byte(password)) != 1) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="desktop"`)
+			http.Error(w, "user and password are needed", http.StatusUnauthorized)
+			return
+		}
+		next(w, r)
+	})
+}
+
+// activity answers how long nobody has used the desktop.
+func (d *desktop) activity(w http.ResponseWriter, _ *http.Request) {
+	d.mu.Lock()
+	idle := d.now().Sub(d.last)
+	d.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]float64{"idleSeconds": max(idle, 0).Seconds()}) // whoever asked may be gone
+}
+
+// show the page: whoever opens it uses the desktop.
+func (d *desktop) show(w http.ResponseWriter, _ *http.Request) {
+	d.use()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(page)
+}
+
+// report is what the page sends when a key is pressed or the pointer moves.
+func (d *desktop) report(w http.ResponseWriter, _ *http.Request) {
+	d.use()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (d *desktop) use() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = d.now()
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clock is moved by the test.
+type clock struct{ now time.Time }
+
+func (c *clock) read() time.Time { return c.now }
+
+func idle(t *testing.T, h http.Handler) float64 {
+	t.Helper()
+	w := serve(h, http.MethodGet, activityPath, "")
+	var answer map[string]float64
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK || len(answer) != 1 {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	return answer["idleSeconds"]
+}
+
+func serve(h http.Handler, method, path, password string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	if password != "" {
+		r.SetBasicAuth(user, password)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestItTellsHowLongNobodyHasUsedIt(t *testing.T) {
+	c := &clock{now: time.Unix(1000, 0)}
+	h := newDesktop("", c.read)
+	c.now = c.now.Add(12500 * time.Millisecond)
+	if got := idle(t, h); got != 12.5 {
+		t.Errorf("idle for %v s since its start, want 12.5", got)
+	}
+	if got := idle(t, h); got != 12.5 {
+		t.Errorf("asking counts as use: %v s", got)
+	}
+	for _, use := range []struct{ method, path string }{{http.MethodPost, "/activity"}, {http.MethodGet, "/"}} {
+		c.now = c.now.Add(time.Minute)
+		if code := serve(h, use.method, use.path, "").Code; code >= 300 {
+			t.Fatalf("%s %s: %d", use.method, use.path, code)
+		}
+		if got := idle(t, h); got != 0 {
+			t.Errorf("%s %s is not use: idle for %v s", use.method, use.path, got)
+		}
+	}
+}
+
+func TestAClockThatIsSetBackMakesNothingNegative(t *testing.T) {
+	c := &clock{now: time.Unix(1000, 0)}
+	h := newDesktop("", c.read)
+	c.now = c.now.Add(-time.Hour)
+	if got := idle(t, h); got != 0 {
+		t.Errorf("idle for %v s", got)
+	}
+}
+
+func TestThePasswordGuardsThePageAndNotTheContract(t *testing.T) {
+	h := newDesktop("open sesame", (&clock{now: time.Unix(1000, 0)}).read)
+	for _, wrong := range []string{"", "open", "open sesame!"} {
+		if code := serve(h, http.MethodGet, "/", wrong).Code; code != http.StatusUnauthorized {
+			t.Errorf("password %q: %d", wrong, code)
+		}
+	}
+	w := serve(h, http.MethodGet, "/", "open sesame")
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "/activity") {
+		t.Errorf("the page: %d", w.Code)
+	}
+	idle(t, h)
+}
