@@ -9,15 +9,16 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// imageReasons are the kubelet's words for an image that it can't get.
+// imageReasons are the kubelet's words for an image that it can't get, and
+// whether it never will as long as nobody changes the Pod.
 var imageReasons = map[string]bool{
-	"ErrImagePull":              true,
-	"ImagePullBackOff":          true,
+	"ErrImagePull":              false,
+	"ImagePullBackOff":          false,
 	"InvalidImageName":          true,
 	"ErrImageNeverPull":         true,
-	"ImageInspectError":         true,
-	"RegistryUnavailable":       true,
-	"SignatureValidationFailed": true,
+	"ImageInspectError":         false,
+	"RegistryUnavailable":       false,
+	"SignatureValidationFailed": false,
 }
 
 // containerReasons are the kubelet's words for a container that it can't make.
@@ -30,48 +31,77 @@ var containerReasons = map[string]bool{
 	"RunContainerError":          true,
 }
 
-// container says why a container that should run is not ready, or "" where it
-// has nothing to say.
-func container(pod *corev1.Pod, s *corev1.ContainerStatus) (reason, message string) {
+// container says why a container that should run is not ready; no reason where
+// it has nothing to say.
+func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+	last := s.LastTerminationState.Terminated
 	switch {
 	case s.State.Waiting != nil:
 		return waiting(pod, s)
-	case outOfMemory(s.State.Terminated):
-		return api.ReasonOutOfMemory, "The desktop " + ended(s.State.Terminated) + ", it is started again."
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
-		return api.ReasonStarting, "The desktop " + ended(s.State.Terminated) + ", it is started again."
+		return finding{restarting(s.State.Terminated), "The desktop " + ended(s.State.Terminated) + " and is started again"}
 	case s.State.Running == nil || s.Ready:
-		return "", ""
+		return finding{}
 	case s.Started != nil && *s.Started:
-		return api.ReasonPodNotReady, fmt.Sprintf("The desktop runs on node %s but does not answer on its port.", pod.Spec.NodeName)
-	case s.RestartCount > 0 && s.LastTerminationState.Terminated != nil:
-		return api.ReasonStarting, fmt.Sprintf("The desktop %s, it was started again (restart %d).",
-			ended(s.LastTerminationState.Terminated), s.RestartCount)
+		return finding{api.ReasonPodNotReady, fmt.Sprintf("The desktop runs on node %s but does not answer on its port", pod.Spec.NodeName)}
+	case s.RestartCount > 0 && last != nil:
+		return finding{restarting(last), fmt.Sprintf("The desktop %s and was started again (restart %d)", ended(last), s.RestartCount)}
 	default:
-		return api.ReasonStarting, fmt.Sprintf("The desktop runs on node %s and does not answer on its port yet.", pod.Spec.NodeName)
+		return finding{api.ReasonStarting, fmt.Sprintf("The desktop runs on node %s and does not answer on its port yet", pod.Spec.NodeName)}
 	}
 }
 
-// waiting is a container that the kubelet has not started, or not yet again.
-func waiting(pod *corev1.Pod, s *corev1.ContainerStatus) (reason, message string) {
-	w := s.State.Waiting
-	switch {
-	case imageReasons[w.Reason]:
-		return api.ReasonImagePull, fmt.Sprintf(
-			"The image %s can't be pulled: check its name, its pull secret and the registry (%s).", image(pod, s), pullError(w))
-	case containerReasons[w.Reason]:
-		return api.ReasonContainerError, fmt.Sprintf("The container can't be made: %s.", words(w))
-	case w.Reason == "CrashLoopBackOff" && outOfMemory(s.LastTerminationState.Terminated):
-		return api.ReasonOutOfMemory, fmt.Sprintf("The desktop %s, %d times by now: it needs more memory.",
-			ended(s.LastTerminationState.Terminated), s.RestartCount)
-	case w.Reason == "CrashLoopBackOff" && s.LastTerminationState.Terminated != nil:
-		return api.ReasonCrashLoop, fmt.Sprintf("The desktop %s, %d times by now: look at its logs.",
-			ended(s.LastTerminationState.Terminated), s.RestartCount)
-	case w.Reason == "CrashLoopBackOff":
-		return api.ReasonCrashLoop, "The desktop ends again and again: look at its logs."
-	default:
-		return "", ""
+// restarting is the reason of a desktop that ended and starts again: that it
+// ran out of memory is said at once, since its user has lost what was open.
+func restarting(t *corev1.ContainerStateTerminated) string {
+	if outOfMemory(t) {
+		return api.ReasonOutOfMemory
 	}
+	return api.ReasonStarting
+}
+
+// waiting is a container that the kubelet has not started, or not yet again.
+func waiting(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+	w, last := s.State.Waiting, s.LastTerminationState.Terminated
+	_, ofImage := imageReasons[w.Reason]
+	switch {
+	case ofImage:
+		return finding{api.ReasonImagePull, fmt.Sprintf("The image %s can't be pulled (%s)", image(pod, s), pullError(w))}
+	case containerReasons[w.Reason]:
+		return finding{api.ReasonContainerError, fmt.Sprintf("The container can't be made (%s)", words(w))}
+	case w.Reason == "CrashLoopBackOff" && last != nil:
+		reason := api.ReasonCrashLoop
+		if outOfMemory(last) {
+			reason = api.ReasonOutOfMemory
+		}
+		return finding{reason, fmt.Sprintf("The desktop %s, %d times by now", ended(last), s.RestartCount)}
+	case w.Reason == "CrashLoopBackOff":
+		return finding{api.ReasonCrashLoop, "The desktop ends again and again"}
+	default:
+		return finding{}
+	}
+}
+
+// neverPulled reports whether the kubelet says of a container's image that it
+// can never be pulled.
+func neverPulled(pod *corev1.Pod) bool {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Waiting != nil && imageReasons[s.State.Waiting.Reason] {
+			return true
+		}
+	}
+	return false
+}
+
+// restarts of a container that has ended and is not started again yet.
+func restarts(pod *corev1.Pod) int32 {
+	var most int32
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running == nil {
+			most = max(most, s.RestartCount)
+		}
+	}
+	return most
 }
 
 // image is what the template names: a container's status may tell it as the
@@ -91,10 +121,10 @@ func image(pod *corev1.Pod, s *corev1.ContainerStatus) string {
 func pullError(w *corev1.ContainerStateWaiting) string {
 	const tried = "ErrImagePull"
 	if w.Reason == tried && w.Message != "" {
-		return w.Message
+		return cause(w.Message)
 	}
-	if _, cause, found := strings.Cut(w.Message, tried+": "); found {
-		return cause
+	if _, after, found := strings.Cut(w.Message, tried+": "); found {
+		return cause(after)
 	}
 	return words(w)
 }
@@ -103,12 +133,10 @@ func words(w *corev1.ContainerStateWaiting) string {
 	if w.Message == "" {
 		return w.Reason
 	}
-	return w.Reason + ": " + w.Message
+	return cause(w.Reason + ": " + w.Message)
 }
 
-func outOfMemory(t *corev1.ContainerStateTerminated) bool {
-	return t != nil && t.Reason == "OOMKilled"
-}
+func outOfMemory(t *corev1.ContainerStateTerminated) bool { return t.Reason == "OOMKilled" }
 
 // ended says how a container ended, as the end of "The desktop ...".
 func ended(t *corev1.ContainerStateTerminated) string {

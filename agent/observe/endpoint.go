@@ -10,50 +10,51 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Endpoint is the condition EndpointReady: what leads to the desktop is in
-// place, and what stands around it. Whether the desktop answers is PodReady's to
-// say.
+// Endpoint is the condition EndpointReady: Service and Ingress, or HTTPRoute,
+// are in place, and the NetworkPolicy that lets in nobody else. Whether the
+// desktop behind them answers is PodReady's to say.
 func Endpoint(a *api.SessionAssignment, f Found) metav1.Condition {
-	for _, problem := range []*Problem{f.PolicyProblem, f.ServiceProblem, f.RouteProblem, f.IngressProblem, f.BudgetProblem} {
-		if problem != nil {
-			return problem.condition(api.ConditionEndpointReady)
-		}
+	if p := firstOf(f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem); p != nil {
+		return p.condition(api.ConditionEndpointReady)
 	}
 	switch {
 	case f.Service == nil:
-		return pending("The Service is not made yet.")
-	case f.Service.DeletionTimestamp != nil:
-		return pending("The Service is being deleted, a new one is made when it is gone.")
+		return endpointPending("The Service is not made yet.")
+	case f.Ingress == nil && f.Route == nil:
+		return endpointPending("The Ingress or HTTPRoute is not made yet.")
+	case f.Service.DeletionTimestamp != nil,
+		f.Ingress != nil && f.Ingress.DeletionTimestamp != nil,
+		f.Route != nil && f.Route.DeletionTimestamp != nil:
+		return endpointPending("Service, Ingress or HTTPRoute is being deleted, a new one is made when it is gone.")
 	case f.Route != nil:
-		return route(a, f.Route)
-	case f.Ingress == nil:
-		return pending("The Ingress is not made yet.")
-	case f.Ingress.DeletionTimestamp != nil:
-		return pending("The Ingress is being deleted, a new one is made when it is gone.")
+		return routed(a, f.Route)
 	default:
 		return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
 			fmt.Sprintf("Service and Ingress of %s are in place.", a.Spec.Host))
 	}
 }
 
-// route is in place unless a Gateway says that it will have none of it. A
-// controller that says nothing is believed, as that of an Ingress is.
-func route(a *api.SessionAssignment, r *gatewayv1.HTTPRoute) metav1.Condition {
-	if r.DeletionTimestamp != nil {
-		return pending("The HTTPRoute is being deleted, a new one is made when it is gone.")
-	}
-	for _, parent := range r.Status.Parents {
+// routed says what the Gateway makes of the route. One of which no Gateway has
+// said anything counts as in place, as an Ingress does, which can't say more.
+func routed(a *api.SessionAssignment, route *gatewayv1.HTTPRoute) metav1.Condition {
+	for i := range route.Status.Parents {
+		parent := &route.Status.Parents[i]
 		for _, kind := range []gatewayv1.RouteConditionType{gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs} {
 			c := meta.FindStatusCondition(parent.Conditions, string(kind))
 			if c != nil && c.Status == metav1.ConditionFalse {
-				return pending(fmt.Sprintf("The Gateway %s does not take the HTTPRoute: %s: %s", parent.ParentRef.Name, c.Reason, sentence(c.Message)))
+				return endpointPending(fmt.Sprintf("The Gateway %s does not lead to the desktop (%s: %s): correct the Gateway, or what it asks for.",
+					parent.ParentRef.Name, c.Reason, cause(c.Message)))
 			}
 		}
+	}
+	if len(route.Status.Parents) == 0 {
+		return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
+			fmt.Sprintf("Service and HTTPRoute of %s are in place, no Gateway has said yet that it takes the route.", a.Spec.Host))
 	}
 	return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
 		fmt.Sprintf("Service and HTTPRoute of %s are in place.", a.Spec.Host))
 }
 
-func pending(message string) metav1.Condition {
+func endpointPending(message string) metav1.Condition {
 	return isFalse(api.ConditionEndpointReady, api.ReasonEndpointPending, message)
 }

@@ -14,43 +14,46 @@ import (
 // that there is none.
 type Found struct {
 	Home    *corev1.PersistentVolumeClaim
+	Config  *corev1.ConfigMap
 	Pod     *corev1.Pod
 	Service *corev1.Service
+	// Ingress, or Route where the member has a Gateway.
 	Ingress *networkingv1.Ingress
-	// Route is there in the stead of the Ingress where the member has a Gateway.
-	Route  *gatewayv1.HTTPRoute
-	Config *corev1.ConfigMap
-	Policy *networkingv1.NetworkPolicy
-	Budget *policyv1.PodDisruptionBudget
+	Route   *gatewayv1.HTTPRoute
+	Policy  *networkingv1.NetworkPolicy
+	Budget  *policyv1.PodDisruptionBudget
 
-	// Secrets that the hub sends and that are not there as they were sent.
-	Secrets []string
-	// NodeLost: the Pod's node does not answer.
-	NodeLost bool
-	// OtherUser is the assignment whose Pod has the user's home mounted, if it is
-	// another.
-	OtherUser string
-	// HomeTooSmall is why the home can't be made as large as it should.
-	HomeTooSmall string
-
-	// The problems that applying each child met; nil: none.
+	// The problems that applying each child met; nil: none. PodProblem may also
+	// be why there must be no Pod, such as a time limit.
 	HomeProblem    *Problem
+	ConfigProblem  *Problem
 	PodProblem     *Problem
 	ServiceProblem *Problem
 	IngressProblem *Problem
 	RouteProblem   *Problem
-	ConfigProblem  *Problem
 	PolicyProblem  *Problem
 	BudgetProblem  *Problem
+
+	// HomeTooSmall is why the claim could not be made as large as the
+	// assignment asks; empty: it is, or was not tried.
+	HomeTooSmall string
+	// OtherUser is another assignment whose Pod has the home mounted; empty:
+	// none.
+	OtherUser string
+	// Secrets of the assignment that are not there, or not as they were sent.
+	Secrets []string
+	// NodeLost: the Pod's node does not answer.
+	NodeLost bool
 }
 
 // Problem is why a child can't be what it should.
 type Problem struct {
-	// Reason is a reason of the condition that the child is of.
+	// Reason is ReasonApplyFailed, ReasonConflict, ReasonQuotaExceeded, or that
+	// of a time limit.
 	Reason string
 	// Message for people.
 	Message string
-	// Invalid: the API server will never take it as it is.
+	// Invalid: the API server will never take the child as it is.
 	Invalid bool
 }
 
@@ -58,21 +61,20 @@ type Problem struct {
 // and waiting alone may not mend it.
 var troubles = map[string]bool{
 	api.ReasonClaimLost:        true,
+	api.ReasonHomeInUse:        true,
 	api.ReasonUnschedulablePod: true,
 	api.ReasonImagePull:        true,
 	api.ReasonCrashLoop:        true,
+	api.ReasonOutOfMemory:      true,
 	api.ReasonContainerError:   true,
 	api.ReasonPodNotReady:      true,
 	api.ReasonPodFailed:        true,
-	api.ReasonOutOfMemory:      true,
 	api.ReasonEvicted:          true,
 	api.ReasonNodeLost:         true,
 	api.ReasonQuotaExceeded:    true,
-	api.ReasonHomeInUse:        true,
-	api.ReasonTimeExpired:      true,
-	api.ReasonIdleExpired:      true,
 	api.ReasonApplyFailed:      true,
 	api.ReasonConflict:         true,
+	api.ReasonIdleExpired:      true,
 }
 
 // IsTrouble reports whether a condition says that something is wrong, rather
@@ -91,4 +93,14 @@ func isFalse(kind, reason, message string) metav1.Condition {
 
 func (p *Problem) condition(kind string) metav1.Condition {
 	return isFalse(kind, p.Reason, p.Message)
+}
+
+// firstOf is the first problem that there is, or nil.
+func firstOf(problems ...*Problem) *Problem {
+	for _, p := range problems {
+		if p != nil {
+			return p
+		}
+	}
+	return nil
 }

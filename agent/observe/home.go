@@ -17,38 +17,42 @@ func Home(a *api.SessionAssignment, f Found) metav1.Condition {
 		return isTrue(api.ConditionHomeReady, api.ReasonNoHome, "The desktop has no home.")
 	case f.HomeProblem != nil:
 		return f.HomeProblem.condition(api.ConditionHomeReady)
+	case f.Home == nil:
+		return binding("The claim %s of the home is not made yet.", home.ClaimName)
+	case isLost(f.Home):
+		return isFalse(api.ConditionHomeReady, api.ReasonClaimLost, claimLost(f.Home).message())
 	case f.OtherUser != "":
 		return isFalse(api.ConditionHomeReady, api.ReasonHomeInUse, fmt.Sprintf(
-			"The home's claim %s is mounted by the desktop of %s: this one starts when that has stopped.", home.ClaimName, f.OtherUser))
-	case f.Home == nil:
-		return isFalse(api.ConditionHomeReady, api.ReasonBinding,
-			fmt.Sprintf("The claim %s of the home is not made yet.", home.ClaimName))
+			"The home is in use by %s, whose Pod mounts the claim %s: it is waited for until that is gone.", f.OtherUser, f.Home.Name))
 	}
-	c := claim(f.Home)
-	if c.Reason == api.ReasonBound && f.HomeTooSmall != "" {
-		c.Reason, c.Message = api.ReasonBoundTooSmall, f.HomeTooSmall
-	}
-	return c
+	return claim(f.Home, f.HomeTooSmall)
 }
 
-func claim(pvc *corev1.PersistentVolumeClaim) metav1.Condition {
+func claim(pvc *corev1.PersistentVolumeClaim, tooSmall string) metav1.Condition {
+	bound := pvc.Status.Phase == corev1.ClaimBound
 	switch {
-	case pvc.Status.Phase == corev1.ClaimLost:
-		return isFalse(api.ConditionHomeReady, api.ReasonClaimLost, fmt.Sprintf(
-			"The volume %s of the home's claim %s is gone: restore it, or delete the claim to begin with an empty home.",
-			pvc.Spec.VolumeName, pvc.Name))
-	case pvc.Status.Phase == corev1.ClaimBound && pvc.DeletionTimestamp != nil:
+	case bound && pvc.DeletionTimestamp != nil:
 		return isTrue(api.ConditionHomeReady, api.ReasonBound, fmt.Sprintf(
 			"The claim %s is being deleted: the home is lost when the desktop stops.", pvc.Name))
-	case pvc.Status.Phase == corev1.ClaimBound:
+	case bound && tooSmall != "":
+		return isTrue(api.ConditionHomeReady, api.ReasonBoundTooSmall, sentence(tooSmall))
+	case bound:
 		return isTrue(api.ConditionHomeReady, api.ReasonBound, fmt.Sprintf("The claim %s is bound.", pvc.Name))
 	case pvc.DeletionTimestamp != nil:
-		return isFalse(api.ConditionHomeReady, api.ReasonBinding, fmt.Sprintf(
-			"The claim %s is being deleted, a new one is made when it is gone.", pvc.Name))
+		return binding("The claim %s is being deleted, a new one is made when it is gone.", pvc.Name)
 	default:
-		return isFalse(api.ConditionHomeReady, api.ReasonBinding, fmt.Sprintf(
-			"The claim %s waits for a volume of %s.", pvc.Name, storageClass(pvc)))
+		return binding("The claim %s waits for a volume of %s.", pvc.Name, storageClass(pvc))
 	}
+}
+
+func isLost(pvc *corev1.PersistentVolumeClaim) bool { return pvc.Status.Phase == corev1.ClaimLost }
+
+func claimLost(pvc *corev1.PersistentVolumeClaim) finding {
+	return finding{api.ReasonClaimLost, fmt.Sprintf("The volume %s of the home's claim %s is gone", pvc.Spec.VolumeName, pvc.Name)}
+}
+
+func binding(format string, args ...any) metav1.Condition {
+	return isFalse(api.ConditionHomeReady, api.ReasonBinding, fmt.Sprintf(format, args...))
 }
 
 func storageClass(pvc *corev1.PersistentVolumeClaim) string {

@@ -10,89 +10,97 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Pod is the condition PodReady. The first case that holds is the answer.
+// Pod is the condition PodReady. The first case that holds is the answer. A
+// failure's reason is said once there is no Pod any more, and not before: the
+// hub gives away what the desktop held when it reads it.
 func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
-	pod := f.Pod
-	switch {
-	case pod == nil && a.Spec.RunState == api.ModeSuspended:
-		return notReady(api.ReasonSuspended, "The session is suspended: set its operating mode to Running to go on.")
-	case a.GivenUp():
-		return notReady(a.Status.Failure.Reason, a.Status.Failure.Message)
-	case f.PodProblem != nil:
-		return f.PodProblem.condition(api.ConditionPodReady)
+	switch pod := f.Pod; {
 	case pod == nil:
-		return absent(f)
-	case f.NodeLost && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded:
-		return notReady(api.ReasonNodeLost, nodeLost(pod))
-	case pod.DeletionTimestamp != nil:
+		return absent(a, f)
+	case f.NodeLost && !isReady(pod):
+		return notReady(api.ReasonNodeLost, lost(pod))
+	case pod.DeletionTimestamp != nil, a.GivenUp():
 		return notReady(api.ReasonPodTerminating, terminating(pod))
-	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == evicted:
-		return notReady(api.ReasonEvicted, failed(pod))
-	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
-		return notReady(api.ReasonPodFailed, failed(pod))
-	case pod.Spec.NodeName == "":
-		return unbound(pod)
-	case podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue:
-		return isTrue(api.ConditionPodReady, api.ReasonPodReady, "The desktop runs on node "+pod.Spec.NodeName+".")
-	default:
-		return starting(pod)
 	}
+	if p := firstOf(f.PodProblem, f.ConfigProblem, f.BudgetProblem); p != nil {
+		return p.condition(api.ConditionPodReady)
+	}
+	if isReady(f.Pod) {
+		return isTrue(api.ConditionPodReady, api.ReasonPodReady, "The desktop runs on node "+f.Pod.Spec.NodeName+".")
+	}
+	found := unready(f.Pod)
+	return notReady(found.reason, found.message())
 }
 
-// evicted is the kubelet's reason for a Pod that it ended to save its node.
-const evicted = "Evicted"
-
-// absent says what a Pod waits for that is not made.
-func absent(f Found) metav1.Condition {
+// absent is why there is no Pod.
+func absent(a *api.SessionAssignment, f Found) metav1.Condition {
+	problem := firstOf(f.PodProblem, f.ConfigProblem, f.BudgetProblem)
 	switch {
+	case a.GivenUp():
+		return notReady(a.Status.Failure.Reason, a.Status.Failure.Message)
+	case a.Spec.RunState == api.ModeSuspended:
+		return notReady(api.ReasonSuspended, "The session is suspended: set its operating mode to Running to go on.")
+	case problem != nil:
+		return problem.condition(api.ConditionPodReady)
 	case f.HomeProblem != nil || f.OtherUser != "":
 		return notReady(api.ReasonPodPending, "The Pod waits for the home.")
-	case f.ConfigProblem != nil:
-		return notReady(f.ConfigProblem.Reason, f.ConfigProblem.Message)
 	case len(f.Secrets) > 0:
-		return notReady(api.ReasonSecretMissing, fmt.Sprintf("The Pod waits for the hub to send %s.", strings.Join(f.Secrets, ", ")))
+		return notReady(api.ReasonSecretMissing, fmt.Sprintf(
+			"The Pod waits for the hub to send again what is missing here or was changed: Secret %s.", strings.Join(f.Secrets, ", ")))
 	default:
 		return notReady(api.ReasonPodPending, "The Pod is not made yet.")
 	}
 }
 
-func nodeLost(pod *corev1.Pod) string {
-	return fmt.Sprintf("Node %s does not answer, and nobody knows whether the desktop still runs there: "+
-		"bring the node back, delete the Node object if it is gone for good, taint it %s if it is off, "+
-		"or delete the session and annotate it %s.", pod.Spec.NodeName, corev1.TaintNodeOutOfService, api.AnnotationForceCleanup)
+// unready is why a Pod that is there, and is not ready, is not.
+func unready(pod *corev1.Pod) finding {
+	switch {
+	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
+		return failed(pod)
+	case pod.Spec.NodeName == "":
+		return unbound(pod)
+	default:
+		return starting(pod)
+	}
 }
 
 func notReady(reason, message string) metav1.Condition {
 	return isFalse(api.ConditionPodReady, reason, message)
 }
 
+func isReady(pod *corev1.Pod) bool {
+	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return !ended && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" &&
+		podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
+}
+
 // unbound is a Pod without a node.
-func unbound(pod *corev1.Pod) metav1.Condition {
+func unbound(pod *corev1.Pod) finding {
 	c := podCondition(pod, corev1.PodScheduled)
 	if c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return notReady(api.ReasonUnschedulablePod, "No node fits the Pod: "+sentence(c.Message))
+		return finding{api.ReasonUnschedulablePod, "No node fits the Pod: " + c.Message}
 	}
 	if c.Message != "" {
-		return notReady(api.ReasonPodPending, "The Pod waits for a node: "+sentence(c.Message))
+		return finding{api.ReasonPodPending, "The Pod waits for a node: " + c.Message}
 	}
-	return notReady(api.ReasonPodPending, "The Pod waits for a node.")
+	return finding{api.ReasonPodPending, "The Pod waits for a node"}
 }
 
 // starting is a Pod with a node that is not ready: its containers say why,
 // the first that has something to say.
-func starting(pod *corev1.Pod) metav1.Condition {
+func starting(pod *corev1.Pod) finding {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			if reason, message := container(pod, &statuses[i]); reason != "" {
-				return notReady(reason, message)
+			if found := container(pod, &statuses[i]); found.reason != "" {
+				return found
 			}
 		}
 	}
-	return notReady(api.ReasonStarting, "The desktop starts on node "+pod.Spec.NodeName+".")
+	return finding{api.ReasonStarting, "The desktop starts on node " + pod.Spec.NodeName}
 }
 
 // failed says why a Pod ended for good.
-func failed(pod *corev1.Pod) string {
+func failed(pod *corev1.Pod) finding {
 	why := pod.Status.Reason
 	if pod.Status.Message != "" {
 		why = strings.TrimPrefix(why+": "+pod.Status.Message, ": ")
@@ -100,7 +108,11 @@ func failed(pod *corev1.Pod) string {
 	if why == "" {
 		why = lastWords(pod)
 	}
-	return "The Pod ended, a new one is made: " + sentence(why)
+	if pod.Status.Reason == "Evicted" {
+		what := strings.TrimPrefix(why, "Evicted: ")
+		return finding{api.ReasonEvicted, fmt.Sprintf("Node %s was short of something and ended the Pod, a new one is made (%s)", pod.Spec.NodeName, cause(what))}
+	}
+	return finding{api.ReasonPodFailed, fmt.Sprintf("The Pod ended, a new one is made (%s)", cause(why))}
 }
 
 func lastWords(pod *corev1.Pod) string {
@@ -119,6 +131,14 @@ func terminating(pod *corev1.Pod) string {
 	return fmt.Sprintf("The Pod is being stopped by node %s.", pod.Spec.NodeName)
 }
 
+// lost says what an operator can do about a Pod whose node does not answer.
+// Nobody else knows whether the desktop still runs there.
+func lost(pod *corev1.Pod) string {
+	return fmt.Sprintf("Node %s does not answer: bring it back. If it is off for good, delete its Node, or taint it %s=nodeshutdown:NoExecute. "+
+		"To give up a deleted session all the same, annotate it %s.",
+		pod.Spec.NodeName, corev1.TaintNodeOutOfService, api.AnnotationForceCleanup)
+}
+
 // podCondition is the Pod's condition of a type, or an empty one.
 func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
@@ -127,13 +147,4 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondi
 		}
 	}
 	return corev1.PodCondition{}
-}
-
-// sentence ends a text with a full stop.
-func sentence(s string) string {
-	s = strings.TrimSpace(s)
-	if s == "" || strings.HasSuffix(s, ".") {
-		return s
-	}
-	return s + "."
 }

@@ -1,11 +1,6 @@
 package observe
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,44 +19,61 @@ var Kinds = []string{api.ConditionHomeReady, api.ConditionPodReady, api.Conditio
 // change.
 func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentActive)
+	if !a.GivenUp() {
+		s.Failure = nil
+		meta.RemoveStatusCondition(&s.Conditions, api.ConditionProgressing)
+	}
 	for _, c := range []metav1.Condition{Home(a, f), Pod(a, f), Endpoint(a, f)} {
 		set(&s, a, c, now)
 	}
-	s.NodeName, s.MissingSecrets, s.Config = nodeName(f.Pod), f.Secrets, config(f)
-	if a.GivenUp() {
-		Fail(&s, a, a.Status.Failure, now)
-		return s
-	}
-	s.Failure = nil
-	meta.RemoveStatusCondition(&s.Conditions, api.ConditionProgressing)
+	s.NodeName = nodeName(f.Pod)
+	s.Config = config(f)
+	s.MissingSecrets = append([]string(nil), f.Secrets...)
 	if s.StartTime == nil && meta.IsStatusConditionTrue(s.Conditions, api.ConditionPodReady) {
 		s.StartTime = readySince(f.Pod, now)
 	}
-	s.Reason, s.Message = foremost(s.Conditions)
+	if s.Failure != nil {
+		s.Reason, s.Message = s.Failure.Reason, s.Failure.Message
+	} else {
+		s.Reason, s.Message = foremost(s.Conditions)
+	}
 	return s
 }
 
-// Stopping is what the agent says of a withdrawn assignment while its Pod, or
-// what is named besides, is left. The home's condition stays as it was: the home
-// does.
+// Stopping is what the agent says of a withdrawn assignment while its Pod is
+// not gone, or something else is left, of which the caller says what keeps it.
+// The home's condition stays as it was: the home does.
 func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentStopping)
-	pod, message := f.Pod, "The Pod is gone, the rest is being removed."
+	s.Reason, s.Message = api.ReasonPodTerminating, "The Pod is gone, the rest is being removed."
 	switch {
-	case pod != nil && f.NodeLost:
-		message = nodeLost(pod)
-	case pod != nil:
-		message = terminating(pod)
+	case f.Pod != nil && f.NodeLost:
+		s.Reason, s.Message = api.ReasonNodeLost, lost(f.Pod)
+	case f.Pod != nil:
+		s.Message = terminating(f.Pod)
+	case len(left) > 0:
+		s.Message = cut("The Pod is gone, the rest is being removed: "+strings.Join(left, "; "), maxMessage-1) + "."
 	}
-	if len(left) > 0 {
-		message += " Still there: " + sentence(strings.Join(left, "; "))
-	}
-	message = short(message)
-	set(&s, a, isFalse(api.ConditionPodReady, api.ReasonPodTerminating, message), now)
-	set(&s, a, isFalse(api.ConditionEndpointReady, api.ReasonTerminating, "Service and Ingress are removed with the session."), now)
-	s.NodeName = nodeName(pod)
-	s.Reason, s.Message = api.ReasonPodTerminating, message
+	set(&s, a, notReady(s.Reason, s.Message), now)
+	set(&s, a, isFalse(api.ConditionEndpointReady, api.ReasonTerminating, "The ways to the desktop are removed with the session."), now)
+	s.NodeName = nodeName(f.Pod)
+	s.MissingSecrets = nil
 	return s
+}
+
+// configHashLength in hexadecimal digits.
+const configHashLength = 16
+
+// config is the ConfigMap that the member has, if it is the assignment's.
+func config(f Found) *api.AssignedConfig {
+	if f.Config == nil || f.ConfigProblem != nil && f.ConfigProblem.Reason == api.ReasonConflict {
+		return nil
+	}
+	data := make(map[string][]byte, len(f.Config.Data))
+	for key, value := range f.Config.Data {
+		data[key] = []byte(value)
+	}
+	return &api.AssignedConfig{Name: f.Config.Name, Hash: api.SecretDataHash(data)[:configHashLength]}
 }
 
 // Ready reports whether all of the agent's conditions are true.
@@ -81,24 +93,12 @@ func begin(a *api.SessionAssignment, state api.AssignmentState) api.SessionAssig
 	return s
 }
 
-// set keeps whole seconds, as the API does: a finer time would differ from
-// itself once it was stored.
+// set keeps messages short, and whole seconds, as the API does: a finer time
+// would differ from itself once it was stored.
 func set(s *api.SessionAssignmentStatus, a *api.SessionAssignment, c metav1.Condition, now time.Time) {
-	c.Message = short(c.Message)
+	c.Message = cut(c.Message, maxMessage)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	api.SetCondition(&s.Conditions, a.Generation, c)
-}
-
-// config names the ConfigMap that the desktop has, with a hash of its content.
-func config(f Found) *api.AssignedConfig {
-	if f.Config == nil || f.ConfigProblem != nil {
-		return nil
-	}
-	hash := sha256.New()
-	for _, key := range slices.Sorted(maps.Keys(f.Config.Data)) {
-		fmt.Fprintf(hash, "%q=%q\n", key, f.Config.Data[key])
-	}
-	return &api.AssignedConfig{Name: f.Config.Name, Hash: hex.EncodeToString(hash.Sum(nil)[:8])}
 }
 
 func nodeName(pod *corev1.Pod) string {

@@ -81,14 +81,14 @@ func TestMessageTellsTheTroubleFirst(t *testing.T) {
 func TestStopping(t *testing.T) {
 	a := assignment()
 	a.Status = Status(a, complete(pod(readyPod)), noon)
-	s := Stopping(a, pod(deletedPod), noon.Add(time.Minute))
+	s := Stopping(a, Found{Pod: pod(deletedPod)}, nil, noon.Add(time.Minute))
 	if s.State != api.AssignmentStopping || s.Message != "The Pod is being stopped by node n1." || s.NodeName != "n1" {
 		t.Errorf("state %s, message %q, node %q", s.State, s.Message, s.NodeName)
 	}
 	if Ready(s) || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionHomeReady) {
 		t.Errorf("conditions: %+v", s.Conditions)
 	}
-	if gone := Stopping(a, nil, noon); gone.NodeName != "" || gone.Message == s.Message {
+	if gone := Stopping(a, Found{}, nil, noon); gone.NodeName != "" || gone.Message == s.Message {
 		t.Errorf("without a Pod: %+v", gone)
 	}
 }
@@ -103,7 +103,7 @@ func TestStatusSettles(t *testing.T) {
 		}
 		f.Home = rapid.SampledFrom([]*corev1.PersistentVolumeClaim{nil, pvc(), pvc(pendingClaim), pvc(lostClaim), pvc(deletedClaim)}).Draw(t, "home")
 		f.Pod = rapid.SampledFrom([]*corev1.Pod{nil, pod(), pod(readyPod), pod(deletedPod), pod(unbind), pod(wait("ErrImagePull", ""))}).Draw(t, "pod")
-		f.PodProblem = rapid.SampledFrom([]*Problem{nil, {api.ReasonConflict, "taken"}}).Draw(t, "problem")
+		f.PodProblem = rapid.SampledFrom([]*Problem{nil, {Reason: api.ReasonConflict, Message: "taken"}}).Draw(t, "problem")
 		a.Status = Status(a, f, noon)
 		later := Status(a, f, noon.Add(time.Hour))
 		if !equality.Semantic.DeepEqual(a.Status, later) {
