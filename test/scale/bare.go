@@ -99,17 +99,21 @@ func newBare(ctx context.Context, fleet *harness.Fleet, sessions int, template s
 	return b, nil
 }
 
-// session makes one session as hub and agent would: a finalizer, a placement
-// and its outcome on the hub; the assignment, its children and its status in
-// the member.
+// session makes one session as hub and agent would: an access secret, a
+// placement and its outcome on the hub, which adds the finalizer by its admission
+// policy; the assignment, its children and its status in the member.
 func (b *bare) session(ctx context.Context, i int) error {
 	member, pods := b.members[i%len(b.members)], b.pods[i%len(b.members)]
 	s := newSession(i, b.template.Name)
 	if err := b.hub.Create(ctx, s); err != nil {
 		return fmt.Errorf("creating a session: %w", err)
 	}
-	if err := patch(ctx, b.hub, s, map[string]any{"metadata": map[string]any{"finalizers": []string{v1alpha1.Finalizer}}}); err != nil {
-		return err
+	name := v1alpha1.AssignmentName(s.Name, s.UID)
+	access := v1alpha1.SecretPayload{Name: name + "-access", Version: "bare", Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{
+		corev1.BasicAuthUsernameKey: []byte("desktop"), corev1.BasicAuthPasswordKey: []byte("open sesame"),
+	}}
+	if err := b.hub.Create(ctx, secretOf(access, namespace, name, s.UID)); err != nil {
+		return fmt.Errorf("creating an access secret: %w", err)
 	}
 	s.Status.Resources, s.Status.TemplateRevision = b.template.Spec.Resources.Default, "bare"
 	s.Status.Placement = &v1alpha1.Placement{ClusterName: "bare", ClusterUID: "bare", Epoch: 1, PlacementTime: metav1.Now()}
@@ -117,13 +121,17 @@ func (b *bare) session(ctx context.Context, i int) error {
 	if err := patchStatus(ctx, b.hub, s, s.Status); err != nil {
 		return err
 	}
-	a := session.Assignment(s, &b.template.Spec, "bare.example.com", session.Secrets{})
+	a := session.Assignment(s, &b.template.Spec, "bare.example.com", session.Secrets{Access: &access})
 	a.Finalizers = []string{v1alpha1.AssignmentFinalizer}
 	ready := pods.expect(a.Name)
 	if err := member.Create(ctx, a); err != nil {
 		return fmt.Errorf("creating an assignment: %w", err)
 	}
-	for _, child := range []client.Object{render.Pod(a), render.Service(a), render.Ingress(a)} {
+	network := render.Network{}
+	for _, child := range []client.Object{
+		secretOf(access, namespace, access.Name, s.UID), render.ConfigMap(a), render.NetworkPolicy(a, network), render.DisruptionBudget(a),
+		render.Pod(a), render.Service(a), render.Ingress(a, network),
+	} {
 		if err := member.Create(ctx, child); err != nil {
 			return fmt.Errorf("creating a child: %w", err)
 		}
@@ -141,12 +149,11 @@ func (b *bare) session(ctx context.Context, i int) error {
 	return patchStatus(ctx, b.hub, s, s.Status)
 }
 
-func patch(ctx context.Context, c client.Client, o client.Object, body map[string]any) error {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return err
+func secretOf(p v1alpha1.SecretPayload, namespace, name string, session types.UID) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{v1alpha1.LabelSessionUID: string(session)}},
+		Type:       p.Type, Data: p.Data,
 	}
-	return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, raw))
 }
 
 func patchStatus(ctx context.Context, c client.Client, o client.Object, status any) error {
