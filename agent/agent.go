@@ -27,6 +27,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/assignment"
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -48,10 +49,11 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err != nil {
 		return err
 	}
-	if err := (&session.Reconciler{}).SetupWithManager(mgr, session.Options{}); err != nil {
+	room, err := connect(mgr, options)
+	if err != nil {
 		return err
 	}
-	if err := connect(mgr, options); err != nil {
+	if err := reconcile(mgr, options, room); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
@@ -97,8 +99,22 @@ func cached() map[client.Object]cache.ByObject {
 	return objects
 }
 
-// connect joins capacity, assignments and the link.
-func connect(mgr ctrl.Manager, options Options) error {
+// reconcile has the manager run the member's controllers. What the capacity
+// watcher knows of nodes tells a desktop that is lost from one that stops.
+func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes) error {
+	sessions, err := options.session()
+	if err != nil {
+		return err
+	}
+	if err := (&session.Reconciler{Nodes: nodes}).SetupWithManager(mgr, sessions); err != nil {
+		return err
+	}
+	return (&retention.Reconciler{}).SetupWithManager(mgr, retention.Options{})
+}
+
+// connect joins capacity, assignments and the link. It returns the capacity
+// watcher.
+func connect(mgr ctrl.Manager, options Options) (*capacity.Watcher, error) {
 	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache()}
 	var hub *link.Client
 	room, err := capacity.NewWatcher(capacity.Options{
@@ -106,7 +122,7 @@ func connect(mgr ctrl.Manager, options Options) error {
 		OnChange: func() { hub.CapacityChanged() },
 	})
 	if err != nil {
-		return fmt.Errorf("making the capacity watcher: %w", err)
+		return nil, fmt.Errorf("making the capacity watcher: %w", err)
 	}
 	hub = link.NewClient(options.link(uuid.NewString()), link.Member{
 		Assignments: store, Orders: store, Capacity: room,
@@ -115,7 +131,7 @@ func connect(mgr ctrl.Manager, options Options) error {
 		Synced:      store.Synced,
 	})
 	store.Teller, store.Counter = hub, room
-	return errors.Join(mgr.Add(store), mgr.Add(room), mgr.Add(hub))
+	return room, errors.Join(mgr.Add(store), mgr.Add(room), mgr.Add(hub))
 }
 
 // fingerprint tells clusters apart, rebuilt ones of the same name included.

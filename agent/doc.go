@@ -1,6 +1,7 @@
 // Package agent composes a member's agent: a manager with the local
 // reconciler (agent/session), the capacity watcher (agent/capacity), the store
-// of the hub's orders (agent/assignment) and the link to the hub (agent/link).
+// of the hub's orders (agent/assignment), the link to the hub (agent/link) and
+// what deletes homes that nobody uses any more (agent/retention).
 //
 // The rooms know each other only by the small interfaces that they declare;
 // this package joins them. Only the link speaks to the hub, and nothing else

@@ -3,10 +3,12 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // Options of the agent, as its flags set them.
@@ -31,6 +33,20 @@ type Options struct {
 	// TimeFactor scales every timing of the link, for demonstrations and
 	// tests; 1 in production. It must be the hub's as well.
 	TimeFactor float64
+	// Gateway is namespace/name of the Gateway that HTTPRoutes are made for, with
+	// /section for one of its listeners; empty: Ingresses are made.
+	Gateway string
+	// GatewayNamespaceSelector is a label selector of the namespaces whence
+	// desktops may be reached: those of the gateway or ingress controller.
+	GatewayNamespaceSelector string
+	// TLSSecret is the certificate of Ingresses whose template names none.
+	TLSSecret string
+	// FailAfter is how long a desktop may be in trouble that could pass before
+	// it is given up.
+	FailAfter time.Duration
+	// CleanupDeadline is how long a stopped session waits for what is left of
+	// it, Pods apart.
+	CleanupDeadline time.Duration
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the member's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
@@ -49,6 +65,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 for nowhere.")
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
 	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the link; 1 in production, the same on hub and agents.")
+	fs.StringVar(&o.Gateway, "gateway", "", "Gateway that HTTPRoutes are made for, as namespace/name or namespace/name/section; by default Ingresses are made.")
+	fs.StringVar(&o.GatewayNamespaceSelector, "gateway-namespace-selector", v1alpha1.LabelGateway+"=true", "Labels of the namespaces whence desktops may be reached, those of the gateway or ingress controller.")
+	fs.StringVar(&o.TLSSecret, "tls-secret", "", "Secret with the certificate of Ingresses whose template names none; by default the ingress controller's own.")
+	fs.DurationVar(&o.FailAfter, "fail-after", 5*time.Minute, "How long a desktop may be in trouble that could pass, such as an image that can't be pulled, before it is given up.")
+	fs.DurationVar(&o.CleanupDeadline, "cleanup-deadline", 2*time.Minute, "How long a stopped session waits for what is left of it, Pods apart, before it is let go.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 200, "Requests a second to the member's API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 400, "Burst of requests to the member's API server.")
 }
@@ -68,6 +89,9 @@ func (o *Options) Validate() error {
 	need("hub-ca-file", o.HubCAFile)
 	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
 		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
+	}
+	if _, err := o.session(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session"
+)
+
+const (
+	// failRestarts is how often a desktop must have crashed before FailAfter
+	// counts.
+	failRestarts = 5
+	// failEndings is how many Pods in a row must have ended.
+	failEndings = 5
+)
+
+// session is what the local reconciler is told of its member. The error names
+// every flag that can't be read.
+func (o *Options) session() (session.Options, error) {
+	gateway, gatewayErr := gatewayOf(o.Gateway)
+	namespaces, selectorErr := selectorOf(o.GatewayNamespaceSelector)
+	errs := []error{gatewayErr, selectorErr}
+	if problems := validation.IsDNS1123Subdomain(o.TLSSecret); o.TLSSecret != "" && problems != nil {
+		errs = append(errs, fmt.Errorf("--tls-secret %q is no name of a Secret: %s", o.TLSSecret, problems[0]))
+	}
+	if o.TLSSecret != "" && o.Gateway != "" {
+		errs = append(errs, errors.New("--tls-secret is for Ingresses; with --gateway the certificate is the Gateway's: set one of them"))
+	}
+	for flag, value := range map[string]time.Duration{"fail-after": o.FailAfter, "cleanup-deadline": o.CleanupDeadline} {
+		if value < time.Second {
+			errs = append(errs, fmt.Errorf("--%s %s is shorter than a second", flag, value))
+		}
+	}
+	return session.Options{
+		Network: render.Network{
+			Gateway: gateway, GatewayNamespaces: namespaces,
+			TLSSecretName: o.TLSSecret, AgentNamespace: o.Namespace,
+		},
+		Patience:        observe.Patience{FailAfter: o.FailAfter, Restarts: failRestarts, Endings: failEndings},
+		CleanupDeadline: o.CleanupDeadline,
+	}, errors.Join(errs...)
+}
+
+// gatewayOf reads namespace/name[/section]; nil if there is none.
+func gatewayOf(text string) (*render.GatewayRef, error) {
+	if text == "" {
+		return nil, nil
+	}
+	parts := strings.Split(text, "/")
+	if len(parts) != 2 && len(parts) != 3 {
+		return nil, fmt.Errorf("--gateway %q is not namespace/name or namespace/name/section", text)
+	}
+	problems := validation.IsDNS1123Label(parts[0])
+	for _, name := range parts[1:] {
+		problems = append(problems, validation.IsDNS1123Subdomain(name)...)
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("--gateway %q is not namespace/name or namespace/name/section: %s", text, problems[0])
+	}
+	return &render.GatewayRef{Namespace: parts[0], Name: parts[1], Section: strings.Join(parts[2:], "")}, nil
+}
+
+// selectorOf reads the selector of gateways' namespaces. One that selects all
+// would open every desktop to every Pod of the member.
+func selectorOf(text string) (metav1.LabelSelector, error) {
+	selector, err := metav1.ParseToLabelSelector(text)
+	if err != nil {
+		return metav1.LabelSelector{}, fmt.Errorf("--gateway-namespace-selector %q: %w", text, err)
+	}
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return metav1.LabelSelector{}, errors.New("--gateway-namespace-selector is empty, which would let every namespace in: " +
+			"name the labels of the gateway's")
+	}
+	return *selector, nil
+}

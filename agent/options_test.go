@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session"
+)
+
+// parse reads flags besides those that every agent needs.
+func parse(t *testing.T, args ...string) (Options, error) {
+	t.Helper()
+	var o Options
+	flags := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	o.AddFlags(flags)
+	required := []string{"--hub-address=hub:1", "--tls-cert-file=c", "--tls-key-file=k", "--hub-ca-file=a"}
+	if err := flags.Parse(append(required, args...)); err != nil {
+		return o, err
+	}
+	return o, o.Validate()
+}
+
+func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
+	labels := func(l map[string]string) metav1.LabelSelector { return metav1.LabelSelector{MatchLabels: l} }
+	base := func() session.Options {
+		return session.Options{
+			Network: render.Network{
+				GatewayNamespaces: labels(map[string]string{"vdi.kasm.io/gateway": "true"}), AgentNamespace: "vdi-system",
+			},
+			Patience:        observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
+			CleanupDeadline: 2 * time.Minute,
+		}
+	}
+	for _, tc := range []struct {
+		name string
+		args []string
+		want func(*session.Options)
+	}{
+		{"nothing", nil, func(*session.Options) {}},
+		{"a Gateway", []string{"--gateway=gateways/public"}, func(o *session.Options) {
+			o.Network.Gateway = &render.GatewayRef{Namespace: "gateways", Name: "public"}
+		}},
+		{"a listener of it", []string{"--gateway=gateways/public/https"}, func(o *session.Options) {
+			o.Network.Gateway = &render.GatewayRef{Namespace: "gateways", Name: "public", Section: "https"}
+		}},
+		{"namespaces of gateways", []string{"--gateway-namespace-selector=team=edge,tier in (a,b)"}, func(o *session.Options) {
+			o.Network.GatewayNamespaces = labels(map[string]string{"team": "edge"})
+			o.Network.GatewayNamespaces.MatchExpressions = []metav1.LabelSelectorRequirement{
+				{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{"a", "b"}}}
+		}},
+		{"a certificate", []string{"--tls-secret=wildcard.example"}, func(o *session.Options) { o.Network.TLSSecretName = "wildcard.example" }},
+		{"times", []string{"--fail-after=90s", "--cleanup-deadline=1h"}, func(o *session.Options) {
+			o.Patience.FailAfter, o.CleanupDeadline = 90*time.Second, time.Hour
+		}},
+		{"the agent's namespace", []string{"--namespace=agents"}, func(o *session.Options) { o.Network.AgentNamespace = "agents" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o, err := parse(t, tc.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := o.session()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := base()
+			tc.want(&want)
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("session options (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFlagsThatCannotBeAreRefusedByName(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--gateway=public"}, "--gateway"},
+		{[]string{"--gateway=/public"}, "--gateway"},
+		{[]string{"--gateway=gateways/"}, "--gateway"},
+		{[]string{"--gateway=gateways/public/"}, "--gateway"},
+		{[]string{"--gateway=gateways/public/https/more"}, "--gateway"},
+		{[]string{"--gateway=Gateways/public"}, "--gateway"},
+		{[]string{"--gateway-namespace-selector="}, "--gateway-namespace-selector is empty"},
+		{[]string{"--gateway-namespace-selector=a in"}, "--gateway-namespace-selector"},
+		{[]string{"--tls-secret=Wild Card"}, "--tls-secret"},
+		{[]string{"--tls-secret=cert", "--gateway=gateways/public"}, "set one of them"},
+		{[]string{"--fail-after=0s"}, "--fail-after"},
+		{[]string{"--cleanup-deadline=-1m"}, "--cleanup-deadline"},
+		{[]string{"--time-factor=0"}, "--time-factor"},
+		{[]string{"--namespace="}, "--namespace"},
+	} {
+		if _, err := parse(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v: error %v, want one that says %q", tc.args, err, tc.want)
+		}
+	}
+	_, err := parse(t, "--gateway=x", "--fail-after=0s", "--hub-address=")
+	for _, flag := range []string{"--gateway", "--fail-after", "--hub-address"} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("error %v does not name %s", err, flag)
+		}
+	}
+}
