@@ -16,6 +16,16 @@
 //   - No second member gets a session before every earlier one has confirmed
 //     that nothing of it runs: what is outstanding stands in status.placement
 //     and status.releasing until a member says Stopped, or Refused.
+//   - Whether a desktop is to run stands in status.placement.idle, which the
+//     Reconciler alone writes, before the member is told. A session that is idle
+//     has given its slot back; it runs again as the next run of its placement,
+//     and not before room was reserved.
+//   - A report that is older than the attempt, or the run, that is wanted neither
+//     fails nor ends it.
+//   - Time is reckoned by the hub's clock for the session and by the agent's for
+//     the desktop. What is used never shrinks, and stands still between runs.
+//   - Only an operator's force-cleanup lets a session go of which something may
+//     still run, and that is told.
 //   - A member is only ever told to stop what a session's own status says it
 //     should not run. A session that the hub does not know is left alone.
 //   - A PerUser home is one session's at a time: its record names the session

@@ -152,11 +152,15 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 	return ctrl.Result{}, v.member.Create(ctx, v.wanted)
 }
 
-// mirror shows the member's report on the session.
+// mirror shows the member's report on the session. A change of its spec is the
+// Reconciler's to look at first: its write brings the session up here again.
 func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, error) {
 	now := r.Clock.Now()
 	if err := r.giveBackHome(ctx, v); err != nil {
 		return ctrl.Result{}, err
+	}
+	if v.session.Status.ObservedGeneration != v.session.Generation {
+		return ctrl.Result{}, nil
 	}
 	after := v.session.DeepCopy()
 	stored := v.reported.Annotations[v1alpha1.AnnotationSpecHash] == v.hash
