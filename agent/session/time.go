@@ -1,0 +1,141 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// timeMemory is what is remembered of a session's time. Losing it costs a
+// second of what the session has used: the status has the rest.
+type timeMemory struct {
+	// seen is when this process first saw the assignment; zero: not yet. What
+	// counts is the time since then: it is monotonic, and so setting the
+	// member's clock lengthens and shortens no session.
+	seen time.Time
+	// usage since then, and what was stored before.
+	usage observe.Usage
+	// looked: a pass of this process has looked at the desktop.
+	looked bool
+	// warned is the timeout of which the session was warned; zero: none yet.
+	warned time.Duration
+	// idle is how near the idle timeout was when last judged.
+	idle observe.Idleness
+	// use of a desktop that tells it by an annotation.
+	use use
+	// toldSilent: it was said in this run that the idle timeout can't be
+	// enforced.
+	toldSilent bool
+}
+
+// instant is the pass's moment, as the time model knows it.
+func (r *Reconciler) instant(p *pass) observe.Instant {
+	t := &p.memory.time
+	if t.seen.IsZero() {
+		t.seen = p.now
+		t.usage = observe.Recall(p.assignment, observe.Instant{Wall: p.now})
+	}
+	return observe.Instant{Wall: p.now, Process: r.Clock.Since(t.seen)}
+}
+
+// timeout keeps a desktop from running whose time is over. Raising the timeout
+// lets it run again.
+func (r *Reconciler) timeout(_ context.Context, p *pass) error {
+	at := r.instant(p)
+	if p.memory.time.usage.Expired(p.assignment, at) {
+		reason, message := observe.TimeExpired(p.assignment)
+		p.ending = &ending{reason: reason, message: message}
+	}
+	return nil
+}
+
+// account begins and ends the session's run, puts into the status how long it
+// has run, and asks to be called again when a limit is near.
+func (r *Reconciler) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
+	at, t := r.instant(p), &p.memory.time
+	defer func() { t.looked = true }()
+	switch ready := meta.IsStatusConditionTrue(want.Conditions, api.ConditionPodReady); {
+	case p.runIsOver():
+		r.endRun(ctx, p, at)
+	case p.failure != nil:
+		// It counts once it is written. Should that fail, the run goes on, and
+		// the next pass judges anew.
+		t.usage.End(p.assignment, at).Store(want, at)
+		return
+	case ready:
+		t.usage = t.usage.Begin(p.assignment, p.unseen(), at)
+	}
+	t.usage.Store(want, at)
+	if t.idle == observe.IdleSoon {
+		observe.WarnIdle(want, p.assignment)
+	}
+	r.expect(p, at)
+}
+
+// runIsOver reports whether no run can be on: whatever the Pod still does, it
+// is about to go.
+func (p *pass) runIsOver() bool {
+	return !p.assignment.DeletionTimestamp.IsZero() || mustNotRun(p)
+}
+
+// unseen is for how long the desktop of an assignment that this process has not
+// looked at before was ready: it became so while no agent was there, and a run
+// was not stored.
+func (p *pass) unseen() time.Duration {
+	if p.memory.time.looked || p.found.Pod == nil {
+		return 0
+	}
+	for _, c := range p.found.Pod.Status.Conditions {
+		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
+			return p.now.Sub(c.LastTransitionTime.Time)
+		}
+	}
+	return 0
+}
+
+func (r *Reconciler) endRun(ctx context.Context, p *pass, at observe.Instant) {
+	t := &p.memory.time
+	r.stopAsking(client.ObjectKeyFromObject(p.assignment))
+	t.idle, t.toldSilent = observe.IdleUnknown, false
+	if !t.usage.Running() {
+		return
+	}
+	if t.usage = t.usage.End(p.assignment, at); p.assignment.GivenUp() && p.assignment.Status.RunningSince == nil {
+		// It ended when that was written.
+		t.usage = observe.Recall(p.assignment, at)
+	}
+	log.FromContext(ctx).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.assignment, at))))
+	if p.ending != nil && p.ending.reason == api.ReasonTimeExpired {
+		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.message)
+	}
+}
+
+// expect has the session looked at when its timeout is near, which its user is
+// told once, and when it has passed.
+func (r *Reconciler) expect(p *pass, at observe.Instant) {
+	t := &p.memory.time
+	left, limited := t.usage.Left(p.assignment, at)
+	if !limited || !t.usage.Running() {
+		return
+	}
+	p.again(max(left, time.Millisecond))
+	limit, _ := p.assignment.Spec.Timeout.Value()
+	warnAt := left - api.WarnBefore(limit)
+	if warnAt > 0 {
+		p.again(warnAt)
+		return
+	}
+	if t.warned != limit {
+		t.warned = limit
+		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+			"The timeout of %s ends the session soon: save your work, or raise spec.timeout.", p.assignment.Spec.Timeout))
+	}
+}

@@ -1,0 +1,251 @@
+package session
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/activity"
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+func (s *stage) podReady(reason string) {
+	s.t.Helper()
+	if c := s.condition(api.ConditionPodReady); c.Reason != reason || c.Status != "True" {
+		s.t.Errorf("PodReady is %s, %s, want True, %s", c.Status, c.Reason, reason)
+	}
+}
+
+func (s *stage) failed(want bool) {
+	s.t.Helper()
+	f := s.assignment().Status.Failure
+	if got := f != nil && f.Reason == api.ReasonIdleExpired; got != want {
+		s.t.Errorf("given up for idleness: %t, want %t (%+v)", got, want, f)
+	}
+}
+
+func TestANewAnnotationIsUse(t *testing.T) {
+	s := newStage(t, limited("", "50m")) // warned in its last five minutes
+	s.begin()
+	s.annotate("1")
+	s.after(45*time.Minute - time.Second)
+	s.podReady(api.ReasonPodReady)
+	if look := s.pass(); look != time.Second {
+		t.Errorf("looks again after %s, want 1s", look)
+	}
+	s.after(time.Second)
+	s.after(time.Minute)
+	s.podReady(api.ReasonIdleSoon)
+	if got := s.said(api.EventExpiringSoon); got != 1 {
+		t.Errorf("warned %d times", got)
+	}
+
+	s.annotate("2")
+	s.after(time.Minute)
+	s.podReady(api.ReasonPodReady)
+	s.after(48 * time.Minute)
+	s.after(time.Minute - time.Second)
+	s.podReady(api.ReasonIdleSoon)
+	s.failed(false)
+	if got := s.said(api.EventExpiringSoon); got != 1 {
+		t.Errorf("the second time warned %d times", got)
+	}
+	s.after(time.Second)
+	s.failed(true)
+}
+
+func TestIdleIsGivenUpForGood(t *testing.T) {
+	s := newStage(t, limited("8h", "50m"))
+	s.begin()
+	s.annotate("1")
+	s.after(50 * time.Minute)
+	s.failed(true)
+	s.used("50m0s")
+	s.pass()
+	if !s.gone(&corev1.Pod{}) {
+		t.Error("the Pod is still there")
+	}
+	s.order(func(spec *api.SessionAssignmentSpec) { spec.IdleTimeout = "10h" })
+	s.after(time.Hour)
+	s.failed(true)
+	if !s.gone(&corev1.Pod{}) {
+		t.Error("it was tried again though nobody asked for it")
+	}
+
+	s.order(func(spec *api.SessionAssignmentSpec) { spec.Attempt, spec.IdleTimeout = spec.Attempt+1, "50m" })
+	s.begin()
+	again := s.clock.Now()
+	s.runs(again)
+	s.after(50*time.Minute - time.Second)
+	s.runs(again)
+}
+
+func TestAFailureThatCouldNotBeWrittenIsFoundAgain(t *testing.T) {
+	s := newStage(t, limited("8h", "50m"))
+	s.begin()
+	s.annotate("1")
+	s.refuse = func(write string) error {
+		if write == "status SessionAssignment" {
+			return apierrors.NewConflict(schema.GroupResource{}, s.key.Name, errors.New("somebody was quicker"))
+		}
+		return nil
+	}
+	s.after(50 * time.Minute)
+	s.failed(false)
+	s.refuse = nil
+	s.after(time.Second)
+	s.failed(true)
+	s.used("50m1s")
+	s.after(time.Minute)
+	s.used("50m1s")
+}
+
+func TestADesktopThatNeverTellsIsNotEnded(t *testing.T) {
+	s := newStage(t, limited("", "50m"))
+	s.begin()
+	s.after(50*time.Minute - time.Second)
+	if got := s.said(api.EventActivityUnknown); got != 0 {
+		t.Error("said before it was due")
+	}
+	for range 10 {
+		s.after(time.Hour)
+	}
+	s.runs(noon)
+	s.failed(false)
+	s.podReady(api.ReasonPodReady)
+	if got := s.said(api.EventActivityUnknown); got != 1 {
+		t.Errorf("said %d times that nobody knows", got)
+	}
+}
+
+func TestTheFirstAnnotationThatAProcessSeesIsUse(t *testing.T) {
+	s := newStage(t, limited("", "50m"))
+	s.begin()
+	s.annotate("1")
+	s.after(40 * time.Minute)
+	s.restart()
+	s.pass()
+	s.after(50*time.Minute - time.Second)
+	s.failed(false)
+	s.after(time.Second)
+	s.failed(true)
+}
+
+func TestIdleIsNotWhatWasBeforeTheRun(t *testing.T) {
+	s := newStage(t, limited("", "50m"))
+	s.begin()
+	s.annotate("1")
+	s.after(40 * time.Minute)
+	s.order(func(spec *api.SessionAssignmentSpec) { spec.RunState = api.ModeSuspended })
+	s.after(24 * time.Hour)
+	s.order(func(spec *api.SessionAssignmentSpec) { spec.RunState = api.ModeRunning })
+	s.begin()
+	s.after(50*time.Minute - time.Second)
+	s.failed(false)
+	s.after(time.Second)
+	s.failed(true)
+}
+
+// told is an asker that says what the test does.
+type told struct {
+	word    activity.Word
+	targets map[types.NamespacedName]activity.Target
+}
+
+func (a *told) Watch(t activity.Target) activity.Word {
+	a.targets[t.Assignment] = t
+	return a.word
+}
+
+func (a *told) Forget(assignment types.NamespacedName) { delete(a.targets, assignment) }
+
+// asking is a desktop with an activity path, and a word about it.
+func asking(t *testing.T) (*stage, *told) {
+	a := limited("", "50m")
+	a.Spec.Desktop.Activity.Path = "/idle"
+	s, asker := newStage(t, a), &told{targets: map[types.NamespacedName]activity.Target{}}
+	s.r.Activity = asker
+	s.pass()
+	s.bind()
+	s.setPod(func(p *corev1.Pod) { makeReady(p); p.Status.PodIP = "10.1.2.3" })
+	s.pass()
+	s.pass()
+	return s, asker
+}
+
+func TestADesktopIsAskedWhileItRuns(t *testing.T) {
+	s, asker := asking(t)
+	want := map[types.NamespacedName]activity.Target{
+		s.key: {Assignment: s.key, UID: "assignment", URL: "http://10.1.2.3:80/idle", Limit: 50 * time.Minute, Began: noon},
+	}
+	check := func(what string, want map[types.NamespacedName]activity.Target) {
+		t.Helper()
+		if d := cmp.Diff(want, asker.targets); d != "" {
+			t.Errorf("%s, it asks (-want +got):\n%s", what, d)
+		}
+	}
+	none := map[types.NamespacedName]activity.Target{}
+	check("while it runs", want)
+	s.after(time.Hour)
+	check("an hour later", want)
+	s.setPod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
+	s.pass()
+	check("while it is not ready", none)
+	s.setPod(makeReady)
+	s.pass()
+	check("ready again", want)
+	s.order(func(spec *api.SessionAssignmentSpec) { spec.IdleTimeout = "0s" })
+	check("without a limit", none)
+	s.order(func(spec *api.SessionAssignmentSpec) { spec.IdleTimeout = "50m" })
+	check("with a limit again", want)
+	s.order(func(spec *api.SessionAssignmentSpec) { spec.RunState = api.ModeSuspended })
+	check("suspended", none)
+}
+
+func TestADesktopThatIsGoneIsNotAsked(t *testing.T) {
+	s, asker := asking(t)
+	a := s.assignment()
+	a.Finalizers = nil
+	if err := s.client.Update(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.client.Delete(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	s.pass()
+	if len(asker.targets) != 0 {
+		t.Errorf("it asks %v", asker.targets)
+	}
+}
+
+func TestWhatADesktopAnswersDecides(t *testing.T) {
+	s, asker := asking(t)
+	s.after(time.Hour)
+	s.podReady(api.ReasonPodReady)
+	asker.word = activity.Word{Idle: observe.IdleSoon}
+	s.after(time.Hour)
+	s.after(time.Minute)
+	s.podReady(api.ReasonIdleSoon)
+	asker.word = activity.Word{Silent: true}
+	s.after(time.Hour)
+	s.after(time.Minute)
+	s.podReady(api.ReasonPodReady)
+	s.failed(false)
+	if got := s.said(api.EventActivityUnknown); got != 1 {
+		t.Errorf("said %d times that nobody knows", got)
+	}
+	asker.word = activity.Word{Idle: observe.IdleOver}
+	s.pass()
+	s.failed(true)
+	s.pass()
+	if len(asker.targets) != 0 {
+		t.Errorf("it still asks %v", asker.targets)
+	}
+}
