@@ -34,6 +34,7 @@ func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignm
 	}
 	if s.Failure != nil {
 		s.Reason, s.Message = s.Failure.Reason, s.Failure.Message
+		set(&s, a, isFalse(api.ConditionProgressing, s.Reason, s.Message), now)
 	} else {
 		s.Reason, s.Message = foremost(s.Conditions)
 	}

@@ -1,8 +1,10 @@
 package observe
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -93,6 +97,77 @@ func TestStopping(t *testing.T) {
 	}
 }
 
+func TestStoppingSaysWhatIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		f       Found
+		left    []string
+		reason  string
+		message string
+	}{
+		"a Pod":            {Found{Pod: pod(deletedPod)}, []string{"Ingress x"}, api.ReasonPodTerminating, "The Pod is being stopped by node n1."},
+		"a Pod, node lost": {Found{Pod: pod(deletedPod), NodeLost: true}, nil, api.ReasonNodeLost, lost(pod())},
+		"something else":   {Found{}, []string{"Ingress x", "Service y"}, api.ReasonPodTerminating, "The Pod is gone, the rest is being removed: Ingress x; Service y."},
+		"much":             {Found{}, []string{strings.Repeat("x", 2000)}, api.ReasonPodTerminating, ""},
+	} {
+		s := Stopping(assignment(), c.f, c.left, noon)
+		if s.Reason != c.reason || c.message != "" && s.Message != c.message || len(s.Message) > 1000 {
+			t.Errorf("%s: %s, %q", name, s.Reason, s.Message)
+		}
+		if got := meta.FindStatusCondition(s.Conditions, api.ConditionPodReady); got.Reason != c.reason || got.Status != metav1.ConditionFalse {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestConfigIsTheMembers(t *testing.T) {
+	a := assignment(func(a *api.SessionAssignment) {
+		a.Spec.Desktop.Env = []api.EnvVar{{Name: "A", Value: "1"}}
+		a.Spec.Desktop.Files = []api.ConfigFile{{Name: "f", Content: "x"}}
+	})
+	want := &api.AssignedConfig{Name: a.Name, Hash: render.ConfigHash(a)}
+	f := Found{Config: render.ConfigMap(a)}
+	if d := cmp.Diff(want, Status(a, f, noon).Config); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	f.Config.Data["f"] = "y"
+	if got := Status(a, f, noon).Config; got.Hash == want.Hash {
+		t.Error("edited by hand, it has the same hash")
+	}
+	f.ConfigProblem = &Problem{Reason: api.ReasonConflict}
+	if got := Status(a, f, noon).Config; got != nil {
+		t.Errorf("another's ConfigMap is told as ours: %+v", got)
+	}
+	a.Status.Config = want
+	if got := Status(a, Found{}, noon).Config; got != nil {
+		t.Errorf("without one: %+v", got)
+	}
+}
+
+func TestMissingSecretsAreListedUntilTheyAreThere(t *testing.T) {
+	a := assignment()
+	a.Status = Status(a, Found{Secrets: []string{"a", "b"}}, noon)
+	if d := cmp.Diff([]string{"a", "b"}, a.Status.MissingSecrets); d != "" {
+		t.Error(d)
+	}
+	if got := Status(a, Found{}, noon).MissingSecrets; len(got) != 0 {
+		t.Errorf("all are there, and missing are %v", got)
+	}
+}
+
+func TestTextIsCutBetweenCharacters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		most := rapid.IntRange(3, 40).Draw(t, "most")
+		got := cut(text, most)
+		if len(got) > most && got != text || !utf8.ValidString(got) || len(text) <= most && got != text {
+			t.Errorf("%q cut to %d is %q", text, most, got)
+		}
+		if rest, short := strings.CutSuffix(got, "…"); got != text && (!short || !strings.HasPrefix(text, rest)) {
+			t.Errorf("%q cut to %d is %q", text, most, got)
+		}
+	})
+}
+
 // Whatever is found, saying it twice changes nothing, and every condition has
 // a reason and a message.
 func TestStatusSettles(t *testing.T) {
@@ -103,6 +178,13 @@ func TestStatusSettles(t *testing.T) {
 		}
 		f.Home = rapid.SampledFrom([]*corev1.PersistentVolumeClaim{nil, pvc(), pvc(pendingClaim), pvc(lostClaim), pvc(deletedClaim)}).Draw(t, "home")
 		f.Pod = rapid.SampledFrom([]*corev1.Pod{nil, pod(), pod(readyPod), pod(deletedPod), pod(unbind), pod(wait("ErrImagePull", ""))}).Draw(t, "pod")
+		if rapid.Bool().Draw(t, "given up") {
+			givenUp(a)
+		}
+		f.NodeLost = rapid.Bool().Draw(t, "node lost")
+		f.Secrets = rapid.SampledFrom([][]string{nil, {"a"}}).Draw(t, "secrets")
+		f.Config = rapid.SampledFrom([]*corev1.ConfigMap{nil, {Data: map[string]string{"a": "b"}}}).Draw(t, "config")
+		f.Route = rapid.SampledFrom([]*gatewayv1.HTTPRoute{nil, route()}).Draw(t, "route")
 		f.PodProblem = rapid.SampledFrom([]*Problem{nil, {Reason: api.ReasonConflict, Message: "taken"}}).Draw(t, "problem")
 		a.Status = Status(a, f, noon)
 		later := Status(a, f, noon.Add(time.Hour))

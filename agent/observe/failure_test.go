@@ -1,0 +1,220 @@
+package observe
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var tried = Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
+
+// ago is a time before noon.
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
+
+// made so long ago, and bound at once.
+func made(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.CreationTimestamp = ago(d)
+		bound(d)(p)
+	}
+}
+
+func bound(d time.Duration) func(*corev1.Pod) {
+	return with(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: ago(d)})
+}
+
+func restarted(times int32, s corev1.ContainerState) func(*corev1.Pod) {
+	oom := corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
+	return state(corev1.ContainerStatus{RestartCount: times, State: s, LastTerminationState: corev1.ContainerState{Terminated: &oom}})
+}
+
+func backOff(last *corev1.ContainerStateTerminated, times int32) func(*corev1.Pod) {
+	return state(corev1.ContainerStatus{RestartCount: times,
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: last}})
+}
+
+// silent runs since so long and does not answer.
+func silent(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+		state(corev1.ContainerStatus{Started: ptr.To(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(d)}}})(p)
+	}
+}
+
+func TestGivesUp(t *testing.T) {
+	const long, short = 5 * time.Minute, 5*time.Minute - time.Second
+	exit3 := corev1.ContainerStateTerminated{ExitCode: 3}
+	oomed := corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
+	evicted := phase(corev1.PodFailed, "Evicted", "low on memory")
+	scheduling := with(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable})
+	invalid := &Problem{Reason: api.ReasonApplyFailed, Message: "Pod is invalid", Invalid: true}
+
+	cases := map[string]struct {
+		f       Found
+		endings int
+		ran     bool
+		reason  string // empty: not given up
+		look    time.Duration
+	}{
+		"an image's name":            {f: Found{Pod: pod(made(0), wait("InvalidImageName", ""))}, reason: api.ReasonImagePull},
+		"an image that may not":      {f: Found{Pod: pod(made(0), wait("ErrImageNeverPull", ""))}, reason: api.ReasonImagePull},
+		"an image, at first":         {f: Found{Pod: pod(made(0), wait("ErrImagePull", ""))}, look: long},
+		"an image, nearly":           {f: Found{Pod: pod(made(short), wait("ErrImagePull", ""))}, look: time.Second},
+		"an image, long":             {f: Found{Pod: pod(made(long), wait("ErrImagePull", ""))}, reason: api.ReasonImagePull},
+		"a container, at first":      {f: Found{Pod: pod(made(0), wait("CreateContainerConfigError", ""))}, look: long},
+		"a container, long":          {f: Found{Pod: pod(made(long), wait("CreateContainerConfigError", ""))}, reason: api.ReasonContainerError},
+		"a crash loop, at first":     {f: Found{Pod: pod(made(0), backOff(&exit3, 9))}, look: long},
+		"a crash loop, seldom":       {f: Found{Pod: pod(made(time.Hour), backOff(&exit3, 4))}},
+		"a crash loop, long":         {f: Found{Pod: pod(made(long), backOff(&exit3, 5))}, reason: api.ReasonCrashLoop},
+		"memory, at first":           {f: Found{Pod: pod(made(0), backOff(&oomed, 9))}, look: long},
+		"memory, long":               {f: Found{Pod: pod(made(long), backOff(&oomed, 5))}, reason: api.ReasonOutOfMemory},
+		"memory, and starts again":   {f: Found{Pod: pod(made(time.Hour), restarted(9, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}))}},
+		"silence, in its time":       {f: Found{Pod: pod(made(time.Hour), silent(9*time.Minute))}, look: time.Minute},
+		"silence, long":              {f: Found{Pod: pod(made(time.Hour), silent(10*time.Minute))}, reason: api.ReasonPodNotReady},
+		"silence after it had run":   {f: Found{Pod: pod(made(time.Hour), silent(time.Hour))}, ran: true},
+		"evicted, at times":          {f: Found{Pod: pod(made(0), evicted)}, endings: 4},
+		"evicted, every time":        {f: Found{Pod: pod(made(0), evicted)}, endings: 5, reason: api.ReasonEvicted},
+		"ended, every time":          {f: Found{Pod: pod(made(0), phase(corev1.PodFailed, "", ""))}, endings: 5, reason: api.ReasonPodFailed},
+		"a home that is lost":        {f: Found{Home: pvc(lostClaim)}, reason: api.ReasonClaimLost},
+		"a home lost under it":       {f: Found{Home: pvc(lostClaim), Pod: pod(made(0))}, reason: api.ReasonClaimLost},
+		"a home lost while it runs":  {f: Found{Home: pvc(lostClaim), Pod: pod(readyPod)}},
+		"an invalid Pod":             {f: Found{PodProblem: invalid}, reason: api.ReasonApplyFailed},
+		"an invalid claim":           {f: Found{HomeProblem: invalid}, reason: api.ReasonApplyFailed},
+		"an invalid route":           {f: Found{Pod: pod(made(0)), RouteProblem: invalid}, reason: api.ReasonApplyFailed},
+		"an invalid one that runs":   {f: Found{Pod: pod(readyPod), RouteProblem: invalid}},
+		"a webhook's no":             {f: Found{PodProblem: &Problem{Reason: api.ReasonApplyFailed, Message: "denied"}}},
+		"a name that is taken":       {f: Found{PodProblem: &Problem{Reason: api.ReasonConflict}}},
+		"a quota":                    {f: Found{PodProblem: &Problem{Reason: api.ReasonQuotaExceeded}}},
+		"no node fits":               {f: Found{Pod: pod(unbind, made(time.Hour), scheduling)}},
+		"a volume is not bound":      {f: Found{Home: pvc(pendingClaim), Pod: pod(unbind, made(time.Hour))}},
+		"a home in use":              {f: Found{Home: pvc(), OtherUser: "other"}},
+		"a secret is on its way":     {f: Found{Secrets: []string{"a"}}},
+		"a node is lost":             {f: Found{NodeLost: true, Pod: pod(made(time.Hour), backOff(&exit3, 9))}},
+		"a Pod that is being ended":  {f: Found{Pod: pod(made(time.Hour), deletedPod, wait("ErrImagePull", ""))}},
+		"a desktop that runs":        {f: Found{Pod: pod(made(time.Hour), readyPod)}},
+		"a desktop that starts":      {f: Found{Pod: pod(made(time.Hour))}},
+		"nothing is there yet":       {f: Found{}},
+		"a problem beside a restart": {f: Found{Pod: pod(made(long), backOff(&exit3, 5)), BudgetProblem: &Problem{Reason: api.ReasonConflict}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			a := assignment()
+			a.Spec.Attempt = 7
+			if c.ran {
+				a.Status.RunningSince = ptr.To(ago(2 * time.Hour))
+			}
+			s := Status(a, c.f, noon.Add(-time.Hour))
+			got, look := GiveUp(a, c.f, s, c.endings, tried, noon)
+			if (got == nil) != (c.reason == "") || look != c.look {
+				t.Fatalf("%+v, looks again after %s; want %q and %s", got, look, c.reason, c.look)
+			}
+			if got != nil && (got.Reason != c.reason || got.Attempt != 7 || !strings.HasSuffix(got.Message, ", then raise spec.attempt.")) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestWhatPassedBeforeTheTroubleDoesNotCount(t *testing.T) {
+	pulls := wait("ErrImagePull", "")
+	sandboxed := with(corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Minute)})
+	late := pod(func(p *corev1.Pod) { p.CreationTimestamp = ago(time.Hour) }, bound(time.Minute), pulls)
+	for name, c := range map[string]struct {
+		pod        *corev1.Pod
+		readyUntil time.Duration
+	}{
+		"it waited for a node":     {late, time.Hour},
+		"it waited for its volume": {pod(made(time.Hour), sandboxed, pulls), time.Hour},
+		"it was ready":             {pod(made(time.Hour), pulls), time.Minute},
+	} {
+		f := Found{Pod: c.pod}
+		s := Status(assignment(), f, noon.Add(-c.readyUntil))
+		if failure, look := GiveUp(assignment(), f, s, 0, tried, noon); failure != nil || look.Round(time.Second) != 4*time.Minute {
+			t.Errorf("%s: %+v, looks again after %s", name, failure, look)
+		}
+	}
+}
+
+func TestASlowDesktopHasItsTime(t *testing.T) {
+	a := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.StartTimeout = "1h" })
+	f := Found{Pod: pod(made(time.Hour), silent(time.Hour))}
+	if failure, look := GiveUp(a, f, Status(a, f, noon.Add(-time.Hour)), 0, tried, noon); failure != nil || look != tried.FailAfter {
+		t.Errorf("%+v, looks again after %s", failure, look)
+	}
+}
+
+func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
+	long := strings.Repeat("ü", 5000)
+	for name, f := range map[string]Found{
+		"image":     {Pod: pod(made(time.Hour), wait("ErrImagePull", long))},
+		"container": {Pod: pod(made(time.Hour), wait("RunContainerError", long))},
+		"invalid":   {PodProblem: &Problem{Reason: api.ReasonApplyFailed, Message: long, Invalid: true}},
+	} {
+		a := assignment()
+		s := Status(a, f, noon.Add(-time.Hour))
+		failure, _ := GiveUp(a, f, s, 0, tried, noon)
+		if failure == nil {
+			t.Fatalf("%s: not given up", name)
+		}
+		Fail(&s, a, failure, noon)
+		if !strings.HasSuffix(s.Failure.Message, ", then raise spec.attempt.") {
+			t.Errorf("%s: %q", name, s.Failure.Message)
+		}
+		for _, c := range append(s.Conditions, metav1.Condition{Message: s.Message}, metav1.Condition{Message: s.Failure.Message}) {
+			if len(c.Message) > 1000 || strings.ContainsRune(c.Message, '�') {
+				t.Errorf("%s: %s has %d bytes: %q", name, c.Type, len(c.Message), c.Message)
+			}
+		}
+	}
+}
+
+func TestAFailureIsSaidUntilTheAttemptIsRaised(t *testing.T) {
+	a, f := assignment(), Found{Home: pvc(), Pod: pod(made(time.Hour), wait("InvalidImageName", ""))}
+	a.Status = Status(a, f, noon)
+	failure, _ := GiveUp(a, f, a.Status, 0, tried, noon)
+	Fail(&a.Status, a, failure, noon)
+	if c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady); c.Status != metav1.ConditionFalse || c.Reason != api.ReasonPodTerminating {
+		t.Errorf("while the Pod is there, PodReady says %+v", c)
+	}
+	if a.Status.Reason != api.ReasonImagePull || a.Status.Message != failure.Message {
+		t.Errorf("the status says %s: %s", a.Status.Reason, a.Status.Message)
+	}
+
+	gone := Status(a, Found{Home: pvc()}, noon.Add(time.Minute))
+	for _, kind := range []string{api.ConditionPodReady, api.ConditionProgressing} {
+		if c := meta.FindStatusCondition(gone.Conditions, kind); c == nil || c.Status != metav1.ConditionFalse || c.Reason != api.ReasonImagePull || c.Message != failure.Message {
+			t.Errorf("once the Pod is gone, %s says %+v", kind, c)
+		}
+	}
+	a.Status = gone
+	if later := Status(a, Found{Home: pvc()}, noon.Add(time.Hour)); !equality.Semantic.DeepEqual(gone, later) {
+		t.Errorf("an hour later:\n%s", cmp.Diff(gone, later))
+	}
+
+	a.Spec.Attempt++
+	again := Status(a, Found{Home: pvc()}, noon)
+	if again.Failure != nil || meta.FindStatusCondition(again.Conditions, api.ConditionProgressing) != nil || again.Reason == api.ReasonImagePull {
+		t.Errorf("tried again: %+v", again)
+	}
+}
+
+func TestEveryRuleHasARemedyAndIsTrouble(t *testing.T) {
+	for reason, r := range rules {
+		if r.remedy == "" || strings.HasSuffix(r.remedy, ".") || len(r.remedy) > maxMessage-maxCause {
+			t.Errorf("%s: remedy %q", reason, r.remedy)
+		}
+		if !troubles[reason] {
+			t.Errorf("%s ends an attempt and is no trouble", reason)
+		}
+	}
+}
