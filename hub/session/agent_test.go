@@ -279,6 +279,7 @@ func (a *agent) giveUp(uid types.UID, reason, message string) {
 	a.say(func(m link.Member) {
 		a.mu.Lock()
 		held := a.held[uid]
+		held.Status.Reason, held.Status.Message = reason, message
 		held.Status.Failure = &api.Failure{Attempt: held.Spec.Attempt, Reason: reason, Message: message}
 		held.Status.Conditions = conditions(api.ModeSuspended)
 		held.Status.Conditions[1].Reason, held.Status.Conditions[1].Message = reason, message

@@ -117,7 +117,7 @@ func assigned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stor
 	case stored:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonStored
 		c.Message = fmt.Sprintf("%s has stored the assignment", cluster)
-	case reported.Status.Reason != "":
+	case notesRefusal(reported):
 		c.Reason = v1alpha1.ReasonRefused
 		c.Message = fmt.Sprintf("%s would not store the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
 	default:

@@ -111,7 +111,7 @@ func planStop(w want, reported *v1alpha1.SessionAssignment) (step, int64) {
 
 func planRun(w want, reported *v1alpha1.SessionAssignment, hash string) (step, int64) {
 	switch {
-	case reported != nil && reported.Spec.Epoch < w.epoch && !ended(reported) && reported.Status.Reason != "":
+	case reported != nil && reported.Spec.Epoch < w.epoch && !ended(reported) && notesRefusal(reported):
 		// It refused the placement and runs an earlier one: that has to stop,
 		// and with it goes the placement.
 		return stepWithdraw, w.epoch
@@ -123,13 +123,23 @@ func planRun(w want, reported *v1alpha1.SessionAssignment, hash string) (step, i
 		return stepRecordRefused, w.epoch
 	case reported.Status.State == v1alpha1.AssignmentStopping:
 		return stepMirror, w.epoch
-	case reported.Annotations[v1alpha1.AnnotationSpecHash] != hash && reported.Status.Reason == "":
+	case reported.Annotations[v1alpha1.AnnotationSpecHash] != hash && !notesRefusal(reported):
 		return stepAssign, w.epoch
 	case len(reported.Status.MissingSecrets) > 0:
 		return stepResend, w.epoch
 	default:
 		return stepMirror, w.epoch
 	}
+}
+
+// notesRefusal is whether an assignment that goes on bears the note that the member
+// would not store a change of it. Any other reason is of the agent's conditions.
+func notesRefusal(reported *v1alpha1.SessionAssignment) bool {
+	switch reported.Status.Reason {
+	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoRoom, v1alpha1.RefusedStaleEpoch:
+		return true
+	}
+	return false
 }
 
 // ended is true of what the member says is over: stopped, or never stored.

@@ -104,6 +104,12 @@ func TestPlanOfAChange(t *testing.T) {
 	refusedChange.Status.Reason = v1alpha1.RefusedInvalid
 	refusedEpoch := reports(v1alpha1.AssignmentActive, 4, "other")
 	refusedEpoch.Status.Reason = v1alpha1.RefusedInvalid
+	inTrouble := reports(v1alpha1.AssignmentActive, 5, "other")
+	inTrouble.Status.Reason = v1alpha1.ReasonImagePull
+	earlierInTrouble := reports(v1alpha1.AssignmentActive, 4, "other")
+	earlierInTrouble.Status.Reason = v1alpha1.ReasonImagePull
+	lacking := reports(v1alpha1.AssignmentActive, 5, "hash")
+	lacking.Status.MissingSecrets = []string{"access"}
 	both := sessionWith(placedAt(elsewhere, 5), releasingAt(here, 3))
 	for _, c := range []struct {
 		name     string
@@ -112,8 +118,11 @@ func TestPlanOfAChange(t *testing.T) {
 		want     string
 	}{
 		{"a changed assignment is sent again", placed, reports(v1alpha1.AssignmentActive, 5, "other"), "Assign 5"},
+		{"a change is sent though the desktop is in trouble", placed, inTrouble, "Assign 5"},
+		{"a higher epoch is sent where an earlier one is in trouble", placed, earlierInTrouble, "Assign 5"},
 		{"a change that was refused is not sent again and again", placed, refusedChange, "Mirror 5"},
 		{"a placement that was refused where an earlier one runs stops that one", placed, refusedEpoch, "Withdraw 5"},
+		{"what lacks its Secrets is sent again", placed, lacking, "Resend 5"},
 		{"a stop of an older epoch frees nothing newer", sessionWith(releasingAt(here, 5)), reports(v1alpha1.AssignmentStopped, 3, ""), "Withdraw 5"},
 		{"an earlier placement is stopped though the session is placed elsewhere", both, reports(v1alpha1.AssignmentActive, 3, "hash"), "Withdraw 3"},
 		{"its end is recorded", both, reports(v1alpha1.AssignmentStopped, 3, ""), "RecordStopped 3"},
