@@ -3,9 +3,12 @@ package session
 import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // The functions of this file take an object as the API server has it and make
@@ -13,8 +16,29 @@ import (
 // that the API server fills in, and labels, annotations, owners and TLS that
 // others add.
 
+// alignHome leaves the size to grow. A claim that is used is not forgotten by
+// anyone: its last use is yet to come.
 func alignHome(have, want *corev1.PersistentVolumeClaim) {
 	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	delete(have.Annotations, api.AnnotationLastUse)
+	if want.Annotations[api.AnnotationRetention] == "" {
+		delete(have.Annotations, api.AnnotationRetention)
+	}
+}
+
+func alignConfig(have, want *corev1.ConfigMap) {
+	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	have.Data, have.BinaryData, have.Immutable = want.Data, want.BinaryData, want.Immutable
+}
+
+func alignPolicy(have, want *networkingv1.NetworkPolicy) {
+	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	have.Spec = want.Spec
+}
+
+func alignBudget(have, want *policyv1.PodDisruptionBudget) {
+	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	have.Spec = want.Spec
 }
 
 func alignService(have, want *corev1.Service) {
@@ -34,6 +58,16 @@ func alignIngress(have, want *networkingv1.Ingress) {
 		have.Spec.IngressClassName = want.Spec.IngressClassName
 	}
 	have.Spec.Rules = want.Spec.Rules
+	if len(want.Spec.TLS) > 0 {
+		have.Spec.TLS = want.Spec.TLS
+	}
+}
+
+// alignRoute takes the whole spec: all that the API server would fill in is
+// rendered, and there is nothing for others to add.
+func alignRoute(have, want *gatewayv1.HTTPRoute) {
+	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	have.Spec = want.Spec
 }
 
 // alignPod puts back the marks, and the image where it was made from the same

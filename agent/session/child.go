@@ -2,9 +2,7 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,6 +26,13 @@ const (
 	kindPod     kind = "Pod"
 	kindService kind = "Service"
 	kindIngress kind = "Ingress"
+	kindRoute   kind = "HTTPRoute"
+	kindConfig  kind = "ConfigMap"
+	kindPolicy  kind = "NetworkPolicy"
+	kindBudget  kind = "PodDisruptionBudget"
+	// kindSize is the size of the home: that it can't grow is no reason not to use
+	// it.
+	kindSize kind = "PersistentVolumeClaimSize"
 )
 
 // childKind is how children of one kind are read and put right.
@@ -40,6 +45,31 @@ type childKind[T client.Object] struct {
 	// align makes an object say what was rendered, and leaves alone what
 	// others have added.
 	align func(have, want T)
+	// expendable children hold nothing: one that can't be put right, since
+	// somebody made it immutable, is made anew.
+	expendable bool
+}
+
+// keep makes the child be as rendered, or not be where nothing was rendered.
+func keep[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], want T) (T, *observe.Problem, error) {
+	var none T
+	have, err := find(ctx, r, p, k, p.assignment.Name)
+	if err != nil {
+		return none, nil, err
+	}
+	if isNil(want) {
+		return none, nil, discard(ctx, r, p, k, have)
+	}
+	return ensure(ctx, r, p, k, have, want)
+}
+
+// discard removes a child that is not wanted any more.
+func discard[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], have T) error {
+	delete(p.memory.refused, k.kind)
+	if isNil(have) || k.stranger(p.assignment, have) != "" {
+		return nil
+	}
+	return r.remove(ctx, p, k.kind, have)
 }
 
 // find is the child as the cache has it, or as it was just created; nil if
@@ -47,7 +77,7 @@ type childKind[T client.Object] struct {
 func find[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], name string) (T, error) {
 	var none T
 	have := k.empty()
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: p.assignment.Namespace, Name: name}, have)
+	err := r.from(k.kind).Get(ctx, client.ObjectKey{Namespace: p.assignment.Namespace, Name: name}, have)
 	if err == nil {
 		delete(p.memory.made, k.kind)
 		return have, nil
@@ -106,7 +136,9 @@ func create[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 		}
 		return repair(ctx, r, p, k, have, want)
 	case isRefusal(err):
-		return none, r.refused(p, k.kind, observe.Problem{Reason: api.ReasonApplyFailed, Message: err.Error()}), nil
+		problem := problemOf(k.kind, err)
+		problem.Invalid = apierrors.IsInvalid(err)
+		return none, r.refused(p, k.kind, problem), nil
 	default:
 		return none, nil, fmt.Errorf("creating %s %s: %w", k.kind, want.GetName(), err)
 	}
@@ -114,6 +146,7 @@ func create[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 
 // repair puts back what somebody changed of what we rendered.
 func repair[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T], have, want T) (T, *observe.Problem, error) {
+	var none T
 	if owner := k.stranger(p.assignment, have); owner != "" {
 		return have, r.refused(p, k.kind, observe.Problem{
 			Reason:  api.ReasonConflict,
@@ -140,8 +173,11 @@ func repair[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		p.again(soon)
 		return have, nil, nil
+	case k.expendable && apierrors.IsInvalid(err):
+		log.FromContext(ctx).Info("Making a child anew that can't be repaired", "kind", k.kind, "name", have.GetName(), "reason", err.Error())
+		return none, nil, r.remove(ctx, p, k.kind, have)
 	case isRefusal(err):
-		return have, r.refused(p, k.kind, observe.Problem{Reason: api.ReasonApplyFailed, Message: err.Error()}), nil
+		return have, r.refused(p, k.kind, problemOf(k.kind, err)), nil
 	default:
 		return have, nil, fmt.Errorf("repairing %s %s: %w", k.kind, have.GetName(), err)
 	}
@@ -191,23 +227,4 @@ func live[T client.Object](ctx context.Context, r *Reconciler, k childKind[T], w
 func isNil[T client.Object](o T) bool {
 	var none T
 	return client.Object(o) == client.Object(none)
-}
-
-// isRefusal reports whether the API server understood the request and will
-// have none of it, so that trying again at once is of no use: invalid,
-// forbidden, over quota, denied by a webhook or one that does not answer.
-func isRefusal(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code == 0 {
-		return false
-	}
-	switch {
-	case apierrors.IsInternalError(err):
-		// The API server's own trouble passes, a webhook's may not.
-		return strings.Contains(status.Status().Message, "failed calling webhook")
-	case apierrors.IsConflict(err), apierrors.IsUnauthorized(err), apierrors.IsTooManyRequests(err),
-		apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err):
-		return false
-	}
-	return true
 }

@@ -3,7 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,21 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
-	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-const (
-	// podPoll is how often a Pod is asked for that the cache does not show.
-	podPoll = time.Second
-	// homePatience is how long a deleted home is waited for: what keeps it
-	// after that is the storage's affair, and no desktop can run.
-	homePatience = 10 * time.Second
-)
-
 // finalize takes the children away in order, and then lets the assignment go:
-// nobody comes in any more, the desktop saves its work and stops, and only
-// then is its home removed.
+// nobody comes in any more, the desktop saves its work and stops, what guarded
+// it goes, and only then its home. Only the Pods are waited for without end.
 func (r *Reconciler) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
 		return nil
@@ -35,121 +26,102 @@ func (r *Reconciler) finalize(ctx context.Context, p *pass) error {
 		name string
 		run  func(context.Context, *pass) (done bool, err error)
 	}{
-		{"network", r.removeNetwork},
+		{"ways in", r.removeReach},
 		{"Pods", r.removePods},
-		{"home", r.removeHome},
+		{"rest", r.removeRest},
+		{"home", r.leaveHome},
+		{"remains", r.awaitRest},
 	} {
 		done, err := s.run(ctx, p)
 		if err != nil {
 			return fmt.Errorf("removing the %s: %w", s.name, err)
 		}
 		if !done {
-			return r.report(ctx, p, observe.Stopping(p.assignment, p.found.Pod, p.now))
+			return r.report(ctx, p, r.stopping(ctx, p))
 		}
 	}
 	return r.release(ctx, p)
 }
 
-// removeNetwork does not wait: what keeps an Ingress, such as a load
-// balancer's finalizer, keeps no desktop running.
-func (r *Reconciler) removeNetwork(ctx context.Context, p *pass) (bool, error) {
-	ingress, err := find(ctx, r, p, ingresses, p.assignment.Name)
+// forced is an operator's reason not to wait for anything.
+func forced(a *api.SessionAssignment) (reason string, yes bool) {
+	reason, yes = a.Annotations[api.AnnotationForceCleanup]
+	return reason, yes
+}
+
+// removeReach asks Ingress, HTTPRoute and Service to go, and does not wait:
+// what keeps them, such as a load balancer's finalizer, keeps no desktop
+// running.
+func (r *Reconciler) removeReach(ctx context.Context, p *pass) (bool, error) {
+	if err := dismiss(ctx, r, p, ingresses); err != nil {
+		return false, err
+	}
+	problem, err := r.routes.open(ctx, r.APIReader, p.now, r.Options.Network.Gateway != nil)
 	if err != nil {
 		return false, err
 	}
-	if ingress != nil && ingresses.stranger(p.assignment, ingress) == "" {
-		if err := r.remove(ctx, p, kindIngress, ingress); err != nil {
+	if problem == nil {
+		if err := dismiss(ctx, r, p, httpRoutes); err != nil {
 			return false, err
 		}
 	}
-	service, err := find(ctx, r, p, services, p.assignment.Name)
-	if err != nil {
+	return true, dismiss(ctx, r, p, services)
+}
+
+// removeRest asks what stood around the Pod to go, now that it is gone.
+func (r *Reconciler) removeRest(ctx context.Context, p *pass) (bool, error) {
+	if err := dismiss(ctx, r, p, configs); err != nil {
 		return false, err
 	}
-	if service != nil && services.stranger(p.assignment, service) == "" {
-		return true, r.remove(ctx, p, kindService, service)
+	if err := dismiss(ctx, r, p, budgets); err != nil {
+		return false, err
 	}
+	return true, dismiss(ctx, r, p, policies)
+}
+
+// dismiss removes a child.
+func dismiss[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T]) error {
+	have, err := find(ctx, r, p, k, p.assignment.Name)
+	if err != nil || isNil(have) || k.stranger(p.assignment, have) != "" {
+		return err
+	}
+	p.leaves(k.kind, have)
+	return r.remove(ctx, p, k.kind, have)
+}
+
+// leaves remembers a child that does not go at once when it is asked to, since
+// it has finalizers.
+func (p *pass) leaves(k kind, o client.Object) {
+	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
+		p.left = append(p.left, fmt.Sprintf("%s %s is kept by finalizer %s", k, o.GetName(), strings.Join(finalizers, ", ")))
+	}
+}
+
+// awaitRest waits for what is left besides Pods, until its time is over: no
+// desktop can run any more, and a session is not kept for ever by a load
+// balancer or a storage driver.
+func (r *Reconciler) awaitRest(ctx context.Context, p *pass) (bool, error) {
+	if _, yes := forced(p.assignment); yes || len(p.left) == 0 {
+		return true, nil
+	}
+	if p.memory.stoppedAt.IsZero() {
+		p.memory.stoppedAt = p.now
+	}
+	if wait := p.memory.stoppedAt.Add(r.Options.CleanupDeadline).Sub(p.now); wait > 0 {
+		p.again(min(wait, restPoll))
+		return false, nil
+	}
+	left := strings.Join(p.left, "; ")
+	log.FromContext(ctx).Info("Gave up a part of the cleanup", "left", left)
+	r.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for what is left: "+left+".")
 	return true, nil
 }
 
-// removePods is done when the API server has no Pod of the assignment any
-// more, by its name or by its labels. The cache is asked first, since it is
-// near; it is not believed when it says that there is none.
-func (r *Reconciler) removePods(ctx context.Context, p *pass) (bool, error) {
-	left, err := r.podsLeft(ctx, p, r.Client)
-	if err != nil {
-		return false, err
-	}
-	if len(left) == 0 {
-		if left, err = r.podsLeft(ctx, p, r.APIReader); err != nil || len(left) == 0 {
-			return err == nil, err
-		}
-		p.again(podPoll)
-	}
-	p.found.Pod = left[0]
-	for _, pod := range left {
-		if err := r.remove(ctx, p, kindPod, pod); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
-func (r *Reconciler) podsLeft(ctx context.Context, p *pass, from client.Reader) ([]*corev1.Pod, error) {
-	var left []*corev1.Pod
-	keep := func(pod *corev1.Pod) {
-		if pods.stranger(p.assignment, pod) == "" {
-			left = append(left, pod)
-		}
-	}
-	var list corev1.PodList
-	marks := client.MatchingLabels{api.LabelAssignment: p.assignment.Name}
-	if err := from.List(ctx, &list, client.InNamespace(p.assignment.Namespace), marks); err != nil {
-		return nil, fmt.Errorf("listing Pods: %w", err)
-	}
-	named := false
-	for i := range list.Items {
-		named = named || list.Items[i].Name == p.assignment.Name
-		keep(&list.Items[i])
-	}
-	if named {
-		return left, nil
-	}
-	// Somebody may have taken its labels away.
-	var pod corev1.Pod
-	err := from.Get(ctx, client.ObjectKeyFromObject(p.assignment), &pod)
-	if err == nil {
-		keep(&pod)
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the Pod: %w", err)
-	}
-	return left, nil
-}
-
-// removeHome deletes the claim that is this session's own, read from the API
-// server: it has no owner, so nobody else would. It waits a while for it to be
-// gone.
-func (r *Reconciler) removeHome(ctx context.Context, p *pass) (bool, error) {
-	var list corev1.PersistentVolumeClaimList
-	marks := client.MatchingLabels(render.Selector(p.assignment))
-	marks[render.LabelHomeMode] = string(api.HomePerSession)
-	if err := r.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), marks); err != nil {
-		return false, fmt.Errorf("listing claims: %w", err)
-	}
-	if len(list.Items) == 0 {
-		return true, nil
-	}
-	for i := range list.Items {
-		if err := r.remove(ctx, p, kindHome, &list.Items[i]); err != nil {
-			return false, err
-		}
-	}
-	if p.memory.homeLeaving.IsZero() {
-		p.memory.homeLeaving = p.now
-	}
-	p.again(podPoll)
-	return p.now.Sub(p.memory.homeLeaving) >= homePatience, nil
+// stopping is the status of an assignment of which something is left.
+func (r *Reconciler) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
+	status := observe.Stopping(p.assignment, p.found, p.left, p.now)
+	r.account(ctx, p, &status)
+	return status
 }
 
 // release lets the assignment go, which tells the hub that it is stopped.

@@ -40,8 +40,15 @@ type memory struct {
 	ended lastEnd
 	// status is what was last written, and what is to be.
 	status statusMemory
-	// homeLeaving is when the home was found to be on its way out.
-	homeLeaving time.Time
+	// stoppedAt is when a withdrawn assignment was first seen without a Pod, and
+	// with something else left.
+	stoppedAt time.Time
+	// forceTold: there is an event that the cleanup is forced.
+	forceTold bool
+	// attempt that was last seen.
+	attempt int64
+	// time that the session has used.
+	time timeMemory
 }
 
 type making struct {
@@ -76,6 +83,15 @@ type statusMemory struct {
 	// differsSince is when the status was first seen to differ from what is
 	// written; zero: it does not.
 	differsSince time.Time
+}
+
+// begin forgets how often things went wrong once somebody asks for another
+// try.
+func (m *memory) begin(attempt int64) {
+	if attempt > m.attempt {
+		m.refused, m.repairs, m.ended = map[kind]refusal{}, map[kind]repairing{}, lastEnd{}
+	}
+	m.attempt = max(m.attempt, attempt)
 }
 
 // madeRecently is the child that was created and that the cache does not show,
@@ -164,6 +180,7 @@ func (m *memories) of(a *api.SessionAssignment) *memory {
 	}
 	fresh := &memory{
 		uid:     a.UID,
+		attempt: a.Spec.Attempt,
 		made:    map[kind]making{},
 		removed: map[types.UID]time.Time{},
 		refused: map[kind]refusal{},

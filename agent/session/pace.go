@@ -24,11 +24,20 @@ func holdBack(mode api.OperatingMode, have, want api.SessionAssignmentStatus, m 
 	return max(settle, m.writtenAt.Add(o.Quiet).Sub(now), 0)
 }
 
-// urgent: the session became ready or ceased to be, a new trouble showed, or
-// a suspension is complete. What stops because it should is not.
+// urgent: the session became ready or ceased to be, its run ended, it was given
+// up or is tried again, a new trouble showed, or nothing runs any more, as it
+// should be. What stops because it should is not.
 func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool {
 	if want.State == api.AssignmentStopping {
 		return false
+	}
+	if have.RunningSince != nil && !have.RunningSince.Equal(want.RunningSince) {
+		// A run that the next process took for one that still goes on would
+		// shorten the session. One that it does not know of it sees by the Pod.
+		return true
+	}
+	if (have.Failure == nil) != (want.Failure == nil) {
+		return true
 	}
 	pod := meta.FindStatusCondition(want.Conditions, api.ConditionPodReady)
 	if mode == api.ModeSuspended && pod != nil && pod.Reason == api.ReasonPodTerminating {
@@ -49,5 +58,5 @@ func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool
 // isUrgent leaves out that no node fits: while a volume is being made or a
 // cluster grows this comes and goes.
 func isUrgent(c metav1.Condition) bool {
-	return c.Reason == api.ReasonSuspended || observe.IsTrouble(c) && c.Reason != api.ReasonUnschedulablePod
+	return c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired || observe.IsTrouble(c) && c.Reason != api.ReasonUnschedulablePod
 }

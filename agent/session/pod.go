@@ -22,29 +22,38 @@ var pods = childKind[*corev1.Pod]{
 // pod makes the desktop run, or not, as the assignment says. One that is being
 // removed is waited for: its successor has its name.
 func (r *Reconciler) pod(ctx context.Context, p *pass) error {
-	want := render.Pod(p.assignment)
-	have, err := find(ctx, r, p, pods, want.Name)
+	have, err := find(ctx, r, p, pods, p.assignment.Name)
 	if err != nil {
 		return err
 	}
 	p.found.Pod = have
-	if have == nil && (p.assignment.Spec.RunState == api.ModeSuspended || !p.homeIsOurs) {
+	stopped := mustNotRun(p)
+	if have == nil && stopped {
+		if p.ending != nil {
+			p.found.PodProblem = &observe.Problem{Reason: p.ending.reason, Message: p.ending.message}
+		}
 		return nil
 	}
+	if have == nil {
+		if may, err := r.mayMake(ctx, p); err != nil || !may {
+			return err
+		}
+	}
 	if have != nil && pods.stranger(p.assignment, have) == "" {
+		p.found.NodeLost = r.nodeLost(have)
 		switch {
 		case have.DeletionTimestamp != nil:
 			return nil
-		case p.assignment.Spec.RunState == api.ModeSuspended:
+		case stopped:
 			return r.remove(ctx, p, kindPod, have)
 		case hasEnded(have):
 			return r.replaceEnded(ctx, p, have)
 		case outdated(p.assignment, have):
-			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed", "pod", have.Name)
+			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed, or is tried again", "pod", have.Name)
 			return r.remove(ctx, p, kindPod, have)
 		}
 	}
-	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, want)
+	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, render.Pod(p.assignment))
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
 		// Somebody else's Pod is not this session's, whatever its name.
 		p.found.Pod = nil
@@ -53,6 +62,22 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		p.memory.ended.times = 0
 	}
 	return err
+}
+
+// mustNotRun reports whether no desktop is to be there. A failure that is not
+// written yet does not count: nobody would know why the Pod went.
+func mustNotRun(p *pass) bool {
+	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.GivenUp() || p.ending != nil
+}
+
+// mayMake reports whether all is there that a new Pod needs, and nobody is in
+// its way.
+func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
+	switch {
+	case !p.homeIsOurs, !p.configIsOurs, len(p.found.Secrets) > 0, p.failure != nil:
+		return false, nil
+	}
+	return r.mayMount(ctx, p)
 }
 
 func hasEnded(pod *corev1.Pod) bool {
@@ -74,9 +99,14 @@ func (r *Reconciler) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod)
 }
 
 // outdated reports whether a Pod is to make way for the desktop that the
-// assignment asks for now: it was made from another, and either the hub has
-// placed the session anew since, or no desktop runs in it that would be lost.
+// assignment asks for now: somebody asked for another try, or it was made from
+// another desktop, and either the hub has placed the session anew since, or none
+// runs in it that would be lost.
 func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
+	attempt, err := strconv.ParseInt(pod.Annotations[api.AnnotationAttempt], 10, 64)
+	if err == nil && attempt < a.Spec.Attempt {
+		return true
+	}
 	if pod.Annotations[render.AnnotationDesktopHash] == render.DesktopHash(a) {
 		return false
 	}

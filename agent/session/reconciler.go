@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -27,10 +28,22 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Clock of the member.
 	Clock clock.PassiveClock
+	// Nodes of the member; nil: none is ever said to be lost.
+	Nodes Nodes
+	// Activity of desktops; nil: those that want to be asked are not.
+	Activity Activity
 	// Options; see Options.withDefaults.
 	Options Options
 
 	memories memories
+	mounts   mounts
+	routes   routeWatch
+}
+
+// Nodes knows how the member's nodes are.
+type Nodes interface {
+	// NodeReady reports whether a node is Ready, and whether it is known at all.
+	NodeReady(name string) (ready, known bool)
 }
 
 // step is a part of a pass. Steps do not depend on each other's success: the
@@ -48,14 +61,21 @@ type pass struct {
 	now        time.Time
 	// found collects the children, for observe.
 	found observe.Found
+	// network is what rendering must know of the member.
+	network render.Network
 	// homeIsOurs: there is no home, or its claim is this session's.
 	homeIsOurs bool
+	// configIsOurs: there is no config, or its ConfigMap is this session's and as
+	// it should be.
+	configIsOurs bool
 	// ending is why the desktop must not run though the assignment says so, such
 	// as a time limit; nil: it may.
 	ending *ending
 	// failure is why a step gives up the session's attempt; nil: it does not. It
 	// is written before the Pod is removed.
 	failure *api.Failure
+	// left says what is left of a withdrawn assignment besides its Pods.
+	left []string
 	// after is when to look again though nothing happens; zero: never.
 	after time.Duration
 }
@@ -78,6 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &a); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.memories.forget(req.NamespacedName)
+			r.stopAsking(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
@@ -93,14 +114,21 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	if !p.assignment.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, p)
 	}
-	if err := r.ensureFinalizer(ctx, p); err != nil {
+	if err := r.ensureMarks(ctx, p); err != nil {
 		return err
 	}
+	p.memory.begin(p.assignment.Spec.Attempt)
 	var errs []error
 	for _, s := range []step{
+		{"surroundings", r.surroundings},
 		{"home", r.home},
+		{"config", r.config},
+		{"secrets", r.secrets},
+		{"guard", r.guard},
+		{"time", r.timeout},
 		{"pod", r.pod},
-		{"network", r.network},
+		{"idleness", r.idle},
+		{"reach", r.reach},
 	} {
 		if err := s.run(ctx, p); err != nil {
 			errs = append(errs, fmt.Errorf("reconciling the %s: %w", s.name, err))
@@ -111,20 +139,29 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		// would be said to be missing.
 		return errors.Join(errs...)
 	}
-	return r.report(ctx, p, observe.Status(p.assignment, p.found, p.now))
+	status := observe.Status(p.assignment, p.found, p.now)
+	r.judge(p, &status)
+	r.account(ctx, p, &status)
+	return r.report(ctx, p, status)
 }
 
-// ensureFinalizer is for an assignment that somebody else made, or whose
-// finalizer somebody removed: the agent makes its own with it.
-func (r *Reconciler) ensureFinalizer(ctx context.Context, p *pass) error {
+// ensureMarks puts back the finalizer and labels that somebody took from the
+// assignment: the agent makes its own with them. What it says is the hub's to
+// put back.
+func (r *Reconciler) ensureMarks(ctx context.Context, p *pass) error {
 	before := p.assignment.DeepCopy()
-	if !controllerutil.AddFinalizer(p.assignment, api.AssignmentFinalizer) {
+	marks := map[string]string{
+		api.LabelManagedBy:  api.ManagedBy,
+		api.LabelSessionUID: string(p.assignment.Spec.Session.UID),
+	}
+	if !controllerutil.AddFinalizer(p.assignment, api.AssignmentFinalizer) && marked(p.assignment, marks) {
 		return nil
 	}
-	writes.WithLabelValues(kindAssignment, "finalize").Inc()
+	p.assignment.Labels = merged(p.assignment.Labels, marks)
+	writes.WithLabelValues(kindAssignment, "mark").Inc()
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, p.assignment, patch); err != nil {
-		return fmt.Errorf("adding the finalizer: %w", err)
+		return fmt.Errorf("putting back the assignment's finalizer and labels: %w", err)
 	}
 	return nil
 }

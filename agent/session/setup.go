@@ -7,27 +7,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/activity"
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments/status,verbs=update;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments/status,verbs=patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims;services,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims;services;configmaps,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // ControllerName names the controller in logs and metrics.
@@ -47,6 +53,16 @@ type Options struct {
 	Settle time.Duration
 	// Quiet is the least time between two such writes, by default 10 s.
 	Quiet time.Duration
+	// Network is what rendering must know of the member. Its Controller may be
+	// empty: then it is that of the Ingress class in use.
+	Network render.Network
+	// Patience says when a session is given up.
+	Patience observe.Patience
+	// CleanupDeadline is how long a stopped session waits for what is left of it,
+	// Pods apart, by default 2 min.
+	CleanupDeadline time.Duration
+	// Activity says how desktops are asked whether they are used.
+	Activity activity.Options
 	// SkipNameValidation allows a second controller of the same name in this
 	// process, which tests need.
 	SkipNameValidation bool
@@ -62,12 +78,19 @@ func (o Options) withDefaults() Options {
 	if o.Quiet == 0 {
 		o.Quiet = 10 * time.Second
 	}
+	if o.CleanupDeadline == 0 {
+		o.CleanupDeadline = 2 * time.Minute
+	}
+	if o.Patience == (observe.Patience{}) {
+		o.Patience = observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
+	}
 	return o
 }
 
 // CacheByObject is what the manager's cache must hold of the children: those
 // that carry our label, and no one's managed fields. The reconciler itself
-// reads others' objects from the API server where a name is taken.
+// reads others' objects from the API server where a name is taken. HTTPRoutes
+// have a cache of their own, since not every member has them.
 func CacheByObject() map[client.Object]cache.ByObject {
 	ours := cache.ByObject{
 		Label:     labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.ManagedBy}),
@@ -78,6 +101,10 @@ func CacheByObject() map[client.Object]cache.ByObject {
 		&corev1.PersistentVolumeClaim{}: ours,
 		&corev1.Service{}:               ours,
 		&networkingv1.Ingress{}:         ours,
+		&networkingv1.NetworkPolicy{}:   ours,
+		&policyv1.PodDisruptionBudget{}: ours,
+		&corev1.ConfigMap{}:             ours,
+		&corev1.Secret{}:                ours,
 	}
 }
 
@@ -85,26 +112,50 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // has it run there. The manager's cache must be made with CacheByObject.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r.fill(mgr, opts)
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.SessionAssignment{}, claimIndex, claimName)
-	if err != nil {
-		return fmt.Errorf("indexing assignments by claim: %w", err)
+	if err := gatewayv1.Install(mgr.GetScheme()); err != nil {
+		return fmt.Errorf("learning of HTTPRoutes: %w", err)
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	if err := index(mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	used, err := r.askActivity(mgr)
+	if err != nil {
+		return err
+	}
+	made, err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&api.SessionAssignment{}).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Service{}).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&corev1.Secret{}).
 		Owns(&networkingv1.Ingress{}).
+		Owns(&networkingv1.NetworkPolicy{}).
+		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(besidesStatus)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.usersOfMounts), builder.WithPredicates(gone)).
+		WatchesRawSource(used).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.Options.MaxConcurrentReconciles,
 			SkipNameValidation:      ptr.To(opts.SkipNameValidation),
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				50*time.Millisecond, 30*time.Second),
 		}).
-		Complete(r)
+		Build(r)
 	if err != nil {
 		return fmt.Errorf("building the session controller: %w", err)
+	}
+	r.routes.start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
+	return nil
+}
+
+func index(fields client.FieldIndexer) error {
+	ctx := context.Background()
+	if err := fields.IndexField(ctx, &api.SessionAssignment{}, claimIndex, claimName); err != nil {
+		return fmt.Errorf("indexing assignments by claim: %w", err)
+	}
+	if err := fields.IndexField(ctx, &corev1.Pod{}, mountIndex, mountedClaims); err != nil {
+		return fmt.Errorf("indexing Pods by claim: %w", err)
 	}
 	return nil
 }
@@ -123,29 +174,4 @@ func (r *Reconciler) fill(mgr ctrl.Manager, opts Options) {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-}
-
-// claimName is the value of claimIndex.
-func claimName(o client.Object) []string {
-	a, ok := o.(*api.SessionAssignment)
-	if !ok || !render.HasHome(a) {
-		return nil
-	}
-	return []string{a.Spec.Desktop.Home.ClaimName}
-}
-
-// usersOfClaim maps a claim, which has no owner, to the assignments that use
-// it.
-func (r *Reconciler) usersOfClaim(ctx context.Context, claim client.Object) []reconcile.Request {
-	var list api.SessionAssignmentList
-	err := r.Client.List(ctx, &list, client.InNamespace(claim.GetNamespace()), client.MatchingFields{claimIndex: claim.GetName()})
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Finding the assignments of a claim", "claim", client.ObjectKeyFromObject(claim))
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
 }

@@ -1,0 +1,100 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// leaveHome removes a home that goes with its session, and marks another with
+// the time of its last use, if it is not to be kept for ever.
+func (r *Reconciler) leaveHome(ctx context.Context, p *pass) (bool, error) {
+	home := p.assignment.Spec.Desktop.Home
+	if home.Mode == api.HomePerUser || home.Retention == api.RetentionRetain {
+		return r.stampLastUse(ctx, p)
+	}
+	return true, r.removeHome(ctx, p)
+}
+
+// removeHome deletes the claim that is this session's own, read from the API
+// server: it has no owner, so nobody else would.
+func (r *Reconciler) removeHome(ctx context.Context, p *pass) error {
+	var list corev1.PersistentVolumeClaimList
+	marks := client.MatchingLabels(render.Selector(p.assignment))
+	marks[render.LabelHomeMode] = string(api.HomePerSession)
+	if err := r.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), marks); err != nil {
+		return fmt.Errorf("listing claims: %w", err)
+	}
+	for i := range list.Items {
+		p.leaves(kindHome, &list.Items[i])
+		if err := r.remove(ctx, p, kindHome, &list.Items[i]); err != nil {
+			return err
+		}
+		p.again(podPoll)
+	}
+	return nil
+}
+
+// stampLastUse says on the claim when its use ended, from which its retention
+// counts, unless another session goes on using it.
+func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
+	want := render.Home(p.assignment)
+	if want == nil || want.Annotations[api.AnnotationRetention] == "" {
+		return true, nil
+	}
+	have, err := live(ctx, r, homes, want)
+	if err != nil || have == nil || homes.stranger(p.assignment, have) != "" || have.DeletionTimestamp != nil {
+		return err == nil, err
+	}
+	if used, err := r.inUse(ctx, have, p.assignment.Name); err != nil || used {
+		return err == nil, err
+	}
+	if have.Annotations[api.AnnotationLastUse] != "" {
+		return true, nil
+	}
+	stamped := have.DeepCopy()
+	stamped.Annotations = merged(stamped.Annotations, map[string]string{
+		api.AnnotationLastUse:   p.now.UTC().Format(time.RFC3339),
+		api.AnnotationRetention: want.Annotations[api.AnnotationRetention],
+	})
+	writes.WithLabelValues(string(kindHome), "stamp").Inc()
+	err = r.Client.Patch(ctx, stamped, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsConflict(err):
+		p.again(soon)
+		return false, nil
+	case isRefusal(err):
+		// A home that is kept too long is better than a session that never ends.
+		log.FromContext(ctx).Error(err, "Marking the home's last use", "claim", have.Name)
+		return true, nil
+	default:
+		return false, fmt.Errorf("marking the last use of claim %s: %w", have.Name, err)
+	}
+}
+
+// inUse reports whether an assignment that is there to stay uses the claim,
+// other than the named one.
+func (r *Reconciler) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
+	var users api.SessionAssignmentList
+	err := r.Client.List(ctx, &users, client.InNamespace(claim.Namespace),
+		client.MatchingFields{claimIndex: claim.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return false, fmt.Errorf("listing the assignments that use claim %s: %w", claim.Name, err)
+	}
+	for i := range users.Items {
+		if users.Items[i].Name != except {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// mountIndex finds the Pods that mount a claim.
+const mountIndex = "spec.volumes.claimName"
+
+// mayMount reports whether a Pod may be made that mounts the user's home: two
+// sessions never write to it at once. The hub sees to this first; this is for a
+// session that lost its place and still stops.
+func (r *Reconciler) mayMount(ctx context.Context, p *pass) (bool, error) {
+	home := p.assignment.Spec.Desktop.Home
+	if home.Mode != api.HomePerUser {
+		return true, nil
+	}
+	var mounted corev1.PodList
+	err := r.Client.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace),
+		client.MatchingFields{mountIndex: home.ClaimName}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
+	}
+	for i := range mounted.Items {
+		if other := mounted.Items[i].Name; other != p.assignment.Name {
+			p.found.OtherUser = other
+			return false, nil
+		}
+	}
+	claim := types.NamespacedName{Namespace: p.assignment.Namespace, Name: home.ClaimName}
+	other, wait := r.mounts.take(claim, p.assignment.Name, p.now)
+	if other != "" {
+		p.found.OtherUser = other
+		p.again(wait)
+		return false, nil
+	}
+	return true, nil
+}
+
+// mounts remember for a moment for whom a claim was mounted last: until the
+// cache shows that Pod, no other is made.
+type mounts struct {
+	mu      sync.Mutex
+	byClaim map[types.NamespacedName]mount
+}
+
+type mount struct {
+	assignment string
+	at         time.Time
+}
+
+// take a claim for an assignment, or say which other has it and for how long
+// that is believed.
+func (m *mounts) take(claim types.NamespacedName, assignment string, now time.Time) (other string, wait time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, taken := range m.byClaim {
+		if now.Sub(taken.at) >= trustTime {
+			delete(m.byClaim, key)
+		}
+	}
+	if taken, ok := m.byClaim[claim]; ok && taken.assignment != assignment {
+		return taken.assignment, trustTime - now.Sub(taken.at)
+	}
+	if m.byClaim == nil {
+		m.byClaim = map[types.NamespacedName]mount{}
+	}
+	m.byClaim[claim] = mount{assignment: assignment, at: now}
+	return "", 0
+}
+
+// mountedClaims is the value of mountIndex.
+func mountedClaims(o client.Object) []string {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	var claims []string
+	for i := range pod.Spec.Volumes {
+		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+			claims = append(claims, claim.ClaimName)
+		}
+	}
+	return claims
+}

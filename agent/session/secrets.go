@@ -1,0 +1,40 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// secrets finds out which of the Secrets that the hub sends are not there, or
+// not as they were sent. They are stored by agent/assignment, which the hub has
+// do it again for those that the status names; a Pod is made once all are
+// there.
+func (r *Reconciler) secrets(ctx context.Context, p *pass) error {
+	for _, want := range p.assignment.Spec.Secrets {
+		var have corev1.Secret
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: p.assignment.Namespace, Name: want.Name}, &have,
+			&client.GetOptions{UnsafeDisableDeepCopy: ptr.To(true)})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading Secret %s: %w", want.Name, err)
+		}
+		if apierrors.IsNotFound(err) || !asSent(&have, want.Version) {
+			p.found.Secrets = append(p.found.Secrets, want.Name)
+		}
+	}
+	return nil
+}
+
+// asSent reports whether a Secret has the version that the assignment names,
+// and nobody has changed it since.
+func asSent(secret *corev1.Secret, version string) bool {
+	return secret.DeletionTimestamp == nil &&
+		secret.Annotations[api.AnnotationSecretVersion] == version &&
+		secret.Annotations[api.AnnotationSecretHash] == api.SecretDataHash(secret.Data)
+}

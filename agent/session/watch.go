@@ -1,0 +1,105 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// gone lets through what is there no more.
+var gone = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// watchRoutes begins to watch our HTTPRoutes, in a cache of their own: the
+// manager's can't be told beforehand to hold ours alone where the kind may not
+// be served.
+func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, error) {
+	routes, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.ManagedBy}),
+		DefaultTransform:     cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	owner := handler.TypedEnqueueRequestForOwner[*gatewayv1.HTTPRoute](
+		mgr.GetScheme(), mgr.GetRESTMapper(), &api.SessionAssignment{}, handler.OnlyControllerOwner())
+	return routes, errors.Join(mgr.Add(routes), made.Watch(source.Kind(routes, &gatewayv1.HTTPRoute{}, owner)))
+}
+
+// besidesStatus keeps back what others write to the status of a child whose
+// status says nothing to us.
+var besidesStatus = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool { return differs(e.ObjectOld, e.ObjectNew) },
+}
+
+// differs reports whether something of an object has changed besides its
+// status. It must be of a kind whose generation grows with its spec.
+func differs(before, after client.Object) bool {
+	return before.GetUID() != after.GetUID() ||
+		before.GetGeneration() != after.GetGeneration() ||
+		before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil ||
+		!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+		!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
+		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+}
+
+// claimName is the value of claimIndex.
+func claimName(o client.Object) []string {
+	a, ok := o.(*api.SessionAssignment)
+	if !ok || !render.HasHome(a) {
+		return nil
+	}
+	return []string{a.Spec.Desktop.Home.ClaimName}
+}
+
+// usersOfClaim maps a claim, which has no owner, to the assignments that use
+// it.
+func (r *Reconciler) usersOfClaim(ctx context.Context, claim client.Object) []reconcile.Request {
+	return r.users(ctx, claim.GetNamespace(), claim.GetName())
+}
+
+// usersOfMounts maps a Pod that is gone to the assignments that wait for the
+// home that it had mounted.
+func (r *Reconciler) usersOfMounts(ctx context.Context, pod client.Object) []reconcile.Request {
+	all := sets.New[reconcile.Request]()
+	for _, claim := range mountedClaims(pod) {
+		all.Insert(r.users(ctx, pod.GetNamespace(), claim)...)
+	}
+	return all.Delete(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)}).UnsortedList()
+}
+
+// users of a claim.
+func (r *Reconciler) users(ctx context.Context, namespace, claim string) []reconcile.Request {
+	var list api.SessionAssignmentList
+	err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{claimIndex: claim}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Finding the assignments of a claim", "namespace", namespace, "claim", claim)
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
