@@ -46,7 +46,7 @@ var _ = Describe("A burst of sessions", Serial, func() {
 			}
 		}
 		AddReportEntry("writes a session", float64(writes)/burst)
-		Expect(len(worst)).To(BeNumerically("<=", 4+2), "%s", strings.Join(worst, "\n"))
+		Expect(len(worst)).To(BeNumerically("<=", perSessionChildren+2), "%s", strings.Join(worst, "\n"))
 
 		each(ctx, all, func(a *api.SessionAssignment) error { return admin.Delete(ctx, a) })
 		for _, a := range all {

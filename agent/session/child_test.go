@@ -52,7 +52,10 @@ func TestRefusals(t *testing.T) {
 
 func desktop(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
 	a := &api.SessionAssignment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-0123456789", UID: "assignment", Generation: 1, Finalizers: []string{api.AssignmentFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: "web-0123456789", UID: "assignment", Generation: 1, Finalizers: []string{api.AssignmentFinalizer},
+			Labels: map[string]string{api.LabelManagedBy: api.ManagedBy, api.LabelSessionUID: "session"},
+		},
 		Spec: api.SessionAssignmentSpec{
 			Session:  api.SessionReference{Namespace: "team", Name: "web", UID: "session"},
 			Epoch:    2,
@@ -154,11 +157,11 @@ func TestAlignLeavesWhatOthersSay(t *testing.T) {
 		t.Errorf("the Service changed: %v", service)
 	}
 
-	ingress := render.Ingress(a)
+	ingress := render.Ingress(a, render.Network{})
 	ingress.Spec.IngressClassName = ptr.To("the-default")
 	ingress.Spec.TLS = []networkingv1.IngressTLS{{SecretName: "x"}}
 	beforeIngress := ingress.DeepCopy()
-	alignIngress(ingress, render.Ingress(a))
+	alignIngress(ingress, render.Ingress(a, render.Network{}))
 	if !equality.Semantic.DeepEqual(beforeIngress, ingress) {
 		t.Errorf("the Ingress changed: %v", ingress)
 	}
@@ -182,10 +185,10 @@ func TestAlignPutsBackWhatWasRendered(t *testing.T) {
 	if want := render.Service(a); !equality.Semantic.DeepEqual(want, service) {
 		t.Errorf("the Service is %v, want %v", service, want)
 	}
-	ingress := render.Ingress(a)
+	ingress := render.Ingress(a, render.Network{})
 	ingress.Spec.IngressClassName, ingress.Spec.Rules = ptr.To("other"), nil
-	alignIngress(ingress, render.Ingress(a))
-	if want := render.Ingress(a); !equality.Semantic.DeepEqual(want, ingress) {
+	alignIngress(ingress, render.Ingress(a, render.Network{}))
+	if want := render.Ingress(a, render.Network{}); !equality.Semantic.DeepEqual(want, ingress) {
 		t.Errorf("the Ingress is %v, want %v", ingress, want)
 	}
 	p := render.Pod(a)

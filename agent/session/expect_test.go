@@ -9,12 +9,14 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -30,6 +32,7 @@ func assignment(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
 			Namespace:  namespace,
 			Name:       api.AssignmentName(name, uid),
 			Finalizers: []string{api.AssignmentFinalizer},
+			Labels:     map[string]string{api.LabelManagedBy: api.ManagedBy, api.LabelSessionUID: string(uid)},
 		},
 		Spec: api.SessionAssignmentSpec{
 			Session:  api.SessionReference{Namespace: namespace, Name: name, UID: uid},
@@ -63,6 +66,14 @@ func home(mode api.HomeMode) func(*api.SessionAssignment) {
 		a.Spec.Desktop.Home = api.AssignedHome{Mode: mode, ClaimName: claim}
 	}
 }
+
+// configured has variables and a file.
+func configured(a *api.SessionAssignment) {
+	a.Spec.Desktop.Env = []api.EnvVar{{Name: "LANG", Value: "C.UTF-8"}}
+	a.Spec.Desktop.Files = []api.ConfigFile{{Name: "policy.json", Content: "{}"}}
+}
+
+func suspended(a *api.SessionAssignment) { a.Spec.RunState = api.ModeSuspended }
 
 func image(name string) func(*api.SessionAssignment) {
 	return func(a *api.SessionAssignment) { a.Spec.Desktop.Image = name }
@@ -139,6 +150,22 @@ func serviceOf(a *api.SessionAssignment) *corev1.Service {
 
 func ingressOf(a *api.SessionAssignment) *networkingv1.Ingress {
 	return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
+}
+
+func configOf(a *api.SessionAssignment) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
+}
+
+func policyOf(a *api.SessionAssignment) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
+}
+
+func budgetOf(a *api.SessionAssignment) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
+}
+
+func routeOf(a *api.SessionAssignment) *gatewayv1.HTTPRoute {
+	return &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
 }
 
 func claimOf(a *api.SessionAssignment) *corev1.PersistentVolumeClaim {

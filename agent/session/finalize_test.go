@@ -1,12 +1,17 @@
 package session_test
 
 import (
+	"context"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
@@ -15,11 +20,11 @@ import (
 
 var _ = Describe("The end of a session", func() {
 	It("leaves nothing, its own home included", func(ctx SpecContext) {
-		a := running(ctx, home(api.HomePerSession))
+		a := running(ctx, home(api.HomePerSession), configured)
 		claim := claimOf(a)
 		Expect(admin.Delete(ctx, a)).To(Succeed())
 		expectGone(ctx, a)
-		for _, o := range []client.Object{podOf(a), serviceOf(a), ingressOf(a), claim} {
+		for _, o := range []client.Object{podOf(a), serviceOf(a), ingressOf(a), configOf(a), policyOf(a), budgetOf(a), claim} {
 			Expect(client.IgnoreNotFound(admin.Get(ctx, client.ObjectKeyFromObject(o), o))).To(Succeed())
 			Expect(o.GetUID()).To(BeEmpty(), "%T is left", o)
 		}
@@ -39,10 +44,11 @@ var _ = Describe("The end of a session", func() {
 		edit(ctx, podOf(a), func(p *corev1.Pod) { p.Finalizers = []string{"example.com/slow"} })
 		Expect(admin.Delete(ctx, a)).To(Succeed())
 		Eventually(ctx, func() api.AssignmentState { return get(ctx, a).Status.State }).Should(Equal(api.AssignmentStopping))
-		Expect(a.Status.Message).To(ContainSubstring("stopped by node " + a.Status.NodeName))
+		Expect(a.Status.Message).To(ContainSubstring("node " + a.Status.NodeName))
 		expectGone(ctx, serviceOf(a))
 		expectGone(ctx, ingressOf(a))
 		Expect(get(ctx, claimOf(a)).DeletionTimestamp).To(BeNil(), "the home went before the Pod")
+		Expect(get(ctx, policyOf(a)).DeletionTimestamp).To(BeNil(), "a desktop that still runs is not guarded")
 		Consistently(ctx, func() []string { return get(ctx, a).Finalizers }).Should(ContainElement(api.AssignmentFinalizer))
 		edit(ctx, podOf(a), func(p *corev1.Pod) { p.Finalizers = nil })
 		expectGone(ctx, a)
@@ -94,4 +100,80 @@ var _ = Describe("The end of a session", func() {
 		Expect(get(ctx, others).DeletionTimestamp).To(BeNil())
 		Expect(admin.Delete(ctx, others)).To(Succeed())
 	}, SpecTimeout(time.Minute))
+
+	It("says what is left, and after its deadline no longer waits for what is no desktop", func(ctx SpecContext) {
+		a := running(ctx)
+		edit(ctx, ingressOf(a), func(i *networkingv1.Ingress) { i.Finalizers = []string{"example.com/balancer"} })
+		DeferCleanup(func(ctx SpecContext) {
+			edit(ctx, ingressOf(a), func(i *networkingv1.Ingress) { i.Finalizers = nil })
+		})
+		Expect(admin.Delete(ctx, a)).To(Succeed())
+		Eventually(ctx, func() string { return get(ctx, a).Status.Message }).
+			Should(ContainSubstring("Ingress " + a.Name + " is kept by finalizer example.com/balancer"))
+		expectGone(ctx, a)
+		expectGone(ctx, podOf(a))
+		Expect(get(ctx, ingressOf(a)).DeletionTimestamp).NotTo(BeNil())
+		Eventually(ctx, notes(ctx, a, api.EventSkipped)).Should(ContainElement(ContainSubstring("example.com/balancer")))
+	}, SpecTimeout(time.Minute))
+
+	It("waits for a Pod on a lost node, says what helps, and is ended by an operator's word", func(ctx SpecContext) {
+		a := running(ctx)
+		node := get(ctx, podOf(a)).Spec.NodeName
+		hold(ctx, podOf(a))
+		nodes.lost.Store(node, true)
+		DeferCleanup(func() { nodes.lost.Delete(node) })
+		Expect(admin.Delete(ctx, a)).To(Succeed())
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, "", api.AnnotationForceCleanup)
+		Expect(a.Status.Message).To(ContainSubstring(node))
+		Consistently(ctx, func() []string { return get(ctx, a).Finalizers }).Should(ContainElement(api.AssignmentFinalizer))
+
+		By("forcing it")
+		edit(ctx, a, func(a *api.SessionAssignment) {
+			a.Annotations = map[string]string{api.AnnotationForceCleanup: "the node burnt down"}
+		})
+		expectGone(ctx, a)
+		Eventually(ctx, notes(ctx, a, api.EventForced)).Should(ContainElement(ContainSubstring("the node burnt down")))
+	}, SpecTimeout(time.Minute))
+
+	It("comes with that of its namespace", func(ctx SpecContext) {
+		const leaving = "desktops-leaving"
+		Expect(member.EnsureNamespace(ctx, leaving, restricted)).To(Succeed())
+		a := running(ctx, home(api.HomePerSession), configured, func(a *api.SessionAssignment) { a.Namespace = leaving })
+		Expect(admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: leaving}})).To(Succeed())
+		expectGone(ctx, a)
+		Eventually(ctx, func() bool {
+			return apierrors.IsNotFound(admin.Get(ctx, client.ObjectKey{Name: leaving}, &corev1.Namespace{}))
+		}).WithTimeout(40 * time.Second).Should(BeTrue())
+	}, SpecTimeout(time.Minute))
 })
+
+// hold keeps a Pod in the API server until its grace of zero, as a kubelet does
+// that does not answer. The finalizer goes after the test.
+func hold(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	edit(ctx, pod, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/kubelet"} })
+	DeferCleanup(func(ctx SpecContext) {
+		Eventually(ctx, func(g Gomega) {
+			if admin.Get(ctx, client.ObjectKeyFromObject(pod), pod) == nil {
+				pod.Finalizers = nil
+				g.Expect(admin.Update(ctx, pod)).To(Succeed())
+			}
+		}).Should(Succeed())
+	})
+}
+
+// notes of the assignment's events of a reason.
+func notes(ctx context.Context, a *api.SessionAssignment, reason string) func(Gomega) []string {
+	uid := a.UID
+	return func(g Gomega) []string {
+		var list eventsv1.EventList
+		g.Expect(admin.List(ctx, &list, client.InNamespace(a.Namespace))).To(Succeed())
+		var out []string
+		for _, e := range list.Items {
+			if e.Regarding.UID == uid && e.Reason == reason {
+				out = append(out, e.Note)
+			}
+		}
+		return out
+	}
+}

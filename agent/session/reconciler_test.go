@@ -24,7 +24,8 @@ func TestAQuickStartCostsOneStatusWrite(t *testing.T) {
 	s.pass()
 	s.setPod(makeReady)
 	s.pass()
-	want := []string{"create Pod", "create Service", "create Ingress", "status SessionAssignment"}
+	want := []string{"create NetworkPolicy", "create PodDisruptionBudget", "create Pod", "create Service", "create Ingress",
+		"status SessionAssignment"}
 	if d := cmp.Diff(want, s.wrote()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -62,7 +63,7 @@ func TestAnErrorThatPassesIsNotReported(t *testing.T) {
 	if _, err := s.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: s.key}); err == nil {
 		t.Error("the error was swallowed")
 	}
-	want := []string{"create Pod", "create Service", "create Ingress"}
+	want := []string{"create NetworkPolicy", "create PodDisruptionBudget", "create Pod", "create Service", "create Ingress"}
 	if d := cmp.Diff(want, s.wrote()); d != "" {
 		t.Errorf("one child's error kept back the others, or was reported (-want +got):\n%s", d)
 	}
@@ -89,7 +90,7 @@ func TestARefusalIsReportedOnceAndTriedEverLater(t *testing.T) {
 		t.Errorf("%d tries and %d reports in ten seconds: %v", tries, reports, s.writes)
 	}
 	c := s.condition(api.ConditionPodReady)
-	if c.Reason != api.ReasonApplyFailed || c.Message == "" {
+	if c.Reason != api.ReasonQuotaExceeded || c.Message == "" {
 		t.Errorf("the condition is %+v", c)
 	}
 	if got := len(s.events.Events); got != 1 {
@@ -215,7 +216,7 @@ func TestAHomeThatDoesNotLeaveKeepsNoSession(t *testing.T) {
 	if s.gone(&api.SessionAssignment{}) {
 		t.Fatal("the session did not wait for its home at all")
 	}
-	s.after(homePatience)
+	s.after(s.r.Options.CleanupDeadline)
 	if !s.gone(&api.SessionAssignment{}) {
 		t.Error("the session still waits for its home")
 	}
@@ -255,7 +256,8 @@ func TestAnUneventfulEndWritesNoStatus(t *testing.T) {
 	}
 	s.pass()
 	s.pass()
-	want := []string{"delete Ingress", "delete Service", "delete Pod", "patch SessionAssignment"}
+	want := []string{"delete Ingress", "delete Service", "delete Pod",
+		"delete PodDisruptionBudget", "delete NetworkPolicy", "patch SessionAssignment"}
 	if d := cmp.Diff(want, s.wrote()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

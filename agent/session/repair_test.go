@@ -89,8 +89,9 @@ var _ = Describe("Repair", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(time.Minute))
 
-	It("puts back a status and a finalizer that were edited by hand", func(ctx SpecContext) {
+	It("puts back a status, labels and a finalizer of the assignment that were edited by hand", func(ctx SpecContext) {
 		a := running(ctx)
+		edit(ctx, a.DeepCopy(), func(a *api.SessionAssignment) { a.Labels = map[string]string{"team": "x"} })
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"nodeName":"elsewhere"}}`))
 		Expect(admin.Status().Patch(ctx, a.DeepCopy(), patch)).To(Succeed())
 		edit(ctx, a.DeepCopy(), func(a *api.SessionAssignment) { a.Finalizers = nil })
@@ -98,6 +99,9 @@ var _ = Describe("Repair", func() {
 			now := get(ctx, a.DeepCopy())
 			g.Expect(now.Status.NodeName).To(Equal(get(ctx, podOf(a)).Spec.NodeName))
 			g.Expect(now.Finalizers).To(ContainElement(api.AssignmentFinalizer))
+			g.Expect(now.Labels).To(HaveKeyWithValue(api.LabelManagedBy, api.ManagedBy))
+			g.Expect(now.Labels).To(HaveKeyWithValue(api.LabelSessionUID, string(a.Spec.Session.UID)))
+			g.Expect(now.Labels).To(HaveKeyWithValue("team", "x"))
 		}).Should(Succeed())
 	}, SpecTimeout(time.Minute))
 
@@ -108,7 +112,7 @@ var _ = Describe("Repair", func() {
 		pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on memory."
 		pod.Status.Conditions = nil
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
-		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonPodFailed, "low on memory")
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonEvicted, "low on memory")
 		expectReady(ctx, a)
 		Expect(get(ctx, podOf(a)).UID).NotTo(Equal(uid))
 	}, SpecTimeout(time.Minute))

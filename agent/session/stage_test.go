@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -46,14 +47,15 @@ type stage struct {
 func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *stage {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, api.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, api.AddToScheme, gatewayv1.Install} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := &stage{t: t, clock: testclock.NewFakePassiveClock(noon), events: events.NewFakeRecorder(100), key: client.ObjectKeyFromObject(a)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(others, a)...).
-		WithStatusSubresource(a, &corev1.Pod{}).Build()
+		WithStatusSubresource(a, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}).
+		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).Build()
 	s.r = &Reconciler{
 		Client:    interceptor.NewClient(s.client, s.interceptors()),
 		APIReader: s.client,
@@ -77,6 +79,7 @@ func (s *stage) interceptors() interceptor.Funcs {
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			s.made++
 			o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.made)))
+			o.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
 			if err := s.write("create", o); err != nil {
 				return err
 			}

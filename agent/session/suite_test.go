@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,9 +23,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// namespace of all sessions of the suite. It enforces Pod Security
-// "restricted", so each Pod that runs here has passed it.
+// namespace of most sessions of the suite. Like all of its namespaces it
+// enforces Pod Security "restricted", so each Pod that runs here has passed it.
 const namespace = "desktops"
+
+// restricted is on every namespace.
+var restricted = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 
 // agentUser is what the reconciler runs as: not an administrator, so that the
 // suite fails where the permissions of the markers in setup.go do not suffice.
@@ -41,6 +45,7 @@ var (
 
 func TestSession(t *testing.T) {
 	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(2 * time.Second)
@@ -53,7 +58,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	member, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
 		CRDDirs:    []string{"../../deploy/crds"},
 		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
-		Namespaces: map[string]map[string]string{namespace: {"pod-security.kubernetes.io/enforce": "restricted"}},
+		Namespaces: map[string]map[string]string{namespace: restricted},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(member.Stop)
@@ -71,12 +76,18 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 // grant gives the agent what the markers in setup.go ask for.
 func grant(ctx context.Context) {
+	children := []string{"get", "list", "watch", "create", "patch", "delete"}
+	read := []string{"get", "list", "watch"}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: agentUser}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments"}, Verbs: []string{"get", "list", "watch", "update", "patch"}},
-		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/status"}, Verbs: []string{"update", "patch"}},
+		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments"}, Verbs: []string{"get", "list", "watch", "patch"}},
+		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/finalizers"}, Verbs: []string{"update"}},
-		{APIGroups: []string{""}, Resources: []string{"pods", "persistentvolumeclaims", "services"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
-		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingresses"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+		{APIGroups: []string{""}, Resources: []string{"pods", "persistentvolumeclaims", "services", "configmaps"}, Verbs: children},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: read},
+		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingresses", "networkpolicies"}, Verbs: children},
+		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingressclasses"}, Verbs: read},
+		{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: children},
+		{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"httproutes"}, Verbs: children},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}}
 	Expect(admin.Create(ctx, role)).To(Succeed())
@@ -87,7 +98,11 @@ func grant(ctx context.Context) {
 	})).To(Succeed())
 }
 
-func startAgent() {
+// nodes are what the suite's agent is told of the member's nodes.
+var nodes = &lostNodes{}
+
+// startAgent starts an agent as a test needs it.
+func startAgent(change ...func(*session.Options)) {
 	config, err := member.ConfigFor(agentUser)
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS, config.Burst = 500, 500
@@ -99,7 +114,11 @@ func startAgent() {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	options := session.Options{Settle: time.Second, Quiet: 2 * time.Second, SkipNameValidation: true}
-	Expect((&session.Reconciler{}).SetupWithManager(mgr, options)).To(Succeed())
+	options.CleanupDeadline = 3 * time.Second
+	for _, c := range change {
+		c(&options)
+	}
+	Expect((&session.Reconciler{Nodes: nodes, Clock: memberClock}).SetupWithManager(mgr, options)).To(Succeed())
 
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -109,4 +128,23 @@ func startAgent() {
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
 	stopAgent = func() { stop(); <-done }
+}
+
+// withAgent has an agent of other options than the suite's until the test is
+// over. Such a test must be Serial.
+func withAgent(change func(*session.Options)) {
+	stopAgent()
+	startAgent(change)
+	DeferCleanup(func() {
+		stopAgent()
+		startAgent()
+	})
+}
+
+// lostNodes are the nodes that do not answer.
+type lostNodes struct{ lost sync.Map }
+
+func (n *lostNodes) NodeReady(name string) (ready, known bool) {
+	_, lost := n.lost.Load(name)
+	return !lost, true
 }

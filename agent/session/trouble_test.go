@@ -48,14 +48,14 @@ var _ = Describe("Trouble", func() {
 
 	It("passes on a quota, and goes on once there is room", func(ctx SpecContext) {
 		const small = "desktops-small"
-		Expect(member.EnsureNamespace(ctx, small, nil)).To(Succeed())
+		Expect(member.EnsureNamespace(ctx, small, restricted)).To(Succeed())
 		quota := &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Namespace: small, Name: "none"},
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
 		}
 		Expect(admin.Create(ctx, quota)).To(Succeed())
 		a := assigned(ctx, func(a *api.SessionAssignment) { a.Namespace = small })
-		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonApplyFailed, "exceeded quota")
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonQuotaExceeded, "exceeded quota")
 		Expect(admin.Delete(ctx, quota)).To(Succeed())
 		expectReady(ctx, a)
 	}, SpecTimeout(time.Minute))

@@ -1,0 +1,103 @@
+package session_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/session"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var _ = Describe("A failure", Serial, func() {
+	impatient := func(o *session.Options) {
+		o.Patience = observe.Patience{FailAfter: 2 * time.Second, Restarts: 2, Endings: 2}
+	}
+
+	DescribeTable("that does not pass is told, and corrected by another try",
+		func(ctx SpecContext, bad, reason string) {
+			withAgent(impatient)
+			a := assigned(ctx, image(bad))
+			expectGivenUp(ctx, a, reason)
+			before := len(tally.of(a.Name))
+			Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty(), "it is tried all the same")
+
+			By("correcting it and trying again")
+			edit(ctx, a, func(a *api.SessionAssignment) {
+				a.Spec.Desktop.Image = "registry.example.com/browser:1"
+				a.Spec.Attempt++
+			})
+			expectReady(ctx, a)
+			Expect(a.Status.Failure).To(BeNil())
+			Expect(a.Status.Conditions).To(HaveLen(len(observe.Kinds)))
+		},
+		Entry("an image that can't be pulled", "broken.invalid/desktop:1", api.ReasonImagePull, SpecTimeout(time.Minute)),
+		Entry("an image whose name is none", "badname.invalid/desktop:1", api.ReasonImagePull, SpecTimeout(time.Minute)),
+		Entry("a desktop that ends at each start", "crash.invalid/desktop:1", api.ReasonCrashLoop, SpecTimeout(time.Minute)),
+		Entry("a desktop that needs more memory", "oom.invalid/desktop:1", api.ReasonOutOfMemory, SpecTimeout(time.Minute)),
+	)
+
+	It("of an object that the API server calls invalid is told at once", func(ctx SpecContext) {
+		a := assigned(ctx, func(a *api.SessionAssignment) {
+			a.Spec.Desktop.NodeSelector = map[string]string{"not a label": "x"}
+		})
+		expectGivenUp(ctx, a, api.ReasonApplyFailed)
+		Expect(a.Status.Failure.Message).To(ContainSubstring("nodeSelector"))
+		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Desktop.NodeSelector, a.Spec.Attempt = nil, 1 })
+		expectReady(ctx, a)
+	}, SpecTimeout(time.Minute))
+
+	It("outlives its agent", func(ctx SpecContext) {
+		withAgent(impatient)
+		a := assigned(ctx, image("broken.invalid/desktop:1"))
+		expectGivenUp(ctx, a, api.ReasonImagePull)
+		withAgent(impatient)
+		Consistently(ctx, func(g Gomega) {
+			g.Expect(get(ctx, a).GivenUp()).To(BeTrue())
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(a), podOf(a))).NotTo(Succeed())
+		}).Should(Succeed())
+	}, SpecTimeout(time.Minute))
+
+	It("is not waited for: a higher attempt replaces a desktop that runs", func(ctx SpecContext) {
+		a := running(ctx)
+		uid := get(ctx, podOf(a)).UID
+		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Attempt++ })
+		Eventually(ctx, func(g Gomega) {
+			pod := podOf(a)
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+			g.Expect(pod.UID).NotTo(Equal(uid))
+			g.Expect(pod.Annotations).To(HaveKeyWithValue(api.AnnotationAttempt, "1"))
+		}).Should(Succeed())
+		expectReady(ctx, a)
+	}, SpecTimeout(time.Minute))
+
+	It("of a node is said, and the desktop is waited for", func(ctx SpecContext) {
+		a := running(ctx)
+		pod := get(ctx, podOf(a))
+		nodes.lost.Store(pod.Spec.NodeName, true)
+		DeferCleanup(func() { nodes.lost.Delete(pod.Spec.NodeName) })
+		for i := range pod.Status.Conditions {
+			if pod.Status.Conditions[i].Type == corev1.PodReady {
+				pod.Status.Conditions[i].Status = corev1.ConditionFalse
+			}
+		}
+		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonNodeLost, pod.Spec.NodeName)
+		Expect(get(ctx, podOf(a)).DeletionTimestamp).To(BeNil())
+	}, SpecTimeout(time.Minute))
+})
+
+// expectGivenUp waits for a failure, and for the Pod to be gone.
+func expectGivenUp(ctx context.Context, a *api.SessionAssignment, reason string) {
+	GinkgoHelper()
+	expectCondition(ctx, a, api.ConditionProgressing, metav1.ConditionFalse, reason, "raise spec.attempt")
+	Expect(a.GivenUp()).To(BeTrue())
+	expectGone(ctx, podOf(a))
+	expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, reason, "raise spec.attempt")
+}
