@@ -274,33 +274,6 @@ func (a *agent) keep(order *api.SessionAssignment) {
 	a.held[uid] = order
 }
 
-// giveUp reports that an assignment is given up, and what room that leaves.
-func (a *agent) giveUp(uid types.UID, reason, message string) {
-	a.say(func(m link.Member) {
-		a.mu.Lock()
-		held := a.held[uid]
-		held.Status.Reason, held.Status.Message = reason, message
-		held.Status.Failure = &api.Failure{Attempt: held.Spec.Attempt, Reason: reason, Message: message}
-		held.Status.Conditions = conditions(api.ModeSuspended)
-		held.Status.Conditions[1].Reason, held.Status.Conditions[1].Message = reason, message
-		report, capacity := reportOf(held), a.capacity()
-		a.mu.Unlock()
-		m.Reports([]*api.SessionAssignment{report})
-		m.Capacity(capacity)
-	})
-}
-
-// tell changes the status of an assignment and tells of it.
-func (a *agent) tell(uid types.UID, change func(*api.SessionAssignmentStatus)) {
-	a.say(func(m link.Member) {
-		a.mu.Lock()
-		change(&a.held[uid].Status)
-		report := reportOf(a.held[uid])
-		a.mu.Unlock()
-		m.Reports([]*api.SessionAssignment{report})
-	})
-}
-
 func (a *agent) withdraw(w *link.Withdrawal, m link.Member) {
 	a.mu.Lock()
 	a.floor[w.SessionUID] = max(a.floor[w.SessionUID], w.UpToEpoch+1)
@@ -336,54 +309,6 @@ func (a *agent) end(uid types.UID) *api.SessionAssignment {
 	delete(a.held, uid)
 	a.world.ends(a.name, uid)
 	return held
-}
-
-// finishStops confirms what was held back.
-func (a *agent) finishStops() {
-	a.set(func() { a.holdStops = false })
-	a.say(func(m link.Member) {
-		for _, uid := range a.sessions() {
-			if a.holds(uid).Status.State == api.AssignmentStopping {
-				a.stopped(uid, m)
-			}
-		}
-	})
-}
-
-// deleteByHand removes an assignment in the member that nobody withdrew.
-func (a *agent) deleteByHand(uid types.UID) {
-	a.say(func(m link.Member) { a.stopped(uid, m) })
-}
-
-func (a *agent) stopped(uid types.UID, m link.Member) {
-	a.mu.Lock()
-	held := a.end(uid)
-	a.floor[uid] = held.Spec.Epoch + 1
-	capacity := a.capacity()
-	a.mu.Unlock()
-	m.Results([]link.Result{{
-		SessionUID: uid, Namespace: held.Namespace, Name: held.Name, Epoch: held.Spec.Epoch, Code: link.Stopped,
-	}})
-	m.Capacity(capacity)
-}
-
-// become reports conditions of an assignment.
-func (a *agent) become(uid types.UID, conditions []metav1.Condition) {
-	a.say(func(m link.Member) {
-		a.mu.Lock()
-		a.held[uid].Status.Conditions, a.held[uid].Status.ObservedGeneration = conditions, 1
-		report := reportOf(a.held[uid])
-		a.mu.Unlock()
-		m.Reports([]*api.SessionAssignment{report})
-	})
-}
-
-// plant stores an assignment that no order asked for.
-func (a *agent) plant(item *api.SessionAssignment) {
-	a.set(func() {
-		item.Status.State = api.AssignmentActive
-		a.held[item.Spec.Session.UID] = item
-	})
 }
 
 func (a *agent) say(f func(link.Member)) {

@@ -27,7 +27,7 @@ var _ = Describe("An operator's last word", func() {
 		edit(ctx, s, func() { s.Annotations = map[string]string{api.AnnotationForceCleanup: "node n1 burnt"} })
 		Eventually(gone(ctx, s)).Should(BeTrue())
 		Expect(time.Since(asked)).To(BeNumerically(">=", forceAfter))
-		Expect(a.forced[s.UID]).To(BeTrue())
+		a.set(func() { Expect(a.forced[s.UID]).To(BeTrue()) })
 		Eventually(told(ctx, s, api.EventForced)).Should(Equal(1))
 		// What the hub does not know any more it leaves alone.
 		Consistently(func() *api.SessionAssignment { return a.holds(s.UID) }).ShouldNot(BeNil())

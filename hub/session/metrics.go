@@ -8,7 +8,7 @@ import (
 var (
 	placements = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_placements_total",
-		Help: "Placement decisions by result (placed, unschedulable, refused).",
+		Help: "Placement decisions by result (placed, resumed, unschedulable, refused).",
 	}, []string{"result"})
 	startSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_session_start_seconds",
