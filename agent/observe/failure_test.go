@@ -158,6 +158,7 @@ func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
 	for name, f := range map[string]Found{
 		"image":     {Pod: pod(made(time.Hour), wait("ErrImagePull", long))},
 		"container": {Pod: pod(made(time.Hour), wait("RunContainerError", long))},
+		"long name": {Pod: pod(made(time.Hour), wait("ErrImagePull", long), func(p *corev1.Pod) { p.Spec.Containers[0].Image = strings.Repeat("x", 512) })},
 		"invalid":   {PodProblem: &Problem{Reason: api.ReasonApplyFailed, Message: long, Invalid: true}},
 	} {
 		a := assignment()

@@ -19,6 +19,12 @@
 //   - The Pod meets Pod Security "restricted". It has no token of the cluster's,
 //     its requests equal its limits, and what it takes from Secrets is named, and
 //     never in clear.
+//   - A desktop is reached from the gateway alone and reaches DNS and the world,
+//     unless its template says otherwise. Nothing here enforces it: the member's
+//     network plugin does, if it heeds NetworkPolicies.
+//   - An Ingress controller is told in its own annotations what keeps websockets
+//     open and how HTTPS is spoken, by the table profiles, and one that is not in
+//     it is told nothing.
 //   - What changes of a desktop that runs, without a restart, is not in its
 //     DesktopHash.
 package render
