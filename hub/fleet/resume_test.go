@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -18,6 +19,11 @@ func stored(name, hash string, from uint64) link.Result {
 	}
 }
 
+func (x *fixture) resumes(name string) bool {
+	d, _ := x.Resume(request(name), eu, 1, 2)
+	return d.Placed
+}
+
 var eu = v1alpha1.ClusterRef{Name: "eu", UID: "uid-eu"}
 
 func TestRoomOfASessionThatRunsAgain(t *testing.T) {
@@ -26,7 +32,7 @@ func TestRoomOfASessionThatRunsAgain(t *testing.T) {
 	m, _ := x.connect("uid-eu", "i1")
 	m.Capacity(room(2, 1))
 	x.Observe(onHub("a", 1, "uid-eu"), false)
-	d := x.Resume(request("a"), eu, 1, 2)
+	d, _ := x.Resume(request("a"), eu, 1, 2)
 	x.Expect(d.Placed).To(BeTrue())
 	x.Expect(d.Message).To(Equal("eu: it was idle there, 1 slot left"))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the room is given away")
@@ -48,14 +54,14 @@ func TestRoomOfAResumeThatIsNotWrittenComesBack(t *testing.T) {
 	m, _ := x.connect("uid-eu", "i1")
 	m.Capacity(room(2, 1))
 	x.Observe(onHub("a", 1, "uid-eu"), false)
-	x.Expect(x.Resume(request("a"), eu, 1, 2).Placed).To(BeTrue())
+	x.Expect(x.resumes("a")).To(BeTrue())
 	x.Observe(onHub("a", 1, "uid-eu"), false) // something else was written
 	x.Release("uid-a")
 	x.Expect(x.sessions("eu")).To(Equal(int32(1)), "it is placed there all the same")
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
 	x.Release("uid-b")
 
-	x.Expect(x.Resume(request("a"), eu, 1, 2).Placed).To(BeTrue())
+	x.Expect(x.resumes("a")).To(BeTrue())
 	shown := onHub("a", 1, "uid-eu")
 	shown.Status.Placement.Run = 2
 	x.Observe(shown, false)
@@ -71,22 +77,31 @@ func TestSessionDoesNotStandInItsOwnWay(t *testing.T) {
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	// Suspended and resumed before its member has said anything.
-	x.Expect(x.Resume(request("a"), eu, 1, 2).Placed).To(BeTrue())
+	x.Expect(x.resumes("a")).To(BeTrue())
 	x.Release("uid-a")
 	x.Expect(x.ledger.Outstanding("uid-eu")).To(Equal(1), "what it had before is its own still")
 }
 
 func TestWhyASessionDoesNotRunAgain(t *testing.T) {
 	x := newFixture(t)
-	x.Expect(x.Resume(request("a"), eu, 1, 2).Message).To(Equal("eu is no member of the fleet any more"))
+	expect := func(message string, away bool) {
+		t.Helper()
+		d, isAway := x.Resume(request("a"), eu, 1, 2)
+		x.Expect(d.Placed).To(BeFalse())
+		x.Expect(d.Message).To(HavePrefix(message))
+		x.Expect(isAway).To(Equal(away))
+	}
+	expect("eu is no member of the fleet any more", true)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
 	m.Capacity(room(2, 0))
-	d := x.Resume(request("a"), eu, 1, 2)
-	x.Expect(d.Placed).To(BeFalse())
-	x.Expect(d.Message).To(HavePrefix("eu lacks cpu"))
+	expect("eu lacks cpu", false)
+	at := metav1.NewTime(x.clock.Now())
+	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.DeletionTimestamp = &at })
+	expect("eu is not ready (eu: it is being removed)", false)
+	x.register("eu", "uid-eu")
 	m.Closed(nil)
-	x.Expect(x.Resume(request("a"), eu, 1, 2).Message).To(Equal("eu is not ready (eu: its agent is not connected)"))
+	expect("eu is not ready (eu: its agent is not connected)", true)
 }
 
 func TestRebuiltRoomOfARunIsCountedByThatRunAlone(t *testing.T) {

@@ -29,28 +29,29 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 
 // Resume decides whether a session that is idle in a member may run there again,
 // under the epoch that it has and as its next run, and reserves room for it, in
-// one step.
-func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) placement.Decision {
+// one step. away is whether the member is to be waited for: it can't confirm
+// anything now.
+func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.takeBack(req.UID)
 	m := f.uids[member.UID]
 	if m == nil {
-		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}
+		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}, true
 	}
 	c := f.candidate(m, f.clock.Now())
 	c.SessionCap = nil // it is one of those that the member holds
 	putBack := f.ledger.SetAside(req.UID, member.UID)
-	d := placement.Explain(req, []placement.Candidate{c}, f.ledger)
+	d = placement.Explain(req, []placement.Candidate{c}, f.ledger)
 	putBack()
 	if !d.Placed {
 		d.Message = member.Name + " " + d.Verdicts[0].Message
-		return d
+		return d, !c.Ready && !(m.removing && m.serving)
 	}
 	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
 	giveBack := f.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
 	f.placed.decide(req.UID, decision{epoch: epoch, run: run, member: member.UID, giveBack: giveBack})
-	return d
+	return d, false
 }
 
 // Ordered says which assignment of a session's epoch the member is to have, by

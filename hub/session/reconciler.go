@@ -28,8 +28,8 @@ type Fleet interface {
 	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
 	// Resume decides and reserves in one step for a session that is to run again
-	// in the member where it is placed.
-	Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) placement.Decision
+	// in the member where it is placed; away: that is to be waited for.
+	Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool)
 	// Reserve charges a member for a run of a session that is placed there
 	// already.
 	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)

@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // resume lets a desktop run again once nothing keeps it from that: where it is,
 // under the epoch that it has, or elsewhere where that has no room and no home
-// holds it. Room is reserved first.
+// holds it. Room is reserved first. One whose home is there waits, and so does
+// one whose member can confirm nothing now.
 func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	held := s.Status.Placement
@@ -38,9 +38,17 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	}
 	again := *held
 	again.Idle, again.Run = false, max(1, held.Run)+1
-	decision := r.Fleet.Resume(inPlace(req), refOf(held), again.Epoch, again.Run)
-	if !decision.Placed {
-		return r.elsewhere(ctx, p, decision.Message)
+	decision, away := r.Fleet.Resume(inPlace(req), refOf(held), again.Epoch, again.Run)
+	switch message := "no room to resume it: " + decision.Message; {
+	case decision.Placed:
+	case hasHome(p.spec) || s.Status.Home != nil:
+		r.waitForRoom(p, message+"; its home is there")
+		return done, nil
+	case away:
+		r.waitForRoom(p, message)
+		return done, nil
+	default:
+		return r.elsewhere(ctx, p, message)
 	}
 	p.reserved, p.holds = &again, true
 	if p.template != nil {
@@ -92,20 +100,10 @@ func (r *Reconciler) startAnew(p *pass) {
 
 // elsewhere moves a session that has no room where it is, if another member has
 // some: its placement is given up, and it is placed there once its end is
-// confirmed. Until then the room is kept. One with a home stays and waits, and so
-// does one whose member can confirm nothing now.
-func (r *Reconciler) elsewhere(ctx context.Context, p *pass, why string) (next, error) {
+// confirmed. Until then the room is kept.
+func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string) (next, error) {
 	s := p.session
 	held := s.Status.Placement
-	message := "no room to resume it: " + why
-	switch {
-	case hasHome(p.spec) || s.Status.Home != nil:
-		r.waitForRoom(p, message+"; its home is there")
-		return done, nil
-	case r.Fleet.HealthOf(held.ClusterUID) != fleet.HealthReady:
-		r.waitForRoom(p, message)
-		return done, nil
-	}
 	if err := r.readPolicies(ctx, p); err != nil {
 		return done, err
 	}

@@ -68,12 +68,12 @@ func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.Templa
 
 func (f *oneMember) Ordered(types.UID, int64, types.UID, string) {}
 
-func (f *oneMember) Resume(_ placement.Request, member v1alpha1.ClusterRef, epoch, run int64) placement.Decision {
+func (f *oneMember) Resume(_ placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (placement.Decision, bool) {
 	f.resumed = append(f.resumed, [2]int64{epoch, run})
 	if f.full {
-		return placement.Decision{Message: "eu lacks cpu"}
+		return placement.Decision{Message: "eu lacks cpu"}, f.away
 	}
-	return placement.Decision{Placed: true, Cluster: member, Reason: v1alpha1.ReasonPlaced, Message: "eu: 1 slot left"}
+	return placement.Decision{Placed: true, Cluster: member, Reason: v1alpha1.ReasonPlaced, Message: "eu: 1 slot left"}, false
 }
 
 // hubInMemory is a Reconciler over a client that may show an old view of
