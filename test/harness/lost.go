@@ -12,51 +12,122 @@ import (
 )
 
 // lostAnnotation marks the nodes, and the Pods on them, that KWOK plays no more:
-// as with a machine that has lost its power.
+// as with a machine that has lost its power. Its value on a Pod says whether the
+// Pod was ready, so that RestoreNode makes none ready that never was.
 const lostAnnotation = "harness.vdi.kasm.io/lost"
+
+const (
+	lostReady    = "ready"
+	lostNotReady = "not-ready"
+)
 
 // LoseNode makes a node silent: it and its Pods are not Ready, as the node
 // controller says once its patience is over, and the Pods stay, whoever deletes
-// them, until RestoreNode or somebody forces them away.
+// them, until RestoreNode or somebody forces them away. No more Pods are
+// scheduled to it.
+//
+// KWOK goes on renewing the node's lease, which says nothing to anybody while the
+// condition Ready is Unknown.
 func (cp *ControlPlane) LoseNode(ctx context.Context, name string) error {
-	return cp.markLost(ctx, name, `"power"`, corev1.ConditionUnknown, corev1.ConditionFalse)
-}
-
-// RestoreNode brings a node back that LoseNode made silent.
-func (cp *ControlPlane) RestoreNode(ctx context.Context, name string) error {
-	return cp.markLost(ctx, name, "null", corev1.ConditionFalse, corev1.ConditionTrue)
-}
-
-// markLost marks the node and its Pods, and says how they are. KWOK makes a node
-// that is not marked Ready again.
-func (cp *ControlPlane) markLost(ctx context.Context, name, mark string, ready, podsReady corev1.ConditionStatus) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, lostAnnotation, mark)
-	pods, err := cp.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + name})
-	if err != nil {
-		return fmt.Errorf("listing the Pods of node %s: %w", name, err)
+	// The node first: a Pod that is bound to it a moment later would not be
+	// marked.
+	if err := cp.markNode(ctx, name, `"power"`, corev1.ConditionUnknown); err != nil {
+		return err
 	}
-	if _, err := cp.Client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	return cp.eachPodOn(ctx, name, func(ctx context.Context, pod *corev1.Pod) error {
+		was := lostNotReady
+		if podIsReady(pod) {
+			was = lostReady
+		}
+		if pod.Annotations[lostAnnotation] != "" {
+			return nil // it was lost before
+		}
+		// Marked first, so that KWOK does not make it ready again.
+		if err := cp.annotatePod(ctx, pod, fmt.Sprintf("%q", was)); err != nil || was == lostNotReady {
+			return err
+		}
+		return cp.setPodReady(ctx, pod, corev1.ConditionFalse)
+	})
+}
+
+// RestoreNode brings a node back that LoseNode made silent. Its Pods are as they
+// were, and those that somebody has deleted meanwhile go.
+func (cp *ControlPlane) RestoreNode(ctx context.Context, name string) error {
+	// KWOK makes a node that is not marked Ready again.
+	if err := cp.markNode(ctx, name, "null", corev1.ConditionFalse); err != nil {
+		return err
+	}
+	return cp.eachPodOn(ctx, name, func(ctx context.Context, pod *corev1.Pod) error {
+		if pod.Annotations[lostAnnotation] == lostReady && pod.DeletionTimestamp == nil {
+			if err := cp.setPodReady(ctx, pod, corev1.ConditionTrue); err != nil {
+				return err
+			}
+		}
+		return cp.annotatePod(ctx, pod, "null")
+	})
+}
+
+// markNode sets or removes the mark, and says whether the node is ready.
+func (cp *ControlPlane) markNode(ctx context.Context, name, mark string, ready corev1.ConditionStatus) error {
+	nodes := cp.Client.CoreV1().Nodes()
+	if _, err := nodes.Patch(ctx, name, types.MergePatchType, annotation(mark), metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("marking node %s: %w", name, err)
 	}
-	for i := range pods.Items {
-		pod := cp.Client.CoreV1().Pods(pods.Items[i].Namespace)
-		_, err := pod.Patch(ctx, pods.Items[i].Name, types.StrategicMergePatchType, readiness(podsReady), metav1.PatchOptions{}, "status")
-		if err == nil {
-			_, err = pod.Patch(ctx, pods.Items[i].Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("marking Pod %s: %w", pods.Items[i].Name, err)
-		}
-	}
-	status := readiness(ready)
-	if _, err := cp.Client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
-		return fmt.Errorf("making node %s silent: %w", name, err)
+	if _, err := nodes.Patch(ctx, name, types.StrategicMergePatchType, readiness(ready), metav1.PatchOptions{}, "status"); err != nil {
+		return fmt.Errorf("setting node %s to Ready=%s: %w", name, ready, err)
 	}
 	return nil
 }
 
+// eachPodOn calls do with each Pod of a node. One that is gone by then is none.
+func (cp *ControlPlane) eachPodOn(ctx context.Context, node string, do func(context.Context, *corev1.Pod) error) error {
+	pods, err := cp.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return fmt.Errorf("listing the Pods of node %s: %w", node, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if err := do(ctx, pod); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("marking Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	return nil
+}
+
+func (cp *ControlPlane) annotatePod(ctx context.Context, pod *corev1.Pod, value string) error {
+	_, err := cp.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, annotation(value), metav1.PatchOptions{})
+	return err
+}
+
+func (cp *ControlPlane) setPodReady(ctx context.Context, pod *corev1.Pod, ready corev1.ConditionStatus) error {
+	_, err := cp.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, readiness(ready), metav1.PatchOptions{}, "status")
+	return err
+}
+
+// annotation is a patch of the mark to a JSON value; null removes it.
+func annotation(value string) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, lostAnnotation, value)
+}
+
 // readiness is a patch of a node's or a Pod's condition Ready.
 func readiness(ready corev1.ConditionStatus) []byte {
-	return fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"NodeStatusUnknown","lastTransitionTime":%q}]}}`,
-		ready, time.Now().UTC().Format(time.RFC3339))
+	return fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"reason":%s,"lastTransitionTime":%q}]}}`,
+		ready, why(ready), time.Now().UTC().Format(time.RFC3339))
+}
+
+// why is the reason that goes with it, as JSON.
+func why(ready corev1.ConditionStatus) string {
+	if ready == corev1.ConditionTrue {
+		return "null"
+	}
+	return `"NodeStatusUnknown"`
+}
+
+func podIsReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }

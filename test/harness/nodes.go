@@ -105,7 +105,7 @@ func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
 }
 
 // WaitNodesReady waits until at least count nodes are Ready and free of the
-// taint that new nodes have.
+// taints that new nodes have, and those that LoseNode made silent.
 func (cp *ControlPlane) WaitNodesReady(ctx context.Context, count int) error {
 	return cp.KWOK.WaitUntil(ctx, func(ctx context.Context) error {
 		list, err := cp.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -127,7 +127,7 @@ func (cp *ControlPlane) WaitNodesReady(ctx context.Context, count int) error {
 
 func nodeIsReady(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
-		if taint.Key == corev1.TaintNodeNotReady {
+		if taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable {
 			return false
 		}
 	}
