@@ -24,12 +24,24 @@
 //	fleet.Members[0].Agent.Kill(); fleet.Members[0].Agent.Start()
 //	fleet.Members[0].ControlPlane.APIServer.Pause()
 //	fleet.Members[0].Proxy.Cut(harness.CutBlackhole)
+//	fleet.Members[0].ControlPlane.LoseNode(ctx, node); RestoreNode brings it back
 //	fleet.Hub.Leader(ctx).Kill()
 //	fleet.WaitMembersReady(ctx)
 //
 // A test that runs hub or agent in its own process says NoFleetProcesses.
 //
-// How a Pod fares is chosen by its image or by an annotation: see kwok/pods.yaml.
+// How a Pod fares is chosen by its image or by an annotation: kwok/pods.yaml says
+// all of it. By image:
+//
+//	slow.invalid/          starts slowly
+//	broken.invalid/        its image can't be pulled
+//	badname.invalid/       its image's name is none
+//	config-error.invalid/  its container names a Secret that is not there
+//	crash.invalid/         ends soon after each start, six times
+//	oom.invalid/           the same, out of memory, and never ready
+//	evicted.invalid/       is ready, and evicted 2 s later
+//	loopback.invalid/      is ready at 127.0.0.1, where the test runs its desktop
+//
 // What a control plane was asked to write, and by whom, is in its audit log: see
 // CountWrites. Hub and agents are the users vdi-hub and vdi-agent there.
 //
