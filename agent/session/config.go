@@ -43,10 +43,12 @@ func (r *Reconciler) config(ctx context.Context, p *pass) (err error) {
 }
 
 // guard makes what stands around the Pod before the Pod: whom it may talk to,
-// and that nobody drains its node from under it without asking.
+// without which none is made, and that nobody drains its node from under it
+// without asking.
 func (r *Reconciler) guard(ctx context.Context, p *pass) error {
 	var policy, budget error
 	p.found.Policy, p.found.PolicyProblem, policy = keep(ctx, r, p, policies, render.NetworkPolicy(p.assignment, p.network))
 	p.found.Budget, p.found.BudgetProblem, budget = keep(ctx, r, p, budgets, render.DisruptionBudget(p.assignment))
+	p.guarded = policy == nil && p.found.PolicyProblem == nil
 	return errors.Join(policy, budget)
 }

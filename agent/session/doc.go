@@ -1,15 +1,18 @@
 // Package session is the member's local reconciler: it makes of each
-// SessionAssignment in the member's API server a home, a Pod, a Service and an
-// Ingress, keeps them as they should be, and says on the assignment's status
-// how they are.
+// SessionAssignment in the member's API server a home, a Pod and what stands
+// around them, keeps them as they should be, and says on the assignment's
+// status how they are.
 //
 // It is the fifth and sixth stop of a session's walk. What the children are is
 // agent/render's to say, what their state means is agent/observe's; this
 // package reads, writes and remembers. It knows nothing of the hub: with the
 // hub away it goes on.
 //
-// The files are the steps: home, pod and network while an assignment lives,
-// finalize when it goes, status at the end of each pass.
+// The files are the steps: home, config, secrets, time, pod, idle and network
+// while an assignment lives, failure where it is given up, finalize when it
+// goes, status at the end of each pass. child has what all children share:
+// each is found, made, put back, made anew, or refused where its name is
+// another's.
 //
 // Invariants:
 //   - What does not belong to the assignment is never touched, whatever its
@@ -17,12 +20,20 @@
 //     is not its session's.
 //   - A running desktop is never restarted by a change of the assignment,
 //     unless the hub placed the session anew (a higher epoch) with another
-//     desktop. Where no desktop runs, a changed one is taken at once.
-//   - No Pod is ever forced away. The finalizer goes only after the API
-//     server itself, not a cache, has said that no Pod is left: that is what
-//     Stopped means to the hub.
-//   - A home that is a user's is never deleted. A session's own home goes
-//     after its Pod.
+//     desktop, or somebody asked for another try (a higher attempt). Where no
+//     desktop runs, a changed one is taken at once.
+//   - No Pod is made before its home, its config, the Secrets that the hub
+//     sends and its NetworkPolicy are in place, nor while another assignment's
+//     Pod has the user's home mounted.
+//   - What will not pass is given up, and only then: the failure is written
+//     before the Pod is removed, and nothing is tried until the attempt is
+//     raised.
+//   - No Pod is ever forced away, unless an operator says so by annotation.
+//     The finalizer goes only after the API server itself, not a cache, has
+//     said that no Pod is left: that is what Stopped means to the hub. What
+//     else is left is waited for until a deadline, and then named in an event.
+//   - A home that is a user's, or is to be retained, is never deleted. A
+//     session's own home goes after its Pod. A home grows, and never shrinks.
 //   - A pass that finds nothing to do writes nothing. A session that starts
 //     without trouble costs one write a child and one or two status writes.
 package session

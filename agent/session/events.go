@@ -21,7 +21,10 @@ func (r *Reconciler) announce(a *api.SessionAssignment, have, want api.SessionAs
 		startTime.Observe(want.StartTime.Sub(a.CreationTimestamp.Time).Seconds())
 	case observe.Ready(want) && !observe.Ready(have):
 		r.event(a, corev1.EventTypeNormal, api.EventRunning, "The desktop runs again, on node "+want.NodeName+".")
-	case want.State == api.AssignmentStopping, want.Reason == have.Reason:
+	case want.Failure != nil && have.Failure == nil:
+		failures.WithLabelValues(want.Failure.Reason).Inc()
+		r.event(a, corev1.EventTypeWarning, api.EventFailed, want.Failure.Message)
+	case want.Failure != nil, want.State == api.AssignmentStopping, want.Reason == have.Reason:
 	case inTrouble(want):
 		r.event(a, corev1.EventTypeWarning, api.EventWaiting, want.Message)
 	}

@@ -93,7 +93,7 @@ func (s *stage) setClaim(change func(*corev1.PersistentVolumeClaim)) {
 // persist keeps the trouble up for a time, whatever the reconciler does.
 func (tr trouble) persist(s *stage, d time.Duration) {
 	for end := s.clock.Now().Add(d); s.clock.Now().Before(end); {
-		s.after(5 * time.Second)
+		s.after(20 * time.Second)
 		if tr.pod != nil && !s.gone(&corev1.Pod{}) {
 			s.setPod(tr.pod)
 		}
@@ -250,4 +250,26 @@ type nodeStates map[string]bool
 func (n nodeStates) NodeReady(name string) (ready, known bool) {
 	ready, known = n[name]
 	return ready, known
+}
+
+func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {
+	s := newStage(t, desktop())
+	s.refuse = func(write string) error {
+		if write == "create NetworkPolicy" {
+			return apierrors.NewForbidden(pod, "x", errors.New("denied"))
+		}
+		return nil
+	}
+	s.pass()
+	if s.count("create Pod") != 0 {
+		t.Errorf("a desktop that may talk to all: %v", s.writes)
+	}
+	if c := s.condition(api.ConditionEndpointReady); c.Reason != api.ReasonApplyFailed {
+		t.Errorf("EndpointReady: %+v", c)
+	}
+	s.refuse = nil
+	s.after(firstRetry)
+	if s.count("create Pod") != 1 {
+		t.Errorf("not made once the policy could be: %v", s.writes)
+	}
 }

@@ -25,6 +25,7 @@ var _ = Describe("A failure", Serial, func() {
 			withAgent(impatient)
 			a := assigned(ctx, image(bad))
 			expectGivenUp(ctx, a, reason)
+			Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventFailed))
 			before := len(tally.of(a.Name))
 			Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty(), "it is tried all the same")
 

@@ -92,7 +92,7 @@ func (r *Reconciler) inUse(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return false, fmt.Errorf("listing the assignments that use claim %s: %w", claim.Name, err)
 	}
 	for i := range users.Items {
-		if users.Items[i].Name != except {
+		if users.Items[i].Name != except && users.Items[i].DeletionTimestamp == nil {
 			return true, nil
 		}
 	}

@@ -95,3 +95,38 @@ func TestMemoryIsOfOneAssignment(t *testing.T) {
 		t.Error("kept after the assignment is gone")
 	}
 }
+
+func TestAnotherAttemptForgetsWhatWentWrong(t *testing.T) {
+	m := remembered("a")
+	m.refuse(kindPod, 1, observe.Problem{Reason: api.ReasonApplyFailed}, noon)
+	m.mayRepair(kindService, noon)
+	m.ended = lastEnd{times: 4}
+	m.begin(0)
+	if len(m.refused) != 1 || len(m.repairs) != 1 || m.ended.times != 4 {
+		t.Error("the same attempt forgets")
+	}
+	m.begin(1)
+	if len(m.refused) != 0 || len(m.repairs) != 0 || m.ended.times != 0 {
+		t.Errorf("a higher attempt remembers: %+v", m)
+	}
+}
+
+func TestAClaimIsTakenForOneAtATime(t *testing.T) {
+	var m mounts
+	claim := types.NamespacedName{Namespace: "n", Name: "home"}
+	if other, _ := m.take(claim, "a", noon); other != "" {
+		t.Errorf("a free claim is %s's", other)
+	}
+	if other, wait := m.take(claim, "b", noon.Add(time.Second)); other != "a" || wait != trustTime-time.Second {
+		t.Errorf("taken from %q, to be believed for %s", other, wait)
+	}
+	if other, _ := m.take(claim, "a", noon.Add(2*time.Second)); other != "" {
+		t.Error("taken from itself")
+	}
+	if other, _ := m.take(claim, "b", noon.Add(2*time.Second+trustTime)); other != "" {
+		t.Error("believed for ever")
+	}
+	if len(m.byClaim) != 1 {
+		t.Errorf("%d claims remembered", len(m.byClaim))
+	}
+}

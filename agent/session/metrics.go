@@ -19,6 +19,11 @@ var (
 		Help: "Children that could not be made or repaired, by kind and reason.",
 	}, []string{"kind", "reason"})
 
+	failures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_agent_session_failures_total",
+		Help: "Attempts of sessions that were given up, by reason.",
+	}, []string{"reason"})
+
 	startTime = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_agent_session_start_seconds",
 		Help:    "Time from an assignment's creation until its desktop was first ready.",
@@ -27,5 +32,5 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(writes, rejections, startTime)
+	metrics.Registry.MustRegister(writes, rejections, failures, startTime)
 }

@@ -73,8 +73,7 @@ func mustNotRun(p *pass) bool {
 // mayMake reports whether all is there that a new Pod needs, and nobody is in
 // its way.
 func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
-	switch {
-	case !p.homeIsOurs, !p.configIsOurs, len(p.found.Secrets) > 0, p.failure != nil:
+	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.guarded {
 		return false, nil
 	}
 	return r.mayMount(ctx, p)

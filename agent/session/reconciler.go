@@ -68,6 +68,10 @@ type pass struct {
 	// configIsOurs: there is no config, or its ConfigMap is this session's and as
 	// it should be.
 	configIsOurs bool
+	// secretsAreSent: all Secrets that the hub sends are there as they were sent.
+	secretsAreSent bool
+	// guarded: no NetworkPolicy is wanted, or it is in place.
+	guarded bool
 	// ending is why the desktop must not run though the assignment says so, such
 	// as a time limit; nil: it may.
 	ending *ending
@@ -118,9 +122,11 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.memory.begin(p.assignment.Spec.Attempt)
+	if err := r.surroundings(ctx, p); err != nil {
+		return err
+	}
 	var errs []error
 	for _, s := range []step{
-		{"surroundings", r.surroundings},
 		{"home", r.home},
 		{"config", r.config},
 		{"secrets", r.secrets},

@@ -28,6 +28,7 @@ func (r *Reconciler) secrets(ctx context.Context, p *pass) error {
 			p.found.Secrets = append(p.found.Secrets, want.Name)
 		}
 	}
+	p.secretsAreSent = len(p.found.Secrets) == 0
 	return nil
 }
 
