@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
@@ -46,7 +47,13 @@ func (o *Options) session() (session.Options, error) {
 		},
 		Patience:        observe.Patience{FailAfter: o.FailAfter, Restarts: failRestarts, Endings: failEndings},
 		CleanupDeadline: o.CleanupDeadline,
+		Activity:        activity.Options{Least: o.scaled(time.Second), Most: o.scaled(time.Minute)},
 	}, errors.Join(errs...)
+}
+
+// scaled is a timing as the factor of the demonstration or test has it.
+func (o *Options) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * o.TimeFactor)
 }
 
 // gatewayOf reads namespace/name[/section]; nil if there is none.
