@@ -65,15 +65,24 @@ func TestAClockThatIsSetBackMakesNothingNegative(t *testing.T) {
 }
 
 func TestThePasswordGuardsThePageAndNotTheContract(t *testing.T) {
-	h := newDesktop("open sesame", (&clock{now: time.Unix(1000, 0)}).read)
+	c := &clock{now: time.Unix(1000, 0)}
+	h := newDesktop("open sesame", c.read)
+	c.now = c.now.Add(time.Minute)
 	for _, wrong := range []string{"", "open", "open sesame!"} {
-		if code := serve(h, http.MethodGet, "/", wrong).Code; code != http.StatusUnauthorized {
-			t.Errorf("password %q: %d", wrong, code)
+		for _, guarded := range []struct{ method, path string }{{http.MethodGet, "/"}, {http.MethodPost, "/activity"}} {
+			if code := serve(h, guarded.method, guarded.path, wrong).Code; code != http.StatusUnauthorized {
+				t.Errorf("%s %s with password %q: %d", guarded.method, guarded.path, wrong, code)
+			}
 		}
 	}
+	if got := idle(t, h); got != 60 {
+		t.Errorf("whoever is kept out uses the desktop: idle for %v s, want 60", got)
+	}
 	w := serve(h, http.MethodGet, "/", "open sesame")
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "/activity") {
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `fetch("activity"`) {
 		t.Errorf("the page: %d", w.Code)
 	}
-	idle(t, h)
+	if got := idle(t, h); got != 0 {
+		t.Errorf("its user has opened it: idle for %v s", got)
+	}
 }

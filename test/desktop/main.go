@@ -15,9 +15,20 @@
 // the seconds since its user last did anything: pressed a key, moved the pointer,
 // whatever the desktop counts; from its start where there was nothing yet; by its
 // own clock. Nothing else belongs into the answer, since any client of the
-// member's gateway may read it. Asking is not activity. Anything else, such as
-// 404, no answer within two seconds, text or a negative number, means "unknown",
-// and never ends a session.
+// member's gateway may read it. Asking is not activity, nor is a probe, or a page
+// that is open and asks for news by itself. Anything else, such as 404, a
+// redirect, no answer within two seconds, more than 4 KiB, text or a negative
+// number, means "unknown", and never ends a session: an image that has lost track
+// says so by an error, not by a number that it made up.
+//
+// Measure it by a clock that no correction of the time of day moves. An image
+// that serves no HTTP sets the annotation vdi.kasm.io/activity on its Pod
+// instead: any new value of it is activity.
+//
+// What this desktop counts is a page load, and what the page's script reports by
+// POST /activity: keyboard and pointer, once in five seconds at the most. What
+// was done within those is reported at their end, so that a desktop never claims
+// to be idle for longer than it is; it may claim up to five seconds less.
 package main
 
 import (
@@ -25,6 +36,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -39,7 +51,7 @@ func main() {
 	passwordFile := flag.String("password-file", "", "file with the password of user \"desktop\", such as /etc/vdi/access/password; none: everybody is let in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *listen, *passwordFile)
+	err := run(ctx, *listen, *passwordFile, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "desktop:", err)
@@ -47,20 +59,17 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, address, passwordFile string) error {
-	password := ""
-	if passwordFile != "" {
-		content, err := os.ReadFile(passwordFile)
-		if err != nil {
-			return fmt.Errorf("reading the password: %w", err)
-		}
-		password = strings.TrimSpace(string(content))
+// run serves the desktop until ctx ends, and tells out where it listens.
+func run(ctx context.Context, address, passwordFile string, out io.Writer) error {
+	password, err := readPassword(passwordFile)
+	if err != nil {
+		return fmt.Errorf("reading the password: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
-	fmt.Println("listening on", listener.Addr())
+	fmt.Fprintln(out, "listening on", listener.Addr())
 	server := &http.Server{Handler: newDesktop(password, time.Now), ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -76,4 +85,21 @@ func run(ctx context.Context, address, passwordFile string) error {
 		return err
 	}
 	return nil
+}
+
+// readPassword is the password in the file, "" where there is no file to read.
+func readPassword(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	password := strings.TrimSpace(string(content))
+	if password == "" {
+		// It would let everybody in that the file was to keep out.
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	return password, nil
 }
