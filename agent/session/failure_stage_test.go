@@ -273,3 +273,21 @@ func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {
 		t.Errorf("not made once the policy could be: %v", s.writes)
 	}
 }
+
+func TestWhatIsInvalidIsTriedOnce(t *testing.T) {
+	s := newStage(t, desktop(perSession))
+	tries := 0
+	s.refuse = func(write string) error {
+		if write == "create Service" {
+			tries++
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "x", nil)
+		}
+		return nil
+	}
+	trouble{}.persist(s, time.Hour)
+	if tries != 1 {
+		t.Errorf("tried %d times in an hour", tries)
+	}
+	expectFailure(s, api.ReasonApplyFailed)
+	expectRetry(s)
+}

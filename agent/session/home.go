@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,10 @@ var homes = childKind[*corev1.PersistentVolumeClaim]{
 	stranger: strangerHome,
 	align:    alignHome,
 }
+
+// growRetry is when a home that may not grow is tried again: its storage class
+// would have to change, and the desktop runs meanwhile.
+const growRetry = time.Hour
 
 // home makes the claim that the Pod will mount, before the Pod: a Pod must
 // never mount a claim before it is known to be its session's.
@@ -69,7 +74,12 @@ func (r *Reconciler) grow(ctx context.Context, p *pass, want *corev1.PersistentV
 		return nil
 	case isRefusal(err):
 		message := fmt.Sprintf("The claim %s has %s and can't be made %s large: %v", have.Name, size(have), size(want), err)
-		p.found.HomeTooSmall = r.refused(p, kindSize, observe.Problem{Reason: api.ReasonBoundTooSmall, Message: message}).Message
+		p.found.HomeTooSmall = message
+		rejections.WithLabelValues(string(kindHome), api.ReasonBoundTooSmall).Inc()
+		p.memory.refused[kindSize] = refusal{
+			problem:    observe.Problem{Reason: api.ReasonBoundTooSmall, Message: message},
+			generation: p.assignment.Generation, retryAt: p.now.Add(growRetry),
+		}
 		return nil
 	default:
 		return fmt.Errorf("making the home larger: %w", err)

@@ -102,6 +102,11 @@ var _ = Describe("A home", func() {
 		claim := get(ctx, claimOf(a))
 		Expect(claim.Annotations).To(HaveKeyWithValue(api.AnnotationRetention, "720h"))
 		Expect(claim.Annotations).NotTo(HaveKey(api.AnnotationLastUse))
+		edit(ctx, claimOf(a), func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations[api.AnnotationRetention], c.Annotations[api.AnnotationLastUse] = "1s", "2020-01-01T00:00:00Z"
+		})
+		Eventually(ctx, func() map[string]string { return get(ctx, claimOf(a)).Annotations }).Should(And(
+			HaveKeyWithValue(api.AnnotationRetention, "720h"), Not(HaveKey(api.AnnotationLastUse))), "edited by hand")
 		Expect(admin.Delete(ctx, a)).To(Succeed())
 		expectGone(ctx, a)
 		claim = get(ctx, claim)

@@ -111,13 +111,13 @@ func (m *memory) madeRecently(k kind, now time.Time) (client.Object, time.Durati
 
 // refusedUntil is the problem that stands in the child's way, and how long it
 // is not to be tried again. A new generation of the assignment is tried at
-// once.
+// once; what the API server calls invalid has no other hope.
 func (m *memory) refusedUntil(k kind, generation int64, now time.Time) (*observe.Problem, time.Duration) {
 	r, ok := m.refused[k]
-	if !ok || r.generation != generation || !now.Before(r.retryAt) {
+	if !ok || r.generation != generation || !r.problem.Invalid && !now.Before(r.retryAt) {
 		return nil, 0
 	}
-	return &r.problem, r.retryAt.Sub(now)
+	return &r.problem, max(r.retryAt.Sub(now), 0)
 }
 
 // mayRepair is how long a child that needs a repair must wait for it. Zero
