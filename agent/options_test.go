@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
@@ -39,6 +40,7 @@ func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
 			},
 			Patience:        observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
 			CleanupDeadline: 2 * time.Minute,
+			Activity:        activity.Options{Least: time.Second, Most: time.Minute},
 		}
 	}
 	for _, tc := range []struct {
@@ -61,6 +63,9 @@ func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
 		{"a certificate", []string{"--tls-secret=wildcard.example"}, func(o *session.Options) { o.Network.TLSSecretName = "wildcard.example" }},
 		{"times", []string{"--fail-after=90s", "--cleanup-deadline=1h"}, func(o *session.Options) {
 			o.Patience.FailAfter, o.CleanupDeadline = 90*time.Second, time.Hour
+		}},
+		{"time as a demonstration has it", []string{"--time-factor=0.1"}, func(o *session.Options) {
+			o.Activity = activity.Options{Least: 100 * time.Millisecond, Most: 6 * time.Second}
 		}},
 		{"the agent's namespace", []string{"--namespace=agents"}, func(o *session.Options) { o.Network.AgentNamespace = "agents" }},
 	} {
