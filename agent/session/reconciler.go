@@ -155,14 +155,15 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 // assignment: the agent makes its own with them. What it says is the hub's to
 // put back.
 func (r *Reconciler) ensureMarks(ctx context.Context, p *pass) error {
-	before := p.assignment.DeepCopy()
 	marks := map[string]string{
 		api.LabelManagedBy:  api.ManagedBy,
 		api.LabelSessionUID: string(p.assignment.Spec.Session.UID),
 	}
-	if !controllerutil.AddFinalizer(p.assignment, api.AssignmentFinalizer) && marked(p.assignment, marks) {
+	if controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) && marked(p.assignment, marks) {
 		return nil
 	}
+	before := p.assignment.DeepCopy()
+	controllerutil.AddFinalizer(p.assignment, api.AssignmentFinalizer)
 	p.assignment.Labels = merged(p.assignment.Labels, marks)
 	writes.WithLabelValues(kindAssignment, "mark").Inc()
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -112,8 +113,8 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // has it run there. The manager's cache must be made with CacheByObject.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r.fill(mgr, opts)
-	if err := gatewayv1.Install(mgr.GetScheme()); err != nil {
-		return fmt.Errorf("learning of HTTPRoutes: %w", err)
+	if err := learnRoutes(mgr.GetScheme()); err != nil {
+		return err
 	}
 	if err := index(mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -146,6 +147,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("building the session controller: %w", err)
 	}
 	r.routes.start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
+	return nil
+}
+
+// learnRoutes writes to a scheme only where it must: another manager of this
+// process may be reading it.
+func learnRoutes(scheme *runtime.Scheme) error {
+	if scheme.Recognizes(gatewayv1.SchemeGroupVersion.WithKind(string(kindRoute))) {
+		return nil
+	}
+	if err := gatewayv1.Install(scheme); err != nil {
+		return fmt.Errorf("learning of HTTPRoutes: %w", err)
+	}
 	return nil
 }
 
