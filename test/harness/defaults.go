@@ -12,10 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StorageClass and IngressClass are the defaults of every whole control plane.
+// StorageClass and IngressClass are the defaults of every whole control plane;
+// FixedStorageClass has volumes that never grow.
 const (
-	StorageClass = "standard"
-	IngressClass = "nginx"
+	StorageClass      = "standard"
+	FixedStorageClass = "fixed"
+	IngressClass      = "nginx"
 )
 
 var getOptions = metav1.GetOptions{}
@@ -30,6 +32,13 @@ provisioner: ` + ProvisionerName + `
 volumeBindingMode: Immediate
 reclaimPolicy: Delete
 allowVolumeExpansion: true
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: ` + FixedStorageClass + `}
+provisioner: ` + ProvisionerName + `
+volumeBindingMode: Immediate
+reclaimPolicy: Delete
 ---
 apiVersion: networking.k8s.io/v1
 kind: IngressClass

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 )
 
 // ProvisionerName is in the default StorageClass.
@@ -120,9 +121,9 @@ func (p *Provisioner) syncClaim(ctx context.Context, key string) error {
 		return err
 	}
 	claim := item.(*corev1.PersistentVolumeClaim)
-	class := claim.Spec.StorageClassName
+	class := ptr.Deref(claim.Spec.StorageClassName, "")
 	if claim.Status.Phase != corev1.ClaimPending || claim.Spec.VolumeName != "" ||
-		claim.DeletionTimestamp != nil || class == nil || *class != StorageClass {
+		claim.DeletionTimestamp != nil || class != StorageClass && class != FixedStorageClass {
 		return nil
 	}
 	_, err = p.client.CoreV1().PersistentVolumes().Create(ctx, volumeFor(claim), metav1.CreateOptions{})
@@ -162,7 +163,7 @@ func volumeFor(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 			Capacity:                      claim.Spec.Resources.Requests,
 			AccessModes:                   claim.Spec.AccessModes,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			StorageClassName:              StorageClass,
+			StorageClassName:              *claim.Spec.StorageClassName,
 			VolumeMode:                    claim.Spec.VolumeMode,
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim",

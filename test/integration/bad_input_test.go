@@ -115,7 +115,7 @@ func template(ctx context.Context, name string, change func(*v1alpha1.TemplateSp
 	change(&t.Spec)
 	t.Spec.Resources.Max = nil
 	Expect(hub.Create(ctx, t)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(hub.Delete(ctx, t)).To(Succeed()) })
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(hub.Delete(ctx, t))).To(Succeed()) })
 }
 
 func countPhase(ctx context.Context, sessions []*v1alpha1.VDISession, want v1alpha1.SessionPhase) (int, error) {

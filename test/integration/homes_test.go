@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 var _ = Describe("A user's home", func() {
@@ -53,6 +54,23 @@ var _ = Describe("A user's home", func() {
 		claims, err := memberNamed("us-east").ControlPlane.Client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(claims.Items).To(ContainElement(HaveField("Name", first.Status.Home.ClaimName)))
+	})
+
+	It("says so when its storage class lets it not grow, and runs all the same", func(ctx SpecContext) {
+		template(ctx, "rigid-home", func(t *v1alpha1.TemplateSpec) {
+			t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser, Size: quantity("1Gi"), StorageClassName: harness.FixedStorageClass}
+		})
+		mine := user("rigid@example.com")
+		first := awaitRunning(ctx, create(ctx, newSession("rigid-small", of("rigid-home"), inRegion(where), mine)))
+		Expect(hub.Delete(ctx, first)).To(Succeed())
+		awaitGone(ctx, first)
+		t := &v1alpha1.VDITemplate{}
+		Expect(hub.Get(ctx, client.ObjectKey{Name: "rigid-home"}, t)).To(Succeed())
+		t.Spec.Home.Size = quantity("2Gi")
+		Expect(hub.Update(ctx, t)).To(Succeed())
+		second := awaitRunning(ctx, create(ctx, newSession("rigid-large", of("rigid-home"), mine)))
+		Eventually(ctx, reason(second, v1alpha1.ConditionHomeReady)).Should(Equal(v1alpha1.ReasonBoundTooSmall))
+		Expect(phase(second)(ctx)).To(Equal(v1alpha1.PhaseRunning))
 	})
 
 	It("grows with its template, for the next session", func(ctx SpecContext) {

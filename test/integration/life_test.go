@@ -175,6 +175,7 @@ var _ = Describe("A session's life", func() {
 		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonNodeLost))
 
 		Expect(hub.Delete(ctx, s)).To(Succeed())
+		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseTerminating))
 		Eventually(ctx, message(s)).Should(ContainSubstring(pod.Spec.NodeName))
 		Consistently(ctx, phase(s)).Should(Equal(v1alpha1.PhaseTerminating))
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"vdi.kasm.io/force-cleanup":"the node burned down"}}}`))

@@ -29,8 +29,10 @@ var seen *story
 type story struct {
 	mu      sync.Mutex
 	reasons map[string]bool
-	steps   map[string]bool
-	phases  map[types.UID]v1alpha1.SessionPhase
+	// of each session, as condition/reason.
+	of     map[types.UID]map[string]bool
+	steps  map[string]bool
+	phases map[types.UID]v1alpha1.SessionPhase
 }
 
 // steps are those that a session can make from phase to phase.
@@ -71,7 +73,7 @@ var _ = AfterSuite(func() {
 // watchStory watches the hub and the members for as long as the suite runs.
 func watchStory() *story {
 	GinkgoHelper()
-	s := &story{reasons: map[string]bool{}, steps: map[string]bool{}, phases: map[types.UID]v1alpha1.SessionPhase{}}
+	s := &story{reasons: map[string]bool{}, of: map[types.UID]map[string]bool{}, steps: map[string]bool{}, phases: map[types.UID]v1alpha1.SessionPhase{}}
 	s.watch(fleet.Hub.ControlPlane, "vdisessions", s.session)
 	s.watch(fleet.Hub.ControlPlane, "memberclusters", s.member)
 	for _, m := range fleet.Members {
@@ -109,12 +111,25 @@ func (s *story) session(content map[string]any) error {
 	s.conditions(object.Status.Conditions)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.of[object.UID] == nil {
+		s.of[object.UID] = map[string]bool{}
+	}
+	for _, c := range object.Status.Conditions {
+		s.of[object.UID][c.Type+"/"+c.Reason] = true
+	}
 	was, is := s.phases[object.UID], object.Status.Phase
 	if was != "" && was != is {
 		s.steps[fmt.Sprintf("%s to %s", was, is)] = true
 	}
 	s.phases[object.UID] = is
 	return nil
+}
+
+// showed reports whether a session ever had a reason.
+func (s *story) showed(session types.UID, condition, reason string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[session][condition+"/"+reason]
 }
 
 func (s *story) member(content map[string]any) error {
