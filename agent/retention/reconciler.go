@@ -27,10 +27,6 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "retention"
 
-// EventHomeDeleted on a claim: nobody has used the home for as long as it was
-// to be kept.
-const EventHomeDeleted = "HomeDeleted"
-
 const (
 	// overdueFor is how long this process must have known a claim to be overdue
 	// and unused before it deletes it, by default.
@@ -169,7 +165,7 @@ func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeC
 	lastUse, keep := claim.Annotations[api.AnnotationLastUse], claim.Annotations[api.AnnotationRetention]
 	log.FromContext(ctx).Info("Deleted a home that nobody has used for as long as it was to be kept",
 		"lastUse", lastUse, "retention", keep)
-	r.Recorder.Eventf(claim, nil, corev1.EventTypeNormal, EventHomeDeleted, "Delete",
+	r.Recorder.Eventf(claim, nil, corev1.EventTypeNormal, api.EventHomeDeleted, "Delete",
 		"Nobody has used this home since %s, and it was to be kept for %s after that.", lastUse, keep)
 	return ctrl.Result{}, nil
 }

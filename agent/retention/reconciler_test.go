@@ -157,7 +157,7 @@ func TestRetention(t *testing.T) {
 		k.clock.pass(30 * time.Second)
 		k.Expect(k.look()).To(BeZero())
 		k.Expect(k.kept()).To(BeFalse())
-		k.Expect(k.told.Events).To(Receive(ContainSubstring(retention.EventHomeDeleted)))
+		k.Expect(k.told.Events).To(Receive(ContainSubstring(api.EventHomeDeleted)))
 	})
 
 	t.Run("looks once an hour at one that is kept for long", func(t *testing.T) {

@@ -174,8 +174,8 @@ const (
 	ReasonTerminating = "Terminating"
 	// ReasonExpiringSoon: True, the session is about to be ended by a time limit.
 	ReasonExpiringSoon = "ExpiringSoon"
-	// ReasonTimeExpired: False (Ready, PodReady), the session's timeout has
-	// passed.
+	// ReasonTimeExpired: False (Ready, PodReady; Scheduled, where it lost its
+	// placement since), the session's timeout has passed.
 	ReasonTimeExpired = "TimeExpired"
 )
 
@@ -255,6 +255,9 @@ const (
 	EventRetried = "Retried"
 	// EventFreshHome: a new home has taken the place of the user's.
 	EventFreshHome = "FreshHome"
+	// EventHomeDeleted: a home is deleted, in its member, that nobody has used for
+	// as long as it was to be kept.
+	EventHomeDeleted = "HomeDeleted"
 	// EventSkipped: a step of the cleanup was given up; the note says what is
 	// left where.
 	EventSkipped = "CleanupSkipped"

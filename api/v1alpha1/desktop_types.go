@@ -13,9 +13,9 @@ const (
 
 // EnvVar is a plain environment variable.
 type EnvVar struct {
-	// Name of the variable.
+	// Name of the variable. With "env." before it, it is a key of a ConfigMap.
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MaxLength=249
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="the name of a variable has only letters, digits and _, and no digit first"
 	Name string `json:"name"`
 	// Value of the variable.

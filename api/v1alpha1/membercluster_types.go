@@ -68,7 +68,8 @@ type MemberClusterSpec struct {
 	// +kubebuilder:default=100
 	Weight *int32 `json:"weight,omitempty"`
 
-	// SessionCap is the most sessions that the member may hold.
+	// SessionCap is the most sessions that the member may hold, those that are
+	// suspended included.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SessionCap *int32 `json:"sessionCap,omitempty"`

@@ -96,6 +96,6 @@ func desktopCases() []ruleCase {
 		ruleCase{plural: "sessionassignments", path: "status.timeUsed", name: "days", ofStatus: true, stored: `{}`,
 			good: `status: {timeUsed: 1h30m}`, bad: `status: {timeUsed: 2d}`},
 		ruleCase{plural: "vditemplates", path: "spec.env[].name", name: "too long", schema: true,
-			good: `spec: {env: [{name: ` + strings.Repeat("a", 253) + `}]}`, bad: `spec: {env: [{name: ` + strings.Repeat("a", 254) + `}]}`},
+			good: `spec: {env: [{name: ` + strings.Repeat("a", 249) + `}]}`, bad: `spec: {env: [{name: ` + strings.Repeat("a", 250) + `}]}`},
 	)
 }
