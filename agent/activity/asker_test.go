@@ -43,7 +43,7 @@ func newRoom(t *testing.T, o Options) *room {
 	r.body.Store(`{"idleSeconds": 0}`)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		r.asked.Add(1)
-		fmt.Fprint(w, r.body.Load())
+		_, _ = fmt.Fprint(w, r.body.Load())
 	}))
 	r.url = server.URL
 	t.Cleanup(server.Close)
@@ -225,7 +225,7 @@ func TestAnAnswerOfAnEarlierRunIsNotTaken(t *testing.T) {
 	asked, answer := make(chan struct{}, 10), make(chan string)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}
-		fmt.Fprint(w, <-answer)
+		_, _ = fmt.Fprint(w, <-answer)
 	}))
 	defer server.Close()
 	defer close(answer)

@@ -50,7 +50,7 @@ func TestURL(t *testing.T) {
 func says(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		fmt.Fprint(w, body)
+		_, _ = fmt.Fprint(w, body)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestAnswers(t *testing.T) {
 	const unknown = -1
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		t.Error("a redirection was followed")
-		fmt.Fprint(w, `{"idleSeconds": 1}`)
+		_, _ = fmt.Fprint(w, `{"idleSeconds": 1}`)
 	}))
 	defer elsewhere.Close()
 	cases := map[string]struct {
@@ -88,7 +88,7 @@ func TestAnswers(t *testing.T) {
 		"hung up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, unknown},
 		"huge header": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 2*longestHeader))
-			fmt.Fprint(w, `{"idleSeconds": 1}`)
+			_, _ = fmt.Fprint(w, `{"idleSeconds": 1}`)
 		}, unknown},
 	}
 	client := newClient(defaults.Patience)
@@ -124,7 +124,7 @@ func TestASlowDesktopIsNotWaitedFor(t *testing.T) {
 	for name, slow := range map[string]http.HandlerFunc{
 		"before its header": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"in its body": func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, `{"idleSeconds":`)
+			_, _ = fmt.Fprint(w, `{"idleSeconds":`)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		},

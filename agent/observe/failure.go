@@ -50,14 +50,25 @@ func GiveUp(a *api.SessionAssignment, f Found, status api.SessionAssignmentStatu
 	if wait := since(a, f.Pod, ready, r.patience).Add(p.FailAfter).Sub(now); wait > 0 {
 		return nil, wait
 	}
-	switch {
-	case r.patience == forRestarts && restarts(f.Pod) < p.Restarts,
-		r.patience == forEndings && endings < p.Endings,
-		r.patience == untilReady && status.RunningSince != nil:
+	if !r.patience.exhausted(f.Pod, status, endings, p) {
 		// If it comes to that, there is news of the Pod.
 		return nil, 0
 	}
 	return given, 0
+}
+
+// exhausted reports whether nothing more is needed than the time that has passed.
+func (patience patience) exhausted(pod *corev1.Pod, status api.SessionAssignmentStatus, endings int, p Patience) bool {
+	switch patience {
+	case forRestarts:
+		return restarts(pod) >= p.Restarts
+	case forEndings:
+		return endings >= p.Endings
+	case untilReady:
+		return status.RunningSince == nil
+	default:
+		return true
+	}
 }
 
 // Fail puts a failure into a status that is to be written before anything is

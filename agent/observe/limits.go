@@ -13,13 +13,13 @@ import (
 type Idleness int
 
 const (
-	// IdleUnknown: it has no such limit, or nobody knows whether it is used.
+	// IdleUnknown means that it has no such limit, or nobody knows whether it is used.
 	IdleUnknown Idleness = iota
-	// InUse: it was used lately.
+	// InUse means that it was used lately.
 	InUse
-	// IdleSoon: its user is to be warned.
+	// IdleSoon means that its user is to be warned.
 	IdleSoon
-	// IdleOver: nobody has used it for its idle timeout.
+	// IdleOver means that nobody has used it for its idle timeout.
 	IdleOver
 )
 

@@ -28,12 +28,6 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 	}
 	p.found.Pod = have
 	stopped := mustNotRun(p)
-	if have == nil && stopped {
-		if p.ending != nil {
-			p.found.PodProblem = &observe.Problem{Reason: p.ending.reason, Message: p.ending.message}
-		}
-		return nil
-	}
 	if have == nil {
 		if may, err := r.mayMake(ctx, p); err != nil || !may {
 			return err
@@ -73,6 +67,12 @@ func mustNotRun(p *pass) bool {
 // mayMake reports whether all is there that a new Pod needs, and nobody is in
 // its way.
 func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
+	if mustNotRun(p) {
+		if p.ending != nil {
+			p.found.PodProblem = &observe.Problem{Reason: p.ending.reason, Message: p.ending.message}
+		}
+		return false, nil
+	}
 	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.guarded {
 		return false, nil
 	}

@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -153,7 +154,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 // learnRoutes writes to a scheme only where it must: another manager of this
 // process may be reading it.
 func learnRoutes(scheme *runtime.Scheme) error {
-	if scheme.Recognizes(gatewayv1.SchemeGroupVersion.WithKind(string(kindRoute))) {
+	if scheme.Recognizes(schema.GroupVersionKind{Group: gatewayv1.GroupVersion.Group, Version: gatewayv1.GroupVersion.Version, Kind: string(kindRoute)}) {
 		return nil
 	}
 	if err := gatewayv1.Install(scheme); err != nil {

@@ -181,7 +181,7 @@ func newTelling() *telling {
 			return
 		}
 		w.WriteHeader(int(d.status.Load()))
-		fmt.Fprintf(w, `{"idleSeconds": %f}`, time.Since(time.Unix(0, d.usedAt.Load())).Seconds())
+		_, _ = fmt.Fprintf(w, `{"idleSeconds": %f}`, time.Since(time.Unix(0, d.usedAt.Load())).Seconds())
 	}))
 	DeferCleanup(d.Close)
 	return d

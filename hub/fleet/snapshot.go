@@ -46,7 +46,7 @@ func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 	putBack()
 	if !d.Placed {
 		d.Message = member.Name + " " + d.Verdicts[0].Message
-		return d, !c.Ready && !(m.removing && m.serving)
+		return d, !c.Ready && (!m.removing || !m.serving)
 	}
 	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
 	giveBack := f.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)

@@ -81,13 +81,19 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 	if p.home.movable || p.home.fresh {
 		return goOn, nil
 	}
+	return r.pinHome(p, h), nil
+}
+
+// pinHome sends the session where its home lies, and nowhere else.
+func (r *Reconciler) pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
-	if at := s.Status.Placement; at != nil && at.ClusterUID != h.Spec.ClusterUID {
-		r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, fmt.Sprintf(
-			"the session lies in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
-		return done, nil
+	at := p.session.Status.Placement
+	if at == nil || at.ClusterUID == h.Spec.ClusterUID {
+		return goOn
 	}
-	return goOn, nil
+	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, fmt.Sprintf(
+		"the session lies in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
+	return done
 }
 
 func homeKey(s *v1alpha1.VDISession) types.NamespacedName {
@@ -149,13 +155,12 @@ func (r *Reconciler) homeFor(p *pass) *v1alpha1.VDIHome {
 	s, t, at := p.session, p.spec, p.session.Status.Placement
 	h := &v1alpha1.VDIHome{}
 	old := p.home.record
-	switch {
-	case old == nil:
+	if old == nil {
 		h.Namespace, h.Name = s.Namespace, homeKey(s).Name
 		h.Spec = v1alpha1.HomeSpec{User: s.Spec.User, Template: s.Spec.Template, Generation: 1, ClaimName: h.Name}
 		h.Spec.ClusterName, h.Spec.ClusterUID, h.Spec.Size = at.ClusterName, at.ClusterUID, t.Home.Size
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, annotationUnused, "true")
-	default:
+	} else {
 		h = old.DeepCopy()
 		if p.home.fresh || p.home.movable && h.Spec.ClusterUID != at.ClusterUID {
 			r.makeAnew(p, h)

@@ -10,9 +10,9 @@ import (
 // limited is the session of deploy/samples/life.yaml whose life is shown.
 const limited = "heidi-browser"
 
-// patch changes an object of the hub by kubectl, as its user would.
-func (d *demo) patch(ctx context.Context, kind, name, change string) error {
-	_, err := d.show(ctx, "hub", "patch", kind, name, "-n", namespace, "--type=merge", "-p", change)
+// patch changes a session by kubectl, as its user would.
+func (d *demo) patch(ctx context.Context, session, change string) error {
+	_, err := d.show(ctx, "hub", "patch", "vdisession", session, "-n", namespace, "--type=merge", "-p", change)
 	return err
 }
 
@@ -74,7 +74,7 @@ func (d *demo) extend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.patch(ctx, "vdisession", limited, `{"spec":{"timeout":"2h"}}`); err != nil {
+	if err := d.patch(ctx, limited, `{"spec":{"timeout":"2h"}}`); err != nil {
 		return err
 	}
 	if err := d.phase(ctx, limited, "Running"); err != nil {
@@ -89,7 +89,7 @@ func (d *demo) suspend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.patch(ctx, "vdisession", limited, `{"spec":{"operatingMode":"Suspended"}}`); err != nil {
+	if err := d.patch(ctx, limited, `{"spec":{"operatingMode":"Suspended"}}`); err != nil {
 		return err
 	}
 	if err := d.phase(ctx, limited, "Pending"); err != nil {
@@ -107,7 +107,7 @@ func (d *demo) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.patch(ctx, "vdisession", limited, `{"spec":{"operatingMode":"Running"}}`); err != nil {
+	if err := d.patch(ctx, limited, `{"spec":{"operatingMode":"Running"}}`); err != nil {
 		return err
 	}
 	if err := d.phase(ctx, limited, "Running"); err != nil {
@@ -139,7 +139,7 @@ func (d *demo) failure(ctx context.Context) error {
 	if _, err := d.show(ctx, "hub", "patch", "vditemplate", "mistyped", "--type=merge", "-p", image); err != nil {
 		return err
 	}
-	if err := d.patch(ctx, "vdisession", session, `{"spec":{"attempt":1}}`); err != nil {
+	if err := d.patch(ctx, session, `{"spec":{"attempt":1}}`); err != nil {
 		return err
 	}
 	if err := d.phase(ctx, session, "Running"); err != nil {

@@ -24,8 +24,9 @@ type reasonCase struct {
 	// template, from that of the browser.
 	template func(*v1alpha1.TemplateSpec)
 	session  func(*v1alpha1.VDISession)
-	// running: it runs first; then this is done to it.
-	then func(ctx context.Context, s *v1alpha1.VDISession)
+	// then is done to it once it runs; alone, if that concerns others too.
+	then  func(ctx context.Context, s *v1alpha1.VDISession)
+	alone bool
 	// says is part of the session's message.
 	says string
 	// phase that goes with it, where it stays.
@@ -42,82 +43,109 @@ func homed(class string) func(*v1alpha1.TemplateSpec) {
 	}
 }
 
-var _ = DescribeTable("A reason", func(ctx SpecContext, c reasonCase) {
-	name := "why-" + v1alpha1.AssignmentName(c.condition+c.reason, types.UID(c.reason))
-	if c.template != nil {
-		template(ctx, name, c.template)
+// reasons are walked through in a member, side by side: all sessions are asked
+// for at once, but for those whose trial would disturb the others.
+var reasons = []reasonCase{
+	// What the template does not allow.
+	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTemplateDisabled, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.State = v1alpha1.TemplateDisabled }, says: "Disabled"},
+	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonUserNotAllowed, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.AllowedGroups = []string{"staff"} }, says: "allowedGroups",
+		session: func(s *v1alpha1.VDISession) { s.Spec.Groups = []string{"guests"} }},
+	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonNamespaceNotAllowed, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.AllowedNamespaces = []string{"other"} }, says: "allowedNamespaces"},
+	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTimeoutExceedsMaximum, phase: v1alpha1.PhaseFailed,
+		session: func(s *v1alpha1.VDISession) { s.Spec.Timeout = "0s" }, says: "unlimited"},
+	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonIdleTimeoutExceedsMaximum, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.IdleTimeout = v1alpha1.TimeLimit{Max: "1h"} },
+		session:  func(s *v1alpha1.VDISession) { s.Spec.IdleTimeout = "2h" }, says: "2h"},
+	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonPolicyNotFound, phase: v1alpha1.PhaseFailed,
+		session: func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "nowhere" }, says: "nowhere"},
+	{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonSuspended, phase: v1alpha1.PhasePending, session: suspended},
+	{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonReleasing,
+		template: func(*v1alpha1.TemplateSpec) {}, then: deleteAssignment},
+	// What keeps a home from being there.
+	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonNoHome},
+	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonBinding, phase: v1alpha1.PhaseCreating,
+		template: homed("stalled"), says: "stalled"},
+	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonClaimLost,
+		template: homed(""), then: loseVolume, says: "restore"},
+	// What keeps a desktop from running, and what becomes of it.
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonStarting, phase: v1alpha1.PhaseRunning, template: image("slow.invalid/desktop:25s")},
+	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonImagePull, phase: v1alpha1.PhaseFailed,
+		template: image("badname.invalid/desktop:1"), says: "spec.attempt"},
+	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonCrashLoop, phase: v1alpha1.PhaseFailed,
+		template: image("crash.invalid/desktop:1"), says: "spec.attempt"},
+	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonOutOfMemory, phase: v1alpha1.PhaseFailed,
+		template: image("oom.invalid/desktop:1"), says: "memory"},
+	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonContainerError, phase: v1alpha1.PhaseFailed,
+		template: image("config-error.invalid/desktop:1"), says: "spec.attempt"},
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonEvicted,
+		template: image("evicted.invalid/desktop:1"), says: "low on resource"},
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodFailed, then: failPod},
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodTerminating, then: deletePodSlowly},
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonUnschedulablePod, phase: v1alpha1.PhaseCreating,
+		alone: true, then: cordonAndDelete, says: "No node fits"},
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonQuotaExceeded, phase: v1alpha1.PhaseCreating,
+		alone: true, then: quotaAndDelete, says: "quota"},
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonApplyFailed,
+		alone: true, then: limitAndDelete, says: "maximum"},
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodNotReady, phase: v1alpha1.PhaseCreating,
+		then: stopAnswering, says: "does not answer"},
+	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonIdleSoon, phase: v1alpha1.PhaseFailed,
+		template: func(t *v1alpha1.TemplateSpec) { t.IdleTimeout.Default = "20s" }, then: useOnce},
+	{condition: v1alpha1.ConditionEndpointReady, reason: v1alpha1.ReasonEndpointPending, then: holdService, says: "Service"},
+	{condition: v1alpha1.ConditionEndpointReady, reason: v1alpha1.ReasonConflict, phase: v1alpha1.PhaseCreating,
+		then: takeService, says: "Service"},
+}
+
+var _ = Describe("A reason", Ordered, ContinueOnFailure, func() {
+	sessions := map[string]*v1alpha1.VDISession{}
+	title := func(c reasonCase) string { return c.reason + " of " + c.condition }
+
+	BeforeAll(func(ctx SpecContext) {
+		for _, c := range reasons {
+			if !c.alone {
+				sessions[title(c)] = c.begin(ctx)
+			}
+		}
+	})
+
+	for _, c := range reasons {
+		It(title(c), func(ctx SpecContext) {
+			s := sessions[title(c)]
+			if s == nil {
+				s = c.begin(ctx)
+			}
+			if c.then != nil {
+				c.then(ctx, awaitRunning(ctx, s))
+			}
+			// Some pass quickly: what the watch of the hub has seen counts.
+			Eventually(ctx, func() bool { return seen.showed(s.UID, c.condition, c.reason) }).Should(BeTrue())
+			if c.says != "" {
+				Eventually(ctx, message(s)).Should(ContainSubstring(c.says))
+			}
+			if c.phase != "" {
+				Eventually(ctx, phase(s)).Should(Equal(c.phase))
+			}
+		})
 	}
+})
+
+// begin asks for the case's session.
+func (c reasonCase) begin(ctx context.Context) *v1alpha1.VDISession {
+	GinkgoHelper()
+	name := "why-" + v1alpha1.AssignmentName(c.condition+c.reason, types.UID(c.reason))
 	s := newSession(name, inRegion(where), user(name+"@example.com"))
 	if c.template != nil {
+		template(ctx, name, c.template)
 		s.Spec.Template = name
 	}
 	if c.session != nil {
 		c.session(s)
 	}
-	create(ctx, s)
-	if c.then != nil {
-		c.then(ctx, awaitRunning(ctx, s))
-	}
-	// Some pass quickly: what the watch of the hub has seen counts.
-	Eventually(ctx, func() bool { return seen.showed(s.UID, c.condition, c.reason) }).Should(BeTrue())
-	if c.says != "" {
-		Eventually(ctx, message(s)).Should(ContainSubstring(c.says))
-	}
-	if c.phase != "" {
-		Eventually(ctx, phase(s)).Should(Equal(c.phase))
-	}
-},
-	func(c reasonCase) string { return fmt.Sprintf("%s of %s", c.reason, c.condition) },
-
-	// What the template does not allow.
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTemplateDisabled, phase: v1alpha1.PhaseFailed,
-		template: func(t *v1alpha1.TemplateSpec) { t.State = v1alpha1.TemplateDisabled }, says: "Disabled"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonUserNotAllowed, phase: v1alpha1.PhaseFailed,
-		template: func(t *v1alpha1.TemplateSpec) { t.AllowedGroups = []string{"staff"} }, says: "allowedGroups",
-		session: func(s *v1alpha1.VDISession) { s.Spec.Groups = []string{"guests"} }}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonNamespaceNotAllowed, phase: v1alpha1.PhaseFailed,
-		template: func(t *v1alpha1.TemplateSpec) { t.AllowedNamespaces = []string{"other"} }, says: "allowedNamespaces"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTimeoutExceedsMaximum, phase: v1alpha1.PhaseFailed,
-		session: func(s *v1alpha1.VDISession) { s.Spec.Timeout = "0s" }, says: "unlimited"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonIdleTimeoutExceedsMaximum, phase: v1alpha1.PhaseFailed,
-		template: func(t *v1alpha1.TemplateSpec) { t.IdleTimeout = v1alpha1.TimeLimit{Max: "1h"} },
-		session:  func(s *v1alpha1.VDISession) { s.Spec.IdleTimeout = "2h" }, says: "2h"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonPolicyNotFound, phase: v1alpha1.PhaseFailed,
-		session: func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "nowhere" }, says: "nowhere"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonSuspended, phase: v1alpha1.PhasePending, session: suspended}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonReleasing,
-		template: func(*v1alpha1.TemplateSpec) {}, then: deleteAssignment}),
-
-	// What keeps a home from being there.
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonNoHome}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonBinding, phase: v1alpha1.PhaseCreating,
-		template: homed("stalled"), says: "stalled"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonClaimLost,
-		template: homed(""), then: loseVolume, says: "restore"}),
-
-	// What keeps a desktop from running, and what becomes of it.
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonStarting, phase: v1alpha1.PhaseRunning, template: image("slow.invalid/desktop:25s")}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonImagePull, phase: v1alpha1.PhaseFailed,
-		template: image("badname.invalid/desktop:1"), says: "spec.attempt"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonCrashLoop, phase: v1alpha1.PhaseFailed,
-		template: image("crash.invalid/desktop:1"), says: "spec.attempt"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonOutOfMemory, phase: v1alpha1.PhaseFailed,
-		template: image("oom.invalid/desktop:1"), says: "memory"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonContainerError, phase: v1alpha1.PhaseFailed,
-		template: image("config-error.invalid/desktop:1"), says: "spec.attempt"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonEvicted,
-		template: image("evicted.invalid/desktop:1"), says: "low on resource"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodFailed, then: failPod}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodTerminating, then: deletePodSlowly}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonUnschedulablePod, phase: v1alpha1.PhaseCreating,
-		then: cordonAndDelete, says: "No node fits"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonQuotaExceeded, phase: v1alpha1.PhaseCreating,
-		then: quotaAndDelete, says: "quota"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonApplyFailed,
-		then: limitAndDelete, says: "maximum"}),
-	Entry(nil, reasonCase{condition: v1alpha1.ConditionEndpointReady, reason: v1alpha1.ReasonConflict, phase: v1alpha1.PhaseCreating,
-		then: takeService, says: "Service"}),
-)
+	return create(ctx, s)
+}
 
 func objectsOf(s *v1alpha1.VDISession) (client.Client, client.ObjectKey) {
 	return clientOf(memberNamed(where).ControlPlane), client.ObjectKey{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
@@ -151,8 +179,9 @@ func loseVolume(ctx context.Context, s *v1alpha1.VDISession) {
 	claim := &corev1.PersistentVolumeClaim{}
 	Expect(c.Get(ctx, key, claim)).To(Succeed())
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
-	Expect(c.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	// The protection of what is in use is put back unless it is being deleted.
 	Expect(c.Delete(ctx, volume)).To(Succeed())
+	Expect(c.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 }
 
 func failPod(ctx context.Context, s *v1alpha1.VDISession) {
@@ -174,6 +203,40 @@ func stopSlowly(ctx context.Context, s *v1alpha1.VDISession) {
 	c, _ := objectsOf(s)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"harness.vdi.kasm.io/stop-delay":"12s"}}}`))
 	Expect(c.Patch(ctx, podOf(ctx, s), patch)).To(Succeed())
+}
+
+// stopAnswering is what a kubelet says of a desktop whose probe fails.
+func stopAnswering(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, _ := objectsOf(s)
+	pod := podOf(ctx, s)
+	for i := range pod.Status.Conditions {
+		if t := pod.Status.Conditions[i].Type; t == corev1.PodReady || t == corev1.ContainersReady {
+			pod.Status.Conditions[i].Status = corev1.ConditionFalse
+		}
+	}
+	pod.Status.ContainerStatuses[0].Ready = false
+	Expect(c.Status().Update(ctx, pod)).To(Succeed())
+}
+
+// useOnce tells that the desktop is used, and never again.
+func useOnce(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, _ := objectsOf(s)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"vdi.kasm.io/activity":"a key was pressed"}}}`))
+	Expect(c.Patch(ctx, podOf(ctx, s), patch)).To(Succeed())
+}
+
+// holdService deletes the session's Service, which somebody's finalizer keeps.
+func holdService(ctx context.Context, s *v1alpha1.VDISession) {
+	GinkgoHelper()
+	c, key := objectsOf(s)
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	Expect(c.Patch(ctx, svc, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/load-balancer"]}}`)))).To(Succeed())
+	Expect(c.Delete(ctx, svc)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(c.Patch(ctx, svc, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+	})
 }
 
 func cordonAndDelete(ctx context.Context, s *v1alpha1.VDISession) {

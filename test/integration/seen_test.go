@@ -7,6 +7,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 var _ = Describe("What is going on", func() {
@@ -25,6 +28,16 @@ var _ = Describe("What is going on", func() {
 				ContainSubstring("vdi_agent_link_"), ContainSubstring("vdi_agent_session_"),
 			), m.Name)
 		}
+	})
+
+	It("shows of a member whose agent has never said hello", func(ctx SpecContext) {
+		mc := &v1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "expected"},
+			Spec:       v1alpha1.MemberClusterSpec{Region: "nowhere", IngressDomain: "nowhere.example.com"},
+		}
+		Expect(hub.Create(ctx, mc)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(hub.Delete(ctx, mc)).To(Succeed()) })
+		Eventually(ctx, memberReady("expected")).Should(Equal(v1alpha1.ReasonNeverConnected))
 	})
 
 	It("shows in the probes: every replica and agent is ready", func(ctx SpecContext) {

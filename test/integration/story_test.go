@@ -46,7 +46,9 @@ var steps = []string{
 // elsewhere are the reasons that no healthy fleet of three members shows, with
 // the suite that does, on real API servers as well.
 var elsewhere = map[string]string{
-	v1alpha1.ReasonNoMembers: "hub/session: a fleet without members",
+	v1alpha1.ReasonNoMembers:          "hub/session: a fleet without members",
+	v1alpha1.ReasonTemplateInvalid:    "hub/session: a secret that is too large to travel",
+	v1alpha1.ReasonFingerprintChanged: "hub/fleet: the controllers of members",
 }
 
 // Everything that the API documents has been walked through. A run of part of
