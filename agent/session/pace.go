@@ -58,5 +58,6 @@ func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool
 // isUrgent leaves out that no node fits: while a volume is being made or a
 // cluster grows this comes and goes.
 func isUrgent(c metav1.Condition) bool {
-	return c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired || observe.IsTrouble(c) && c.Reason != api.ReasonUnschedulablePod
+	return c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired || c.Reason == api.ReasonIdleSoon ||
+		observe.IsTrouble(c) && c.Reason != api.ReasonUnschedulablePod
 }
