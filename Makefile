@@ -14,9 +14,11 @@ TESTFLAGS   ?=
 
 GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
-# Packages that `make test` runs with the race detector: all that have tests.
-# test/scale is a measurement and has its own target.
-TEST_PKGS    = $(shell go list ./... | grep -v '/test/scale')
+# Packages that `make test` runs with the race detector: all that have tests,
+# those that wait the most first, so that the others run beside them. test/scale
+# is a measurement and has its own target.
+SLOW_PKGS   := ./test/integration ./agent/session ./hub/session ./test/harness
+TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|harness)|(agent|hub)/session)$$')
 
 .DEFAULT_GOAL := help
 

@@ -2,11 +2,13 @@ package assignment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -63,6 +65,9 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
 		return s.reviseLive(ctx, a)
+	case unknownKind(err):
+		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
+			"this cluster does not know SessionAssignments: its administrator must install the CRDs")}, nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return &outcome{result: notAdmitted(a)}, nil
 	case permanent(err):
@@ -161,6 +166,17 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 	// A change of an epoch that runs is never refused: it would say that
 	// nothing of it does.
 	return nil, err
+}
+
+// unknownKind is what a client says, or an API server, that has no CRD of the
+// kind: where a namespace is missing, the answer names that.
+func unknownKind(err error) bool {
+	if meta.IsNoMatchError(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
+		(status.Status().Details == nil || status.Status().Details.Kind != "namespaces")
 }
 
 // permanent errors won't go by themselves.

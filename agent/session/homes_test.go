@@ -7,7 +7,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 func homeSize(size string) func(*api.SessionAssignment) {
@@ -49,9 +49,8 @@ var _ = Describe("A home", func() {
 	}, SpecTimeout(time.Minute))
 
 	It("that can't grow is used as it is, and says so", func(ctx SpecContext) {
-		fixedStorage(ctx)
 		a := running(ctx, home(api.HomePerSession), homeSize("1Gi"), func(a *api.SessionAssignment) {
-			a.Spec.Desktop.Home.StorageClassName = "fixed"
+			a.Spec.Desktop.Home.StorageClassName = harness.FixedStorageClass
 		})
 		edit(ctx, a, homeSize("2Gi"))
 		expectCondition(ctx, a, api.ConditionHomeReady, metav1.ConditionTrue, api.ReasonBoundTooSmall, "1Gi")
@@ -144,26 +143,3 @@ var _ = Describe("A home", func() {
 		Expect(admin.Delete(ctx, claim)).To(Succeed())
 	}, SpecTimeout(time.Minute))
 })
-
-// fixedStorage is a class whose volumes can't grow, and a volume of it.
-func fixedStorage(ctx context.Context) {
-	GinkgoHelper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fixed"}, Provisioner: "example.com/none"}
-	Expect(admin.Create(ctx, class)).To(Succeed())
-	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "fixed"},
-		Spec: corev1.PersistentVolumeSpec{
-			StorageClassName:              class.Name,
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
-		},
-	}
-	Expect(admin.Create(ctx, volume)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(admin.Delete(ctx, volume)).To(Succeed())
-		Expect(admin.Delete(ctx, class)).To(Succeed())
-	})
-}

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -61,6 +62,8 @@ func created(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(hub.Create(ctx, s)).To(Succeed())
 }
 
+// With OUTAGE=5m in the environment it stays dead for so long: its agent lives on
+// and renews, whatever it can't reach.
 var _ = Describe("A member's API server that dies under 200 sessions in every phase", func() {
 	It("comes back to all of them, and nothing is created twice", func(ctx SpecContext) {
 		member := memberNamed("eu-west")
@@ -139,6 +142,11 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 			}
 		}
 
+		if outage, err := time.ParseDuration(os.Getenv("OUTAGE")); err == nil {
+			By("leaving it dead for " + outage.String())
+			Consistently(ctx, memberReady("eu-west")).WithTimeout(outage).WithPolling(time.Second).Should(Equal(v1alpha1.ReasonConnected))
+		}
+
 		By("starting it again")
 		Expect(member.ControlPlane.APIServer.Restart()).To(Succeed())
 		Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
@@ -164,7 +172,7 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 				}
 			}
 		}
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 })
 
 // births are how many objects of each kind a session ever had in a member.

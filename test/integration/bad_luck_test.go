@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -79,6 +80,28 @@ var _ = Describe("Bad luck", func() {
 		Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
 		awaitGone(ctx, before)
 		awaitRunning(ctx, s)
+	})
+
+	It("of a member that loses the kind of its assignments moves its sessions, and it takes others once that is back", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("no-kind", inRegion("us-east"))))
+		cp := memberNamed("us-east").ControlPlane
+		const crd = "sessionassignments.vdi.kasm.io"
+		_, err := cp.Kubectl(ctx, "delete", "crd", crd, "--wait=false")
+		Expect(err).NotTo(HaveOccurred())
+		root, err := harness.Root()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(cp.InstallCRDs(ctx, filepath.Join(root, "deploy/crds"))).To(Succeed())
+		})
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
+		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhasePending))
+		elsewhere := awaitRunning(ctx, create(ctx, newSession("other-kind", inRegion("eu-west"))))
+		Expect(elsewhere.Status.Placement.ClusterName).To(Equal("eu-west"))
+
+		Eventually(ctx, func(ctx context.Context) error { return cp.InstallCRDs(ctx, filepath.Join(root, "deploy/crds")) }).Should(Succeed())
+		again := awaitRunning(ctx, s)
+		Expect(again.Status.Epoch).To(BeNumerically(">", 1))
+		Expect(podsOf(ctx, s.UID)).To(HaveLen(1))
 	})
 
 	It("of a hub that is gone altogether does not keep an agent from repairing", func(ctx SpecContext) {

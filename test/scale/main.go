@@ -59,6 +59,7 @@ func run(ctx context.Context, sessions int, template string, idle time.Duration,
 	for _, step := range []func(context.Context) error{
 		m.create, m.count, m.writes, m.reconciles, m.cost,
 		func(ctx context.Context) error { return m.idle(ctx, idle) },
+		m.calm,
 		m.delete,
 	} {
 		if err := step(ctx); err != nil {

@@ -5,33 +5,89 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 // sessionController is the agents' local reconciler, as metrics name it.
 const sessionController = "session"
 
-// reconciles prints how long the agents' local reconciles took so far, and how
-// many waited, from their own metrics.
+// In calm, so many sessions of a member lose a child, one after the other.
+const (
+	calmSessions = 200
+	calmPause    = 50 * time.Millisecond
+)
+
+// reconciles prints how long the agents' local reconciles took in the burst, and
+// how many waited, from their own metrics.
 func (m *measurement) reconciles(ctx context.Context) error {
-	fmt.Printf("\nlocal reconciles, from the agents' metrics\n")
+	fmt.Printf("\nlocal reconciles in the burst, from the agents' metrics\n")
 	for _, member := range m.fleet.Members {
-		families, err := scrape(ctx, member.Agent.MetricsAddr)
+		h, depth, err := reconcilesOf(ctx, member)
 		if err != nil {
-			return fmt.Errorf("reading the metrics of %s: %w", member.Name, err)
+			return err
 		}
-		h := histogramOf(families["controller_runtime_reconcile_time_seconds"], "controller", sessionController)
-		if h == nil {
-			return fmt.Errorf("the agent of %s tells nothing of its reconciles", member.Name)
-		}
-		fmt.Printf("  %-12s %6d reconciles: p50 %s, p99 %s, mean %s; queue now %.0f\n", member.Name, h.GetSampleCount(),
-			milliseconds(quantile(h, 0.5)), milliseconds(quantile(h, 0.99)), milliseconds(h.GetSampleSum()/float64(h.GetSampleCount())),
-			gaugeOf(families["workqueue_depth"], "name", sessionController))
+		printReconciles(member.Name, h, nil)
+		fmt.Printf("  %-12s %.0f wait in the queue now\n", "", depth)
 	}
 	return nil
+}
+
+// calm prints how long they take when the machine is not full: the Services of
+// sessions are deleted at an even pace, and made anew.
+func (m *measurement) calm(ctx context.Context) error {
+	member := m.fleet.Members[0]
+	services := member.ControlPlane.Client.CoreV1().Services(namespace)
+	list, err := services.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy, Limit: calmSessions})
+	if err != nil {
+		return err
+	}
+	before, _, err := reconcilesOf(ctx, member)
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if err := services.Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		if err := pause(ctx, calmPause); err != nil {
+			return err
+		}
+	}
+	after, _, err := reconcilesOf(ctx, member)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nlocal reconciles while %d Services are deleted by hand and made anew, 20 a second\n", len(list.Items))
+	printReconciles(member.Name, after, before)
+	return nil
+}
+
+// reconcilesOf is the histogram of a member's local reconciles since its agent
+// began, and how many wait.
+func reconcilesOf(ctx context.Context, member *harness.Member) (*dto.Histogram, float64, error) {
+	families, err := scrape(ctx, member.Agent.MetricsAddr)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading the metrics of %s: %w", member.Name, err)
+	}
+	h := histogramOf(families["controller_runtime_reconcile_time_seconds"], "controller", sessionController)
+	if h == nil {
+		return nil, 0, fmt.Errorf("the agent of %s tells nothing of its reconciles", member.Name)
+	}
+	return h, gaugeOf(families["workqueue_depth"], "name", sessionController), nil
+}
+
+func printReconciles(member string, h, before *dto.Histogram) {
+	count, sum := h.GetSampleCount()-before.GetSampleCount(), h.GetSampleSum()-before.GetSampleSum()
+	fmt.Printf("  %-12s %6d reconciles: p50 %s, p99 %s, mean %s\n", member, count,
+		milliseconds(quantile(h, before, 0.5)), milliseconds(quantile(h, before, 0.99)), milliseconds(sum/float64(count)))
 }
 
 func milliseconds(seconds float64) string { return fmt.Sprintf("%.1f ms", seconds*1000) }
@@ -77,13 +133,16 @@ func gaugeOf(family *dto.MetricFamily, label, value string) float64 {
 	return sum
 }
 
-// quantile of a histogram, in between its buckets by a straight line, as
-// Prometheus reckons it.
-func quantile(h *dto.Histogram, q float64) float64 {
-	rank := q * float64(h.GetSampleCount())
+// quantile of what a histogram has gained since before, in between its buckets
+// by a straight line, as Prometheus reckons it.
+func quantile(h, before *dto.Histogram, q float64) float64 {
+	rank := q * float64(h.GetSampleCount()-before.GetSampleCount())
 	below, lower := 0.0, 0.0
-	for _, b := range h.GetBucket() {
+	for i, b := range h.GetBucket() {
 		count, upper := float64(b.GetCumulativeCount()), b.GetUpperBound()
+		if before != nil {
+			count -= float64(before.GetBucket()[i].GetCumulativeCount())
+		}
 		if count >= rank {
 			if math.IsInf(upper, 1) || count == below {
 				return lower
