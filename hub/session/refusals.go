@@ -10,8 +10,8 @@ import (
 )
 
 // refusalLasts is how long a member that refused a session is not asked again
-// for it.
-const refusalLasts = 30 * time.Second
+// for it. It is shorter than waitAtMost, so that the next look asks it.
+const refusalLasts = 25 * time.Second
 
 // refusals remembers which members refused which session lately. It may be
 // forgotten at any time: the member refuses again.

@@ -120,6 +120,23 @@ var _ = Describe("A session's life", func() {
 		Expect(reason(s, v1alpha1.ConditionProgressing)(ctx)).To(BeEmpty())
 	})
 
+	It("that waits fails with its template, and waits again once that is mended", func(ctx SpecContext) {
+		template(ctx, "on-and-off", func(*v1alpha1.TemplateSpec) {})
+		s := create(ctx, newSession("on-and-off", of("on-and-off"), inRegion("atlantis")))
+		for _, step := range []struct {
+			state v1alpha1.TemplateState
+			phase v1alpha1.SessionPhase
+		}{
+			{v1alpha1.TemplateEnabled, v1alpha1.PhasePending},
+			{v1alpha1.TemplateDisabled, v1alpha1.PhaseFailed},
+			{v1alpha1.TemplateHidden, v1alpha1.PhasePending},
+		} {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"state":"`+string(step.state)+`"}}`))
+			Expect(hub.Patch(ctx, &v1alpha1.VDITemplate{ObjectMeta: metav1.ObjectMeta{Name: "on-and-off"}}, patch)).To(Succeed())
+			Eventually(ctx, phase(s)).Should(Equal(step.phase))
+		}
+	})
+
 	It("does not change with its template, which counts who runs what and can't vanish", func(ctx SpecContext) {
 		template(ctx, "edited", func(*v1alpha1.TemplateSpec) {})
 		old := awaitRunning(ctx, create(ctx, newSession("old-revision", of("edited"))))

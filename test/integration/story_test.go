@@ -37,7 +37,7 @@ type story struct {
 
 // steps are those that a session can make from phase to phase.
 var steps = []string{
-	"Pending to Creating", "Pending to Running", "Pending to Failed", "Pending to Terminating",
+	"Pending to Creating", "Pending to Failed", "Pending to Terminating",
 	"Creating to Running", "Creating to Failed", "Creating to Pending", "Creating to Terminating",
 	"Running to Creating", "Running to Pending", "Running to Failed", "Running to Terminating",
 	"Failed to Creating", "Failed to Pending", "Failed to Terminating",
