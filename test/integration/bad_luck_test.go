@@ -86,7 +86,8 @@ var _ = Describe("Bad luck", func() {
 		s := awaitRunning(ctx, create(ctx, newSession("no-kind", inRegion("us-east"))))
 		cp := memberNamed("us-east").ControlPlane
 		const crd = "sessionassignments.vdi.kasm.io"
-		_, err := cp.Kubectl(ctx, "delete", "crd", crd, "--wait=false")
+		// It is gone once the agent has let its last assignment go.
+		_, err := cp.Kubectl(ctx, "delete", "crd", crd, "--timeout=30s")
 		Expect(err).NotTo(HaveOccurred())
 		root, err := harness.Root()
 		Expect(err).NotTo(HaveOccurred())
@@ -98,7 +99,7 @@ var _ = Describe("Bad luck", func() {
 		elsewhere := awaitRunning(ctx, create(ctx, newSession("other-kind", inRegion("eu-west"))))
 		Expect(elsewhere.Status.Placement.ClusterName).To(Equal("eu-west"))
 
-		Eventually(ctx, func(ctx context.Context) error { return cp.InstallCRDs(ctx, filepath.Join(root, "deploy/crds")) }).Should(Succeed())
+		Expect(cp.InstallCRDs(ctx, filepath.Join(root, "deploy/crds"))).To(Succeed())
 		again := awaitRunning(ctx, s)
 		Expect(again.Status.Epoch).To(BeNumerically(">", 1))
 		Expect(podsOf(ctx, s.UID)).To(HaveLen(1))
