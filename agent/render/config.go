@@ -10,8 +10,6 @@ const (
 	// envKey begins the key of a variable in the ConfigMap. No file has such a
 	// name.
 	envKey = "env."
-	// configHashLength in hexadecimal digits.
-	configHashLength = 16
 	// defaultConfigPath is where the files are whose template does not say.
 	defaultConfigPath = "/etc/vdi/config"
 )
@@ -34,21 +32,6 @@ func ConfigMap(a *api.SessionAssignment) *corev1.ConfigMap {
 		config.Data[f.Name] = f.Content
 	}
 	return config
-}
-
-// ConfigHash is a short hash of what the ConfigMap is to say; empty if there is
-// none. agent/observe reckons that of the one that the member has in the same
-// way.
-func ConfigHash(a *api.SessionAssignment) string {
-	config := ConfigMap(a)
-	if config == nil {
-		return ""
-	}
-	data := make(map[string][]byte, len(config.Data))
-	for key, value := range config.Data {
-		data[key] = []byte(value)
-	}
-	return api.SecretDataHash(data)[:configHashLength]
 }
 
 func configPath(a *api.SessionAssignment) string {
