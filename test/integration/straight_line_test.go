@@ -107,6 +107,30 @@ var _ = Describe("A session", func() {
 		awaitRunning(ctx, s)
 	})
 
+	It("has its assignment put right when somebody edits it in its member", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("edited-by-hand")))
+		member := clientOf(memberNamed(s.Status.Placement.ClusterName).ControlPlane)
+		key := client.ObjectKey{Namespace: namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
+		a := &v1alpha1.SessionAssignment{}
+		Expect(member.Get(ctx, key, a)).To(Succeed())
+		host := a.Spec.Host
+		a.Spec.Host, a.Labels, a.Finalizers = "stolen.example.com", nil, nil
+		Expect(member.Update(ctx, a)).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			err := member.Get(ctx, key, a)
+			return a.Spec.Host, err
+		}).Should(Equal(host))
+		Expect(a.Finalizers).To(ContainElement(v1alpha1.AssignmentFinalizer))
+		Expect(a.Labels).To(HaveKeyWithValue(v1alpha1.LabelManagedBy, v1alpha1.ManagedBy))
+		ingress := &networkingv1.Ingress{}
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			if err := member.Get(ctx, key, ingress); err != nil {
+				return "", err
+			}
+			return ingress.Spec.Rules[0].Host, nil
+		}).Should(Equal(host))
+	})
+
 	It("is placed anew under the next epoch when its assignment is deleted by hand", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("by-hand")))
 		member := clientOf(memberNamed(s.Status.Placement.ClusterName).ControlPlane)
