@@ -18,6 +18,17 @@ const (
 	SchedulingDraining SchedulingState = "Draining"
 )
 
+// MemberAccess is whether a member's agent is let in.
+//
+// +kubebuilder:validation:Enum=Allowed;Revoked
+type MemberAccess string
+
+// The kinds of access.
+const (
+	AccessAllowed MemberAccess = "Allowed"
+	AccessRevoked MemberAccess = "Revoked"
+)
+
 // MemberClusterSpec is what the operator says of a member.
 type MemberClusterSpec struct {
 	// Region that the member is in.
@@ -80,6 +91,13 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	HeadroomPercent int32 `json:"headroomPercent,omitempty"`
 
+	// Access of the member's agent to the hub. Revoked ends its connection at
+	// once and makes its certificates invalid for good: to let it in again set
+	// Allowed and have it join with a new token.
+	// +optional
+	// +kubebuilder:default=Allowed
+	Access MemberAccess `json:"access,omitempty"`
+
 	// Fenced is the operator's word that nothing runs in this cluster any
 	// more. Bound to its fingerprint.
 	// +optional
@@ -117,7 +135,7 @@ type MemberClusterStatus struct {
 	// ObservedGeneration is the generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready.
+	// Conditions: Ready, which sums up; Enrolled, Connected and Synced.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -125,6 +143,9 @@ type MemberClusterStatus struct {
 	// Fingerprint of the cluster: the UID of its kube-system namespace.
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Certificate of the member's agent, where the hub issues it.
+	// +optional
+	Certificate *MemberCertificate `json:"certificate,omitempty"`
 	// AgentVersion that last said hello.
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
@@ -140,6 +161,45 @@ type MemberClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Templates []TemplateAvailability `json:"templates,omitempty"`
+}
+
+// MemberCertificate is the certificate that a member's agent connects with.
+type MemberCertificate struct {
+	// Serial of the certificate that was last used, in hexadecimal digits.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	Serial string `json:"serial,omitempty"`
+	// NotAfter is when it expires.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+	// NextSerial of the one that was issued since and not used yet. Both are
+	// valid until it is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	NextSerial string `json:"nextSerial,omitempty"`
+	// NextNotAfter is when that one expires.
+	// +optional
+	NextNotAfter *metav1.Time `json:"nextNotAfter,omitempty"`
+	// TrustBundleHash of the CAs that were last given to the agent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	TrustBundleHash string `json:"trustBundleHash,omitempty"`
+	// IssuerHash of the CA that issued the certificate that was last used.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	IssuerHash string `json:"issuerHash,omitempty"`
+}
+
+// Serials that are valid. Never nil: a member whose certificate was taken
+// away may use none.
+func (c *MemberCertificate) Serials() []string {
+	serials := []string{}
+	for _, s := range []string{c.Serial, c.NextSerial} {
+		if s != "" {
+			serials = append(serials, s)
+		}
+	}
+	return serials
 }
 
 // TemplateAvailability is what a member says of a template.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -54,21 +53,21 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 
 // Renew records a sign of life of a member's agent (link.Directory). One that
 // is not the connected one is told so: it must connect first.
-func (f *Fleet) Renew(uid types.UID, instance string) (time.Duration, error) {
+func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	f.mu.Lock()
 	m := f.uids[uid]
 	if m == nil {
 		f.mu.Unlock()
-		return 0, link.ErrUnknownMember
+		return link.Grant{}, link.ErrUnknownMember
 	}
 	switch m.instance {
-	case instance:
+	case renewal.Instance:
 	case "":
 		f.mu.Unlock()
-		return 0, link.ErrNotConnected
+		return link.Grant{}, link.ErrNotConnected
 	default:
 		f.mu.Unlock()
-		return 0, link.ErrAlreadyConnected
+		return link.Grant{}, link.ErrAlreadyConnected
 	}
 	before, _ := judge(f.timings, m.signs, f.clock.Now())
 	f.heardFrom(m)
@@ -80,9 +79,20 @@ func (f *Fleet) Renew(uid types.UID, instance string) (time.Duration, error) {
 	if back {
 		f.tell(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
 	}
-	return f.timings.Lease, nil
+	return link.Grant{Lease: f.timings.Lease}, nil
 }
 
 func (f *Fleet) heardFrom(m *member) {
 	m.heard, m.heardHere, m.ever = f.clock.Now(), true, true
+}
+
+// Standing is what bears on what a member's agent may do (link.Directory).
+func (f *Fleet) Standing(uid types.UID) (link.Standing, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return link.Standing{}, false
+	}
+	return link.Standing{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}, true
 }

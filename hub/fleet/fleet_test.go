@@ -242,7 +242,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	_, _, err := x.open("uid-eu", "i2")
 	x.Expect(err).To(MatchError(link.ErrAlreadyConnected), "the incumbent stays")
 	x.Expect(firstPeer.closed).NotTo(HaveOccurred())
-	_, err = x.Renew("uid-eu", "i2")
+	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i2"})
 	x.Expect(err).To(MatchError(link.ErrAlreadyConnected))
 
 	second, secondPeer := x.connect("uid-eu", "i1", item("a", 2, active))
@@ -273,29 +273,29 @@ func TestAgentOfAnEarlierTermIsTurnedAway(t *testing.T) {
 
 func TestRenewal(t *testing.T) {
 	x := newFixture(t)
-	_, err := x.Renew("uid-eu", "i1")
+	_, err := x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).To(MatchError(link.ErrUnknownMember))
 	x.register("eu", "uid-eu")
-	_, err = x.Renew("uid-eu", "i1")
+	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).To(MatchError(link.ErrNotConnected))
 	m, _ := x.connect("uid-eu", "i1")
-	lease, err := x.Renew("uid-eu", "i1")
+	grant, err := x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred())
-	x.Expect(lease).To(Equal(x.timings.Lease))
+	x.Expect(grant.Lease).To(Equal(x.timings.Lease))
 
 	x.heard.take()
 	x.clock.Step(x.timings.Unreachable)
 	x.show("eu")
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound), "silent on an open stream")
-	_, err = x.Renew("uid-eu", "i1")
+	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(x.cluster("eu")()).To(Succeed())
 	x.Expect(x.heard.take()).To(ContainElements(
 		Change{MemberChanged, "eu", "uid-eu"}, Change{MemberConnected, "eu", "uid-eu"},
 	), "what was shown as unknown is looked at again")
 	m.Closed(nil)
-	_, err = x.Renew("uid-eu", "i1")
+	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred(), "a stream that broke takes no lease away")
 }
 

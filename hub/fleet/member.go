@@ -20,6 +20,10 @@ type member struct {
 	generation int64
 	// removing: its MemberCluster is being deleted.
 	removing bool
+	// revoked by an operator; serials of the certificates that it may use, nil
+	// where the hub does not issue them.
+	revoked bool
+	serials []string
 	labels   map[string]string
 	spec     v1alpha1.MemberClusterSpec
 
@@ -63,6 +67,11 @@ func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	m.removing = !mc.DeletionTimestamp.IsZero()
 	m.labels = mc.Labels
 	m.spec = *mc.Spec.DeepCopy()
+	m.revoked = mc.Spec.Access == v1alpha1.AccessRevoked
+	m.serials = nil
+	if c := mc.Status.Certificate; c != nil {
+		m.serials = c.Serials()
+	}
 }
 
 // memberOutbox is the outbox of a member whatever its connection.

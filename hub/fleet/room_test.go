@@ -189,7 +189,7 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 	x.Expect(why()).To(Equal("its agent has been silent for a while"))
 	x.clock.Step(x.timings.Unreachable)
 	x.Expect(why()).To(Equal("it is unreachable"))
-	_, _ = x.Renew("uid-eu", "i1")
+	_, _ = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(why()).To(BeEmpty())
 	at := metav1.NewTime(x.clock.Now())
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.DeletionTimestamp = &at })

@@ -2,6 +2,8 @@ package link
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"time"
 
@@ -26,7 +28,84 @@ var (
 	ErrStaleHub = errors.New("the agent has seen a later hub")
 	// ErrNotConnected: a renewal from an agent that has no connection.
 	ErrNotConnected = errors.New("this agent is not connected")
+	// ErrRevoked: the member's access was revoked by an operator.
+	ErrRevoked = errors.New("the member's access is revoked")
+	// ErrCertificate: the certificate is not one that the member may use any
+	// more: it has expired, or the next one was used.
+	ErrCertificate = errors.New("the certificate is no longer valid")
+	// ErrToken: the token is unknown, used, expired or of another member; which
+	// of these is not said.
+	ErrToken = errors.New("the token is not valid")
+	// ErrNoAuthority: certificates are issued by somebody else.
+	ErrNoAuthority = errors.New("this hub does not issue certificates")
+	// ErrStalled: the agent has not acknowledged, or not read, for too long.
+	ErrStalled = errors.New("the agent does not keep up")
+	// ErrNotLeading: this hub may have lost its leadership, and grants nothing
+	// until it knows better.
+	ErrNotLeading = errors.New("this hub does not lead")
 )
+
+// Caller is who makes a call, by the certificate alone.
+type Caller struct {
+	// Member whose agent it is.
+	Member types.UID
+	// Serial of the certificate, in hexadecimal digits.
+	Serial string
+	// NotAfter is when the certificate expires, by the hub's clock.
+	NotAfter time.Time
+}
+
+// Standing is what the hub knows of a member that bears on what its agent may
+// do.
+type Standing struct {
+	// Removing: its MemberCluster is being deleted. Its agent goes on until its
+	// sessions have stopped.
+	Removing bool
+	// Revoked by an operator.
+	Revoked bool
+	// Serials of the certificates that the member may use; nil where somebody
+	// else than this hub issues them, and any that is trusted will do.
+	Serials []string
+}
+
+// Renewal is an agent's sign of life.
+type Renewal struct {
+	// Instance of the agent's process.
+	Instance string
+	// Sync is what both sides should agree on; nil where the agent does not say.
+	Sync *fleetv1.SyncState
+	// TrustBundleHash of the CAs that the agent verifies the hub with; empty
+	// where it does not say.
+	TrustBundleHash string
+}
+
+// Grant answers a renewal.
+type Grant struct {
+	// Lease is how long fenced sessions may run, from when the agent sent the
+	// renewal.
+	Lease time.Duration
+}
+
+// Authority issues the certificates of the link. Its methods may be called by
+// several goroutines.
+type Authority interface {
+	// Enroll gives an agent its first certificate for a token: ErrToken,
+	// ErrFingerprint, ErrRevoked or another error that says why not.
+	Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*fleetv1.IssuedCertificate, error)
+	// Rotate gives the member's agent its next certificate.
+	Rotate(ctx context.Context, caller Caller, certificateRequest []byte) (*fleetv1.IssuedCertificate, error)
+	// Used says that a certificate was used to connect: from now on those that
+	// the member had before are not valid any more. It is called before the
+	// connection is let in, and returns when that is durable.
+	Used(ctx context.Context, caller Caller) error
+	// RotationDue is whether a member's agent must rotate at once, since the CA
+	// is being rotated.
+	RotationDue(caller Caller, trustBundleHash string) bool
+	// Certificates is what the hub serves with, and the authorities that
+	// agents' certificates are verified with, as they stand. It is asked at
+	// each handshake and must not block.
+	Certificates() (*tls.Certificate, *x509.CertPool, error)
+}
 
 // Order is the hub's word about one session: exactly one of its fields.
 // Whoever puts an order must not change it afterwards.
@@ -131,9 +210,10 @@ type Directory interface {
 	// errors. The context ends with the connection. Open must not wait for the
 	// peer's agent.
 	Open(ctx context.Context, member types.UID, hello Hello, peer Peer) (Member, error)
-	// Renew records a sign of life of the member and returns how long its
-	// lease holds.
-	Renew(member types.UID, instance string) (lease time.Duration, err error)
+	// Renew records a sign of life of the member and returns what is granted.
+	Renew(member types.UID, renewal Renewal) (Grant, error)
+	// Standing of a member; false if there is none of that UID.
+	Standing(member types.UID) (Standing, bool)
 }
 
 // Member is the hub's picture of one member as one connection sees it. It is

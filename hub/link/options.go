@@ -13,6 +13,11 @@ type Options struct {
 	// the authorities that agents' certificates are verified with. All are
 	// read again when they change.
 	CertFile, KeyFile, ClientCAFile string
+	// Authority issues certificates, and is used in place of the files.
+	Authority Authority
+	// Leading is whether this hub still leads for certain: what is asked of one
+	// that does not is refused. Always, if nil.
+	Leading func() bool
 	// TrustDomain that the agents' identities must lie in.
 	TrustDomain string
 	// HubTerm is the term of this leader. It is asked at each connection and

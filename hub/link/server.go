@@ -137,11 +137,13 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 	if err != nil {
 		return nil, denied("RenewLease", err)
 	}
-	lease, err := s.directory.Renew(member, request.GetInstance())
+	grant, err := s.directory.Renew(member, Renewal{
+		Instance: request.GetInstance(), Sync: request.GetSync(), TrustBundleHash: request.GetTrustBundleHash(),
+	})
 	if err != nil {
 		return nil, denied("RenewLease", err)
 	}
-	return &fleetv1.RenewLeaseResponse{HubTerm: s.options.HubTerm(), Lease: durationpb.New(lease)}, nil
+	return &fleetv1.RenewLeaseResponse{HubTerm: s.options.HubTerm(), Lease: durationpb.New(grant.Lease)}, nil
 }
 
 func denied(call string, err error) error {

@@ -109,7 +109,7 @@ func (s *stream) run(ctx context.Context, h *hub, inventory []*api.SessionAssign
 			quiet := s.agent.quiet
 			s.agent.mu.Unlock()
 			if !quiet {
-				_, _ = h.fleet.Renew(s.agent.uid, s.agent.instance)
+				_, _ = h.fleet.Renew(s.agent.uid, link.Renewal{Instance: s.agent.instance})
 			}
 		}
 	}

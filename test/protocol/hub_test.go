@@ -99,18 +99,22 @@ func (l *link) Closed(err error) {
 	}
 }
 
-func (d *directory) Renew(uid types.UID, instance string) (time.Duration, error) {
+func (d *directory) Renew(uid types.UID, renewal hublink.Renewal) (hublink.Grant, error) {
 	r := d.of(uid)
 	if r == nil {
-		return 0, hublink.ErrUnknownMember
+		return hublink.Grant{}, hublink.ErrUnknownMember
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.peer == nil || r.hello.Instance != instance {
-		return 0, hublink.ErrNotConnected
+	if r.peer == nil || r.hello.Instance != renewal.Instance {
+		return hublink.Grant{}, hublink.ErrNotConnected
 	}
 	r.renewals++
-	return time.Minute, nil
+	return hublink.Grant{Lease: time.Minute}, nil
+}
+
+func (d *directory) Standing(uid types.UID) (hublink.Standing, bool) {
+	return hublink.Standing{}, d.of(uid) != nil
 }
 
 func (r *record) Inventory(items []*v1alpha1.SessionAssignment) {

@@ -32,9 +32,15 @@ type RenewLeaseRequest struct {
 	// Instance of the agent process, as said in Hello.
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Number of this renewal, growing within an instance.
-	Sequence      uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// What both sides must agree on by now; absent from an agent of protocol 1,
+	// and while the stream is not serving.
+	Sync *SyncState `protobuf:"bytes,3,opt,name=sync,proto3" json:"sync,omitempty"`
+	// Hash of the trust bundle that the agent verifies the hub with: "sha256:"
+	// and 64 hexadecimal digits. Empty where it was not given by the hub.
+	TrustBundleHash string `protobuf:"bytes,4,opt,name=trust_bundle_hash,json=trustBundleHash,proto3" json:"trust_bundle_hash,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RenewLeaseRequest) Reset() {
@@ -81,20 +87,112 @@ func (x *RenewLeaseRequest) GetSequence() uint64 {
 	return 0
 }
 
+func (x *RenewLeaseRequest) GetSync() *SyncState {
+	if x != nil {
+		return x.Sync
+	}
+	return nil
+}
+
+func (x *RenewLeaseRequest) GetTrustBundleHash() string {
+	if x != nil {
+		return x.TrustBundleHash
+	}
+	return ""
+}
+
+// SyncState is a summary of two sets, by which both sides find out within two
+// renewals that they disagree.
+type SyncState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last batch of reports that the agent has sent on this stream.
+	ReportSequence uint64 `protobuf:"varint,1,opt,name=report_sequence,json=reportSequence,proto3" json:"report_sequence,omitempty"`
+	// Digest of what the agent has reported in its inventory and in the batches
+	// up to report_sequence, each as of its last report.
+	Reported uint64 `protobuf:"fixed64,2,opt,name=reported,proto3" json:"reported,omitempty"`
+	// Digest of the assignments that the member's API server holds: session,
+	// epoch and spec hash.
+	Assigned uint64 `protobuf:"fixed64,3,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	// How many assignments the member's API server holds.
+	Assignments   uint32 `protobuf:"varint,4,opt,name=assignments,proto3" json:"assignments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SyncState) Reset() {
+	*x = SyncState{}
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SyncState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SyncState) ProtoMessage() {}
+
+func (x *SyncState) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SyncState.ProtoReflect.Descriptor instead.
+func (*SyncState) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SyncState) GetReportSequence() uint64 {
+	if x != nil {
+		return x.ReportSequence
+	}
+	return 0
+}
+
+func (x *SyncState) GetReported() uint64 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
+func (x *SyncState) GetAssigned() uint64 {
+	if x != nil {
+		return x.Assigned
+	}
+	return 0
+}
+
+func (x *SyncState) GetAssignments() uint32 {
+	if x != nil {
+		return x.Assignments
+	}
+	return 0
+}
+
 // RenewLeaseResponse grants the lease.
 type RenewLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Term of the hub's leader that grants it.
 	HubTerm int64 `protobuf:"varint,1,opt,name=hub_term,json=hubTerm,proto3" json:"hub_term,omitempty"`
 	// How long the lease holds, from when the agent sent the request.
-	Lease         *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	// The agent is to rotate its certificate now: the hub's CA is being rotated.
+	RotateCertificate bool `protobuf:"varint,3,opt,name=rotate_certificate,json=rotateCertificate,proto3" json:"rotate_certificate,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RenewLeaseResponse) Reset() {
 	*x = RenewLeaseResponse{}
-	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[1]
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -106,7 +204,7 @@ func (x *RenewLeaseResponse) String() string {
 func (*RenewLeaseResponse) ProtoMessage() {}
 
 func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[1]
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -119,7 +217,7 @@ func (x *RenewLeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLeaseResponse.ProtoReflect.Descriptor instead.
 func (*RenewLeaseResponse) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{1}
+	return file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RenewLeaseResponse) GetHubTerm() int64 {
@@ -136,21 +234,329 @@ func (x *RenewLeaseResponse) GetLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *RenewLeaseResponse) GetRotateCertificate() bool {
+	if x != nil {
+		return x.RotateCertificate
+	}
+	return false
+}
+
+// EnrollRequest asks for a first certificate.
+type EnrollRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Token as it was printed for this member: "<id>.<secret>".
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// PKCS#10 request in DER, of which only the public key counts.
+	CertificateRequest []byte `protobuf:"bytes,2,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
+	// UID of the cluster's kube-system namespace.
+	Fingerprint string `protobuf:"bytes,3,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// Version of the agent, for people.
+	AgentVersion  string `protobuf:"bytes,4,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnrollRequest) Reset() {
+	*x = EnrollRequest{}
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnrollRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnrollRequest) ProtoMessage() {}
+
+func (x *EnrollRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnrollRequest.ProtoReflect.Descriptor instead.
+func (*EnrollRequest) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EnrollRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *EnrollRequest) GetCertificateRequest() []byte {
+	if x != nil {
+		return x.CertificateRequest
+	}
+	return nil
+}
+
+func (x *EnrollRequest) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *EnrollRequest) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+// EnrollResponse brings the first certificate.
+type EnrollResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificate   *IssuedCertificate     `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnrollResponse) Reset() {
+	*x = EnrollResponse{}
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnrollResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnrollResponse) ProtoMessage() {}
+
+func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnrollResponse.ProtoReflect.Descriptor instead.
+func (*EnrollResponse) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *EnrollResponse) GetCertificate() *IssuedCertificate {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+// RotateCertificateRequest asks for the next certificate.
+type RotateCertificateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// PKCS#10 request in DER, of which only the public key counts. It must be of
+	// a new key.
+	CertificateRequest []byte `protobuf:"bytes,1,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *RotateCertificateRequest) Reset() {
+	*x = RotateCertificateRequest{}
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateCertificateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateCertificateRequest) ProtoMessage() {}
+
+func (x *RotateCertificateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateCertificateRequest.ProtoReflect.Descriptor instead.
+func (*RotateCertificateRequest) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RotateCertificateRequest) GetCertificateRequest() []byte {
+	if x != nil {
+		return x.CertificateRequest
+	}
+	return nil
+}
+
+// RotateCertificateResponse brings the next certificate.
+type RotateCertificateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificate   *IssuedCertificate     `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateCertificateResponse) Reset() {
+	*x = RotateCertificateResponse{}
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateCertificateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateCertificateResponse) ProtoMessage() {}
+
+func (x *RotateCertificateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateCertificateResponse.ProtoReflect.Descriptor instead.
+func (*RotateCertificateResponse) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RotateCertificateResponse) GetCertificate() *IssuedCertificate {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+// IssuedCertificate is a certificate and all that is needed to use it.
+type IssuedCertificate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// PEM, the agent's own first.
+	Chain []byte `protobuf:"bytes,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	// PEM of every CA that the hub's certificate may be issued by. It replaces
+	// the one that the agent had.
+	TrustBundle []byte `protobuf:"bytes,2,opt,name=trust_bundle,json=trustBundle,proto3" json:"trust_bundle,omitempty"`
+	// How long it is valid from now on: an agent never compares the hub's clock
+	// with its own.
+	Lifetime      *durationpb.Duration `protobuf:"bytes,3,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IssuedCertificate) Reset() {
+	*x = IssuedCertificate{}
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IssuedCertificate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IssuedCertificate) ProtoMessage() {}
+
+func (x *IssuedCertificate) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_fleet_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IssuedCertificate.ProtoReflect.Descriptor instead.
+func (*IssuedCertificate) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *IssuedCertificate) GetChain() []byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *IssuedCertificate) GetTrustBundle() []byte {
+	if x != nil {
+		return x.TrustBundle
+	}
+	return nil
+}
+
+func (x *IssuedCertificate) GetLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.Lifetime
+	}
+	return nil
+}
+
 var File_vdi_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	" vdi/fleet/v1/fleet_service.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17vdi/fleet/v1/link.proto\"K\n" +
+	" vdi/fleet/v1/fleet_service.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17vdi/fleet/v1/link.proto\"\xa4\x01\n" +
 	"\x11RenewLeaseRequest\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x04R\bsequence\"`\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12+\n" +
+	"\x04sync\x18\x03 \x01(\v2\x17.vdi.fleet.v1.SyncStateR\x04sync\x12*\n" +
+	"\x11trust_bundle_hash\x18\x04 \x01(\tR\x0ftrustBundleHash\"\x8e\x01\n" +
+	"\tSyncState\x12'\n" +
+	"\x0freport_sequence\x18\x01 \x01(\x04R\x0ereportSequence\x12\x1a\n" +
+	"\breported\x18\x02 \x01(\x06R\breported\x12\x1a\n" +
+	"\bassigned\x18\x03 \x01(\x06R\bassigned\x12 \n" +
+	"\vassignments\x18\x04 \x01(\rR\vassignments\"\x8f\x01\n" +
 	"\x12RenewLeaseResponse\x12\x19\n" +
 	"\bhub_term\x18\x01 \x01(\x03R\ahubTerm\x12/\n" +
-	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease2\xab\x01\n" +
+	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
+	"\x12rotate_certificate\x18\x03 \x01(\bR\x11rotateCertificate\"\x9d\x01\n" +
+	"\rEnrollRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12/\n" +
+	"\x13certificate_request\x18\x02 \x01(\fR\x12certificateRequest\x12 \n" +
+	"\vfingerprint\x18\x03 \x01(\tR\vfingerprint\x12#\n" +
+	"\ragent_version\x18\x04 \x01(\tR\fagentVersion\"S\n" +
+	"\x0eEnrollResponse\x12A\n" +
+	"\vcertificate\x18\x01 \x01(\v2\x1f.vdi.fleet.v1.IssuedCertificateR\vcertificate\"K\n" +
+	"\x18RotateCertificateRequest\x12/\n" +
+	"\x13certificate_request\x18\x01 \x01(\fR\x12certificateRequest\"^\n" +
+	"\x19RotateCertificateResponse\x12A\n" +
+	"\vcertificate\x18\x01 \x01(\v2\x1f.vdi.fleet.v1.IssuedCertificateR\vcertificate\"\x83\x01\n" +
+	"\x11IssuedCertificate\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\fR\x05chain\x12!\n" +
+	"\ftrust_bundle\x18\x02 \x01(\fR\vtrustBundle\x125\n" +
+	"\blifetime\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\blifetime2\xd6\x02\n" +
 	"\fFleetService\x12J\n" +
 	"\aConnect\x12\x1c.vdi.fleet.v1.ConnectRequest\x1a\x1d.vdi.fleet.v1.ConnectResponse(\x010\x01\x12O\n" +
 	"\n" +
-	"RenewLease\x12\x1f.vdi.fleet.v1.RenewLeaseRequest\x1a .vdi.fleet.v1.RenewLeaseResponseB7Z5github.com/vdi-fleet/vdi-fleet/proto/fleet/v1;fleetv1b\x06proto3"
+	"RenewLease\x12\x1f.vdi.fleet.v1.RenewLeaseRequest\x1a .vdi.fleet.v1.RenewLeaseResponse\x12C\n" +
+	"\x06Enroll\x12\x1b.vdi.fleet.v1.EnrollRequest\x1a\x1c.vdi.fleet.v1.EnrollResponse\x12d\n" +
+	"\x11RotateCertificate\x12&.vdi.fleet.v1.RotateCertificateRequest\x1a'.vdi.fleet.v1.RotateCertificateResponseB7Z5github.com/vdi-fleet/vdi-fleet/proto/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_vdi_fleet_v1_fleet_service_proto_rawDescOnce sync.Once
@@ -164,25 +570,39 @@ func file_vdi_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 	return file_vdi_fleet_v1_fleet_service_proto_rawDescData
 }
 
-var file_vdi_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_vdi_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_vdi_fleet_v1_fleet_service_proto_goTypes = []any{
-	(*RenewLeaseRequest)(nil),   // 0: vdi.fleet.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),  // 1: vdi.fleet.v1.RenewLeaseResponse
-	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
-	(*ConnectRequest)(nil),      // 3: vdi.fleet.v1.ConnectRequest
-	(*ConnectResponse)(nil),     // 4: vdi.fleet.v1.ConnectResponse
+	(*RenewLeaseRequest)(nil),         // 0: vdi.fleet.v1.RenewLeaseRequest
+	(*SyncState)(nil),                 // 1: vdi.fleet.v1.SyncState
+	(*RenewLeaseResponse)(nil),        // 2: vdi.fleet.v1.RenewLeaseResponse
+	(*EnrollRequest)(nil),             // 3: vdi.fleet.v1.EnrollRequest
+	(*EnrollResponse)(nil),            // 4: vdi.fleet.v1.EnrollResponse
+	(*RotateCertificateRequest)(nil),  // 5: vdi.fleet.v1.RotateCertificateRequest
+	(*RotateCertificateResponse)(nil), // 6: vdi.fleet.v1.RotateCertificateResponse
+	(*IssuedCertificate)(nil),         // 7: vdi.fleet.v1.IssuedCertificate
+	(*durationpb.Duration)(nil),       // 8: google.protobuf.Duration
+	(*ConnectRequest)(nil),            // 9: vdi.fleet.v1.ConnectRequest
+	(*ConnectResponse)(nil),           // 10: vdi.fleet.v1.ConnectResponse
 }
 var file_vdi_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	2, // 0: vdi.fleet.v1.RenewLeaseResponse.lease:type_name -> google.protobuf.Duration
-	3, // 1: vdi.fleet.v1.FleetService.Connect:input_type -> vdi.fleet.v1.ConnectRequest
-	0, // 2: vdi.fleet.v1.FleetService.RenewLease:input_type -> vdi.fleet.v1.RenewLeaseRequest
-	4, // 3: vdi.fleet.v1.FleetService.Connect:output_type -> vdi.fleet.v1.ConnectResponse
-	1, // 4: vdi.fleet.v1.FleetService.RenewLease:output_type -> vdi.fleet.v1.RenewLeaseResponse
-	3, // [3:5] is the sub-list for method output_type
-	1, // [1:3] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	1,  // 0: vdi.fleet.v1.RenewLeaseRequest.sync:type_name -> vdi.fleet.v1.SyncState
+	8,  // 1: vdi.fleet.v1.RenewLeaseResponse.lease:type_name -> google.protobuf.Duration
+	7,  // 2: vdi.fleet.v1.EnrollResponse.certificate:type_name -> vdi.fleet.v1.IssuedCertificate
+	7,  // 3: vdi.fleet.v1.RotateCertificateResponse.certificate:type_name -> vdi.fleet.v1.IssuedCertificate
+	8,  // 4: vdi.fleet.v1.IssuedCertificate.lifetime:type_name -> google.protobuf.Duration
+	9,  // 5: vdi.fleet.v1.FleetService.Connect:input_type -> vdi.fleet.v1.ConnectRequest
+	0,  // 6: vdi.fleet.v1.FleetService.RenewLease:input_type -> vdi.fleet.v1.RenewLeaseRequest
+	3,  // 7: vdi.fleet.v1.FleetService.Enroll:input_type -> vdi.fleet.v1.EnrollRequest
+	5,  // 8: vdi.fleet.v1.FleetService.RotateCertificate:input_type -> vdi.fleet.v1.RotateCertificateRequest
+	10, // 9: vdi.fleet.v1.FleetService.Connect:output_type -> vdi.fleet.v1.ConnectResponse
+	2,  // 10: vdi.fleet.v1.FleetService.RenewLease:output_type -> vdi.fleet.v1.RenewLeaseResponse
+	4,  // 11: vdi.fleet.v1.FleetService.Enroll:output_type -> vdi.fleet.v1.EnrollResponse
+	6,  // 12: vdi.fleet.v1.FleetService.RotateCertificate:output_type -> vdi.fleet.v1.RotateCertificateResponse
+	9,  // [9:13] is the sub-list for method output_type
+	5,  // [5:9] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_fleet_service_proto_init() }
@@ -197,7 +617,7 @@ func file_vdi_fleet_v1_fleet_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_fleet_service_proto_rawDesc), len(file_vdi_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

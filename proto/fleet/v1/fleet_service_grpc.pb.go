@@ -23,8 +23,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	FleetService_Connect_FullMethodName    = "/vdi.fleet.v1.FleetService/Connect"
-	FleetService_RenewLease_FullMethodName = "/vdi.fleet.v1.FleetService/RenewLease"
+	FleetService_Connect_FullMethodName           = "/vdi.fleet.v1.FleetService/Connect"
+	FleetService_RenewLease_FullMethodName        = "/vdi.fleet.v1.FleetService/RenewLease"
+	FleetService_Enroll_FullMethodName            = "/vdi.fleet.v1.FleetService/Enroll"
+	FleetService_RotateCertificate_FullMethodName = "/vdi.fleet.v1.FleetService/RotateCertificate"
 )
 
 // FleetServiceClient is the client API for FleetService service.
@@ -39,6 +41,12 @@ type FleetServiceClient interface {
 	// RenewLease tells the hub that the agent is alive, and asks for leave to
 	// go on. It is apart from the stream so that neither delays the other.
 	RenewLease(ctx context.Context, in *RenewLeaseRequest, opts ...grpc.CallOption) (*RenewLeaseResponse, error)
+	// Enroll gives an agent its first certificate for a one-use token. It is the
+	// only call that needs none.
+	Enroll(ctx context.Context, in *EnrollRequest, opts ...grpc.CallOption) (*EnrollResponse, error)
+	// RotateCertificate gives an agent its next certificate. The one that the
+	// call is made with stays valid until the next one was used.
+	RotateCertificate(ctx context.Context, in *RotateCertificateRequest, opts ...grpc.CallOption) (*RotateCertificateResponse, error)
 }
 
 type fleetServiceClient struct {
@@ -72,6 +80,26 @@ func (c *fleetServiceClient) RenewLease(ctx context.Context, in *RenewLeaseReque
 	return out, nil
 }
 
+func (c *fleetServiceClient) Enroll(ctx context.Context, in *EnrollRequest, opts ...grpc.CallOption) (*EnrollResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EnrollResponse)
+	err := c.cc.Invoke(ctx, FleetService_Enroll_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) RotateCertificate(ctx context.Context, in *RotateCertificateRequest, opts ...grpc.CallOption) (*RotateCertificateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RotateCertificateResponse)
+	err := c.cc.Invoke(ctx, FleetService_RotateCertificate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FleetServiceServer is the server API for FleetService service.
 // All implementations must embed UnimplementedFleetServiceServer
 // for forward compatibility.
@@ -84,6 +112,12 @@ type FleetServiceServer interface {
 	// RenewLease tells the hub that the agent is alive, and asks for leave to
 	// go on. It is apart from the stream so that neither delays the other.
 	RenewLease(context.Context, *RenewLeaseRequest) (*RenewLeaseResponse, error)
+	// Enroll gives an agent its first certificate for a one-use token. It is the
+	// only call that needs none.
+	Enroll(context.Context, *EnrollRequest) (*EnrollResponse, error)
+	// RotateCertificate gives an agent its next certificate. The one that the
+	// call is made with stays valid until the next one was used.
+	RotateCertificate(context.Context, *RotateCertificateRequest) (*RotateCertificateResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()
 }
 
@@ -99,6 +133,12 @@ func (UnimplementedFleetServiceServer) Connect(grpc.BidiStreamingServer[ConnectR
 }
 func (UnimplementedFleetServiceServer) RenewLease(context.Context, *RenewLeaseRequest) (*RenewLeaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RenewLease not implemented")
+}
+func (UnimplementedFleetServiceServer) Enroll(context.Context, *EnrollRequest) (*EnrollResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Enroll not implemented")
+}
+func (UnimplementedFleetServiceServer) RotateCertificate(context.Context, *RotateCertificateRequest) (*RotateCertificateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateCertificate not implemented")
 }
 func (UnimplementedFleetServiceServer) mustEmbedUnimplementedFleetServiceServer() {}
 func (UnimplementedFleetServiceServer) testEmbeddedByValue()                      {}
@@ -146,6 +186,42 @@ func _FleetService_RenewLease_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_Enroll_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EnrollRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).Enroll(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_Enroll_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).Enroll(ctx, req.(*EnrollRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_RotateCertificate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateCertificateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).RotateCertificate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_RotateCertificate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).RotateCertificate(ctx, req.(*RotateCertificateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // FleetService_ServiceDesc is the grpc.ServiceDesc for FleetService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -156,6 +232,14 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RenewLease",
 			Handler:    _FleetService_RenewLease_Handler,
+		},
+		{
+			MethodName: "Enroll",
+			Handler:    _FleetService_Enroll_Handler,
+		},
+		{
+			MethodName: "RotateCertificate",
+			Handler:    _FleetService_RotateCertificate_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -80,7 +80,9 @@ func (ResultCode) EnumDescriptor() ([]byte, []int) {
 }
 
 // ConnectRequest is what an agent says on the stream: first Hello, then its
-// whole inventory, then reports, results and capacity as they come.
+// inventory, then reports, results, acknowledgements and capacity as they come.
+// In protocol 1 the inventory is whole; from protocol 2 on it begins with its
+// digest, and has only what the hub then asks for.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -90,6 +92,8 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Reports
 	//	*ConnectRequest_Results
 	//	*ConnectRequest_Capacity
+	//	*ConnectRequest_InventoryDigest
+	//	*ConnectRequest_OrderAck
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -177,6 +181,24 @@ func (x *ConnectRequest) GetCapacity() *CapacityReport {
 	return nil
 }
 
+func (x *ConnectRequest) GetInventoryDigest() *InventoryDigest {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_InventoryDigest); ok {
+			return x.InventoryDigest
+		}
+	}
+	return nil
+}
+
+func (x *ConnectRequest) GetOrderAck() *OrderAck {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_OrderAck); ok {
+			return x.OrderAck
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -201,6 +223,14 @@ type ConnectRequest_Capacity struct {
 	Capacity *CapacityReport `protobuf:"bytes,5,opt,name=capacity,proto3,oneof"`
 }
 
+type ConnectRequest_InventoryDigest struct {
+	InventoryDigest *InventoryDigest `protobuf:"bytes,6,opt,name=inventory_digest,json=inventoryDigest,proto3,oneof"`
+}
+
+type ConnectRequest_OrderAck struct {
+	OrderAck *OrderAck `protobuf:"bytes,7,opt,name=order_ack,json=orderAck,proto3,oneof"`
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Inventory) isConnectRequest_Message() {}
@@ -210,6 +240,10 @@ func (*ConnectRequest_Reports) isConnectRequest_Message() {}
 func (*ConnectRequest_Results) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Capacity) isConnectRequest_Message() {}
+
+func (*ConnectRequest_InventoryDigest) isConnectRequest_Message() {}
+
+func (*ConnectRequest_OrderAck) isConnectRequest_Message() {}
 
 // ConnectResponse is what the hub says on the stream: first Welcome, then,
 // once it has the inventory, orders and acknowledgements.
@@ -221,6 +255,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Orders
 	//	*ConnectResponse_ReportAck
 	//	*ConnectResponse_Templates
+	//	*ConnectResponse_InventoryRequest
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -299,6 +334,15 @@ func (x *ConnectResponse) GetTemplates() *TemplateSet {
 	return nil
 }
 
+func (x *ConnectResponse) GetInventoryRequest() *InventoryRequest {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_InventoryRequest); ok {
+			return x.InventoryRequest
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -319,6 +363,10 @@ type ConnectResponse_Templates struct {
 	Templates *TemplateSet `protobuf:"bytes,4,opt,name=templates,proto3,oneof"`
 }
 
+type ConnectResponse_InventoryRequest struct {
+	InventoryRequest *InventoryRequest `protobuf:"bytes,5,opt,name=inventory_request,json=inventoryRequest,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Orders) isConnectResponse_Message() {}
@@ -326,6 +374,8 @@ func (*ConnectResponse_Orders) isConnectResponse_Message() {}
 func (*ConnectResponse_ReportAck) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Templates) isConnectResponse_Message() {}
+
+func (*ConnectResponse_InventoryRequest) isConnectResponse_Message() {}
 
 // Hello opens the stream.
 type Hello struct {
@@ -344,9 +394,11 @@ type Hello struct {
 	// Highest term of a hub's leader that the agent has seen.
 	HighestHubTerm int64 `protobuf:"varint,7,opt,name=highest_hub_term,json=highestHubTerm,proto3" json:"highest_hub_term,omitempty"`
 	// Version of the agent, for people.
-	AgentVersion  string `protobuf:"bytes,8,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AgentVersion string `protobuf:"bytes,8,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// Capabilities that the hub must have, or refuse the agent.
+	RequiredCapabilities []string `protobuf:"bytes,9,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -435,6 +487,13 @@ func (x *Hello) GetAgentVersion() string {
 	return ""
 }
 
+func (x *Hello) GetRequiredCapabilities() []string {
+	if x != nil {
+		return x.RequiredCapabilities
+	}
+	return nil
+}
+
 // Welcome answers Hello.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -444,6 +503,13 @@ type Welcome struct {
 	HubTerm int64 `protobuf:"varint,2,opt,name=hub_term,json=hubTerm,proto3" json:"hub_term,omitempty"`
 	// How often to renew the lease.
 	RenewInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=renew_interval,json=renewInterval,proto3" json:"renew_interval,omitempty"`
+	// What the hub can do beyond the protocol's base.
+	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Capabilities that the agent must have, or leave the hub.
+	RequiredCapabilities []string `protobuf:"bytes,5,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
+	// How long the oldest batch of either side may go unacknowledged before the
+	// stream is closed.
+	AckTimeout    *durationpb.Duration `protobuf:"bytes,6,opt,name=ack_timeout,json=ackTimeout,proto3" json:"ack_timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -499,19 +565,148 @@ func (x *Welcome) GetRenewInterval() *durationpb.Duration {
 	return nil
 }
 
-// Inventory is a page of all that the member's API server holds.
-type Inventory struct {
+func (x *Welcome) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *Welcome) GetRequiredCapabilities() []string {
+	if x != nil {
+		return x.RequiredCapabilities
+	}
+	return nil
+}
+
+func (x *Welcome) GetAckTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.AckTimeout
+	}
+	return nil
+}
+
+// InventoryDigest sums up all that the member's API server holds.
+type InventoryDigest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Items []*AssignmentReport    `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// The last page. What no page named is not stored in the member.
-	Last          bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	// Digests of the assignments by bucket; an assignment's bucket is the first
+	// byte of its item's digest's input: see proto/convert. Always 256 of them,
+	// or none where the member holds nothing.
+	Buckets []uint64 `protobuf:"fixed64,1,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
+	// How many assignments the member holds.
+	Assignments   uint32 `protobuf:"varint,2,opt,name=assignments,proto3" json:"assignments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *InventoryDigest) Reset() {
+	*x = InventoryDigest{}
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InventoryDigest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InventoryDigest) ProtoMessage() {}
+
+func (x *InventoryDigest) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InventoryDigest.ProtoReflect.Descriptor instead.
+func (*InventoryDigest) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *InventoryDigest) GetBuckets() []uint64 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *InventoryDigest) GetAssignments() uint32 {
+	if x != nil {
+		return x.Assignments
+	}
+	return 0
+}
+
+// InventoryRequest asks for the assignments of some buckets. While a stream
+// serves it asks for them anew: a resync.
+type InventoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bit i%8 of byte i/8 is bucket i. Empty: none, the digest says it all.
+	Buckets       []byte `protobuf:"bytes,1,opt,name=buckets,proto3" json:"buckets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InventoryRequest) Reset() {
+	*x = InventoryRequest{}
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InventoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InventoryRequest) ProtoMessage() {}
+
+func (x *InventoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InventoryRequest.ProtoReflect.Descriptor instead.
+func (*InventoryRequest) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *InventoryRequest) GetBuckets() []byte {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+// Inventory is a page of what the member's API server holds: of all of it in
+// protocol 1, of the buckets asked for from protocol 2 on.
+type Inventory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Items []*AssignmentReport    `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// The last page. What no page named is not stored in the member.
+	Last bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	// The batch of reports up to which the pages are newer than what was
+	// reported; 0 when the stream opens.
+	ReportSequence uint64 `protobuf:"varint,3,opt,name=report_sequence,json=reportSequence,proto3" json:"report_sequence,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +718,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +731,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{4}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Inventory) GetItems() []*AssignmentReport {
@@ -553,6 +748,13 @@ func (x *Inventory) GetLast() bool {
 	return false
 }
 
+func (x *Inventory) GetReportSequence() uint64 {
+	if x != nil {
+		return x.ReportSequence
+	}
+	return 0
+}
+
 // ReportBatch carries the newest status of assignments that changed.
 type ReportBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -565,7 +767,7 @@ type ReportBatch struct {
 
 func (x *ReportBatch) Reset() {
 	*x = ReportBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +779,7 @@ func (x *ReportBatch) String() string {
 func (*ReportBatch) ProtoMessage() {}
 
 func (x *ReportBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +792,7 @@ func (x *ReportBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportBatch.ProtoReflect.Descriptor instead.
 func (*ReportBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{5}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReportBatch) GetSequence() uint64 {
@@ -623,13 +825,18 @@ type AssignmentReport struct {
 	// Namespace and name of the session on the hub.
 	SessionNamespace string `protobuf:"bytes,7,opt,name=session_namespace,json=sessionNamespace,proto3" json:"session_namespace,omitempty"`
 	SessionName      string `protobuf:"bytes,8,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Hash of this report but itself, by the agent's own reckoning: the hub only
+	// adds it up (InventoryDigest, SyncState).
+	ReportHash uint64 `protobuf:"fixed64,9,opt,name=report_hash,json=reportHash,proto3" json:"report_hash,omitempty"`
+	// Nothing of the assignment is stored any more. Never in an inventory.
+	Gone          bool `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AssignmentReport) Reset() {
 	*x = AssignmentReport{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +848,7 @@ func (x *AssignmentReport) String() string {
 func (*AssignmentReport) ProtoMessage() {}
 
 func (x *AssignmentReport) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +861,7 @@ func (x *AssignmentReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentReport.ProtoReflect.Descriptor instead.
 func (*AssignmentReport) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{6}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AssignmentReport) GetSessionUid() string {
@@ -713,6 +920,20 @@ func (x *AssignmentReport) GetSessionName() string {
 	return ""
 }
 
+func (x *AssignmentReport) GetReportHash() uint64 {
+	if x != nil {
+		return x.ReportHash
+	}
+	return 0
+}
+
+func (x *AssignmentReport) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
 // ReportAck acknowledges the batches up to a sequence: they are in the hub's
 // picture of the member.
 type ReportAck struct {
@@ -724,7 +945,7 @@ type ReportAck struct {
 
 func (x *ReportAck) Reset() {
 	*x = ReportAck{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +957,7 @@ func (x *ReportAck) String() string {
 func (*ReportAck) ProtoMessage() {}
 
 func (x *ReportAck) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +970,7 @@ func (x *ReportAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAck.ProtoReflect.Descriptor instead.
 func (*ReportAck) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{7}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportAck) GetSequence() uint64 {
@@ -771,7 +992,7 @@ type OrderBatch struct {
 
 func (x *OrderBatch) Reset() {
 	*x = OrderBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +1004,7 @@ func (x *OrderBatch) String() string {
 func (*OrderBatch) ProtoMessage() {}
 
 func (x *OrderBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +1017,7 @@ func (x *OrderBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderBatch.ProtoReflect.Descriptor instead.
 func (*OrderBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{8}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OrderBatch) GetSequence() uint64 {
@@ -813,6 +1034,52 @@ func (x *OrderBatch) GetItems() []*Order {
 	return nil
 }
 
+// OrderAck says that the agent has all batches of orders up to a sequence in
+// hand. It is no word on any of them.
+type OrderAck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderAck) Reset() {
+	*x = OrderAck{}
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderAck) ProtoMessage() {}
+
+func (x *OrderAck) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderAck.ProtoReflect.Descriptor instead.
+func (*OrderAck) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *OrderAck) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
 // Order is the hub's word about one session.
 type Order struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -827,7 +1094,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +1106,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +1119,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{9}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -912,7 +1179,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1191,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1204,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{10}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Withdrawal) GetSessionUid() string {
@@ -985,7 +1252,7 @@ type ResultBatch struct {
 
 func (x *ResultBatch) Reset() {
 	*x = ResultBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1264,7 @@ func (x *ResultBatch) String() string {
 func (*ResultBatch) ProtoMessage() {}
 
 func (x *ResultBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1277,7 @@ func (x *ResultBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultBatch.ProtoReflect.Descriptor instead.
 func (*ResultBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{11}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResultBatch) GetItems() []*OrderResult {
@@ -1042,7 +1309,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1321,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1334,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{12}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OrderResult) GetSessionUid() string {
@@ -1137,21 +1404,24 @@ var File_vdi_fleet_v1_link_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\n" +
-	"\x17vdi/fleet/v1/link.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dvdi/fleet/v1/assignment.proto\x1a\x1bvdi/fleet/v1/capacity.proto\"\xab\x02\n" +
+	"\x17vdi/fleet/v1/link.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dvdi/fleet/v1/assignment.proto\x1a\x1bvdi/fleet/v1/capacity.proto\"\xae\x03\n" +
 	"\x0eConnectRequest\x12+\n" +
 	"\x05hello\x18\x01 \x01(\v2\x13.vdi.fleet.v1.HelloH\x00R\x05hello\x127\n" +
 	"\tinventory\x18\x02 \x01(\v2\x17.vdi.fleet.v1.InventoryH\x00R\tinventory\x125\n" +
 	"\areports\x18\x03 \x01(\v2\x19.vdi.fleet.v1.ReportBatchH\x00R\areports\x125\n" +
 	"\aresults\x18\x04 \x01(\v2\x19.vdi.fleet.v1.ResultBatchH\x00R\aresults\x12:\n" +
-	"\bcapacity\x18\x05 \x01(\v2\x1c.vdi.fleet.v1.CapacityReportH\x00R\bcapacityB\t\n" +
-	"\amessage\"\xf8\x01\n" +
+	"\bcapacity\x18\x05 \x01(\v2\x1c.vdi.fleet.v1.CapacityReportH\x00R\bcapacity\x12J\n" +
+	"\x10inventory_digest\x18\x06 \x01(\v2\x1d.vdi.fleet.v1.InventoryDigestH\x00R\x0finventoryDigest\x125\n" +
+	"\torder_ack\x18\a \x01(\v2\x16.vdi.fleet.v1.OrderAckH\x00R\borderAckB\t\n" +
+	"\amessage\"\xc7\x02\n" +
 	"\x0fConnectResponse\x121\n" +
 	"\awelcome\x18\x01 \x01(\v2\x15.vdi.fleet.v1.WelcomeH\x00R\awelcome\x122\n" +
 	"\x06orders\x18\x02 \x01(\v2\x18.vdi.fleet.v1.OrderBatchH\x00R\x06orders\x128\n" +
 	"\n" +
 	"report_ack\x18\x03 \x01(\v2\x17.vdi.fleet.v1.ReportAckH\x00R\treportAck\x129\n" +
-	"\ttemplates\x18\x04 \x01(\v2\x19.vdi.fleet.v1.TemplateSetH\x00R\ttemplatesB\t\n" +
-	"\amessage\"\x9d\x02\n" +
+	"\ttemplates\x18\x04 \x01(\v2\x19.vdi.fleet.v1.TemplateSetH\x00R\ttemplates\x12M\n" +
+	"\x11inventory_request\x18\x05 \x01(\v2\x1e.vdi.fleet.v1.InventoryRequestH\x00R\x10inventoryRequestB\t\n" +
+	"\amessage\"\xd2\x02\n" +
 	"\x05Hello\x12!\n" +
 	"\fmin_protocol\x18\x01 \x01(\x05R\vminProtocol\x12!\n" +
 	"\fmax_protocol\x18\x02 \x01(\x05R\vmaxProtocol\x12\"\n" +
@@ -1161,17 +1431,28 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"agent_term\x18\x06 \x01(\x03R\tagentTerm\x12(\n" +
 	"\x10highest_hub_term\x18\a \x01(\x03R\x0ehighestHubTerm\x12#\n" +
-	"\ragent_version\x18\b \x01(\tR\fagentVersion\"\x82\x01\n" +
+	"\ragent_version\x18\b \x01(\tR\fagentVersion\x123\n" +
+	"\x15required_capabilities\x18\t \x03(\tR\x14requiredCapabilities\"\x97\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x19\n" +
 	"\bhub_term\x18\x02 \x01(\x03R\ahubTerm\x12@\n" +
-	"\x0erenew_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rrenewInterval\"U\n" +
+	"\x0erenew_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rrenewInterval\x12\"\n" +
+	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\x123\n" +
+	"\x15required_capabilities\x18\x05 \x03(\tR\x14requiredCapabilities\x12:\n" +
+	"\vack_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"ackTimeout\"M\n" +
+	"\x0fInventoryDigest\x12\x18\n" +
+	"\abuckets\x18\x01 \x03(\x06R\abuckets\x12 \n" +
+	"\vassignments\x18\x02 \x01(\rR\vassignments\",\n" +
+	"\x10InventoryRequest\x12\x18\n" +
+	"\abuckets\x18\x01 \x01(\fR\abuckets\"~\n" +
 	"\tInventory\x124\n" +
 	"\x05items\x18\x01 \x03(\v2\x1e.vdi.fleet.v1.AssignmentReportR\x05items\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\bR\x04last\"_\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\x12'\n" +
+	"\x0freport_sequence\x18\x03 \x01(\x04R\x0ereportSequence\"_\n" +
 	"\vReportBatch\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
-	"\x05items\x18\x02 \x03(\v2\x1e.vdi.fleet.v1.AssignmentReportR\x05items\"\xa0\x02\n" +
+	"\x05items\x18\x02 \x03(\v2\x1e.vdi.fleet.v1.AssignmentReportR\x05items\"\xd5\x02\n" +
 	"\x10AssignmentReport\x12\x1f\n" +
 	"\vsession_uid\x18\x01 \x01(\tR\n" +
 	"sessionUid\x12\x1c\n" +
@@ -1181,13 +1462,19 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\tspec_hash\x18\x05 \x01(\tR\bspecHash\x126\n" +
 	"\x06status\x18\x06 \x01(\v2\x1e.vdi.fleet.v1.AssignmentStatusR\x06status\x12+\n" +
 	"\x11session_namespace\x18\a \x01(\tR\x10sessionNamespace\x12!\n" +
-	"\fsession_name\x18\b \x01(\tR\vsessionName\"'\n" +
+	"\fsession_name\x18\b \x01(\tR\vsessionName\x12\x1f\n" +
+	"\vreport_hash\x18\t \x01(\x06R\n" +
+	"reportHash\x12\x12\n" +
+	"\x04gone\x18\n" +
+	" \x01(\bR\x04gone\"'\n" +
 	"\tReportAck\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\"S\n" +
 	"\n" +
 	"OrderBatch\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12)\n" +
-	"\x05items\x18\x02 \x03(\v2\x13.vdi.fleet.v1.OrderR\x05items\"|\n" +
+	"\x05items\x18\x02 \x03(\v2\x13.vdi.fleet.v1.OrderR\x05items\"&\n" +
+	"\bOrderAck\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\"|\n" +
 	"\x05Order\x122\n" +
 	"\x06assign\x18\x01 \x01(\v2\x18.vdi.fleet.v1.AssignmentH\x00R\x06assign\x126\n" +
 	"\bwithdraw\x18\x02 \x01(\v2\x18.vdi.fleet.v1.WithdrawalH\x00R\bwithdrawB\a\n" +
@@ -1233,52 +1520,59 @@ func file_vdi_fleet_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_vdi_fleet_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_vdi_fleet_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_vdi_fleet_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_vdi_fleet_v1_link_proto_goTypes = []any{
 	(ResultCode)(0),             // 0: vdi.fleet.v1.ResultCode
 	(*ConnectRequest)(nil),      // 1: vdi.fleet.v1.ConnectRequest
 	(*ConnectResponse)(nil),     // 2: vdi.fleet.v1.ConnectResponse
 	(*Hello)(nil),               // 3: vdi.fleet.v1.Hello
 	(*Welcome)(nil),             // 4: vdi.fleet.v1.Welcome
-	(*Inventory)(nil),           // 5: vdi.fleet.v1.Inventory
-	(*ReportBatch)(nil),         // 6: vdi.fleet.v1.ReportBatch
-	(*AssignmentReport)(nil),    // 7: vdi.fleet.v1.AssignmentReport
-	(*ReportAck)(nil),           // 8: vdi.fleet.v1.ReportAck
-	(*OrderBatch)(nil),          // 9: vdi.fleet.v1.OrderBatch
-	(*Order)(nil),               // 10: vdi.fleet.v1.Order
-	(*Withdrawal)(nil),          // 11: vdi.fleet.v1.Withdrawal
-	(*ResultBatch)(nil),         // 12: vdi.fleet.v1.ResultBatch
-	(*OrderResult)(nil),         // 13: vdi.fleet.v1.OrderResult
-	(*CapacityReport)(nil),      // 14: vdi.fleet.v1.CapacityReport
-	(*TemplateSet)(nil),         // 15: vdi.fleet.v1.TemplateSet
-	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
-	(*AssignmentStatus)(nil),    // 17: vdi.fleet.v1.AssignmentStatus
-	(*Assignment)(nil),          // 18: vdi.fleet.v1.Assignment
+	(*InventoryDigest)(nil),     // 5: vdi.fleet.v1.InventoryDigest
+	(*InventoryRequest)(nil),    // 6: vdi.fleet.v1.InventoryRequest
+	(*Inventory)(nil),           // 7: vdi.fleet.v1.Inventory
+	(*ReportBatch)(nil),         // 8: vdi.fleet.v1.ReportBatch
+	(*AssignmentReport)(nil),    // 9: vdi.fleet.v1.AssignmentReport
+	(*ReportAck)(nil),           // 10: vdi.fleet.v1.ReportAck
+	(*OrderBatch)(nil),          // 11: vdi.fleet.v1.OrderBatch
+	(*OrderAck)(nil),            // 12: vdi.fleet.v1.OrderAck
+	(*Order)(nil),               // 13: vdi.fleet.v1.Order
+	(*Withdrawal)(nil),          // 14: vdi.fleet.v1.Withdrawal
+	(*ResultBatch)(nil),         // 15: vdi.fleet.v1.ResultBatch
+	(*OrderResult)(nil),         // 16: vdi.fleet.v1.OrderResult
+	(*CapacityReport)(nil),      // 17: vdi.fleet.v1.CapacityReport
+	(*TemplateSet)(nil),         // 18: vdi.fleet.v1.TemplateSet
+	(*durationpb.Duration)(nil), // 19: google.protobuf.Duration
+	(*AssignmentStatus)(nil),    // 20: vdi.fleet.v1.AssignmentStatus
+	(*Assignment)(nil),          // 21: vdi.fleet.v1.Assignment
 }
 var file_vdi_fleet_v1_link_proto_depIdxs = []int32{
 	3,  // 0: vdi.fleet.v1.ConnectRequest.hello:type_name -> vdi.fleet.v1.Hello
-	5,  // 1: vdi.fleet.v1.ConnectRequest.inventory:type_name -> vdi.fleet.v1.Inventory
-	6,  // 2: vdi.fleet.v1.ConnectRequest.reports:type_name -> vdi.fleet.v1.ReportBatch
-	12, // 3: vdi.fleet.v1.ConnectRequest.results:type_name -> vdi.fleet.v1.ResultBatch
-	14, // 4: vdi.fleet.v1.ConnectRequest.capacity:type_name -> vdi.fleet.v1.CapacityReport
-	4,  // 5: vdi.fleet.v1.ConnectResponse.welcome:type_name -> vdi.fleet.v1.Welcome
-	9,  // 6: vdi.fleet.v1.ConnectResponse.orders:type_name -> vdi.fleet.v1.OrderBatch
-	8,  // 7: vdi.fleet.v1.ConnectResponse.report_ack:type_name -> vdi.fleet.v1.ReportAck
-	15, // 8: vdi.fleet.v1.ConnectResponse.templates:type_name -> vdi.fleet.v1.TemplateSet
-	16, // 9: vdi.fleet.v1.Welcome.renew_interval:type_name -> google.protobuf.Duration
-	7,  // 10: vdi.fleet.v1.Inventory.items:type_name -> vdi.fleet.v1.AssignmentReport
-	7,  // 11: vdi.fleet.v1.ReportBatch.items:type_name -> vdi.fleet.v1.AssignmentReport
-	17, // 12: vdi.fleet.v1.AssignmentReport.status:type_name -> vdi.fleet.v1.AssignmentStatus
-	10, // 13: vdi.fleet.v1.OrderBatch.items:type_name -> vdi.fleet.v1.Order
-	18, // 14: vdi.fleet.v1.Order.assign:type_name -> vdi.fleet.v1.Assignment
-	11, // 15: vdi.fleet.v1.Order.withdraw:type_name -> vdi.fleet.v1.Withdrawal
-	13, // 16: vdi.fleet.v1.ResultBatch.items:type_name -> vdi.fleet.v1.OrderResult
-	0,  // 17: vdi.fleet.v1.OrderResult.code:type_name -> vdi.fleet.v1.ResultCode
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	7,  // 1: vdi.fleet.v1.ConnectRequest.inventory:type_name -> vdi.fleet.v1.Inventory
+	8,  // 2: vdi.fleet.v1.ConnectRequest.reports:type_name -> vdi.fleet.v1.ReportBatch
+	15, // 3: vdi.fleet.v1.ConnectRequest.results:type_name -> vdi.fleet.v1.ResultBatch
+	17, // 4: vdi.fleet.v1.ConnectRequest.capacity:type_name -> vdi.fleet.v1.CapacityReport
+	5,  // 5: vdi.fleet.v1.ConnectRequest.inventory_digest:type_name -> vdi.fleet.v1.InventoryDigest
+	12, // 6: vdi.fleet.v1.ConnectRequest.order_ack:type_name -> vdi.fleet.v1.OrderAck
+	4,  // 7: vdi.fleet.v1.ConnectResponse.welcome:type_name -> vdi.fleet.v1.Welcome
+	11, // 8: vdi.fleet.v1.ConnectResponse.orders:type_name -> vdi.fleet.v1.OrderBatch
+	10, // 9: vdi.fleet.v1.ConnectResponse.report_ack:type_name -> vdi.fleet.v1.ReportAck
+	18, // 10: vdi.fleet.v1.ConnectResponse.templates:type_name -> vdi.fleet.v1.TemplateSet
+	6,  // 11: vdi.fleet.v1.ConnectResponse.inventory_request:type_name -> vdi.fleet.v1.InventoryRequest
+	19, // 12: vdi.fleet.v1.Welcome.renew_interval:type_name -> google.protobuf.Duration
+	19, // 13: vdi.fleet.v1.Welcome.ack_timeout:type_name -> google.protobuf.Duration
+	9,  // 14: vdi.fleet.v1.Inventory.items:type_name -> vdi.fleet.v1.AssignmentReport
+	9,  // 15: vdi.fleet.v1.ReportBatch.items:type_name -> vdi.fleet.v1.AssignmentReport
+	20, // 16: vdi.fleet.v1.AssignmentReport.status:type_name -> vdi.fleet.v1.AssignmentStatus
+	13, // 17: vdi.fleet.v1.OrderBatch.items:type_name -> vdi.fleet.v1.Order
+	21, // 18: vdi.fleet.v1.Order.assign:type_name -> vdi.fleet.v1.Assignment
+	14, // 19: vdi.fleet.v1.Order.withdraw:type_name -> vdi.fleet.v1.Withdrawal
+	16, // 20: vdi.fleet.v1.ResultBatch.items:type_name -> vdi.fleet.v1.OrderResult
+	0,  // 21: vdi.fleet.v1.OrderResult.code:type_name -> vdi.fleet.v1.ResultCode
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_link_proto_init() }
@@ -1294,14 +1588,17 @@ func file_vdi_fleet_v1_link_proto_init() {
 		(*ConnectRequest_Reports)(nil),
 		(*ConnectRequest_Results)(nil),
 		(*ConnectRequest_Capacity)(nil),
+		(*ConnectRequest_InventoryDigest)(nil),
+		(*ConnectRequest_OrderAck)(nil),
 	}
 	file_vdi_fleet_v1_link_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
 		(*ConnectResponse_Orders)(nil),
 		(*ConnectResponse_ReportAck)(nil),
 		(*ConnectResponse_Templates)(nil),
+		(*ConnectResponse_InventoryRequest)(nil),
 	}
-	file_vdi_fleet_v1_link_proto_msgTypes[9].OneofWrappers = []any{
+	file_vdi_fleet_v1_link_proto_msgTypes[12].OneofWrappers = []any{
 		(*Order_Assign)(nil),
 		(*Order_Withdraw)(nil),
 	}
@@ -1311,7 +1608,7 @@ func file_vdi_fleet_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_link_proto_rawDesc), len(file_vdi_fleet_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
