@@ -1,6 +1,10 @@
 package v1alpha1
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,3 +38,24 @@ const (
 
 // JoinTokenLifetime is the longest that a token is valid.
 const JoinTokenLifetime = time.Hour
+
+// joinToken is what every token looks like: an id of 6 to 32 lower case letters
+// and digits, and a secret of 32 to 128 characters of an URL, which is 128 bits
+// at the least, however it was written.
+var joinToken = regexp.MustCompile(`^[a-z0-9]{6,32}\.[A-Za-z0-9_-]{32,128}$`)
+
+// JoinTokenID is the id of a token, by which its Secret is found; false if the
+// text is no token.
+func JoinTokenID(token string) (string, bool) {
+	if !joinToken.MatchString(token) {
+		return "", false
+	}
+	id, _, _ := strings.Cut(token, ".")
+	return id, true
+}
+
+// JoinTokenSum is what the hub keeps of a token under JoinTokenHash.
+func JoinTokenSum(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
