@@ -1,10 +1,9 @@
 package link
 
 import (
+	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,42 +18,33 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
-// dial prepares a connection with the certificates as the files say now.
-func (o *Options) dial() (*grpc.ClientConn, error) {
-	config, err := o.clientTLS()
+// dial prepares a connection with the credential of the moment.
+func (o *Options) dial(ctx context.Context) (*grpc.ClientConn, *Credential, error) {
+	credential, err := o.Credentials.Current(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	conn, err := grpc.NewClient(o.HubAddress,
-		grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithTransportCredentials(credentials.NewTLS(o.clientTLS(credential))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}),
 		grpc.WithDisableServiceConfig(),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("dialling the hub: %w", err)
+		return nil, nil, fmt.Errorf("dialling the hub: %w", err)
 	}
-	return conn, nil
+	if leaf := credential.Certificate.Leaf; leaf != nil {
+		metricCertificateExpiry.Set(float64(leaf.NotAfter.Unix()))
+	}
+	return conn, credential, nil
 }
 
-func (o *Options) clientTLS() (*tls.Config, error) {
-	cert, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("loading the agent's certificate: %w", err)
-	}
-	text, err := os.ReadFile(o.HubCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("loading the hub's CA: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("loading the hub's CA: no certificate in %s", o.HubCAFile)
-	}
+func (o *Options) clientTLS(credential *Credential) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		ServerName:   o.HubServerName,
-		RootCAs:      pool,
-		Certificates: []tls.Certificate{cert},
-	}, nil
+		RootCAs:      credential.Roots,
+		Certificates: []tls.Certificate{credential.Certificate},
+	}
 }

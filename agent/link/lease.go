@@ -58,10 +58,15 @@ func (s *stream) renew(ctx context.Context) error {
 func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, max(s.renewEvery, time.Second))
 	defer cancel()
-	response, err := s.rpc.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: s.options.Instance, Sequence: sequence})
+	response, err := s.rpc.RenewLease(ctx, &fleetv1.RenewLeaseRequest{
+		Instance: s.options.Instance, Sequence: sequence, TrustBundleHash: s.credential.TrustBundleHash,
+	})
 	metricRenewals.WithLabelValues(status.Code(err).String()).Inc()
 	if err != nil {
 		return err
+	}
+	if response.GetRotateCertificate() {
+		s.options.Credentials.RotateNow()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,9 @@ type Options struct {
 	HubAddress string
 	// HubServerName must be a DNS name in the hub's certificate.
 	HubServerName string
-	// CertFile and KeyFile are the agent's certificate (PEM), HubCAFile the
-	// authorities of the hub's. They are read anew for every connection.
+	// Credentials secure the connections; if nil they are the files CertFile,
+	// KeyFile and HubCAFile: see Files.
+	Credentials                  Credentials
 	CertFile, KeyFile, HubCAFile string
 	// AgentVersion, for people.
 	AgentVersion string
@@ -76,13 +77,17 @@ func (o *Options) setDefaults() {
 	if o.TimeFactor <= 0 {
 		o.TimeFactor = 1
 	}
+	if o.Credentials == nil {
+		o.Credentials = Files{CertFile: o.CertFile, KeyFile: o.KeyFile, HubCAFile: o.HubCAFile}
+	}
 }
 
 func (o *Options) validate() error {
+	files, given := o.Credentials.(Files)
 	switch {
 	case o.HubAddress == "":
 		return errors.New("link: no address of the hub")
-	case o.CertFile == "" || o.KeyFile == "" || o.HubCAFile == "":
+	case given && (files.CertFile == "" || files.KeyFile == "" || files.HubCAFile == ""):
 		return errors.New("link: certificate, key and the hub's CA are required")
 	case o.Instance == "":
 		return errors.New("link: no instance")

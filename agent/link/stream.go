@@ -32,6 +32,8 @@ type stream struct {
 	wire    grpc.BidiStreamingClient[fleetv1.ConnectRequest, fleetv1.ConnectResponse]
 	hello   *fleetv1.Hello
 	machine *Machine // guarded by Client.mu
+	// credential that the connection was made with.
+	credential *Credential
 	// welcomed is closed by the receiver, and renewEvery set before.
 	welcomed   chan struct{}
 	renewEvery time.Duration
@@ -41,16 +43,17 @@ type stream struct {
 // connect runs one stream to its end and says whether the hub had begun to be
 // served. It raises hello's highest term to the hub's.
 func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool, err error) {
-	conn, err := c.options.dial()
+	conn, credential, err := c.options.dial(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
+	defer func() { c.options.Credentials.Ended(credential, err) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	s := &stream{
-		Client: c, rpc: fleetv1.NewFleetServiceClient(conn), hello: hello, welcomed: make(chan struct{}),
+		Client: c, rpc: fleetv1.NewFleetServiceClient(conn), hello: hello, credential: credential, welcomed: make(chan struct{}),
 		machine: NewMachine(proto.Clone(hello).(*fleetv1.Hello), c.reporter, c.results),
 	}
 	if s.wire, err = s.rpc.Connect(ctx); err != nil {
@@ -59,6 +62,7 @@ func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool
 	group.Go(func() error { return s.receive(ctx) })
 	group.Go(func() error { return s.send(ctx) })
 	group.Go(func() error { return s.renew(ctx) })
+	group.Go(func() error { return s.replaced(ctx) })
 	err = group.Wait()
 	metricConnected.Set(0)
 	metricConnects.WithLabelValues(fmt.Sprint(s.served.Load())).Inc()
@@ -106,6 +110,7 @@ func (s *stream) apply(ctx context.Context, effect Effect) error {
 func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
 	s.renewEvery = s.renewInterval(w)
 	close(s.welcomed)
+	s.options.Credentials.Used(s.credential)
 	if err := s.observe(ctx, w.GetHubTerm()); err != nil {
 		return err
 	}
