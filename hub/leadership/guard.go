@@ -1,0 +1,100 @@
+package leadership
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// marginShare is the part of the lock's duration, one fifth, that a leader
+// leaves unused: see Guard.
+const marginShare = 5
+
+// Guard knows whether this replica leads for certain.
+//
+// It goes by when the last successful renewal of the lock was sent, by this
+// machine's clock. Another replica takes the lock over when it has not seen it
+// change for the lock's duration, by its own clock, and counts from when it saw
+// the last renewal: later than the API server stored it, which is later than we
+// sent it. So from the moment of sending nobody else leads for a whole duration.
+// The margin (3 s of 15 s) is for what is checked now and arrives later, and for
+// clocks that run at unlike rates; with it a leader ceases to be certain just
+// when the elector, which has its own deadline, gives up.
+//
+// What is left is a process that is stopped between the check and the write to
+// its socket. It is a matter of microseconds, an update carries a
+// resourceVersion that the next leader's write has made old, and agents refuse a
+// lower term than they have seen.
+type Guard struct {
+	now func() time.Duration
+	// until is the moment, by now, up to which we lead: 0 is never.
+	until atomic.Int64
+	// always is set where no leader is elected.
+	always bool
+}
+
+// NewGuard makes the guard of a replica that does not lead yet.
+func NewGuard() *Guard { return &Guard{now: sinceBoot} }
+
+// Always is the guard of a hub that has no second replica and elects nobody.
+func Always() *Guard { return &Guard{now: sinceBoot, always: true} }
+
+// Leading is whether no other replica can be leading.
+func (g *Guard) Leading() bool {
+	return g.always || int64(g.now()) < g.until.Load()
+}
+
+func (g *Guard) held(sent, duration time.Duration) {
+	g.until.Store(int64(sent + duration - duration/marginShare))
+}
+
+func (g *Guard) lost() { g.until.Store(0) }
+
+// Lock returns the lock with the guard looking on.
+func (g *Guard) Lock(inner resourcelock.Interface) resourcelock.Interface {
+	return &watchedLock{Interface: inner, guard: g}
+}
+
+// watchedLock tells the guard how the elector fares. The elector is its only
+// caller, and calls one method at a time.
+type watchedLock struct {
+	resourcelock.Interface
+	guard *Guard
+}
+
+// Get sees another holder as soon as the elector does.
+func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != l.Identity() {
+		l.guard.lost()
+	}
+	return record, raw, err
+}
+
+// Create takes a lock that nobody has had.
+func (l *watchedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(record, func() error { return l.Interface.Create(ctx, record) })
+}
+
+// Update takes, keeps or lets go of the lock.
+func (l *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(record, func() error { return l.Interface.Update(ctx, record) })
+}
+
+func (l *watchedLock) write(record resourcelock.LeaderElectionRecord, write func() error) error {
+	if record.HolderIdentity != l.Identity() {
+		// Whoever sees it gone may lead at once.
+		l.guard.lost()
+		return write()
+	}
+	sent := l.guard.now()
+	if err := write(); err != nil {
+		// What is not answered may not have been stored: nothing is gained by it.
+		return err
+	}
+	// The record is what the others go by, and it knows whole seconds only.
+	l.guard.held(sent, time.Duration(record.LeaseDurationSeconds)*time.Second)
+	return nil
+}

@@ -1,0 +1,245 @@
+package leadership
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// fakeLock is an API server's Lease: writes take a while, and may fail.
+type fakeLock struct {
+	resourcelock.Interface
+	clock  *time.Duration
+	takes  time.Duration
+	fails  error
+	holder string
+	// during is called while a write is under way.
+	during func()
+}
+
+func (l *fakeLock) Identity() string { return "us" }
+
+func (l *fakeLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder}, nil, l.fails
+}
+
+func (l *fakeLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.Update(ctx, record)
+}
+
+func (l *fakeLock) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	*l.clock += l.takes
+	if l.during != nil {
+		l.during()
+	}
+	if l.fails == nil {
+		l.holder = record.HolderIdentity
+	}
+	return l.fails
+}
+
+// guarded is a guard on a clock that the test moves.
+func guarded() (*Guard, *fakeLock, resourcelock.Interface) {
+	clock := 100 * time.Hour // a machine that has been up for a while
+	guard := &Guard{now: func() time.Duration { return clock }}
+	lock := &fakeLock{clock: &clock}
+	return guard, lock, guard.Lock(lock)
+}
+
+func heldBy(holder string) resourcelock.LeaderElectionRecord {
+	return resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 15}
+}
+
+func expect(t *testing.T, guard *Guard, leading bool) {
+	t.Helper()
+	if guard.Leading() != leading {
+		t.Errorf("leading is %v", !leading)
+	}
+}
+
+func TestGuardLeadsForTheLocksDurationLessAMarginSinceTheRenewalWasSent(t *testing.T) {
+	guard, inner, lock := guarded()
+	expect(t, guard, false)
+
+	inner.takes = 4 * time.Second
+	if err := lock.Create(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	*inner.clock += 8*time.Second - 1
+	expect(t, guard, true)
+	*inner.clock++ // 12 s since it was sent
+	expect(t, guard, false)
+
+	inner.takes = 0
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	*inner.clock += 12*time.Second - 1
+	expect(t, guard, true)
+	*inner.clock++
+	expect(t, guard, false)
+}
+
+func TestGuardGoesByTheDurationThatTheOthersRead(t *testing.T) {
+	guard, inner, lock := guarded()
+	short := heldBy("us")
+	short.LeaseDurationSeconds = 5
+	if err := lock.Update(t.Context(), short); err != nil {
+		t.Fatal(err)
+	}
+	*inner.clock += 4 * time.Second
+	expect(t, guard, false)
+}
+
+func TestGuardOfAMachineThatWasSuspendedDoesNotLead(t *testing.T) {
+	guard, inner, lock := guarded()
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	*inner.clock += 9 * time.Hour
+	expect(t, guard, false)
+
+	// Asleep while the renewal was under way: its answer is from another time.
+	inner.takes = 9 * time.Hour
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, guard, false)
+}
+
+func TestGuardGainsNothingByARenewalThatFailed(t *testing.T) {
+	guard, inner, lock := guarded()
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	*inner.clock += 11 * time.Second
+	inner.fails = errors.New("timeout")
+	if err := lock.Update(t.Context(), heldBy("us")); err == nil {
+		t.Error("the failure is kept from the elector")
+	}
+	expect(t, guard, true)
+	*inner.clock += time.Second
+	expect(t, guard, false)
+}
+
+func TestGuardEndsBeforeTheLockIsLetGo(t *testing.T) {
+	guard, inner, lock := guarded()
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, guard, true)
+	told := false
+	inner.during = func() {
+		told = true
+		expect(t, guard, false)
+	}
+	if err := lock.Update(t.Context(), heldBy("")); err != nil {
+		t.Fatal(err)
+	}
+	if !told {
+		t.Error("the lock was not written")
+	}
+	expect(t, guard, false)
+}
+
+func TestGuardEndsWhenAnotherHoldsTheLock(t *testing.T) {
+	guard, inner, lock := guarded()
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := lock.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, guard, true)
+	inner.holder = "another"
+	if _, _, err := lock.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, guard, false)
+}
+
+func TestAHubWithoutElectionAlwaysLeads(t *testing.T) {
+	expect(t, Always(), true)
+}
+
+func TestSinceBootRuns(t *testing.T) {
+	before := sinceBoot()
+	<-time.After(time.Millisecond)
+	if elapsed := sinceBoot() - before; elapsed < time.Millisecond {
+		t.Errorf("%s passed in a millisecond", elapsed)
+	}
+}
+
+// body tells whether it was closed.
+type body struct {
+	io.Reader
+	closed bool
+}
+
+func (b *body) Close() error { b.closed = true; return nil }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestOnlyALeaderWrites(t *testing.T) {
+	const sessions = "/apis/vdi.kasm.io/v1alpha1/namespaces/desktops/vdisessions"
+	for _, test := range []struct {
+		method, path string
+		always       bool
+	}{
+		{http.MethodGet, sessions, true},
+		{http.MethodHead, sessions, true},
+		{http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", true},
+		{http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", true},
+		{http.MethodPost, sessions, false},
+		{http.MethodPut, sessions + "/a/status", false},
+		{http.MethodPatch, sessions + "/a", false},
+		{http.MethodDelete, sessions + "/a", false},
+		{http.MethodDelete, sessions, false},
+		{http.MethodPost, "/api/v1/namespaces/desktops/events", false},
+		{http.MethodPost, "/apis/authorization.k8s.io.example.com/v1/grants", false},
+	} {
+		guard, _, lock := guarded()
+		sent := 0
+		cfg := &rest.Config{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			sent++
+			return &http.Response{StatusCode: http.StatusOK}, nil
+		})}
+		guard.Wrap(cfg)
+		client, err := rest.TransportFor(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send := func() (*body, error) {
+			b := &body{Reader: bytes.NewReader(nil)}
+			request, err := http.NewRequest(test.method, "https://hub"+test.path, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.RoundTrip(request)
+			return b, err
+		}
+		b, err := send()
+		switch {
+		case test.always && (err != nil || sent != 1):
+			t.Errorf("%s %s: %v, sent %d times", test.method, test.path, err, sent)
+		case !test.always && (!errors.Is(err, ErrNotLeading) || sent != 0 || !b.closed):
+			t.Errorf("%s %s of one that does not lead: %v, sent %d times, body closed: %v", test.method, test.path, err, sent, b.closed)
+		}
+		sent = 0
+		if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := send(); err != nil || sent != 1 {
+			t.Errorf("%s %s of the leader: %v, sent %d times", test.method, test.path, err, sent)
+		}
+	}
+}
