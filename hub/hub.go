@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -52,29 +53,33 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = o.KubeAPIQPS, o.KubeAPIBurst
 
+	leader, err := newLeader(cfg, o)
+	if err != nil {
+		return err
+	}
+
 	f := fleet.New(fleet.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: fleet.DefaultTimings(o.TimeFactor)})
-	mgr, err := mcmanager.New(cfg, f, managerOptions(o))
+	mgr, err := mcmanager.New(cfg, f, managerOptions(o, leader))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, f, o); err != nil {
+	if err := setup(ctx, mgr, f, leader, o); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
-func managerOptions(o Options) manager.Options {
+func managerOptions(o Options, l *leader) manager.Options {
 	return manager.Options{
-		Scheme:                        Scheme(),
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
-		HealthProbeBindAddress:        o.HealthProbeBindAddress,
-		LeaderElection:                o.LeaderElect,
-		LeaderElectionID:              o.LeaderElectionID,
-		LeaderElectionNamespace:       o.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 ptr.To(o.scaled(15 * time.Second)),
-		RenewDeadline:                 ptr.To(o.scaled(10 * time.Second)),
-		RetryPeriod:                   ptr.To(o.scaled(2 * time.Second)),
+		Scheme:                              Scheme(),
+		Metrics:                             metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		HealthProbeBindAddress:              o.HealthProbeBindAddress,
+		LeaderElection:                      o.LeaderElect,
+		LeaderElectionResourceLockInterface: l.lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       ptr.To(o.leaseDuration()),
+		RenewDeadline:                       ptr.To(o.renewDeadline()),
+		RetryPeriod:                         ptr.To(o.scaled(retryPeriod)),
 		// The priority queue of controller-runtime v0.24.1 can block for good when
 		// it is shut down under load: it hands an item to a worker that has left,
 		// with its lock held. The leader's lock would be let go 30 s later.
@@ -90,7 +95,7 @@ func managerOptions(o Options) manager.Options {
 	}
 }
 
-func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options) error {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader, o Options) error {
 	local := mgr.GetLocalManager()
 	if err := session.SetupIndexes(ctx, local.GetFieldIndexer()); err != nil {
 		return err
@@ -99,8 +104,11 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options
 	if err != nil {
 		return err
 	}
-	if err := local.Add(&linkRunnable{api: local.GetAPIReader(), fleet: f, options: o, prepare: prepare}); err != nil {
+	if err := local.Add(&linkRunnable{api: local.GetAPIReader(), fleet: f, options: o, leader: l, prepare: prepare}); err != nil {
 		return fmt.Errorf("adding the link: %w", err)
+	}
+	if err := l.addRole(local, o); err != nil {
+		return err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
@@ -160,6 +168,7 @@ type linkRunnable struct {
 	api     client.Reader
 	fleet   *fleet.Fleet
 	options Options
+	leader  *leader
 	// prepare is called before the first agent is let in.
 	prepare func(context.Context) error
 }
@@ -178,7 +187,12 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 	if err := l.prepare(ctx); err != nil {
 		return err
 	}
+	listener, err := net.Listen("tcp", l.options.LinkBindAddress)
+	if err != nil {
+		return fmt.Errorf("listening for agents: %w", err)
+	}
 	ctrl.Log.Info("Leading", "term", term, "linkAddress", l.options.LinkBindAddress)
+	l.leader.listens()
 	return link.NewServer(link.Options{
 		BindAddress:   l.options.LinkBindAddress,
 		CertFile:      l.options.TLSCertFile,
@@ -186,19 +200,8 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		ClientCAFile:  l.options.ClientCAFile,
 		TrustDomain:   l.options.TrustDomain,
 		HubTerm:       func() int64 { return term },
+		Leading:       l.leader.guard.Leading,
 		RenewInterval: fleet.DefaultTimings(l.options.TimeFactor).Renew,
-	}, l.fleet).Start(ctx)
-}
-
-// leaderTerm is how often the leader's lock has changed hands, plus one: it
-// grows with every leader, and outlives them all.
-func leaderTerm(ctx context.Context, api client.Reader, o Options) (int64, error) {
-	if !o.LeaderElect {
-		return 1, nil
-	}
-	lease := &coordinationv1.Lease{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.LeaderElectionID}, lease); err != nil {
-		return 0, fmt.Errorf("reading the leader's term: %w", err)
-	}
-	return int64(ptr.Deref(lease.Spec.LeaseTransitions, 0)) + 1, nil
+		DrainTimeout:  l.options.scaled(drainTimeout),
+	}, l.fleet).Serve(ctx, listener)
 }

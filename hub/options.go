@@ -3,6 +3,7 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,6 +18,11 @@ type Options struct {
 	LeaderElect bool
 	// LeaderElectionID is the name of the lock.
 	LeaderElectionID string
+	// PodName is that of this replica's own Pod, whose label says who leads;
+	// empty where the hub does not run in a Pod.
+	PodName string
+	// PodNamespace is where it is, the same as Namespace by default.
+	PodNamespace string
 	// LinkBindAddress is where the leader listens for agents.
 	LinkBindAddress string
 	// TLSCertFile and TLSKeyFile are the link's server certificate,
@@ -39,6 +45,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", "vdi-system", "Namespace of the hub's leases and template revisions.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "Elect a leader among the hub's replicas.")
 	fs.StringVar(&o.LeaderElectionID, "leader-election-id", "vdi-hub", "Name of the leader's lock.")
+	fs.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "Name of this replica's own Pod, which is labelled while it leads; by default what POD_NAME says.")
+	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default what POD_NAMESPACE says.")
 	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
 	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM).")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
