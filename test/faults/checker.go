@@ -1,0 +1,255 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// watchLag is how long a watch may be behind another before their disagreement
+// counts. It is far above what a loaded machine shows.
+const watchLag = 5 * time.Second
+
+// justBefore is how much sooner than a Pod's first sight its reason to go may
+// have been seen, by another watch.
+const justBefore = 2 * time.Second
+
+// placing is one epoch of a session.
+type placing struct {
+	session types.UID
+	epoch   int64
+}
+
+// made is what one attempt of a placing is made of.
+type made struct {
+	placing
+	attempt int64
+}
+
+// known is all that was ever seen of a session.
+type known struct {
+	sessionFact
+	// gone: deleted. lost: the hub was restored from a time before it.
+	gone, lost bool
+	// placed is the highest epoch of a placement.
+	placed int64
+	// rested is when it was last seen suspended, by either side.
+	rested time.Time
+}
+
+type seenPod struct {
+	podFact
+	since time.Time
+}
+
+// checker is told what the API servers hold, and finds what breaks a promise.
+// It has no clock and asks nobody but the oracle.
+type checker struct {
+	sessions map[types.UID]*known
+	held     map[string]map[types.UID]assignmentFact
+	pods     map[types.UID]seenPod
+	// homes of each epoch: the member that it was given to, or seen in.
+	epochs map[placing]string
+	// ready: the member has said so of this epoch.
+	ready    map[placing]bool
+	revision map[made]string
+	users    map[types.UID]string
+
+	// blind are the clusters whose watch is interrupted, split those that a
+	// scenario has cut off.
+	blind, split map[string]bool
+	// excused are objects that the tests removed themselves.
+	excused map[types.UID]bool
+	doubts  map[string]*doubt
+	broken  []violation
+	named   map[string]bool
+	// seen counts what it was told, so that silence is no success.
+	seen int
+}
+
+// violation is a promise that was not kept.
+type violation struct {
+	Promise int       `json:"promise"`
+	Time    time.Time `json:"time"`
+	What    string    `json:"what"`
+}
+
+func (v violation) String() string {
+	return fmt.Sprintf("promise %d at %s: %s", v.Promise, v.Time.Format("15:04:05.000"), v.What)
+}
+
+func newChecker() *checker {
+	return &checker{
+		sessions: map[types.UID]*known{}, held: map[string]map[types.UID]assignmentFact{}, pods: map[types.UID]seenPod{},
+		epochs: map[placing]string{}, ready: map[placing]bool{}, revision: map[made]string{}, users: map[types.UID]string{},
+		blind: map[string]bool{}, split: map[string]bool{}, excused: map[types.UID]bool{},
+		doubts: map[string]*doubt{}, named: map[string]bool{},
+	}
+}
+
+// breach notes a violation, once for each thing.
+func (c *checker) breach(now time.Time, promise int, key, format string, args ...any) {
+	key = fmt.Sprintf("%d/%s", promise, key)
+	if c.named[key] {
+		return
+	}
+	c.named[key] = true
+	c.broken = append(c.broken, violation{Promise: promise, Time: now, What: fmt.Sprintf(format, args...)})
+}
+
+// session is told of each state of one on the hub.
+func (c *checker) session(now time.Time, f sessionFact) {
+	c.seen++
+	k := c.sessions[f.UID]
+	if k == nil {
+		k = &known{}
+		c.sessions[f.UID] = k
+	}
+	key := string(f.UID)
+	if f.Epoch < k.Epoch {
+		c.breach(now, 2, key, "session %s: status.epoch fell from %d to %d", f.Name, k.Epoch, f.Epoch)
+	}
+	if f.Cluster != "" {
+		c.place(now, k, f)
+	}
+	k.sessionFact, k.gone, k.lost = f, false, false
+	if f.Suspended {
+		k.rested = now
+	}
+}
+
+// place checks a placement: promises 2 and 3.
+func (c *checker) place(now time.Time, k *known, f sessionFact) {
+	p := placing{f.UID, f.Placed}
+	key := fmt.Sprintf("%s/%d", f.UID, f.Placed)
+	if f.Placed < k.placed {
+		c.breach(now, 2, key, "session %s: its placement went from epoch %d back to %d", f.Name, k.placed, f.Placed)
+	}
+	k.placed = max(k.placed, f.Placed)
+	if f.Placed > f.Epoch {
+		c.breach(now, 3, key, "session %s: placed under epoch %d, above its highest %d", f.Name, f.Placed, f.Epoch)
+	}
+	if before, given := c.epochs[p]; given && before != f.Cluster {
+		c.breach(now, 3, key, "session %s: epoch %d was given to %s, and then to %s", f.Name, f.Placed, before, f.Cluster)
+	}
+	c.epochs[p] = f.Cluster
+	if f.PodReady && !c.ready[p] {
+		c.doubt(now, 2, "ready/"+key, &doubt{
+			watched: []string{f.Cluster}, patience: watchLag,
+			text:  fmt.Sprintf("session %s: the hub shows its desktop ready in %s under epoch %d, and the member has never said so", f.Name, f.Cluster, f.Placed),
+			still: func() bool { return !c.ready[p] },
+		})
+	}
+}
+
+// sessionGone: the hub has it no more.
+func (c *checker) sessionGone(_ time.Time, uid types.UID) {
+	c.seen++
+	if k := c.sessions[uid]; k != nil {
+		k.gone = true
+	}
+}
+
+// restored: the hub's API server was put back to an earlier time. What it had
+// since then is lost and not deleted, and its epochs may be lower, once.
+func (c *checker) restored(holds map[types.UID]bool) {
+	for uid, k := range c.sessions {
+		k.Epoch, k.placed = 0, 0
+		if !holds[uid] && !k.gone {
+			k.lost = true
+		}
+	}
+	c.doubts = map[string]*doubt{}
+}
+
+// assignment is told of each state of one in a member.
+func (c *checker) assignment(now time.Time, f assignmentFact) {
+	c.seen++
+	if c.held[f.Cluster] == nil {
+		c.held[f.Cluster] = map[types.UID]assignmentFact{}
+	}
+	c.held[f.Cluster][f.Session] = f
+	if k := c.sessions[f.Session]; k != nil && (f.Suspended || f.Failed) {
+		k.rested = now
+	}
+	p := placing{f.Session, f.Epoch}
+	if f.PodReady {
+		c.ready[p] = true
+	}
+	c.given(now, f, p)
+	c.sameThing(now, f, p)
+	c.belongs(now, f)
+}
+
+// given checks that the hub gave this epoch to this member: promise 3.
+func (c *checker) given(now time.Time, f assignmentFact, p placing) {
+	key := fmt.Sprintf("%s/%d", f.Session, f.Epoch)
+	if cluster, known := c.epochs[p]; known {
+		if cluster != f.Cluster {
+			c.breach(now, 3, key, "assignment %s: %s holds epoch %d, which was given to %s", f.Name, f.Cluster, f.Epoch, cluster)
+		}
+		return
+	}
+	name := ""
+	if k := c.sessions[f.Session]; k != nil {
+		if k.lost {
+			return
+		}
+		name = k.Name
+	}
+	c.doubt(now, 3, "given/"+key, &doubt{
+		watched: []string{hubName},
+		text:    fmt.Sprintf("assignment %s: %s holds epoch %d, which the hub's API server does not have", f.Name, f.Cluster, f.Epoch),
+		still:   func() bool { return c.epochs[p] == "" },
+		proof: func(ctx context.Context, o oracle) (bool, error) {
+			s, err := o.session(ctx, name, f.Session)
+			return err == nil && (s == nil || s.Epoch < f.Epoch), err
+		},
+	})
+}
+
+// sameThing checks that an epoch stays what it was: promise 3.
+func (c *checker) sameThing(now time.Time, f assignmentFact, p placing) {
+	key := fmt.Sprintf("%s/%d/spec", f.Session, f.Epoch)
+	m := made{p, f.Attempt}
+	if before, seen := c.revision[m]; seen && before != f.Revision {
+		c.breach(now, 3, key, "assignment %s: attempt %d of epoch %d was made of revision %s, and then of %s", f.Name, f.Attempt, f.Epoch, before, f.Revision)
+	}
+	c.revision[m] = f.Revision
+	if before, seen := c.users[f.Session]; seen && before != f.User {
+		c.breach(now, 3, key+"/user", "assignment %s: of user %s, and then of %s", f.Name, before, f.User)
+	}
+	c.users[f.Session] = f.User
+}
+
+// belongs checks that the session is placed here, or being released: promise 5.
+func (c *checker) belongs(now time.Time, f assignmentFact) {
+	wrong := func() bool {
+		held, there := c.held[f.Cluster][f.Session]
+		k := c.sessions[f.Session]
+		return there && held.Epoch == f.Epoch && (k == nil || !k.lost && (k.gone || !k.admits(f.Cluster, f.Epoch)))
+	}
+	if !wrong() {
+		return
+	}
+	name := ""
+	if k := c.sessions[f.Session]; k != nil {
+		name = k.Name
+	}
+	c.doubt(now, 5, fmt.Sprintf("belongs/%s/%s", f.Cluster, f.Session), &doubt{
+		watched: []string{hubName, f.Cluster}, patience: watchLag,
+		text:  fmt.Sprintf("assignment %s: %s holds epoch %d, and the session is neither placed there nor being released", f.Name, f.Cluster, f.Epoch),
+		still: wrong,
+		proof: func(ctx context.Context, o oracle) (bool, error) {
+			// The member first: an assignment that goes meanwhile was right to.
+			a, err := o.assignment(ctx, f.Cluster, f.Name, f.Session)
+			if err != nil || a == nil {
+				return false, err
+			}
+			s, err := o.session(ctx, name, f.Session)
+			return err == nil && (s == nil || !s.admits(f.Cluster, a.Epoch)), err
+		},
+	})
+}

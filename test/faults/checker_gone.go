@@ -1,0 +1,136 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// assignmentGone: the member has it no more. Promise 4.
+func (c *checker) assignmentGone(now time.Time, f assignmentFact) {
+	c.seen++
+	if before, held := c.held[f.Cluster][f.Session]; held {
+		f.Epoch = max(f.Epoch, before.Epoch)
+	}
+	delete(c.held[f.Cluster], f.Session)
+	c.doubt(now, 4, fmt.Sprintf("assignment/%s/%s/%d", f.Cluster, f.Session, f.Epoch), &doubt{
+		watched: []string{hubName}, patience: watchLag,
+		text: fmt.Sprintf("assignment %s: epoch %d is gone from %s, and the hub has no reason for it", f.Name, f.Epoch, f.Cluster),
+		still: func() bool {
+			k := c.sessions[f.Session]
+			return k != nil && !c.released(k, f.Cluster, f.Epoch)
+		},
+	})
+}
+
+// released: the hub has a durable cause why this epoch is to be in this member
+// no more.
+func (c *checker) released(k *known, cluster string, epoch int64) bool {
+	return !k.lost && (k.Deleting || k.gone || k.Epoch > epoch || k.Cluster != cluster || k.Releasing[cluster] >= epoch)
+}
+
+// pod is told of each state of a session's Pod. Promise 1.
+func (c *checker) pod(now time.Time, f podFact) {
+	c.seen++
+	seen, before := c.pods[f.UID]
+	if !before {
+		seen.since = now
+	}
+	seen.podFact = f
+	c.pods[f.UID] = seen
+	if f.Ended {
+		return
+	}
+	for _, other := range c.pods {
+		if other.Session == f.Session && other.Cluster != f.Cluster && !other.Ended && !c.mayBeTwo(f.Session, f.Cluster, other.Cluster) {
+			c.two(now, f, other)
+		}
+	}
+}
+
+// two: two members were seen to have a Pod of a session. It is proven if the
+// one that was seen first is still there: so it was all the time.
+func (c *checker) two(now time.Time, a podFact, other seenPod) {
+	first, second := other.podFact, a
+	if c.pods[a.UID].since.Before(other.since) {
+		first, second = second, first
+	}
+	clusters := []string{first.Cluster, second.Cluster}
+	slices.Sort(clusters)
+	c.doubt(now, 1, fmt.Sprintf("two/%s/%s/%s", first.Session, first.UID, second.UID), &doubt{
+		text: fmt.Sprintf("session %s: Pod %s runs in %s (epoch %d) and in %s (epoch %d) at the same time",
+			first.Session, first.Name, first.Cluster, first.Epoch, second.Cluster, second.Epoch),
+		still: func() bool { return !c.mayBeTwo(first.Session, clusters[0], clusters[1]) },
+		proof: func(ctx context.Context, o oracle) (bool, error) {
+			now, err := o.pod(ctx, first)
+			return err == nil && now != nil && !now.Ended, err
+		},
+	})
+}
+
+// mayBeTwo: a Restart session whose member is cut off may run a second time.
+func (c *checker) mayBeTwo(session types.UID, clusters ...string) bool {
+	cut, restart := false, false
+	for _, cluster := range clusters {
+		cut = cut || c.split[cluster]
+		restart = restart || c.held[cluster][session].Mode == "Restart"
+	}
+	return cut && restart
+}
+
+// podGone: the member has it no more. Promise 4.
+func (c *checker) podGone(now time.Time, f podFact) {
+	c.seen++
+	seen, before := c.pods[f.UID]
+	delete(c.pods, f.UID)
+	if !before || f.Ended || seen.Ended || c.excused[f.UID] {
+		return
+	}
+	c.doubt(now, 4, "pod/"+string(f.UID), &doubt{
+		watched: []string{hubName, f.Cluster}, patience: watchLag,
+		text:  fmt.Sprintf("Pod %s of epoch %d, attempt %d, is gone from %s, and neither side has a reason for it", f.Name, f.Epoch, f.Attempt, f.Cluster),
+		still: func() bool { return !c.mayStop(seen) },
+	})
+}
+
+// mayStop: somebody asked for the Pod's end, durably.
+func (c *checker) mayStop(p seenPod) bool {
+	k := c.sessions[p.Session]
+	if k == nil || k.lost {
+		// Nobody can have asked for the end of what the hub does not know.
+		return false
+	}
+	held, there := c.held[p.Cluster][p.Session]
+	return c.released(k, p.Cluster, p.Epoch) || !k.rested.Before(p.since.Add(-justBefore)) ||
+		k.Attempt > p.Attempt || there && (held.Deleting || held.Epoch > p.Epoch || held.Attempt > p.Attempt)
+}
+
+// homeGone: a VDIHome, or a claim, is there no more. Promise 4.
+func (c *checker) homeGone(now time.Time, f homeFact) {
+	c.seen++
+	if c.excused[f.UID] {
+		return
+	}
+	c.doubt(now, 4, "home/"+string(f.UID), &doubt{
+		watched: []string{hubName}, patience: watchLag,
+		text: fmt.Sprintf("home %s is gone from %s, and nothing asked for it", f.Name, f.Cluster),
+		still: func() bool {
+			k := c.sessions[f.Session]
+			return k == nil || k.lost || !k.Deleting && !k.gone
+		},
+	})
+}
+
+// sight: the watch of a cluster works, or does not. What a member said while
+// nobody listened is taken as said.
+func (c *checker) sight(cluster string, clear bool) {
+	if c.blind[cluster] && clear {
+		for uid, f := range c.held[cluster] {
+			c.ready[placing{uid, f.Epoch}] = true
+		}
+	}
+	c.blind[cluster] = !clear
+}

@@ -1,0 +1,34 @@
+// Package faults breaks a real fleet and watches its promises (DESIGN section 9).
+// `make test-faults` runs all of it, `make test` a short part.
+//
+// # What there is
+//
+//   - A fleet of real processes (test/harness): two replicas of the hub, three
+//     members, a network of ours between them (wire.go), and a supervisor that
+//     starts again what has ended, as a kubelet would (supervise.go).
+//   - A workload for every scenario, drawn from its seed: sessions are created,
+//     deleted, made again under the same name, suspended, resumed and edited all
+//     along (workload.go).
+//   - A checker of promises (checker.go). It is pure: it is told what the API
+//     servers of hub and members hold, by watches of the tests' own (watch.go),
+//     and asks them again where only that can prove a violation.
+//   - Scenarios (scenario_*.go), each a function that does harm and then stops.
+//     The runner heals what is left, and measures how long both sides need to
+//     agree (agree.go).
+//   - A report (report.go): scenario, seed, what was injected and when, time to
+//     agree, and what is pending and why. It is printed, and written as JSON.
+//
+// # What is judged
+//
+// A violation counts only where no delay of a watch explains it: see doubt. What
+// the fleet is still allowed to do after a fault is scaled by FACTOR, plus
+// allowance for what no factor scales.
+//
+// # Running it
+//
+//	FOCUS=leader SEED=7 FACTOR=0.5 make test-faults
+//	SOAK=30m make test-faults
+//
+// The seed fixes the workload's draws and every choice of a scenario; which of
+// two processes is faster remains the machine's to decide.
+package faults

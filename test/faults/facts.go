@@ -1,0 +1,83 @@
+package faults
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// hubName is the hub among the clusters that are watched.
+const hubName = "hub"
+
+// sessionFact is what the hub's API server holds of a session.
+type sessionFact struct {
+	UID  types.UID
+	Name string
+	// Epoch is the highest ever given.
+	Epoch int64
+	// Cluster and Placed are where it is placed, and under which epoch; "" and 0
+	// if it is not.
+	Cluster string
+	Placed  int64
+	// Releasing is up to which epoch each member must stop it.
+	Releasing map[string]int64
+	Deleting  bool
+	Suspended bool
+	Attempt   int64
+	// PodReady: the status says that the desktop runs.
+	PodReady bool
+}
+
+// placed: the hub says that this epoch of the session may be in this member.
+func (f *sessionFact) admits(cluster string, epoch int64) bool {
+	return f.Cluster == cluster && f.Placed >= epoch || f.Releasing[cluster] >= epoch
+}
+
+// assignmentFact is what a member's API server holds of one.
+type assignmentFact struct {
+	Cluster   string
+	Session   types.UID
+	Name      string
+	Epoch     int64
+	Attempt   int64
+	Revision  string
+	User      string
+	Mode      string // of failover
+	Suspended bool
+	Failed    bool
+	Deleting  bool
+	PodReady  bool
+}
+
+// podFact is what a member's API server holds of a session's Pod.
+type podFact struct {
+	Cluster   string
+	UID       types.UID
+	Namespace string
+	Name      string
+	Session   types.UID
+	Epoch     int64
+	Attempt   int64
+	// Ended: all its containers have, by themselves.
+	Ended bool
+}
+
+// homeFact is a VDIHome of the hub, or a claim of a member.
+type homeFact struct {
+	Cluster string
+	UID     types.UID
+	Name    string
+	// Session that a claim is of; "" if it outlives sessions.
+	Session types.UID
+}
+
+// oracle asks an API server itself how things stand now. A watch may lag; what
+// an oracle answers was true at some time after the question.
+type oracle interface {
+	// session is nil if the hub has none of that UID.
+	session(ctx context.Context, name string, uid types.UID) (*sessionFact, error)
+	// assignment is nil if the member has none of that session.
+	assignment(ctx context.Context, cluster, name string, session types.UID) (*assignmentFact, error)
+	// pod is nil if the member has none of that UID.
+	pod(ctx context.Context, pod podFact) (*podFact, error)
+}
