@@ -46,7 +46,7 @@ func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
 // AssignmentFromWire reads the hub's word about a session, with the spec hash
 // as annotation. The error names the field that could not be read.
 func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, error) {
-	if err := checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch()); err != nil {
+	if err := checkAssignment(w); err != nil {
 		return nil, err
 	}
 	timeout, err := durationFromWire("timeout", w.Timeout)

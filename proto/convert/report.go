@@ -36,7 +36,7 @@ func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 // the spec hash as annotation, the session, the epoch and the status. Nothing
 // else of the spec is known from a report.
 func ReportFromWire(w *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
-	if err := checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch()); err != nil {
+	if err := checkReport(w); err != nil {
 		return nil, err
 	}
 	status, err := statusFromWire(w.GetStatus())
@@ -88,7 +88,7 @@ func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStat
 		ObservedGeneration: w.GetObservedGeneration(),
 		State:              v1alpha1.AssignmentState(w.GetState()),
 		Reason:             w.GetReason(),
-		Message:            w.GetMessage(),
+		Message:            Truncated(w.GetMessage(), MaxMessage),
 		NodeName:           w.GetNodeName(),
 	}
 	if w.GetStartTime() != nil {
@@ -111,7 +111,7 @@ func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStat
 	}
 	s.TimeUsed, s.MissingSecrets = used, nilIfEmpty(w.GetMissingSecrets())
 	if f := w.GetFailure(); f != nil {
-		s.Failure = &v1alpha1.Failure{Attempt: f.GetAttempt(), Reason: f.GetReason(), Message: f.GetMessage()}
+		s.Failure = &v1alpha1.Failure{Attempt: f.GetAttempt(), Reason: f.GetReason(), Message: Truncated(f.GetMessage(), MaxMessage)}
 	}
 	if w.GetConfigName() != "" {
 		s.Config = &v1alpha1.AssignedConfig{Name: w.GetConfigName(), Hash: w.GetConfigHash()}
@@ -140,7 +140,7 @@ func conditionToWire(c *metav1.Condition) *fleetv1.Condition {
 func conditionFromWire(w *fleetv1.Condition) (metav1.Condition, error) {
 	c := metav1.Condition{
 		Type: w.GetType(), Status: metav1.ConditionStatus(w.GetStatus()), Reason: w.GetReason(),
-		Message: w.GetMessage(), ObservedGeneration: w.GetObservedGeneration(),
+		Message: Truncated(w.GetMessage(), MaxMessage), ObservedGeneration: w.GetObservedGeneration(),
 	}
 	switch {
 	case c.Type == "":

@@ -1,0 +1,106 @@
+package convert
+
+import (
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// checkAssignment refuses an assignment with a field beyond its limit. What
+// the member's API server then asks of it is stricter yet.
+func checkAssignment(w *fleetv1.Assignment) error {
+	c := &checks{err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
+	c.word("session_uid", w.GetSessionUid(), MaxUID)
+	c.name("namespace", w.GetNamespace())
+	c.name("name", w.GetName())
+	c.word("spec_hash", w.GetSpecHash(), MaxWord)
+	c.optionalName("session_namespace", w.GetSessionNamespace())
+	c.optionalName("session_name", w.GetSessionName())
+	for _, f := range []struct{ name, text string }{
+		{"user", w.GetUser()}, {"template", w.GetTemplate()}, {"template_revision", w.GetTemplateRevision()},
+		{"run_state", w.GetRunState()}, {"failover_mode", w.GetFailoverMode()}, {"host", w.GetHost()},
+	} {
+		c.text(f.name, f.text, MaxName)
+	}
+	c.count("secrets", len(w.GetSecrets()), maxList)
+	for _, s := range w.GetSecrets() {
+		c.text("secrets.name", s.GetName(), MaxName)
+		c.text("secrets.version", s.GetVersion(), MaxWord)
+		c.text("secrets.type", s.GetType(), MaxName)
+		c.count("secrets.data", len(s.GetData()), maxArguments)
+		for key, value := range s.GetData() {
+			c.text("secrets.data", key, MaxName)
+			c.text("secrets.data", string(value), maxArgument)
+		}
+	}
+	c.desktop(w.GetDesktop())
+	c.desktopLists(w.GetDesktop())
+	return c.err
+}
+
+func (c *checks) desktop(d *fleetv1.Desktop) {
+	h := d.GetHome()
+	for _, f := range []struct{ name, text string }{
+		{"image", d.GetImage()}, {"image_pull_policy", d.GetImagePullPolicy()}, {"protocol", d.GetProtocol()},
+		{"path", d.GetPath()}, {"runtime_class_name", d.GetRuntimeClassName()},
+		{"ingress_class_name", d.GetIngressClassName()}, {"tls_secret_name", d.GetTlsSecretName()},
+		{"config_mount_path", d.GetConfigMountPath()}, {"access_secret_name", d.GetAccessSecretName()},
+		{"password_env", d.GetPasswordEnv()}, {"activity_path", d.GetActivityPath()},
+		{"shared_memory", d.GetSharedMemory()}, {"priority_class_name", d.GetPriorityClassName()},
+		{"network_policy.mode", d.GetNetworkPolicy().GetMode()},
+		{"home.mode", h.GetMode()}, {"home.claim_name", h.GetClaimName()}, {"home.size", h.GetSize()},
+		{"home.storage_class_name", h.GetStorageClassName()}, {"home.mount_path", h.GetMountPath()},
+		{"home.access_mode", h.GetAccessMode()}, {"home.retention", h.GetRetention()},
+	} {
+		c.text("desktop."+f.name, f.text, maxText)
+	}
+}
+
+func (c *checks) desktopLists(d *fleetv1.Desktop) {
+	c.texts("desktop.image_pull_secrets", d.GetImagePullSecrets(), maxList, MaxName)
+	c.texts("desktop.command", d.GetCommand(), maxArguments, maxArgument)
+	c.texts("desktop.args", d.GetArgs(), maxArguments, maxArgument)
+	c.texts("desktop.network_policy.egress_cidrs", d.GetNetworkPolicy().GetEgressCidrs(), maxArguments, MaxName)
+	c.pairs("desktop.resources", d.GetResources(), maxList)
+	c.pairs("desktop.node_selector", d.GetNodeSelector(), maxList)
+	c.count("desktop.env", len(d.GetEnv()), maxArguments)
+	for _, e := range d.GetEnv() {
+		c.text("desktop.env", e.GetName(), maxText)
+		c.text("desktop.env", e.GetValue(), maxArgument)
+	}
+	c.count("desktop.tolerations", len(d.GetTolerations()), maxList)
+	for _, t := range d.GetTolerations() {
+		c.text("desktop.tolerations.key", t.GetKey(), maxText)
+		c.text("desktop.tolerations.operator", t.GetOperator(), maxText)
+		c.text("desktop.tolerations.value", t.GetValue(), maxText)
+		c.text("desktop.tolerations.effect", t.GetEffect(), maxText)
+	}
+	c.count("desktop.files", len(d.GetFiles()), maxList)
+	for _, f := range d.GetFiles() {
+		c.text("desktop.files.name", f.GetName(), MaxName)
+		c.text("desktop.files.content", f.GetContent(), maxArgument)
+	}
+	c.count("desktop.secrets", len(d.GetSecrets()), maxList)
+	for _, u := range d.GetSecrets() {
+		c.text("desktop.secrets.name", u.GetName(), MaxName)
+		c.text("desktop.secrets.mount_path", u.GetMountPath(), maxText)
+		c.count("desktop.secrets.env", len(u.GetEnv()), maxArguments)
+		for _, e := range u.GetEnv() {
+			c.text("desktop.secrets.env", e.GetName(), maxText)
+			c.text("desktop.secrets.env", e.GetKey(), MaxName)
+		}
+	}
+}
+
+func (c *checks) texts(field string, list []string, most, longest int) {
+	c.count(field, len(list), most)
+	for _, text := range list {
+		c.text(field, text, longest)
+	}
+}
+
+func (c *checks) pairs(field string, list map[string]string, most int) {
+	c.count(field, len(list), most)
+	for key, value := range list {
+		c.text(field, key, maxText)
+		c.text(field, value, maxText)
+	}
+}
