@@ -127,9 +127,9 @@ install: $(KUBECTL) ## Install the CRDs, and who may create sessions, into the c
 
 .PHONY: deploy
 deploy: install ## Deploy the hub with image HUB_IMG.
-	$(KUBECTL) apply -f deploy/rbac
 	$(KUBECTL) apply --server-side -f deploy/admission/session-finalizer.yaml
 	sed 's|image: vdi-hub:.*|image: $(HUB_IMG)|' deploy/hub.yaml | $(KUBECTL) apply -f -
+	$(KUBECTL) apply -f deploy/rbac
 
 .PHONY: undeploy
 undeploy: $(KUBECTL) ## Remove the hub; the CRDs, who may create sessions, and all that people made stay.
