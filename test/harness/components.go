@@ -109,7 +109,7 @@ func (cp *ControlPlane) apiServerArgs() []string {
 }
 
 func (cp *ControlPlane) controllerManagerArgs() []string {
-	return []string{
+	args := []string{
 		"--kubeconfig=" + cp.componentKubeconfig(kcmIdentity),
 		"--leader-elect=false",
 		"--secure-port=0",
@@ -119,6 +119,11 @@ func (cp *ControlPlane) controllerManagerArgs() []string {
 		"--kube-api-qps=2000",
 		"--kube-api-burst=4000",
 	}
+	if cp.options.NoScheduling {
+		// Nobody renews the leases of its nodes: see hubpods.go.
+		args = append(args, "--controllers=*,-node-lifecycle-controller")
+	}
+	return args
 }
 
 func (cp *ControlPlane) schedulerArgs() []string {

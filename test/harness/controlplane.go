@@ -53,8 +53,8 @@ type ControlPlaneOptions struct {
 	Name string
 	// APIOnly leaves out controller manager, scheduler, KWOK and provisioner.
 	APIOnly bool
-	// NoScheduling leaves out scheduler, KWOK and provisioner: a cluster without
-	// Pods, as the hub's.
+	// NoScheduling leaves out scheduler, KWOK and provisioner: a cluster whose
+	// only Pods are made by the harness, as the hub's.
 	NoScheduling bool
 	// CRDDirs are directories of CRDs, installed before the controller manager
 	// starts, so that garbage collection knows them from the beginning.

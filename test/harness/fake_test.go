@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -68,6 +69,9 @@ func fakeHub(flags map[string]string) error {
 	if err != nil {
 		return err
 	}
+	if err := labelPods(flags); err != nil {
+		return err
+	}
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -80,6 +84,34 @@ func fakeHub(flags map[string]string) error {
 			}
 		}()
 	}
+}
+
+// labelPods puts the leader's label on the own Pod, and takes it off the others.
+func labelPods(flags map[string]string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", flags["kubeconfig"])
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	pods := client.CoreV1().Pods(os.Getenv("POD_NAMESPACE"))
+	list, err := pods.List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pod := range list.Items {
+		label := "null"
+		if pod.Name == os.Getenv("POD_NAME") {
+			label = `"leader"`
+		}
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"vdi.kasm.io/hub-role":%s}}}`, label)
+		if _, err := pods.Patch(context.Background(), pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func admit(conn *tls.Conn, flags map[string]string) error {

@@ -33,12 +33,19 @@ type Fleet struct {
 // Hub is the hub's control plane and the hub's own processes.
 type Hub struct {
 	ControlPlane *ControlPlane
-	Replicas     []*Replica // none if NoFleetProcesses
+	Replicas     []*Replica  // none if NoFleetProcesses
+	Service      *HubService // nil if NoFleetProcesses
+
+	stop       context.CancelFunc // of what runs in the background
+	background sync.WaitGroup
+	kubeconfig string     // of a detached fleet's sidecars
+	sidecars   []*Process // of a detached fleet
 }
 
-// Replica is one process of the hub.
+// Replica is one process of the hub, and its Pod.
 type Replica struct {
 	*Process
+	PodName     string
 	LinkAddr    string
 	MetricsAddr string
 	ProbeAddr   string
@@ -107,6 +114,11 @@ func (f *Fleet) start(ctx context.Context) error {
 	}
 	if err := f.register(ctx); err != nil {
 		return err
+	}
+	if !f.options.NoFleetProcesses {
+		if err := f.startHubPods(ctx); err != nil {
+			return err
+		}
 	}
 	if err := f.startProxies(ctx); err != nil {
 		return err
@@ -246,6 +258,7 @@ func (f *Fleet) Stop() error {
 				errs = append(errs, proxy.Stop())
 			}
 		}
+		f.Hub.stopHubPods()
 		for _, cp := range f.controlPlanes() {
 			cp.stopProvisioner()
 		}
@@ -261,6 +274,7 @@ func (f *Fleet) Processes() []*Process {
 	for _, cp := range f.controlPlanes() {
 		all = append(all, cp.Processes()...)
 	}
+	all = append(all, f.Hub.sidecars...)
 	all = append(all, f.hubProcesses()...)
 	for _, member := range f.Members {
 		all = append(all, member.sidecars...)

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -36,6 +35,7 @@ func (f *Fleet) planProcesses() error {
 		}
 		f.Hub.Replicas = append(f.Hub.Replicas, &Replica{
 			Process:  f.process(fmt.Sprintf("hub-%d", i), hub),
+			PodName:  fmt.Sprintf("%s-%d", hubService, i),
 			LinkAddr: localhost(ports[0]), MetricsAddr: localhost(ports[1]), ProbeAddr: localhost(ports[2]),
 		})
 	}
@@ -61,18 +61,14 @@ func (f *Fleet) process(name, path string) *Process {
 // startProxies starts the network between the members and the hub. It does not
 // need the hub to be there.
 func (f *Fleet) startProxies(ctx context.Context) error {
-	var backends []string
-	for _, replica := range f.Hub.Replicas {
-		backends = append(backends, replica.LinkAddr)
-	}
 	for _, member := range f.Members {
 		if f.options.detachedBy != "" {
-			if err := f.startSidecars(ctx, member, backends); err != nil {
+			if err := f.startSidecars(ctx, member); err != nil {
 				return err
 			}
 			continue
 		}
-		proxy, err := StartProxy(member.proxyAddr, backends)
+		proxy, err := StartProxyTo(member.proxyAddr, f.Hub.backend)
 		if err != nil {
 			return err
 		}
@@ -83,15 +79,16 @@ func (f *Fleet) startProxies(ctx context.Context) error {
 
 // startSidecars starts as processes what is a goroutine of ours when the fleet is
 // not detached.
-func (f *Fleet) startSidecars(ctx context.Context, member *Member, backends []string) error {
+func (f *Fleet) startSidecars(ctx context.Context, member *Member) error {
 	kubeconfig, err := member.ControlPlane.KubeconfigFor(provisionerUser)
 	if err != nil {
 		return err
 	}
 	proxy := f.process(member.Name+"-proxy", f.options.detachedBy)
 	proxy.Spec.Args = []string{"proxy", "--listen=" + member.proxyAddr, "--control=" + member.proxyControl}
-	for _, backend := range backends {
-		proxy.Spec.Args = append(proxy.Spec.Args, "--backend="+backend)
+	if f.Hub.Service != nil {
+		proxy.Spec.Args = append(proxy.Spec.Args, "--hub-kubeconfig="+f.Hub.kubeconfig)
+		proxy.Spec.Args = append(proxy.Spec.Args, hubPodFlags(f.hubPods())...)
 	}
 	provisioner := f.process(member.Name+"-provisioner", f.options.detachedBy)
 	provisioner.Spec.Args = []string{"provision", "--kubeconfig=" + kubeconfig}
@@ -136,6 +133,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 			"--health-probe-bind-address=" + replica.ProbeAddr,
 			"--time-factor=" + f.timeFactor(),
 		}, f.options.HubArgs...)
+		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Env...)
 		group.Go(func() error {
 			if err := replica.Start(); err != nil {
 				return err
@@ -146,13 +144,8 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// An agent that finds nobody listening comes back only seconds later.
-	return poll(ctx, func(ctx context.Context) error {
-		if f.Hub.Leader(ctx) == nil {
-			return errors.Join(errors.New("no replica of the hub listens for agents"), diedUnasked(f.hubProcesses()...))
-		}
-		return nil
-	})
+	// An agent that is let in nowhere comes back only seconds later.
+	return f.waitServed(ctx)
 }
 
 // WaitReady waits until the replica's /readyz says so.

@@ -1,17 +1,17 @@
 package harness
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"sync"
 	"time"
 )
 
-// Proxy is a TCP proxy between an agent and the hub: a Link. A new connection
-// goes to the backend that accepts one, and so to the hub replica that leads,
-// since only that one listens.
+// Proxy is a TCP proxy between an agent and the hub: a Link. In a fleet a new
+// connection goes where the hub's Service leads; a proxy with a list of backends
+// takes the one that accepts it.
 type Proxy struct {
+	choose   func() string // nil if there is a list
 	backends []string
 	listener net.Listener
 	done     sync.WaitGroup
@@ -32,13 +32,24 @@ type proxyConn struct {
 
 var _ Link = (*Proxy)(nil)
 
-// StartProxy listens on the address and forwards to the backends.
+// StartProxy listens on the address and forwards to the backend that listens.
 func StartProxy(listen string, backends []string) (*Proxy, error) {
+	return startProxy(listen, nil, backends)
+}
+
+// StartProxyTo listens on the address and forwards each connection to where
+// choose says at that moment; "" refuses it.
+func StartProxyTo(listen string, choose func() string) (*Proxy, error) {
+	return startProxy(listen, choose, nil)
+}
+
+func startProxy(listen string, choose func() string, backends []string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("starting proxy: %w", err)
 	}
 	p := &Proxy{
+		choose:   choose,
 		backends: backends,
 		listener: listener,
 		changed:  make(chan struct{}),
@@ -155,7 +166,7 @@ func (p *Proxy) serve(conn *proxyConn) {
 	if !p.waitOpen(conn, func(cut CutMode) bool { return cut == "" || cut == CutToAgent }) {
 		return
 	}
-	server, backend := p.dialBackend()
+	server, backend := p.dial()
 	if server == nil {
 		return
 	}
@@ -175,6 +186,25 @@ func (p *Proxy) serve(conn *proxyConn) {
 	pumps.Wait()
 }
 
+// dialTimeout is how long a backend may take to accept: one that is paused does
+// so at once.
+const dialTimeout = 2 * time.Second
+
+func (p *Proxy) dial() (net.Conn, string) {
+	if p.choose == nil {
+		return p.dialBackend()
+	}
+	backend := p.choose()
+	if backend == "" {
+		return nil, ""
+	}
+	conn, err := net.DialTimeout("tcp", backend, dialTimeout)
+	if err != nil {
+		return nil, ""
+	}
+	return conn, backend
+}
+
 // dialBackend connects the backend that listens. A paused process seems to listen
 // still, so of several the one wins that was found listening last: that is the
 // replica which took over.
@@ -183,8 +213,7 @@ func (p *Proxy) dialBackend() (net.Conn, string) {
 	var dials sync.WaitGroup
 	for i, backend := range p.backends {
 		dials.Go(func() {
-			dialer := net.Dialer{Timeout: 2 * time.Second}
-			conns[i], _ = dialer.DialContext(context.Background(), "tcp", backend)
+			conns[i], _ = net.DialTimeout("tcp", backend, dialTimeout)
 		})
 	}
 	dials.Wait()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -12,14 +13,26 @@ import (
 // proxyCommand is the network between the hub and one member of a fleet in the
 // background.
 func proxyCommand() *cobra.Command {
-	var listen, control string
-	var backends []string
+	var listen, control, kubeconfig string
+	var hubPods []string
 	cmd := &cobra.Command{
 		Use:    "proxy",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			proxy, err := harness.StartProxy(listen, backends)
+			backend := func() string { return "" } // there is no hub
+			if len(hubPods) > 0 {
+				config, pods, err := hubFlags(kubeconfig, hubPods)
+				if err != nil {
+					return err
+				}
+				service, err := harness.WatchHubService(cmd.Context(), config, pods)
+				if err != nil {
+					return err
+				}
+				backend = service.Backend
+			}
+			proxy, err := harness.StartProxyTo(listen, backend)
 			if err != nil {
 				return err
 			}
@@ -28,8 +41,46 @@ func proxyCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "address for the agent")
 	cmd.Flags().StringVar(&control, "control", "", "address of the control endpoint")
-	cmd.Flags().StringSliceVar(&backends, "backend", nil, "link address of a hub replica")
+	addHubFlags(cmd, &kubeconfig, &hubPods)
 	return cmd
+}
+
+// hubKubeletCommand says which replicas of the hub of a fleet in the background
+// are Ready.
+func hubKubeletCommand() *cobra.Command {
+	var kubeconfig string
+	var hubPods []string
+	cmd := &cobra.Command{
+		Use:    "hub-kubelet",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, pods, err := hubFlags(kubeconfig, hubPods)
+			if err != nil {
+				return err
+			}
+			return harness.HubKubelet(cmd.Context(), config, pods)
+		},
+	}
+	addHubFlags(cmd, &kubeconfig, &hubPods)
+	return cmd
+}
+
+func addHubFlags(cmd *cobra.Command, kubeconfig *string, pods *[]string) {
+	cmd.Flags().StringVar(kubeconfig, "hub-kubeconfig", "", "kubeconfig of the hub")
+	cmd.Flags().StringSliceVar(pods, "hub-pod", nil, "NAME=LINK=PROBE: a Pod of the hub and the addresses of its process")
+}
+
+func hubFlags(kubeconfig string, values []string) (*rest.Config, []harness.HubPod, error) {
+	pods, err := harness.ParseHubPods(values)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	return config, pods, nil
 }
 
 // provisionCommand makes the volumes of a member of a fleet in the background.

@@ -35,7 +35,7 @@ func command() *cobra.Command {
 	root.AddCommand(upCommand(dir), downCommand(dir), statusCommand(dir), auditCommand(dir))
 	root.AddCommand(linkCommands(dir)...)
 	root.AddCommand(processCommands(dir)...)
-	root.AddCommand(proxyCommand(), provisionCommand())
+	root.AddCommand(proxyCommand(), hubKubeletCommand(), provisionCommand())
 	return root
 }
 
