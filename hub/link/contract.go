@@ -36,6 +36,8 @@ var (
 	// ErrToken: the token is unknown, used, expired or of another member; which
 	// of these is not said.
 	ErrToken = errors.New("the token is not valid")
+	// ErrRequest: what was sent to be certified can't be.
+	ErrRequest = errors.New("the certificate request is refused")
 	// ErrNoAuthority: certificates are issued by somebody else.
 	ErrNoAuthority = errors.New("this hub does not issue certificates")
 	// ErrStalled: the agent has not acknowledged, or not read, for too long.
@@ -53,6 +55,11 @@ type Caller struct {
 	Serial string
 	// NotAfter is when the certificate expires, by the hub's clock.
 	NotAfter time.Time
+	// PublicKeyHash is the SHA-256 of the certificate's public key
+	// (SubjectPublicKeyInfo), in lower case hexadecimal digits.
+	PublicKeyHash string
+	// IssuerHash is v1alpha1.CertificateHash of the CA that issued it.
+	IssuerHash string
 }
 
 // Standing is what the hub knows of a member that bears on what its agent may

@@ -1,0 +1,124 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"math/big"
+	"net/url"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/identity/pki"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// issued is an agent's certificate that nobody was told of yet.
+type issued struct {
+	certificate *x509.Certificate
+	bundle      []byte
+	bundleHash  string
+	now         time.Time
+}
+
+func (i issued) serial() string { return pki.SerialText(i.certificate.SerialNumber) }
+
+// wire is what the agent is told.
+func (i issued) wire() *fleetv1.IssuedCertificate {
+	return &fleetv1.IssuedCertificate{
+		Chain:       pki.CertificatesPEM(i.certificate),
+		TrustBundle: i.bundle,
+		Lifetime:    durationpb.New(i.certificate.NotAfter.Sub(i.now)),
+	}
+}
+
+// issueAgent makes a certificate of a member's agent for its public key.
+func (a *Authority) issueAgent(member types.UID, key crypto.PublicKey) (issued, error) {
+	s := a.current.Load()
+	if s == nil {
+		return issued{}, errNotReady
+	}
+	uri, err := url.Parse(link.AgentURI(a.options.TrustDomain, member))
+	if err != nil {
+		return issued{}, fmt.Errorf("naming the agent: %w", err)
+	}
+	now := a.options.Now()
+	template := pki.AgentCertificate(s.state.Issuer.Certificate, newSerial(), uri, now, a.options.Lifetime)
+	certificate, err := sign(template, s.state.Issuer, key)
+	if err != nil {
+		return issued{}, err
+	}
+	return issued{certificate: certificate, bundle: s.bundle, bundleHash: s.hash, now: now}, nil
+}
+
+// issueServing makes the hub's own certificate with a new key, which never
+// leaves the process. The CA comes along, for agents that know only its hash.
+func (a *Authority) issueServing(issuer pki.Issuer, now time.Time) (*tls.Certificate, error) {
+	uri, err := url.Parse("spiffe://" + a.options.TrustDomain + "/hub")
+	if err != nil {
+		return nil, fmt.Errorf("naming the hub: %w", err)
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := sign(pki.ServingCertificate(issuer.Certificate, newSerial(), uri, a.options.Names, now), issuer, key.Public())
+	if err != nil {
+		return nil, err
+	}
+	metricIssued.WithLabelValues(kindServing).Inc()
+	return &tls.Certificate{
+		Certificate: [][]byte{certificate.Raw, issuer.Certificate.Raw},
+		PrivateKey:  key,
+		Leaf:        certificate,
+	}, nil
+}
+
+// newCA makes a CA that signs itself.
+func newCA(now time.Time) (pki.Issuer, error) {
+	key, err := newKey()
+	if err != nil {
+		return pki.Issuer{}, err
+	}
+	template := pki.CACertificate(newSerial(), now)
+	certificate, err := sign(template, pki.Issuer{Certificate: template, Key: key}, key.Public())
+	if err != nil {
+		return pki.Issuer{}, err
+	}
+	metricIssued.WithLabelValues(kindCA).Inc()
+	return pki.Issuer{Certificate: certificate, Key: key}, nil
+}
+
+func sign(template *x509.Certificate, issuer pki.Issuer, key crypto.PublicKey) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer.Certificate, key, issuer.Key)
+	if err != nil {
+		return nil, fmt.Errorf("signing a certificate: %w", err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was signed: %w", err)
+	}
+	return certificate, nil
+}
+
+func newKey() (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	return key, nil
+}
+
+// newSerial is of chance alone; crypto/rand does not fail.
+func newSerial() *big.Int {
+	var random [pki.SerialBytes]byte
+	_, _ = rand.Read(random[:])
+	return pki.Serial(random)
+}

@@ -1,0 +1,49 @@
+package identity
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// recordIssued notes a certificate that is about to be told. One that was issued
+// before it and not used is not valid any more.
+func recordIssued(status *v1alpha1.MemberClusterStatus, serial string, notAfter time.Time, bundleHash string) {
+	if status.Certificate == nil {
+		status.Certificate = &v1alpha1.MemberCertificate{}
+	}
+	c := status.Certificate
+	c.NextSerial, c.NextNotAfter = serial, &metav1.Time{Time: notAfter}
+	c.TrustBundleHash = bundleHash
+}
+
+// recordUsed notes that a certificate was used: those before it are not valid
+// any more. It is false if the member may not use it.
+func recordUsed(status *v1alpha1.MemberClusterStatus, serial, issuerHash string) bool {
+	c := status.Certificate
+	if c == nil || serial == "" {
+		return false
+	}
+	switch serial {
+	case c.NextSerial:
+		c.Serial, c.NotAfter = c.NextSerial, c.NextNotAfter
+		c.NextSerial, c.NextNotAfter = "", nil
+		c.IssuerHash = issuerHash
+		return true
+	case c.Serial:
+		return true
+	}
+	return false
+}
+
+// recordRevoked takes every certificate away for good: what is left is not nil,
+// so that none is valid. It is false where that was done.
+func recordRevoked(status *v1alpha1.MemberClusterStatus) bool {
+	if c := status.Certificate; c != nil && *c == (v1alpha1.MemberCertificate{}) {
+		return false
+	}
+	status.Certificate = &v1alpha1.MemberCertificate{}
+	return true
+}

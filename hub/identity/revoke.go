@@ -1,0 +1,79 @@
+package identity
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+)
+
+// revoker takes away what a member whose access is revoked could come back with:
+// its certificates and its tokens. That its agent is let in no more does not wait
+// for it.
+type revoker struct{ authority *Authority }
+
+// SetupWithManager registers the controller that makes revocations last.
+func (a *Authority) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("memberaccess").
+		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(&revoker{authority: a})
+}
+
+// Reconcile looks at one member.
+func (r *revoker) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	a, mc := r.authority, &v1alpha1.MemberCluster{}
+	if err := a.options.Client.Get(ctx, request.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if mc.Spec.Access != v1alpha1.AccessRevoked {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, a.revoke(ctx, mc)
+}
+
+// revoke makes it durable. Tokens go first: while there are any the certificates
+// say that the revocation is not done.
+func (a *Authority) revoke(ctx context.Context, cached *v1alpha1.MemberCluster) error {
+	mc, err := a.member(ctx, cached.Name, cached.UID)
+	if err != nil {
+		return ignoreUnknown(err)
+	}
+	if mc.Spec.Access != v1alpha1.AccessRevoked || !recordRevoked(&mc.Status) {
+		return nil
+	}
+	err = a.deleteTokens(ctx, func(secret *corev1.Secret) bool {
+		return string(secret.Data[v1alpha1.JoinTokenMemberUID]) == string(mc.UID)
+	})
+	if err != nil {
+		return err
+	}
+	err = a.change(ctx, mc.Name, mc.UID, func(mc *v1alpha1.MemberCluster) error {
+		if mc.Spec.Access == v1alpha1.AccessRevoked {
+			recordRevoked(&mc.Status)
+		}
+		return nil
+	})
+	if err == nil {
+		log.FromContext(ctx).Info("Took away the certificates of a member whose access is revoked", "cluster", mc.Name)
+	}
+	return ignoreUnknown(err)
+}
+
+// ignoreUnknown: a member that is gone has nothing to be taken away.
+func ignoreUnknown(err error) error {
+	if errors.Is(err, link.ErrUnknownMember) {
+		return nil
+	}
+	return err
+}

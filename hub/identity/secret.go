@@ -1,0 +1,118 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/identity/pki"
+)
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;update;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
+
+// Prepare reads the CA, or makes the first one where there is none. It must
+// return before an agent is let in; later calls do nothing.
+func (a *Authority) Prepare(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current.Load() != nil {
+		return nil
+	}
+	secret, err := a.readSecret(ctx)
+	if apierrors.IsNotFound(err) {
+		secret, err = a.firstSecret(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return a.adoptSecret(secret)
+}
+
+func (a *Authority) readSecret(ctx context.Context) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: a.options.Namespace, Name: v1alpha1.AuthoritySecret}
+	if err := a.options.Live.Get(ctx, key, secret); err != nil {
+		return nil, fmt.Errorf("reading the hub's CA: %w", err)
+	}
+	return secret, nil
+}
+
+// firstSecret makes the first CA.
+func (a *Authority) firstSecret(ctx context.Context) (*corev1.Secret, error) {
+	now := a.options.Now()
+	ca, err := newCA(now)
+	if err != nil {
+		return nil, fmt.Errorf("making the hub's CA: %w", err)
+	}
+	secret, err := a.createSecret(ctx, pki.NewState(ca, now))
+	if err == nil {
+		log.FromContext(ctx).Info("Made the hub's CA: members that were enrolled with another must join anew",
+			"secret", client.ObjectKeyFromObject(secret), "caHash", ca.Hash())
+	}
+	return secret, err
+}
+
+// createSecret stores a state where there is none. Somebody who was quicker has
+// the better claim: nothing is ever written over a CA that is there.
+func (a *Authority) createSecret(ctx context.Context, state pki.State) (*corev1.Secret, error) {
+	data, err := state.Data()
+	if err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.options.Namespace, Name: v1alpha1.AuthoritySecret,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: data,
+	}
+	switch err := a.options.Client.Create(ctx, secret); {
+	case apierrors.IsAlreadyExists(err):
+		return a.readSecret(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("storing the hub's CA: %w", err)
+	}
+	return secret, nil
+}
+
+func (a *Authority) adoptSecret(secret *corev1.Secret) error {
+	state, err := pki.ReadState(secret.Data)
+	if err != nil {
+		return fmt.Errorf(
+			"secret %s/%s of the hub's CA can't be used and is not touched: %w; "+
+				"restore it from a backup, or delete it, restart the hub and have every member join anew",
+			secret.Namespace, secret.Name, err)
+	}
+	if err := a.adopt(state); err != nil {
+		return err
+	}
+	a.secret = secret.ResourceVersion
+	return nil
+}
+
+// saveState writes the state unless somebody has written the Secret since it
+// was read, and adopts it.
+func (a *Authority) saveState(ctx context.Context, secret *corev1.Secret, state pki.State) error {
+	data, err := state.Data()
+	if err != nil {
+		return err
+	}
+	secret = secret.DeepCopy()
+	secret.Data = data
+	if state.Stage == pki.StageDistributing {
+		delete(secret.Annotations, v1alpha1.AnnotationRotateCA)
+	}
+	if err := a.options.Client.Update(ctx, secret); err != nil {
+		return fmt.Errorf("storing the hub's CA: %w", err)
+	}
+	return a.adoptSecret(secret)
+}
