@@ -1,0 +1,165 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// What `make test` plays, and with which factor.
+const (
+	defaultFactor = 0.2
+	shortSeed     = 1
+)
+
+// settings are the environment's.
+type settings struct {
+	factor float64
+	seed   uint64
+	soak   time.Duration
+	report string
+	chosen []scenario
+}
+
+// read reads SCENARIOS (all; short by default), FOCUS (a regular expression on
+// names), SEED, FACTOR, SOAK and REPORT.
+func read(t *testing.T) settings {
+	t.Helper()
+	s := settings{factor: defaultFactor, seed: shortSeed, report: os.Getenv("REPORT")}
+	all := os.Getenv("SCENARIOS") == "all"
+	if all {
+		s.seed = rand.Uint64N(1e6)
+	}
+	var err error
+	if text := os.Getenv("FACTOR"); text != "" {
+		if s.factor, err = strconv.ParseFloat(text, 64); err != nil || s.factor <= 0 {
+			t.Fatalf("FACTOR=%s is no number above 0", text)
+		}
+	}
+	if text := os.Getenv("SEED"); text != "" {
+		if s.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("SEED=%s is no number", text)
+		}
+	}
+	if text := os.Getenv("SOAK"); text != "" {
+		if s.soak, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("SOAK=%s is no duration", text)
+		}
+	}
+	focus, err := regexp.Compile(os.Getenv("FOCUS"))
+	if err != nil {
+		t.Fatalf("FOCUS: %v", err)
+	}
+	for _, sc := range scenarios() {
+		if (all || sc.short) && focus.MatchString(sc.name) {
+			s.chosen = append(s.chosen, sc)
+		}
+	}
+	if len(s.chosen) == 0 {
+		t.Fatalf("no scenario matches FOCUS=%s", focus)
+	}
+	return s
+}
+
+// say prints at once: a pass takes minutes.
+func say(format string, args ...any) {
+	fmt.Printf("%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+}
+
+func TestFaults(t *testing.T) {
+	s := read(t)
+	say("FACTOR=%v SEED=%d: %d scenarios", s.factor, s.seed, len(s.chosen))
+	var rows []row
+	if s.soak > 0 {
+		rows = soak(t, s)
+	} else {
+		rows = pass(t, s)
+	}
+	fmt.Println()
+	printReport(os.Stdout, rows)
+	if s.report != "" {
+		if err := writeReport(s.report, rows); err != nil {
+			t.Error(err)
+		}
+	}
+	if failed := failures(rows); len(failed) > 0 {
+		t.Errorf("FACTOR=%v SEED=%d: promises not kept in %v", s.factor, s.seed, failed)
+	}
+}
+
+// pass plays the chosen scenarios one after another: on one fleet, but those
+// that need their own.
+func pass(t *testing.T, s settings) []row {
+	t.Helper()
+	var rows []row
+	var shared *stage
+	defer func() { end(t, shared) }()
+	for _, sc := range s.chosen {
+		if sc.pending != "" {
+			rows = append(rows, row{Scenario: sc.name, Seed: s.seed, Factor: s.factor, Pending: sc.pending})
+			continue
+		}
+		stage := shared
+		if stage == nil || sc.alone {
+			stage = begin(t, s)
+		}
+		if !sc.alone {
+			shared = stage
+		}
+		say("  %s", sc.name)
+		result := stage.play(t.Context(), sc)
+		say("  %s: %s after %s %s", sc.name, result.result(), seconds(result.Took), result.Failed)
+		rows = append(rows, result)
+		if result.Failed != "" {
+			stage.keepLogs(t, sc.name)
+		}
+		if sc.alone || result.Failed != "" {
+			// What a failure left must not be the next one's trouble.
+			end(t, stage)
+			if !sc.alone {
+				shared = nil
+			}
+		}
+	}
+	return rows
+}
+
+func begin(t *testing.T, s settings) *stage {
+	t.Helper()
+	stage, err := start(context.Background(), s.factor, s.seed, say)
+	if err != nil {
+		t.Fatalf("starting a fleet: %v", err)
+	}
+	return stage
+}
+
+func end(t *testing.T, s *stage) {
+	t.Helper()
+	if s != nil {
+		if err := s.close(); err != nil {
+			t.Errorf("stopping the fleet: %v", err)
+		}
+	}
+}
+
+// keepLogs copies the logs of hub and agents to where LOGS says, if it does.
+func (s *stage) keepLogs(t *testing.T, scenario string) {
+	t.Helper()
+	to := os.Getenv("LOGS")
+	if to == "" {
+		return
+	}
+	to = filepath.Join(to, fmt.Sprintf("%s-%d", scenario, s.seed))
+	if err := os.RemoveAll(to); err != nil {
+		t.Error(err)
+	}
+	if err := os.CopyFS(to, os.DirFS(filepath.Join(s.fleet.Dir, "logs"))); err != nil {
+		t.Error(err)
+	}
+}

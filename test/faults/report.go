@@ -1,0 +1,107 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// row is a scenario in the report.
+type row struct {
+	Scenario   string         `json:"scenario"`
+	Seed       uint64         `json:"seed"`
+	Factor     float64        `json:"factor"`
+	Pending    string         `json:"pending,omitempty"`
+	Injected   []injection    `json:"injected,omitempty"`
+	Did        map[string]int `json:"did,omitempty"`
+	Agreed     time.Duration  `json:"agreed,omitempty"`
+	Running    time.Duration  `json:"running,omitempty"`
+	Took       time.Duration  `json:"took,omitempty"`
+	Heard      int            `json:"heard,omitempty"`
+	Restarts   int            `json:"restarts,omitempty"`
+	Violations []violation    `json:"violations,omitempty"`
+	Failed     string         `json:"failed,omitempty"`
+}
+
+func (r row) result() string {
+	switch {
+	case r.Pending != "":
+		return "pending"
+	case r.Failed != "":
+		return "FAILED"
+	}
+	return "kept"
+}
+
+// print writes the table, and below it what needs more words.
+func printReport(out io.Writer, rows []row) {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "scenario\tpromises\tinjected\tboth agree after\tall runs after\ttook\tchanges\tseen\trestarts")
+	for _, r := range rows {
+		if r.Pending != "" {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t\t\t\t\t\t\t\n", r.Scenario, r.result())
+			continue
+		}
+		did := 0
+		for n := range maps.Values(r.Did) {
+			did += n
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\n", r.Scenario, r.result(), len(r.Injected),
+			seconds(r.Agreed), seconds(r.Running), seconds(r.Took), did, r.Heard, r.Restarts)
+	}
+	_ = table.Flush()
+	for _, r := range rows {
+		if r.Pending != "" {
+			_, _ = fmt.Fprintf(out, "\npending: %s\n  %s\n", r.Scenario, r.Pending)
+		}
+		if r.Failed == "" {
+			continue
+		}
+		_, _ = fmt.Fprintf(out, "\nFAILED: %s (FOCUS=%q SEED=%d FACTOR=%v)\n  %s\n", r.Scenario, r.Scenario, r.Seed, r.Factor,
+			strings.ReplaceAll(r.Failed, "\n", "\n  "))
+		for _, v := range r.Violations {
+			_, _ = fmt.Fprintf(out, "  %s\n", v)
+		}
+		for _, i := range r.Injected {
+			_, _ = fmt.Fprintf(out, "  injected %s\n", i)
+		}
+	}
+}
+
+func seconds(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fs", d.Seconds())
+}
+
+// writeReport writes the rows as JSON, durations in nanoseconds.
+func writeReport(path string, rows []row) error {
+	content, err := json.MarshalIndent(rows, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return os.WriteFile(path, append(content, '\n'), 0o644)
+}
+
+// failures names the scenarios that failed.
+func failures(rows []row) []string {
+	var names []string
+	for _, r := range rows {
+		if r.Failed != "" {
+			names = append(names, r.Scenario)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,172 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// scenario is one way to do harm.
+type scenario struct {
+	name string
+	// size is how many sessions the workload keeps; 0: 24.
+	size int
+	// short: part of `make test`.
+	short bool
+	// alone: it breaks more than the runner can heal, so it has a fleet of its
+	// own and no place in a soak.
+	alone bool
+	// pending is why it does not run: something that the product does not have.
+	pending string
+	do      func(context.Context, *run) error
+}
+
+// scenarios in the order in which they run.
+func scenarios() []scenario {
+	var all []scenario
+	for _, group := range [][]scenario{
+		kills(), stops(), networks(), apiServers(), identities(), liars(), loads(), restores(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// injection is a harm that was done, and when.
+type injection struct {
+	After time.Duration `json:"after"`
+	What  string        `json:"what"`
+}
+
+func (i injection) String() string { return fmt.Sprintf("+%.1fs %s", i.After.Seconds(), i.What) }
+
+// run is a scenario at work.
+type run struct {
+	*stage
+	scenario scenario
+	random   *rand.Rand
+	work     *workload
+	began    time.Time
+	injected []injection
+	// after is undone when the scenario is over.
+	after []func()
+}
+
+// harm notes what is being done.
+func (r *run) harm(format string, args ...any) {
+	i := injection{After: time.Since(r.began), What: fmt.Sprintf(format, args...)}
+	r.injected = append(r.injected, i)
+	r.say("    %s", i)
+}
+
+// finally is called when the scenario is over, however it ends.
+func (r *run) finally(f func()) { r.after = append(r.after, f) }
+
+// pause waits for a time of production, as this fleet has it.
+func (r *run) pause(ctx context.Context, d time.Duration) error {
+	return sleep(ctx, r.scaled(d))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// moment waits for a random part of a time of production.
+func (r *run) moment(ctx context.Context, most time.Duration) error {
+	return r.pause(ctx, time.Duration(r.random.Int64N(int64(most))))
+}
+
+// member draws one.
+func (r *run) member() *harness.Member {
+	return r.fleet.Members[r.random.IntN(len(r.fleet.Members))]
+}
+
+// leader waits until a replica of the hub leads.
+func (r *run) leader(ctx context.Context) (*harness.Replica, error) {
+	var leader *harness.Replica
+	err := poll(ctx, r.scaled(time.Minute)+allowance, func(ctx context.Context) error {
+		if leader = r.fleet.Hub.Leader(ctx); leader == nil {
+			return fmt.Errorf("no replica of the hub leads")
+		}
+		return nil
+	})
+	return leader, err
+}
+
+// killLeader kills whoever leads, and lets it come back.
+func (r *run) killLeader(ctx context.Context, when string) error {
+	leader, err := r.leader(ctx)
+	if err != nil {
+		return err
+	}
+	r.harm("kill -9 %s (leader) %s", leader.Spec.Name, when)
+	return leader.Kill()
+}
+
+// weather changes what a member's wire does.
+func (r *run) weather(member string, now weather, what string) {
+	r.harm("%s: %s", member, what)
+	split := now.CutToHub || now.CutToAgent
+	if split {
+		r.watch.heard(func(c *checker, _ time.Time) { c.split[member] = true })
+	}
+	r.wires[member].set(now)
+}
+
+// heal ends every harm that the stage knows of.
+func (r *run) heal(ctx context.Context) error {
+	for _, undo := range r.after {
+		undo()
+	}
+	r.after = nil
+	for _, w := range r.wires {
+		w.set(weather{})
+	}
+	var errs []string
+	for _, p := range r.fleet.Processes() {
+		if err := p.Resume(); err != nil {
+			errs = append(errs, err.Error())
+		}
+	}
+	r.supervisor.releaseAll()
+	for _, cp := range r.controlPlanes() {
+		if err := revive(ctx, cp); err != nil {
+			errs = append(errs, err.Error())
+		}
+	}
+	if errs != nil {
+		return fmt.Errorf("healing: %s", strings.Join(errs, "; "))
+	}
+	return nil
+}
+
+func (s *stage) controlPlanes() []*harness.ControlPlane {
+	all := []*harness.ControlPlane{s.fleet.Hub.ControlPlane}
+	for _, m := range s.fleet.Members {
+		all = append(all, m.ControlPlane)
+	}
+	return all
+}
+
+// revive starts what a scenario left dead of a control plane.
+func revive(ctx context.Context, cp *harness.ControlPlane) error {
+	for _, p := range []*harness.Process{cp.Etcd, cp.APIServer} {
+		if !p.Running() {
+			if err := p.Start(); err != nil {
+				return err
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return cp.WaitAPI(ctx)
+}

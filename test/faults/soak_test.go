@@ -1,0 +1,5 @@
+package faults
+
+import "testing"
+
+func soak(t *testing.T, s settings) []row { return pass(t, s) }

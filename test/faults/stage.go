@@ -1,0 +1,180 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// namespace of all sessions.
+const namespace = "desktops"
+
+// Templates of the workload: one that may be restarted elsewhere, and one with a
+// home, that may not.
+const (
+	plain = "faults-plain"
+	homed = "faults-homed"
+)
+
+// stage is a fleet with all that breaks and watches it. Scenarios share it, one
+// after another.
+type stage struct {
+	fleet      *harness.Fleet
+	watch      *watcher
+	supervisor *supervisor
+	// wires are the network of each member.
+	wires  map[string]*wire
+	factor float64
+	seed   uint64
+	say    func(format string, args ...any)
+}
+
+// start starts a fleet whose agents dial through wires of ours.
+func start(ctx context.Context, factor float64, seed uint64, say func(string, ...any)) (s *stage, err error) {
+	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
+		return nil, err
+	}
+	ctrl.SetLogger(logr.Discard()) // of the watches' own libraries
+	s = &stage{factor: factor, seed: seed, say: say, wires: map[string]*wire{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	s.fleet, err = harness.Start(ctx, harness.Options{
+		NodesPerMember: 6, GPUNodes: -1, TimeFactor: factor, NoWait: true, Namespaces: []string{namespace},
+		Progress: func(step string) { say("%s", step) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range s.fleet.Members {
+		if err := s.wire(m); err != nil {
+			return nil, err
+		}
+	}
+	s.supervisor = supervise(s.fleet, say)
+	if s.watch, err = watchFleet(s.fleet); err != nil {
+		return nil, err
+	}
+	if err := s.templates(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.available(ctx)
+}
+
+func (s *stage) close() error {
+	if s.supervisor != nil {
+		s.supervisor.close()
+	}
+	if s.watch != nil {
+		s.watch.close()
+	}
+	for _, w := range s.wires {
+		w.close()
+	}
+	if s.fleet == nil {
+		return nil
+	}
+	return s.fleet.Stop()
+}
+
+// hubAddress is the agents' flag.
+const hubAddress = "--hub-address="
+
+// wire puts a wire of ours between a member's agent and where it dials.
+func (s *stage) wire(m *harness.Member) error {
+	if err := m.Agent.Kill(); err != nil {
+		return err
+	}
+	for i, arg := range m.Agent.Spec.Args {
+		if to, is := strings.CutPrefix(arg, hubAddress); is {
+			w, err := newWire(func() string { return to }, s.seed)
+			if err != nil {
+				return err
+			}
+			s.wires[m.Name] = w
+			m.Agent.Spec.Args[i] = hubAddress + w.addr()
+			return m.Agent.Start()
+		}
+	}
+	return fmt.Errorf("the agent of %s is started without %s", m.Name, hubAddress)
+}
+
+func (s *stage) templates(ctx context.Context) error {
+	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	size := resource.MustParse("1Gi")
+	for name, home := range map[string]v1alpha1.TemplateHome{plain: {}, homed: {Mode: v1alpha1.HomePerSession, Size: &size}} {
+		t := &v1alpha1.VDITemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		t.Spec.Image, t.Spec.Port, t.Spec.Home = "registry.example.com/desktop:1", 6901, home
+		t.Spec.Resources.Default, t.Spec.Timeout.Default, t.Spec.Timeout.Max = small, "8h", "12h"
+		if err := s.watch.hub.Create(ctx, t); err != nil {
+			return fmt.Errorf("making templates: %w", err)
+		}
+	}
+	return nil
+}
+
+// available waits until every member can run every template.
+func (s *stage) available(ctx context.Context) error {
+	return poll(ctx, 2*time.Minute, func(ctx context.Context) error {
+		for _, name := range []string{plain, homed} {
+			t := &v1alpha1.VDITemplate{}
+			if err := s.watch.hub.Get(ctx, client.ObjectKey{Name: name}, t); err != nil {
+				return err
+			}
+			if int(t.Status.AvailableClusters) < len(s.fleet.Members) {
+				return fmt.Errorf("template %s can run in %d members", name, t.Status.AvailableClusters)
+			}
+		}
+		return nil
+	})
+}
+
+// scaled is a time of production as this fleet has it.
+func (s *stage) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * s.factor)
+}
+
+// poll tries until it works; the error is the last one.
+func poll(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		once, done := context.WithTimeout(ctx, 5*time.Second)
+		err := try(once)
+		done()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not within %s: %w", limit.Round(100*time.Millisecond), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// draw is the random source of a scenario: the same for the same seed, whichever
+// scenarios run besides.
+func (s *stage) draw(scenario string) *rand.Rand {
+	var h uint64 = 14695981039346656037 // FNV-1a
+	for _, b := range []byte(scenario) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return rand.New(rand.NewPCG(s.seed, h))
+}
