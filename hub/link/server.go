@@ -96,16 +96,6 @@ func (s *Server) newGRPCServer(creds credentials.TransportCredentials) *grpc.Ser
 	return server
 }
 
-// drain ends every stream, so that agents look for the next leader, and gives
-// them DrainTimeout to take notice.
-func (s *Server) drain(server *grpc.Server) error {
-	stop := time.AfterFunc(s.options.DrainTimeout, server.Stop)
-	defer stop.Stop()
-	s.endAll(errDraining)
-	server.GracefulStop()
-	return s.wait()
-}
-
 // wait lets calls of Members that have begun come to their end, for as long
 // as streams get: a leader that is going must not hang on one.
 func (s *Server) wait() error {
@@ -120,15 +110,6 @@ func (s *Server) wait() error {
 	case <-time.After(s.options.DrainTimeout):
 		return errors.New("some members' pictures are still busy with what their agents said")
 	}
-}
-
-func (s *Server) endAll(reason error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.open {
-		c.end(reason)
-	}
-	s.open = nil // A stream that comes later is refused.
 }
 
 // RenewLease records an agent's sign of life.
