@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,6 +20,8 @@ type WriteCount struct {
 	Resource string // as "vdisessions" or "vdisessions/status"
 	Count    int
 	Failed   int // of these, how many were answered with an error
+	// Agent is the user agent that did it, if CountOptions.ByAgent.
+	Agent string
 }
 
 // CountOptions say which writes to count. The zero value counts all from the
@@ -30,6 +33,10 @@ type CountOptions struct {
 	Since time.Time
 	// Users are the only ones that count, if any are named.
 	Users []string
+	// ByAgent counts user agents apart, and Agent leaves out those whose user
+	// agent does not contain it: hub replicas say the name of their Pod there.
+	ByAgent bool
+	Agent   string
 	// Leases and Events count these too, which are left out otherwise.
 	Leases bool
 	Events bool
@@ -49,6 +56,7 @@ func AuditMark(auditLog string) (int64, error) {
 // auditEvent is what counts of an audit.k8s.io/v1 Event.
 type auditEvent struct {
 	Verb                     string    `json:"verb"`
+	UserAgent                string    `json:"userAgent"`
 	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
 	User                     struct {
 		Username string `json:"username"`
@@ -92,8 +100,12 @@ func CountWrites(auditLog string, options CountOptions) ([]WriteCount, error) {
 			continue
 		}
 		key := WriteCount{User: event.User.Username, Verb: event.Verb, Resource: event.resource()}
+		if options.ByAgent {
+			key.Agent = event.UserAgent
+		}
 		if counts[key] == nil {
-			counts[key] = &WriteCount{User: key.User, Verb: key.Verb, Resource: key.Resource}
+			count := key
+			counts[key] = &count
 		}
 		counts[key].Count++
 		if event.ResponseStatus.Code >= 400 {
@@ -108,6 +120,8 @@ func (o CountOptions) includes(event *auditEvent) bool {
 	case event.RequestReceivedTimestamp.Before(o.Since):
 		return false
 	case len(o.Users) > 0 && !slices.Contains(o.Users, event.User.Username):
+		return false
+	case !strings.Contains(event.UserAgent, o.Agent):
 		return false
 	case ref.Resource == "leases" && ref.APIGroup == "coordination.k8s.io":
 		return o.Leases
@@ -132,7 +146,7 @@ func sorted(counts map[WriteCount]*WriteCount) []WriteCount {
 		all = append(all, *count)
 	}
 	slices.SortFunc(all, func(a, b WriteCount) int {
-		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Agent, b.Agent))
 	})
 	return all
 }

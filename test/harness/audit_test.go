@@ -21,7 +21,7 @@ const auditLines = `{"verb":"create","user":{"username":"vdi-hub"},"objectRef":{
 {"verb":"update","user":{"username":"vdi-hub"},"objectRef":{"resource":"leases","apiGroup":"coordination.k8s.io"},"requestReceivedTimestamp":"2026-01-01T00:00:02.000001Z","responseStatus":{"code":200}}
 {"verb":"create","user":{"username":"vdi-hub"},"objectRef":{"resource":"events","apiGroup":"events.k8s.io"},"requestReceivedTimestamp":"2026-01-01T00:00:02.000001Z","responseStatus":{"code":201}}
 {"verb":"create","user":{"username":"vdi-agent"},"objectRef":{"resource":"subjectaccessreviews","apiGroup":"authorization.k8s.io"},"requestReceivedTimestamp":"2026-01-01T00:00:02.000001Z","responseStatus":{"code":201}}
-{"verb":"patch","user":{"username":"vdi-agent"},"objectRef":{"resource":"pods"},"requestReceivedTimestamp":"2026-01-01T00:00:03.000001Z","responseStatus":{"code":200}}
+{"verb":"patch","userAgent":"agent/v1 (linux/amd64) eu-west","user":{"username":"vdi-agent"},"objectRef":{"resource":"pods"},"requestReceivedTimestamp":"2026-01-01T00:00:03.000001Z","responseStatus":{"code":200}}
 {"verb":"patch","user":{"user`
 
 func TestCountWrites(t *testing.T) {
@@ -40,6 +40,12 @@ func TestCountWrites(t *testing.T) {
 		"leases and events when asked for": {
 			options: harness.CountOptions{Leases: true, Events: true, Users: []string{"vdi-hub"}},
 			want:    []harness.WriteCount{event, lease, home, status},
+		},
+		"by user agent": {
+			options: harness.CountOptions{ByAgent: true, Agent: "eu-west"},
+			want: []harness.WriteCount{{
+				User: "vdi-agent", Verb: "patch", Resource: "pods", Count: 1, Agent: "agent/v1 (linux/amd64) eu-west",
+			}},
 		},
 		"from a time on": {
 			options: harness.CountOptions{Since: time.Date(2026, 1, 1, 0, 0, 3, 0, time.UTC)},
