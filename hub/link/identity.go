@@ -2,14 +2,20 @@ package link
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // errIdentity is wrapped by all reasons for which a certificate names no
@@ -42,15 +48,63 @@ func memberOf(cert *x509.Certificate, trustDomain string) (types.UID, error) {
 	return types.UID(match[1]), nil
 }
 
-// callerOf is the member whose agent makes a call.
-func callerOf(ctx context.Context, trustDomain string) (types.UID, error) {
+// callerOfState is who is at the other end of a TLS connection: an error that
+// wraps errNoCertificate or errIdentity if that is no member's agent.
+func callerOfState(state *tls.ConnectionState, trustDomain string) (*Caller, error) {
+	if len(state.PeerCertificates) == 0 {
+		return nil, errNoCertificate
+	}
+	if len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
+		return nil, fmt.Errorf("%w: it is not verified", errIdentity)
+	}
+	cert := state.VerifiedChains[0][0]
+	if !slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
+		return nil, fmt.Errorf("%w: it is not for clients", errIdentity)
+	}
+	member, err := memberOf(cert, trustDomain)
+	if err != nil {
+		return nil, err
+	}
+	caller := &Caller{Member: member, Serial: cert.SerialNumber.Text(16), NotAfter: cert.NotAfter}
+	key := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+	caller.PublicKeyHash = hex.EncodeToString(key[:])
+	if chain := state.VerifiedChains[0]; len(chain) > 1 {
+		caller.IssuerHash = v1alpha1.CertificateHash(chain[1].Raw)
+	}
+	return caller, nil
+}
+
+// peerOf is the member whose agent makes a call, and the address that it
+// comes from.
+func peerOf(ctx context.Context, trustDomain string) (caller *Caller, address string, err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return "", fmt.Errorf("%w: no peer", errIdentity)
+		return nil, "", fmt.Errorf("%w: no peer", errIdentity)
+	}
+	if p.Addr != nil {
+		address = p.Addr.String()
 	}
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.VerifiedChains) == 0 || len(info.State.VerifiedChains[0]) == 0 {
-		return "", fmt.Errorf("%w: no verified certificate", errIdentity)
+	if !ok {
+		return nil, address, errNoCertificate
 	}
-	return memberOf(info.State.VerifiedChains[0][0], trustDomain)
+	caller, err = callerOfState(&info.State, trustDomain)
+	return caller, address, err
+}
+
+type callerKey struct{}
+
+// withCaller notes who was let in; handlers have no other way to know.
+func withCaller(ctx context.Context, caller *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, *caller)
+}
+
+// callerFrom is who makes a call that was let in. The error is of a handler
+// that was reached without the interceptors.
+func callerFrom(ctx context.Context) (Caller, error) {
+	caller, ok := ctx.Value(callerKey{}).(Caller)
+	if !ok {
+		return Caller{}, errNoCertificate
+	}
+	return caller, nil
 }

@@ -14,8 +14,20 @@ var (
 	})
 	metricDenied = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_denied_total",
-		Help: "Connections and renewals that were not let in, by gRPC code.",
-	}, []string{"call", "code"})
+		Help: "Calls that were not let in, and streams that were ended for the same reason, by call and reason.",
+	}, []string{"call", "reason"})
+	metricHandshakes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_link_handshakes_total",
+		Help: "TLS handshakes: with a Member, a Stranger (no agent's certificate), or why they failed.",
+	}, []string{"outcome"})
+	metricLimited = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_link_limited_total",
+		Help: "Handshakes and calls refused, and messages read later, since there were too many, by limit.",
+	}, []string{"limit"})
+	metricPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_link_panics_total",
+		Help: "Calls and streams that met a bug of the hub, by call.",
+	}, []string{"call"})
 	metricOrders = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_orders_sent_total",
 		Help: "Orders sent to agents, by kind.",
@@ -35,7 +47,13 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(metricConnections, metricDenied, metricOrders, metricResults, metricReports, metricMalformed)
+	metrics.Registry.MustRegister(metricConnections, metricDenied, metricOrders, metricResults, metricReports, metricMalformed,
+		metricHandshakes, metricLimited, metricPanics)
+}
+
+// countDenied counts a refusal; both labels are of a few words.
+func countDenied(call string, err error) {
+	metricDenied.WithLabelValues(call, answerTo(err).reason).Inc()
 }
 
 // knownReasons bounds the label: what an agent sends must not make series.

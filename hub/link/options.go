@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Options of a Server. There is none that turns off mutual TLS.
+// Options of a Server. There is none that turns off TLS, or lets in an agent
+// without a certificate.
 type Options struct {
 	// BindAddress is host:port to listen on.
 	BindAddress string
@@ -34,6 +35,19 @@ type Options struct {
 	// DrainTimeout is how long streams get to end by themselves at shutdown,
 	// 10 s by default.
 	DrainTimeout time.Duration
+	// SendTimeout is how long an agent may take no message while there is one,
+	// 20 s by default.
+	SendTimeout time.Duration
+	// ReviewInterval is how often the open streams are judged anew, 1 s by
+	// default: a certificate that expires, or is revoked, ends its stream so soon.
+	ReviewInterval time.Duration
+	// Limits of what agents may ask.
+	Limits Limits
+	// Now is the clock that certificates and rates are judged by; it should
+	// not jump. time.Now, if nil.
+	Now func() time.Time
+	// Tuning of the connections.
+	Tuning Tuning
 }
 
 func (o *Options) setDefaults() {
@@ -41,6 +55,13 @@ func (o *Options) setDefaults() {
 	setDefault(&o.HelloTimeout, 10*time.Second)
 	setDefault(&o.InventoryTimeout, 60*time.Second)
 	setDefault(&o.DrainTimeout, 10*time.Second)
+	setDefault(&o.SendTimeout, 20*time.Second)
+	setDefault(&o.ReviewInterval, time.Second)
+	o.Limits.setDefaults(o.RenewInterval)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Tuning.setDefaults()
 }
 
 func setDefault(d *time.Duration, value time.Duration) {
@@ -53,8 +74,8 @@ func (o *Options) validate() error {
 	switch {
 	case o.BindAddress == "":
 		return errors.New("link: no bind address")
-	case o.CertFile == "" || o.KeyFile == "" || o.ClientCAFile == "":
-		return errors.New("link: server certificate, key and client CA are required")
+	case o.Authority == nil && (o.CertFile == "" || o.KeyFile == "" || o.ClientCAFile == ""):
+		return errors.New("link: an authority, or server certificate, key and client CA are required")
 	case o.TrustDomain == "":
 		return errors.New("link: no trust domain")
 	case o.HubTerm == nil:

@@ -14,48 +14,85 @@ var (
 	errHelloTimeout     = errors.New("no hello in time")
 	errInventoryTimeout = errors.New("no inventory in time")
 	errPanic            = errors.New("internal error")
+	// errLimited: more than one caller may have or do.
+	errLimited = errors.New("too much at once: try again later")
+	// errTrouble is the hub's own, and none of the caller's business.
+	errTrouble = errors.New("the hub can't do this now: try again later")
 )
 
-// codesOf the errors of this package, first match wins.
-var codesOf = []struct {
+// answer is what a caller is told of an error.
+type answer struct {
 	err  error
 	code codes.Code
-}{
-	{errIdentity, codes.PermissionDenied},
-	{ErrUnknownMember, codes.PermissionDenied},
-	{ErrAlreadyConnected, codes.AlreadyExists},
-	{ErrFingerprint, codes.FailedPrecondition},
-	{ErrStaleAgent, codes.FailedPrecondition},
-	{ErrStaleHub, codes.FailedPrecondition},
-	{ErrNotConnected, codes.FailedPrecondition},
-	{ErrRevoked, codes.PermissionDenied},
-	{ErrCertificate, codes.Unauthenticated},
-	{ErrToken, codes.PermissionDenied},
-	{ErrNoAuthority, codes.Unimplemented},
-	{ErrStalled, codes.DeadlineExceeded},
-	{ErrNotLeading, codes.Unavailable},
-	{errProtocol, codes.InvalidArgument},
-	{errHelloTimeout, codes.DeadlineExceeded},
-	{errInventoryTimeout, codes.DeadlineExceeded},
-	{errDraining, codes.Unavailable},
-	{errPanic, codes.Internal},
-	{context.Canceled, codes.Canceled},
+	// reason is the label in metrics.
+	reason string
+	// detailed: the caller is told the whole text, which speaks of nothing but
+	// itself. Otherwise it gets the text of err alone, so that all who are
+	// refused for it get the same.
+	detailed bool
 }
 
-// statusOf is what an agent is told of an error; the message of one that is
-// not this package's is the caller's choice, by Peer.Close or Directory.Open.
+// answers to the errors of this package, first match wins.
+var answers = []answer{
+	{errMethod, codes.PermissionDenied, "Method", false},
+	{errNoCertificate, codes.Unauthenticated, "NoCertificate", false},
+	{errIdentity, codes.PermissionDenied, "Identity", false},
+	{ErrUnknownMember, codes.PermissionDenied, "UnknownMember", false},
+	{ErrAlreadyConnected, codes.AlreadyExists, "AlreadyConnected", false},
+	{ErrFingerprint, codes.FailedPrecondition, "Fingerprint", true},
+	{ErrStaleAgent, codes.FailedPrecondition, "StaleAgent", true},
+	{ErrStaleHub, codes.FailedPrecondition, "StaleHub", true},
+	{ErrNotConnected, codes.FailedPrecondition, "NotConnected", false},
+	{ErrRevoked, codes.PermissionDenied, "Revoked", false},
+	{ErrCertificate, codes.Unauthenticated, "Certificate", false},
+	{ErrToken, codes.PermissionDenied, "Token", false},
+	{ErrRequest, codes.InvalidArgument, "Request", true},
+	{ErrNoAuthority, codes.Unimplemented, "NoAuthority", false},
+	{ErrCapability, codes.FailedPrecondition, "Capability", true},
+	{ErrStalled, codes.DeadlineExceeded, "Stalled", true},
+	{ErrNotLeading, codes.Unavailable, "NotLeading", false},
+	{errLimited, codes.ResourceExhausted, "Limited", true},
+	{errTrouble, codes.Unavailable, "Trouble", false},
+	{errProtocol, codes.InvalidArgument, "Protocol", true},
+	{errHelloTimeout, codes.DeadlineExceeded, "HelloTimeout", false},
+	{errInventoryTimeout, codes.DeadlineExceeded, "InventoryTimeout", false},
+	{errDraining, codes.Unavailable, "Draining", false},
+	{errPanic, codes.Internal, "Panic", false},
+	{context.Canceled, codes.Canceled, "Canceled", true},
+	{context.DeadlineExceeded, codes.DeadlineExceeded, "DeadlineExceeded", true},
+}
+
+// answerTo an error; the text of one that is not this package's is the
+// caller's choice, by Peer.Close or Directory.Open.
+func answerTo(err error) answer {
+	for _, a := range answers {
+		if errors.Is(err, a.err) {
+			return a
+		}
+	}
+	return answer{err: err, code: codes.Aborted, reason: "Other", detailed: true}
+}
+
+// statusOf is what an agent is told of an error.
 func statusOf(err error) error {
 	if err == nil {
 		return nil
 	}
-	return status.Error(codeOf(err), err.Error())
+	a := answerTo(err)
+	if a.detailed {
+		return status.Error(a.code, err.Error())
+	}
+	return status.Error(a.code, a.err.Error())
 }
 
-func codeOf(err error) codes.Code {
-	for _, c := range codesOf {
-		if errors.Is(err, c.err) {
-			return c.code
-		}
+func codeOf(err error) codes.Code { return answerTo(err).code }
+
+// ofAuthority is the error of an Authority as a caller may see it: one of this
+// package's, or that there is some trouble.
+func ofAuthority(err error) error {
+	switch answerTo(err).reason {
+	case "Other", "Canceled", "DeadlineExceeded":
+		return errors.Join(errTrouble, err)
 	}
-	return codes.Aborted
+	return err
 }

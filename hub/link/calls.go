@@ -1,0 +1,228 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// unary lets a call in or refuses it. No handler is reached but through here
+// and streaming.
+func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+	name := rules[info.FullMethod].name
+	defer func() {
+		if p := recover(); p != nil {
+			response, err = nil, s.panicked(name, p)
+		}
+	}()
+	caller, address, err := s.admit(ctx, info.FullMethod)
+	if err != nil {
+		return nil, s.denied(info.FullMethod, caller, address, err)
+	}
+	if message, ok := request.(proto.Message); ok && proto.Size(message) > s.options.Limits.CallBytes {
+		return nil, s.denied(info.FullMethod, caller, address, limited("CallBytes"))
+	}
+	if caller != nil {
+		if err := s.meters.call(caller.Member, name == "RotateCertificate"); err != nil {
+			return nil, s.denied(info.FullMethod, caller, address, err)
+		}
+		ctx = withCaller(ctx, caller)
+	} else {
+		end, err := s.meters.enrollment(address)
+		if err != nil {
+			return nil, s.denied(info.FullMethod, caller, address, err)
+		}
+		defer end()
+	}
+	response, err = handler(ctx, request)
+	if err == nil && !s.leading() {
+		// What was granted meanwhile is not told.
+		err = ErrNotLeading
+	}
+	if err != nil {
+		return nil, s.denied(info.FullMethod, caller, address, err)
+	}
+	return response, nil
+}
+
+// streaming is the same of streams.
+func (s *Server) streaming(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	name := rules[info.FullMethod].name
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.panicked(name, p)
+		}
+	}()
+	caller, address, err := s.admit(stream.Context(), info.FullMethod)
+	if err != nil {
+		return s.denied(info.FullMethod, caller, address, err)
+	}
+	meter, end, err := s.meters.stream(caller.Member)
+	if err != nil {
+		return s.denied(info.FullMethod, caller, address, err)
+	}
+	defer end()
+	if err := s.used(stream.Context(), *caller); err != nil {
+		return s.denied(info.FullMethod, caller, address, err)
+	}
+	return handler(service, &meteredStream{
+		ServerStream: stream, ctx: withCaller(stream.Context(), caller), meters: s.meters, meter: meter,
+	})
+}
+
+// admit asks who calls, and whether that one may.
+func (s *Server) admit(ctx context.Context, method string) (caller *Caller, address string, err error) {
+	caller, address, identityErr := peerOf(ctx, s.options.TrustDomain)
+	var standing Standing
+	known := false
+	if caller != nil {
+		standing, known = s.directory.Standing(caller.Member)
+	}
+	err = authorise(method, caller, standing, known, s.options.Now())
+	switch {
+	case err != nil && caller == nil && identityErr != nil && !answersMethod(err):
+		// Why there is no caller.
+		return nil, address, identityErr
+	case err != nil:
+		return caller, address, err
+	case !s.leading():
+		return caller, address, ErrNotLeading
+	case rules[method].anybody:
+		caller = nil
+	}
+	return caller, address, nil
+}
+
+func answersMethod(err error) bool { return answerTo(err).err == errMethod }
+
+func (s *Server) leading() bool { return s.options.Leading == nil || s.options.Leading() }
+
+// used tells the Authority that a certificate is in use, before it is let in.
+func (s *Server) used(ctx context.Context, caller Caller) error {
+	if s.options.Authority == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.HelloTimeout)
+	defer cancel()
+	if err := s.options.Authority.Used(ctx, caller); err != nil {
+		return ofAuthority(fmt.Errorf("noting that a certificate is in use: %w", err))
+	}
+	return nil
+}
+
+// denied counts and logs a refusal, ends the streams of a certificate that has
+// no more use, and says what the caller is told. The log says all, but not to
+// everybody who asks: a flood of refusals is logged now and then.
+func (s *Server) denied(method string, caller *Caller, address string, err error) error {
+	name := rules[method].name
+	if name == "" {
+		name = "Other"
+	}
+	countDenied(name, err)
+	logger := log.FromContext(s.base).WithValues("call", name, "address", address, "reason", err.Error())
+	if caller != nil {
+		logger = logger.WithValues("clusterUID", caller.Member, "serial", caller.Serial)
+		if forGood(err) {
+			s.endOf(*caller, err)
+		}
+	}
+	if !s.refusals.AllowN(s.options.Now(), 1) {
+		logger = logger.V(1)
+	}
+	logger.Info("call refused")
+	return statusOf(err)
+}
+
+// panicked ends one call that met a bug, and no other.
+func (s *Server) panicked(call string, p any) error {
+	metricPanics.WithLabelValues(call).Inc()
+	log.FromContext(s.base).Error(fmt.Errorf("panic: %v", p), "call failed", "call", call, "stack", string(debug.Stack()))
+	return statusOf(errPanic)
+}
+
+// endOf ends the streams that a certificate opened.
+func (s *Server) endOf(caller Caller, reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if c.caller.Member == caller.Member && c.caller.Serial == caller.Serial {
+			c.end(reason)
+		}
+	}
+}
+
+// review judges every open stream anew: a certificate expires, and a member is
+// revoked, while its agent says nothing.
+func (s *Server) review() {
+	s.mu.Lock()
+	open := make([]*connection, 0, len(s.open))
+	for c := range s.open {
+		open = append(open, c)
+	}
+	s.mu.Unlock()
+	for _, c := range open {
+		standing, known := s.directory.Standing(c.caller.Member)
+		if err := authorise(fleetv1.FleetService_Connect_FullMethodName, &c.caller, standing, known, s.options.Now()); err != nil {
+			countDenied("Connect", err)
+			c.end(err)
+		}
+	}
+}
+
+// reviewing reviews until it is stopped.
+func (s *Server) reviewing(stop <-chan struct{}) {
+	ticker := time.NewTicker(s.options.ReviewInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			s.review()
+		case <-stop:
+			return
+		}
+	}
+}
+
+// meteredStream is a stream that knows who was let in, and whose messages are
+// counted. What is too much is read later: the agent's sends wait meanwhile,
+// and nothing is lost.
+type meteredStream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	meters *meters
+	meter  *memberMeter
+}
+
+// Context is grpc.ServerStream's.
+func (m *meteredStream) Context() context.Context { return m.ctx }
+
+// RecvMsg is grpc.ServerStream's.
+func (m *meteredStream) RecvMsg(into any) error {
+	if err := m.ServerStream.RecvMsg(into); err != nil {
+		return err
+	}
+	bytes := 0
+	if message, ok := into.(proto.Message); ok {
+		bytes = proto.Size(message)
+	}
+	wait := m.meters.message(m.meter, bytes)
+	if wait <= 0 {
+		return nil
+	}
+	metricLimited.WithLabelValues("Messages").Inc()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-m.ctx.Done():
+		return m.ctx.Err()
+	}
+}

@@ -1,0 +1,305 @@
+package link
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Limits of what agents and strangers may ask of the hub. A zero is the
+// default. They are so wide that an honest fleet never meets them, behind one
+// address too, and so narrow that one agent or one address can't take the
+// whole hub.
+type Limits struct {
+	// MessageBytes is the largest message of a stream, 4 MiB by default: batches
+	// are of 1 MiB, and one item may be larger than a batch.
+	MessageBytes int
+	// CallBytes is the largest message of any other call, 64 KiB by default.
+	CallBytes int
+	// MessagesPerSecond and BytesPerSecond of one member's agent, 4,000 and
+	// 16 MiB by default, with the double (and 64 MiB) at once. 1,000 status
+	// changes a second are at most 1,000 messages of some 1 KiB. An agent that
+	// says more is read more slowly, and never cut off for it.
+	MessagesPerSecond, BytesPerSecond int
+	// RenewalsPerSecond of one member's agent; by default 5, or ten times as
+	// many as it is asked for if that is more.
+	RenewalsPerSecond int
+	// RotationsPerMinute of one member's agent, 20 by default.
+	RotationsPerMinute int
+	// ConnectionsPerMember that may be open, half-open ones included, 64 by
+	// default; StreamsPerMember, 8 by default.
+	ConnectionsPerMember, StreamsPerMember int
+	// HandshakesPerSecond of one address (one /64 of IPv6), 100 by default, with
+	// ten times that at once: a whole fleet may come back from behind one.
+	HandshakesPerSecond int
+	// Handshakes that may be in progress, 512 by default.
+	Handshakes int
+	// Strangers are connections without an agent's certificate that may be
+	// open, 256 by default, and StrangersPerAddress, 32.
+	Strangers, StrangersPerAddress int
+	// EnrollmentsPerMinute of one address, 300 by default, and Enrollments that
+	// may be in progress, 16.
+	EnrollmentsPerMinute, Enrollments int
+}
+
+// HTTP/2's bounds, which nobody needs to change.
+const (
+	maxHeaderBytes = 16 << 10
+	// maxCallsPerConnection: a stream, and calls that overlap.
+	maxCallsPerConnection = 16
+	// messageBurstBytes is at least as large as the largest message.
+	messageBurstBytes = 64 << 20
+)
+
+func (l *Limits) setDefaults(renewInterval time.Duration) {
+	for _, d := range []struct {
+		limit *int
+		value int
+	}{
+		{&l.MessageBytes, 4 << 20}, {&l.CallBytes, 64 << 10},
+		{&l.MessagesPerSecond, 4000}, {&l.BytesPerSecond, 16 << 20},
+		{&l.RenewalsPerSecond, max(5, int(10/renewInterval.Seconds()))}, {&l.RotationsPerMinute, 20},
+		{&l.ConnectionsPerMember, 64}, {&l.StreamsPerMember, 8},
+		{&l.HandshakesPerSecond, 100}, {&l.Handshakes, 512},
+		{&l.Strangers, 256}, {&l.StrangersPerAddress, 32},
+		{&l.EnrollmentsPerMinute, 300}, {&l.Enrollments, 16},
+	} {
+		if *d.limit <= 0 {
+			*d.limit = d.value
+		}
+	}
+}
+
+// What is remembered of members and addresses: it is dropped once it is idle
+// for idleMeters, which is longer than any of the rates takes to recover.
+const (
+	idleMeters = 2 * time.Minute
+	// maxAddresses that are told apart; those beyond share one.
+	maxAddresses = 8192
+)
+
+// meters count what members and addresses have and do.
+type meters struct {
+	limits Limits
+	now    func() time.Time
+
+	mu          sync.Mutex
+	members     map[types.UID]*memberMeter
+	addresses   map[netip.Prefix]*addressMeter
+	handshakes  int
+	strangers   int
+	enrollments int
+	swept       time.Time
+}
+
+// memberMeter is what one member's agent has and does; meters.mu guards the
+// plain fields.
+type memberMeter struct {
+	messages, bytes, renewals, rotations *rate.Limiter
+
+	connections, streams int
+	used                 time.Time
+}
+
+// addressMeter is the same of one address.
+type addressMeter struct {
+	handshakes, enrollments *rate.Limiter
+
+	strangers int
+	used      time.Time
+}
+
+func newMeters(limits Limits, now func() time.Time) *meters {
+	return &meters{
+		limits: limits, now: now, swept: now(),
+		members: map[types.UID]*memberMeter{}, addresses: map[netip.Prefix]*addressMeter{},
+	}
+}
+
+func perSecond(n, burst int) *rate.Limiter { return rate.NewLimiter(rate.Limit(n), burst) }
+
+func perMinute(n int) *rate.Limiter { return rate.NewLimiter(rate.Limit(float64(n)/60), n) }
+
+// member returns the meter of a member. Only those for which a trusted
+// authority has issued a certificate come so far.
+func (m *meters) member(uid types.UID) *memberMeter {
+	now := m.now()
+	m.sweep(now)
+	meter := m.members[uid]
+	if meter == nil {
+		l := m.limits
+		meter = &memberMeter{
+			messages: perSecond(l.MessagesPerSecond, 2*l.MessagesPerSecond),
+			bytes:    perSecond(l.BytesPerSecond, max(messageBurstBytes, l.MessageBytes)),
+			renewals: perSecond(l.RenewalsPerSecond, 4*l.RenewalsPerSecond), rotations: perMinute(l.RotationsPerMinute),
+		}
+		m.members[uid] = meter
+	}
+	meter.used = now
+	return meter
+}
+
+func (m *meters) address(from netip.Prefix) *addressMeter {
+	now := m.now()
+	m.sweep(now)
+	if m.addresses[from] == nil && len(m.addresses) >= maxAddresses {
+		from = netip.Prefix{}
+	}
+	meter := m.addresses[from]
+	if meter == nil {
+		l := m.limits
+		meter = &addressMeter{
+			handshakes:  perSecond(l.HandshakesPerSecond, 10*l.HandshakesPerSecond),
+			enrollments: perMinute(l.EnrollmentsPerMinute),
+		}
+		m.addresses[from] = meter
+	}
+	meter.used = now
+	return meter
+}
+
+// sweep drops what has been idle, at most once in idleMeters.
+func (m *meters) sweep(now time.Time) {
+	if now.Sub(m.swept) < idleMeters {
+		return
+	}
+	m.swept = now
+	for uid, meter := range m.members {
+		if meter.connections == 0 && meter.streams == 0 && now.Sub(meter.used) >= idleMeters {
+			delete(m.members, uid)
+		}
+	}
+	for from, meter := range m.addresses {
+		if meter.strangers == 0 && now.Sub(meter.used) >= idleMeters {
+			delete(m.addresses, from)
+		}
+	}
+}
+
+// prefixOf is what counts as one address: who has one of IPv6 has 2^64.
+func prefixOf(address string) netip.Prefix {
+	from, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip, bits := from.Addr().Unmap().WithZone(""), 32
+	if ip.Is6() {
+		bits = 64
+	}
+	prefix, err := ip.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return prefix
+}
+
+// limited counts a refusal, and says which limit it was.
+func limited(limit string) error {
+	metricLimited.WithLabelValues(limit).Inc()
+	return fmt.Errorf("%w (%s)", errLimited, limit)
+}
+
+// take counts one more of something that there may be so many of at once.
+func take(limit string, count *int, most int) error {
+	if *count >= most {
+		return limited(limit)
+	}
+	*count++
+	return nil
+}
+
+// give ends what take began. Whatever is given twice is given once.
+func (m *meters) give(counts ...*int) func() {
+	return sync.OnceFunc(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, count := range counts {
+			*count--
+		}
+	})
+}
+
+// handshake begins one; the caller ends it.
+func (m *meters) handshake(address string) (end func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.address(prefixOf(address)).handshakes.AllowN(m.now(), 1) {
+		return nil, limited("HandshakesPerSecond")
+	}
+	if err := take("Handshakes", &m.handshakes, m.limits.Handshakes); err != nil {
+		return nil, err
+	}
+	return m.give(&m.handshakes), nil
+}
+
+// connection counts one that has shaken hands, until it is closed.
+func (m *meters) connection(caller *Caller, address string) (end func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if caller != nil {
+		meter := m.member(caller.Member)
+		if err := take("ConnectionsPerMember", &meter.connections, m.limits.ConnectionsPerMember); err != nil {
+			return nil, err
+		}
+		return m.give(&meter.connections), nil
+	}
+	meter := m.address(prefixOf(address))
+	if err := take("StrangersPerAddress", &meter.strangers, m.limits.StrangersPerAddress); err != nil {
+		return nil, err
+	}
+	if err := take("Strangers", &m.strangers, m.limits.Strangers); err != nil {
+		meter.strangers--
+		return nil, err
+	}
+	return m.give(&meter.strangers, &m.strangers), nil
+}
+
+// stream counts one of a member.
+func (m *meters) stream(member types.UID) (meter *memberMeter, end func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	meter = m.member(member)
+	if err := take("StreamsPerMember", &meter.streams, m.limits.StreamsPerMember); err != nil {
+		return nil, nil, err
+	}
+	return meter, m.give(&meter.streams), nil
+}
+
+// enrollment begins one.
+func (m *meters) enrollment(address string) (end func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.address(prefixOf(address)).enrollments.AllowN(m.now(), 1) {
+		return nil, limited("EnrollmentsPerMinute")
+	}
+	if err := take("Enrollments", &m.enrollments, m.limits.Enrollments); err != nil {
+		return nil, err
+	}
+	return m.give(&m.enrollments), nil
+}
+
+// call of a member that is no stream.
+func (m *meters) call(member types.UID, rotation bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	meter := m.member(member)
+	switch {
+	case rotation && !meter.rotations.AllowN(m.now(), 1):
+		return limited("RotationsPerMinute")
+	case !rotation && !meter.renewals.AllowN(m.now(), 1):
+		return limited("RenewalsPerSecond")
+	}
+	return nil
+}
+
+// message is how long to wait after one of so many bytes before the next is
+// read.
+func (m *meters) message(meter *memberMeter, bytes int) time.Duration {
+	now := m.now()
+	wait := meter.messages.ReserveN(now, 1).DelayFrom(now)
+	return max(wait, meter.bytes.ReserveN(now, min(bytes, meter.bytes.Burst())).DelayFrom(now))
+}
