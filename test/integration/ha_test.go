@@ -1,0 +1,236 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/leadership"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+var _ = Describe("Two replicas of the hub", func() {
+	BeforeEach(func(ctx SpecContext) {
+		Expect(restartHub()).To(Succeed())
+		for _, r := range fleet.Hub.Replicas {
+			Expect(r.WaitReady(ctx)).To(Succeed())
+		}
+		awaitServed(ctx)
+	})
+
+	It("are both Ready, and the Service leads to the one that leads alone", func(ctx SpecContext) {
+		for _, r := range fleet.Hub.Replicas {
+			Eventually(ctx, podReady(r)).Should(BeTrue(), r.PodName)
+		}
+		leader, other := leaderAndOther(ctx)
+		Expect(labelled(ctx)).To(Equal([]string{leader.PodName}))
+		Expect(fleet.Hub.Service.Backend()).NotTo(Equal(other.LinkAddr))
+	})
+
+	It("lead the agents to the other when the leader is killed, whose Pod keeps its label until then", func(ctx SpecContext) {
+		leader, other := leaderAndOther(ctx)
+		Expect(leader.Kill()).To(Succeed())
+		killed := time.Now()
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(restartHub()).To(Succeed())
+			Expect(leader.WaitReady(ctx)).To(Succeed())
+		})
+		Expect(labelled(ctx)).To(Equal([]string{leader.PodName}), "nobody is there who could take it off")
+
+		Eventually(ctx, labelled).Should(Equal([]string{other.PodName}))
+		awaitServed(ctx)
+		AddReportEntry("from the kill to agents at the new leader", time.Since(killed).String())
+		awaitRunning(ctx, create(ctx, newSession("after-kill")))
+
+		Expect(leader.Start()).To(Succeed())
+		Expect(leader.WaitReady(ctx)).To(Succeed())
+		Eventually(ctx, podReady(leader)).Should(BeTrue())
+		Consistently(ctx, labelled).Should(Equal([]string{other.PodName}), "one that starts does not lead")
+	})
+
+	It("do not both write or grant when the leader was frozen while the other took over", func(ctx SpecContext) {
+		before := awaitRunning(ctx, create(ctx, newSession("before-freeze")))
+		frozen, other := leaderAndOther(ctx)
+		Expect(frozen.Pause()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(frozen.Resume()).To(Succeed())
+			Eventually(ctx, frozen.Running).Should(BeFalse(), "it ends by itself, since it has lost the lock")
+			Expect(restartHub()).To(Succeed())
+			Expect(frozen.WaitReady(ctx)).To(Succeed())
+		})
+		Eventually(ctx, labelled).Should(Equal([]string{other.PodName}))
+		awaitServed(ctx)
+		// There is something to do for one that thinks it leads.
+		Expect(hub.Delete(ctx, before)).To(Succeed())
+		awaitGone(ctx, before)
+		during := awaitRunning(ctx, create(ctx, newSession("during-freeze")))
+		terms := agentTerms(ctx)
+
+		mark, err := harness.AuditMark(fleet.Hub.ControlPlane.AuditLog())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(frozen.Resume()).To(Succeed())
+		Eventually(ctx, frozen.Running).Should(BeFalse(), "it ends by itself, since it has lost the lock")
+
+		wrote, err := harness.CountWrites(fleet.Hub.ControlPlane.AuditLog(), harness.CountOptions{
+			Offset: mark, Agent: frozen.PodName, Events: true, Leases: true, ByAgent: true,
+		})
+		Expect(err).NotTo(HaveOccurred())
+		for _, w := range wrote {
+			// Its elector may look at the lock, and say that it has lost it.
+			Expect(w.Agent).To(HaveSuffix("/leader-election"), "the frozen leader wrote %+v", w)
+			Expect(w.Resource).To(BeElementOf("leases", "events"))
+			if w.Resource == "leases" {
+				Expect(w.Failed).To(Equal(w.Count), "the frozen leader renewed the lock: %+v", w)
+			}
+		}
+		Expect(agentTerms(ctx)).To(Equal(terms), "no agent has a word of the old leader")
+		Expect(labelled(ctx)).To(Equal([]string{other.PodName}))
+		out, err := get(ctx, during)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(out.Status.Epoch).To(BeEquivalentTo(1))
+		Expect(out.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
+	})
+
+	It("hand over without a word lost when the leader is asked to end", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("handed-over")))
+		leader, other := leaderAndOther(ctx)
+		before := renewals(ctx)
+		asked := time.Now()
+		Expect(leader.Stop()).To(Succeed())
+		ended := time.Since(asked)
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(restartHub()).To(Succeed())
+			Expect(leader.WaitReady(ctx)).To(Succeed())
+		})
+		Eventually(ctx, labelled).WithPolling(20 * time.Millisecond).Should(Equal([]string{other.PodName}))
+		took := time.Since(asked)
+		var first, last time.Duration
+		Eventually(ctx, func(ctx context.Context) (bool, error) {
+			back := 0
+			for _, m := range fleet.Members {
+				status, err := m.Proxy.Status()
+				if err != nil {
+					return false, err
+				}
+				if status.Backend == other.LinkAddr && renewals(ctx)[m.Name] > before[m.Name] {
+					back++
+				}
+			}
+			if back > 0 && first == 0 {
+				first = time.Since(asked)
+			}
+			last = time.Since(asked)
+			return back == len(fleet.Members), nil
+		}).WithPolling(20 * time.Millisecond).Should(BeTrue())
+		AddReportEntry("handing over", fmt.Sprintf(
+			"from SIGTERM, timings scaled by %v: process ended %s, label moved %s, first renewal %s, last %s",
+			timeFactor, ended, took, first, last))
+		out, err := get(ctx, s)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(out.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
+		Expect(out.Status.Epoch).To(Equal(s.Status.Epoch))
+	})
+})
+
+// awaitServed waits until every agent is connected where the Service leads.
+func awaitServed(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, func() error {
+		backend := fleet.Hub.Service.Backend()
+		if backend == "" {
+			return errors.New("the hub's Service leads nowhere")
+		}
+		for _, m := range fleet.Members {
+			status, err := m.Proxy.Status()
+			if err != nil {
+				return err
+			}
+			if status.Connections == 0 || status.Backend != backend {
+				return fmt.Errorf("%s: %+v", m.Name, status)
+			}
+		}
+		return nil
+	}).Should(Succeed())
+	for _, m := range fleet.Members {
+		Eventually(ctx, memberReady(m.Name)).Should(Equal(v1alpha1.ReasonConnected))
+	}
+}
+
+func leaderAndOther(ctx context.Context) (leader, other *harness.Replica) {
+	GinkgoHelper()
+	leader = fleet.Hub.Leader(ctx)
+	Expect(leader).NotTo(BeNil(), "no replica of the hub leads")
+	for _, r := range fleet.Hub.Replicas {
+		if r != leader {
+			other = r
+		}
+	}
+	return leader, other
+}
+
+// labelled are the Pods that carry the leader's label.
+func labelled(ctx context.Context) ([]string, error) {
+	pods, err := fleet.Hub.ControlPlane.Client.CoreV1().Pods(harness.SystemNamespace).List(ctx, metav1.ListOptions{
+		LabelSelector: leadership.LabelRole + "=" + leadership.RoleLeader,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range pods.Items {
+		names = append(names, pods.Items[i].Name)
+	}
+	return names, nil
+}
+
+func podReady(r *harness.Replica) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		pod, err := fleet.Hub.ControlPlane.Client.CoreV1().Pods(harness.SystemNamespace).Get(ctx, r.PodName, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == "Ready" {
+				return c.Status == "True", nil
+			}
+		}
+		return false, nil
+	}
+}
+
+var renewed = regexp.MustCompile(`(?m)^vdi_agent_link_renewals_total\{code="OK"\} (\S+)$`)
+
+// renewals are the leases that each agent was granted.
+func renewals(ctx context.Context) map[string]float64 {
+	GinkgoHelper()
+	counts := map[string]float64{}
+	for _, m := range fleet.Members {
+		text, err := scrape(ctx, m.Agent.MetricsAddr)
+		Expect(err).NotTo(HaveOccurred())
+		if match := renewed.FindStringSubmatch(text); match != nil {
+			counts[m.Name], err = strconv.ParseFloat(match[1], 64)
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+	return counts
+}
+
+// agentTerms are the highest terms of the hub that each agent has seen.
+func agentTerms(ctx context.Context) map[string]string {
+	GinkgoHelper()
+	terms := map[string]string{}
+	for _, m := range fleet.Members {
+		state, err := m.ControlPlane.Client.CoreV1().ConfigMaps(harness.SystemNamespace).Get(ctx, "vdi-agent-state", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		terms[m.Name] = state.Data["highestHubTerm"]
+	}
+	return terms
+}
