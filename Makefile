@@ -11,14 +11,17 @@ SESSIONS    ?= 300
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
 TESTFLAGS   ?=
+# A pass of test-faults takes under 20 minutes with its default FACTOR; FACTOR=1
+# and a long SOAK take what they take.
+FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,30m)
 
 GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 # Packages that `make test` runs with the race detector: all that have tests,
 # those that wait the most first, so that the others run beside them. test/scale
 # is a measurement and has its own target.
-SLOW_PKGS   := ./test/integration ./agent/session ./hub/session ./test/harness
-TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|harness)|(agent|hub)/session)$$')
+SLOW_PKGS   := ./test/integration ./test/faults ./agent/session ./hub/session ./test/harness
+TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|faults|harness)|(agent|hub)/session)$$')
 
 .DEFAULT_GOAL := help
 
@@ -57,6 +60,12 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 test: controlplane build ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
 	go test -race -timeout 15m $(TESTFLAGS) $(TEST_PKGS)
+
+.PHONY: test-faults
+test-faults: controlplane build ## Break a fleet in every way, and watch its promises (FOCUS= SEED= FACTOR= SOAK=30m).
+	@mkdir -p dist
+	SCENARIOS=all REPORT=$(or $(REPORT),$(CURDIR)/dist/faults.json) LOGS=$(or $(LOGS),$(CURDIR)/dist/faults-logs) \
+	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults
 
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member for the agent's own figures.

@@ -115,6 +115,9 @@ func pass(t *testing.T, s settings) []row {
 		say("  %s", sc.name)
 		result := stage.play(t.Context(), sc)
 		say("  %s: %s after %s %s", sc.name, result.result(), seconds(result.Took), result.Failed)
+		for _, v := range result.Violations {
+			say("    %s", v)
+		}
 		rows = append(rows, result)
 		if result.Failed != "" {
 			stage.keepLogs(t, sc.name)

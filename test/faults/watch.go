@@ -38,9 +38,10 @@ type watcher struct {
 	// being put back to an earlier time.
 	ignore bool
 
+	ctx  context.Context
 	stop context.CancelFunc
 	done sync.WaitGroup
-	// hubStop ends the hub's watches alone.
+	// hubCache ends the hub's watches alone.
 	hubCache func()
 }
 
@@ -56,7 +57,7 @@ func clientOf(cp *harness.ControlPlane) (client.Client, error) {
 // watchFleet watches until stop.
 func watchFleet(fleet *harness.Fleet) (*watcher, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &watcher{members: map[string]client.Client{}, pings: map[string]func(context.Context) error{}, checker: newChecker(), stop: stop}
+	w := &watcher{members: map[string]client.Client{}, pings: map[string]func(context.Context) error{}, checker: newChecker(), ctx: ctx, stop: stop}
 	var err error
 	if w.hub, err = clientOf(fleet.Hub.ControlPlane); err != nil {
 		return nil, err

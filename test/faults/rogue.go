@@ -1,0 +1,123 @@
+package faults
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// lies makes what a rogue agent says of a member.
+type lies func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult)
+
+// lie speaks the wire contract by hand with some certificate, as long as
+// liesFor, over one stream after another: the hub may end any. It returns how
+// often it was let in.
+func (r *run) lie(ctx context.Context, files harness.LinkFiles, about *harness.Member, what lies) (let int, err error) {
+	conn, err := r.dialHub(files, about)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	client := fleetv1.NewFleetServiceClient(conn)
+	ctx, cancel := context.WithTimeout(ctx, r.scaled(liesFor))
+	defer cancel()
+	for ctx.Err() == nil {
+		in, last := r.lieOnce(ctx, client, about, what)
+		if in {
+			let++
+		}
+		err = last
+		if sleep(ctx, r.scaled(time.Second)) != nil {
+			break
+		}
+	}
+	if let == 0 {
+		return 0, fmt.Errorf("the rogue agent was never let in: %w", err)
+	}
+	return let, nil
+}
+
+// dialHub is a connection by a member's wire, with whatever certificate.
+func (r *run) dialHub(files harness.LinkFiles, by *harness.Member) (*grpc.ClientConn, error) {
+	cert, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the rogue's certificate: %w", err)
+	}
+	ca, err := os.ReadFile(files.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the hub's CA: %w", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: "localhost", RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{cert}}
+	config.RootCAs.AppendCertsFromPEM(ca)
+	return grpc.NewClient(r.wires[by.Name].addr(), grpc.WithTransportCredentials(credentials.NewTLS(config)))
+}
+
+// lieOnce opens a stream as the protocol has it, and then says its lies: twice,
+// in reverse, with sequences that fall. The error ended the stream.
+func (r *run) lieOnce(ctx context.Context, client fleetv1.FleetServiceClient, about *harness.Member, what lies) (in bool, err error) {
+	stream, err := client.Connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	instance := uuid.NewString()
+	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: instance, Fingerprint: "f", AgentTerm: 1 << 40, AgentVersion: "rogue"}
+	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
+		_, err = stream.Recv()
+		return false, err
+	}
+	if _, err := stream.Recv(); err != nil {
+		return false, err
+	}
+	reports, results := what(about)
+	for _, message := range r.script(reports, results) {
+		if _, err := client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: instance, Sequence: 1}); err != nil {
+			return true, err
+		}
+		if err := stream.Send(message); err != nil {
+			_, err = stream.Recv()
+			return true, err
+		}
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return true, err
+		}
+	}
+	return true, stream.CloseSend()
+}
+
+// script is an inventory, and then the same as reports and results in disorder.
+func (r *run) script(reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) []*fleetv1.ConnectRequest {
+	inventory := &fleetv1.Inventory{Items: reports, Last: true}
+	out := []*fleetv1.ConnectRequest{{Message: &fleetv1.ConnectRequest_Inventory{Inventory: inventory}}}
+	var more []*fleetv1.ConnectRequest
+	for sequence := range uint64(4) {
+		backwards := slices.Clone(reports)
+		slices.Reverse(backwards)
+		batch := &fleetv1.ReportBatch{Sequence: 4 - sequence, Items: append(backwards, reports...)}
+		more = append(more,
+			&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: batch}},
+			&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: &fleetv1.ResultBatch{Items: results}}},
+			&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: inventory}},
+		)
+	}
+	r.random.Shuffle(len(more), func(i, j int) { more[i], more[j] = more[j], more[i] })
+	return append(out, more...)
+}
+
+func conditionOf(condition string, now time.Time) *fleetv1.Condition {
+	return &fleetv1.Condition{
+		Type: condition, Status: "True", Reason: "Ready", Message: "so it says",
+		ObservedGeneration: 1, LastTransitionTime: timestamppb.New(now),
+	}
+}

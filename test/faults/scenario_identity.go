@@ -1,0 +1,99 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// identities harms what hub and agents know each other by.
+func identities() []scenario {
+	return []scenario{
+		{name: "certificate-expires", do: certificateExpires},
+		{name: "cloned-credentials", do: clonedCredentials},
+	}
+}
+
+// shortLived is how long the certificate lasts that expires in mid-stream.
+const shortLived = 12 * time.Second
+
+// certificateExpires lets an agent's certificate run out while it is connected.
+// Its stream must end then, and a new one in the same files bring it back.
+func certificateExpires(ctx context.Context, r *run) error {
+	m := r.member()
+	good := func() {
+		if _, err := r.fleet.PKI.Agent(m.Name, m.UID); err != nil {
+			r.say("    issuing a certificate: %v", err)
+		}
+	}
+	r.finally(good)
+	request := harness.AgentRequest(m.UID)
+	request.NotBefore, request.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(shortLived)
+	if _, err := r.fleet.PKI.Write("agent-"+m.Name, r.fleet.PKI.CA, request); err != nil {
+		return err
+	}
+	r.harm("%s has a certificate for %s", m.Agent.Spec.Name, shortLived)
+	if err := m.Agent.Kill(); err != nil {
+		return err
+	}
+	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonConnected, true, time.Minute); err != nil {
+		return err
+	}
+	if err := sleep(ctx, time.Until(request.NotAfter)); err != nil {
+		return err
+	}
+	r.harm("it has expired")
+	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonConnected, false, time.Minute); err != nil {
+		return fmt.Errorf("the stream outlives its certificate: %w", err)
+	}
+	r.harm("%s has a good one", m.Agent.Spec.Name)
+	good()
+	return nil
+}
+
+// clonedCredentials runs a second agent with the same certificate. The incumbent
+// stays; when that ends, the other may follow.
+func clonedCredentials(ctx context.Context, r *run) error {
+	m := r.member()
+	spec := m.Agent.Spec
+	spec.Name, spec.Args = m.Name+"-clone", append([]string(nil), spec.Args...)
+	for i, arg := range spec.Args {
+		for _, flag := range []string{"--metrics-bind-address=", "--health-probe-bind-address="} {
+			if strings.HasPrefix(arg, flag) {
+				spec.Args[i] = flag + "0"
+			}
+		}
+	}
+	clone := harness.NewProcess(spec)
+	if err := clone.Start(); err != nil {
+		return err
+	}
+	r.finally(func() { _ = clone.Kill() })
+	r.harm("a second agent with the credentials of %s", m.Agent.Spec.Name)
+	began := time.Now()
+	for time.Since(began) < r.scaled(time.Minute) {
+		reason, err := r.health(ctx, m.Name)
+		if err != nil {
+			return err
+		}
+		if reason != v1alpha1.ReasonConnected {
+			return fmt.Errorf("with two agents of one identity the hub says that %s is %s", m.Name, reason)
+		}
+		if err := r.pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	r.harm("kill -9 %s: the clone may take its place", m.Agent.Spec.Name)
+	if err := m.Agent.Kill(); err != nil {
+		return err
+	}
+	if err := r.pause(ctx, 30*time.Second); err != nil {
+		return err
+	}
+	r.harm("kill -9 the clone")
+	return clone.Kill()
+}
