@@ -1,0 +1,243 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// idle is how long the keeper sleeps when only the link or a person can change
+// anything; they wake it.
+const idle = time.Minute
+
+// Options of a Keeper.
+type Options struct {
+	// Namespace of the Secrets.
+	Namespace string
+	// Member is the name of the MemberCluster, for what people are told.
+	Member string
+	// HubAddress is host:port of the hub, HubServerName a DNS name of its
+	// certificate; by default the host.
+	HubAddress, HubServerName string
+	// TokenFile holds a join token and CAHashes the hashes of the hub's CAs,
+	// where they are not given by the Secret v1alpha1.AgentBootstrap.
+	TokenFile string
+	CAHashes  []string
+	// AgentVersion, for people.
+	AgentVersion string
+}
+
+// Keeper keeps the agent's identity. It is link.Credentials, and a
+// manager.Runnable that needs leader election, as the link does.
+type Keeper struct {
+	options     Options
+	client      client.Client
+	recorder    events.EventRecorder
+	fingerprint func(context.Context) (string, error)
+	readClocks  func() (reading, error)
+	wake        chan struct{}
+
+	// op is held while the Secret or the hub is asked; it guards these.
+	op     sync.Mutex
+	store  store
+	state  state
+	loaded bool
+	// failures of rotations in a row; the next attempt is at notBefore.
+	failures  int
+	notBefore time.Duration
+
+	// mu is never held while anything waits; it guards what the link tells and
+	// what people were told.
+	mu sync.Mutex
+	// connected is the credential of a connection that the hub has let in.
+	connected *link.Credential
+	// refused are the serials of certificates that were refused since one was
+	// let in, and refusal the last reason.
+	refused map[string]bool
+	refusal error
+	// asked: the hub has asked for a rotation.
+	asked     bool
+	replaced  chan struct{}
+	complaint string
+}
+
+var _ link.Credentials = (*Keeper)(nil)
+
+// Member is what a Keeper needs of the member.
+type Member struct {
+	// Reader must not be a cache.
+	Reader   client.Reader
+	Client   client.Client
+	Recorder events.EventRecorder
+	// Fingerprint is the UID of the cluster's kube-system namespace.
+	Fingerprint func(context.Context) (string, error)
+}
+
+// NewKeeper makes a keeper; Start runs it.
+func NewKeeper(options Options, member Member) *Keeper {
+	return &Keeper{
+		options: options, client: member.Client, recorder: member.Recorder, fingerprint: member.Fingerprint,
+		readClocks: readClocks, wake: make(chan struct{}, 1),
+		store:   store{reader: member.Reader, client: member.Client, namespace: options.Namespace},
+		refused: map[string]bool{}, replaced: make(chan struct{}),
+	}
+}
+
+// NeedLeaderElection tells the manager to start this on the leader alone.
+func (k *Keeper) NeedLeaderElection() bool { return true }
+
+// Current is link.Credentials'. It is asked only when there is no connection,
+// which is when a new join token is of use.
+func (k *Keeper) Current(ctx context.Context) (*link.Credential, error) {
+	k.op.Lock()
+	defer k.op.Unlock()
+	if err := k.load(ctx); err != nil {
+		return nil, err
+	}
+	joinErr := k.join(ctx)
+	chosen := k.choose()
+	switch {
+	case chosen == nil:
+		k.complain(ctx, false, joinErr)
+		return nil, joinErr
+	case joinErr != nil:
+		k.complain(ctx, true, joinErr)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return chosen.credential(k.replaced), nil
+}
+
+// choose is the newest pair that was not refused. If all were, it complains,
+// and all are tried again in turn: an operator may yet change the hub's mind.
+func (k *Keeper) choose() *pair {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var newest *pair
+	for _, p := range []*pair{k.state.next, k.state.current} {
+		if p == nil {
+			continue
+		}
+		if !k.refused[p.serial()] {
+			return p
+		}
+		if newest == nil {
+			newest = p
+		}
+	}
+	clear(k.refused)
+	return newest
+}
+
+// Used is link.Credentials'.
+func (k *Keeper) Used(c *link.Credential) {
+	k.mu.Lock()
+	k.connected, k.complaint = c, ""
+	k.mu.Unlock()
+	metricJoinNeeded.Set(0)
+	k.signal()
+}
+
+// Ended is link.Credentials'.
+func (k *Keeper) Ended(c *link.Credential, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.connected == c {
+		k.connected = nil
+	}
+	if c != nil && refusal(err) {
+		k.refused[c.Certificate.Leaf.SerialNumber.Text(16)] = true
+		k.refusal = err
+	}
+}
+
+// RotateNow is link.Credentials'.
+func (k *Keeper) RotateNow() {
+	k.mu.Lock()
+	k.asked = true
+	k.mu.Unlock()
+	k.signal()
+}
+
+func (k *Keeper) signal() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// load reads what is stored, unless what is in hand is known to be it.
+func (k *Keeper) load(ctx context.Context) error {
+	if k.loaded {
+		return nil
+	}
+	now, err := k.readClocks()
+	if err != nil {
+		return err
+	}
+	loaded, read, err := k.store.load(ctx, now)
+	if !read {
+		return err
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "a part of the agent's identity can't be read, going on without it")
+	}
+	k.state, k.loaded = loaded, true
+	return nil
+}
+
+// save makes a state durable, and only then the keeper's.
+func (k *Keeper) save(ctx context.Context, s state) error {
+	if err := k.store.save(ctx, s); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			k.loaded = false // Somebody else has written: see what.
+		}
+		return err
+	}
+	k.state = s
+	return nil
+}
+
+// complain tells people once what is wrong and, where only they can help, how;
+// it is logged only where the caller does not return it.
+func (k *Keeper) complain(ctx context.Context, logged bool, err error) {
+	k.mu.Lock()
+	news := k.complaint != err.Error()
+	k.complaint = err.Error()
+	k.mu.Unlock()
+	if !news {
+		return
+	}
+	if logged {
+		log.FromContext(ctx).Error(err, "the agent's identity is in trouble; its sessions go on meanwhile")
+	}
+	if !errors.As(err, &operatorError{}) {
+		return
+	}
+	metricJoinNeeded.Set(1)
+	k.event(corev1.EventTypeWarning, eventJoinNeeded, err.Error())
+}
+
+// Reasons of the keeper's events.
+const (
+	eventJoined     = "Joined"
+	eventJoinNeeded = "JoinNeeded"
+)
+
+// event is on the bootstrap Secret, which is where the remedy goes.
+func (k *Keeper) event(severity, reason, note string) {
+	secret := &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: k.options.Namespace, Name: v1alpha1.AgentBootstrap,
+	}
+	k.recorder.Eventf(secret, nil, severity, reason, "Join", "%.1000s", note)
+}

@@ -1,0 +1,114 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// SecretName is where an agent keeps its identity, in its own namespace.
+const SecretName = "vdi-agent-identity"
+
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;create;update
+
+// store keeps the state in a Secret. It is used by one goroutine at a time.
+type store struct {
+	// reader must not be a cache.
+	reader    client.Reader
+	client    client.Client
+	namespace string
+	// version of the Secret that was last read or written; empty if there is
+	// none. A write over a later one is refused: two agents must not mix their
+	// keys.
+	version string
+}
+
+func (s *store) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.namespace, Name: name}
+}
+
+// load reads the state; the error may come with one of which a part could not
+// be read.
+func (s *store) load(ctx context.Context, now reading) (state, bool, error) {
+	secret := &corev1.Secret{}
+	err := s.reader.Get(ctx, s.key(SecretName), secret)
+	if apierrors.IsNotFound(err) {
+		s.version = ""
+		return state{}, true, nil
+	}
+	if err != nil {
+		return state{}, false, fmt.Errorf("reading the agent's identity: %w", err)
+	}
+	s.version = secret.ResourceVersion
+	loaded, err := decode(secret.Data, now)
+	if err != nil {
+		err = fmt.Errorf("secret %s: %w", SecretName, err)
+	}
+	return loaded, true, err
+}
+
+// save writes the state. A Secret that somebody has deleted is made again.
+func (s *store) save(ctx context.Context, what state) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace, Name: SecretName, ResourceVersion: s.version,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		},
+		Data: what.encode(),
+	}
+	var err error
+	if s.version != "" {
+		err = s.client.Update(ctx, secret)
+	}
+	if s.version == "" || apierrors.IsNotFound(err) {
+		secret.ResourceVersion = ""
+		err = s.client.Create(ctx, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("storing the agent's identity: %w", err)
+	}
+	s.version = secret.ResourceVersion
+	return nil
+}
+
+// bootstrap is how to join.
+type bootstrap struct {
+	token string
+	pins  []string
+	// secret that the token is from; nil if it is from a file.
+	secret *corev1.Secret
+}
+
+// bootstrap reads the Secret that was given to the agent; empty if there is
+// none.
+func (s *store) bootstrap(ctx context.Context) (bootstrap, error) {
+	secret := &corev1.Secret{}
+	err := s.reader.Get(ctx, s.key(v1alpha1.AgentBootstrap), secret)
+	if err != nil {
+		return bootstrap{}, client.IgnoreNotFound(err)
+	}
+	return bootstrap{
+		token: strings.TrimSpace(string(secret.Data[v1alpha1.BootstrapToken])),
+		pins:  hashes(string(secret.Data[v1alpha1.BootstrapCAHash])), secret: secret,
+	}, nil
+}
+
+// forgetToken takes a token that is used up off the member.
+func (s *store) forgetToken(ctx context.Context, b bootstrap) error {
+	if b.secret == nil {
+		return nil
+	}
+	delete(b.secret.Data, v1alpha1.BootstrapToken)
+	if err := s.client.Update(ctx, b.secret); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the join token: %w", err)
+	}
+	return nil
+}
