@@ -1,8 +1,10 @@
 package link
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"math/big"
 	"net/url"
 	"testing"
 )
@@ -32,20 +34,62 @@ func TestMemberOfCertificate(t *testing.T) {
 		"a newline":            {[]string{"spiffe://fleet.example/cluster/a%0A/agent"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cert := &x509.Certificate{}
-			for _, text := range tc.uris {
-				uri, err := url.Parse(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				cert.URIs = append(cert.URIs, uri)
-			}
+			cert := certificate(t, tc.uris...)
 			got, err := memberOf(cert, "fleet.example")
 			if tc.ok && (err != nil || got != uid) {
 				t.Errorf("memberOf = %q, %v", got, err)
 			}
 			if !tc.ok && !errors.Is(err, errIdentity) {
 				t.Errorf("memberOf = %q, %v; want a refusal", got, err)
+			}
+		})
+	}
+}
+
+// certificate of an agent with these URI SANs.
+func certificate(t *testing.T, uris ...string) *x509.Certificate {
+	t.Helper()
+	cert := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, SerialNumber: big.NewInt(255)}
+	for _, text := range uris {
+		uri, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert.URIs = append(cert.URIs, uri)
+	}
+	return cert
+}
+
+func TestCallerOfAConnection(t *testing.T) {
+	agent := certificate(t, AgentURI("fleet.example", "m"))
+	server := certificate(t, AgentURI("fleet.example", "m"))
+	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	unsaid := certificate(t, AgentURI("fleet.example", "m"))
+	unsaid.ExtKeyUsage = nil
+	verified := func(cert *x509.Certificate) tls.ConnectionState {
+		return tls.ConnectionState{
+			PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert, {Raw: []byte("ca")}}},
+		}
+	}
+	for name, tc := range map[string]struct {
+		state tls.ConnectionState
+		want  error
+	}{
+		"a verified certificate": {verified(agent), nil},
+		"none":                   {tls.ConnectionState{}, errNoCertificate},
+		"one that is not verified": {
+			tls.ConnectionState{PeerCertificates: []*x509.Certificate{agent}}, errIdentity,
+		},
+		"a server's":                 {verified(server), errIdentity},
+		"one of no use that is said": {verified(unsaid), errIdentity},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caller, err := callerOfState(&tc.state, "fleet.example")
+			if !errors.Is(err, tc.want) || (caller == nil) != (tc.want != nil) {
+				t.Fatalf("%v, %v", caller, err)
+			}
+			if caller != nil && (caller.Member != "m" || caller.Serial != "ff" || caller.IssuerHash == "" || caller.PublicKeyHash == "") {
+				t.Errorf("%+v", caller)
 			}
 		})
 	}
