@@ -40,6 +40,16 @@ func (l *Ledger[K]) DeleteBuckets(buckets BucketSet) {
 	}
 }
 
+// Keys are all that is in some buckets, in no order.
+func (l *Ledger[K]) Keys(buckets BucketSet) (keys []K) {
+	for key, item := range l.items {
+		if buckets.Has(int(item.bucket)) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // Clear forgets all.
 func (l *Ledger[K]) Clear() { *l = Ledger[K]{} }
 
