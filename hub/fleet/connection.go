@@ -9,6 +9,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -34,28 +35,83 @@ func (c *connection) current(f func(m *member)) bool {
 	return true
 }
 
-// Inventory takes the whole of what the member holds. The capacity report
-// that follows counts all of it.
+// Inventory takes the whole of what the member holds.
 func (c *connection) Inventory(items []*v1alpha1.SessionAssignment) {
-	synced := false
-	ok := c.current(func(m *member) {
-		m.pic.Replace(items)
-		for _, item := range items {
-			c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
-		}
-		m.serving = true
-		if synced = m.synced; !synced {
-			c.fleet.await(m)
-		}
+	c.told(len(items), func(m *member) int {
+		stale := m.pic.Replace(items)
+		c.begin(m, items)
+		return stale
 	})
+}
+
+// Differing compares what the member holds with what is remembered of it.
+func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet) {
+	c.current(func(m *member) { differ = m.pic.Differing(theirs) })
+	return differ
+}
+
+// Part takes all that the member holds in some buckets. All else is as it was,
+// so that the whole is known now.
+func (c *connection) Part(buckets convert.BucketSet, items []link.Report) {
+	c.told(len(items), func(m *member) int {
+		stale := m.pic.ReplaceIn(buckets, items, m.serving)
+		if !m.serving {
+			c.begin(m, m.pic.Held())
+		}
+		return stale
+	})
+}
+
+// told runs f as current does, and has what is placed there and what the member
+// reports compared anew. It counts the stale items that f found, of so many.
+func (c *connection) told(items int, f func(m *member) (stale int)) {
+	synced, stale := false, 0
+	ok := c.current(func(m *member) {
+		stale = f(m)
+		synced = m.synced
+	})
+	countStale(ok, stale, items)
 	if ok && synced {
 		c.fleet.tell(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
 	}
 }
 
+// begin serves a member whose inventory is in. The capacity report that follows
+// counts all that it holds.
+func (c *connection) begin(m *member, held []*v1alpha1.SessionAssignment) {
+	for _, item := range held {
+		c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
+	}
+	m.serving, m.agreement = true, ""
+	if !m.synced {
+		c.fleet.await(m)
+	}
+}
+
 // Reports takes the newest status of some assignments.
 func (c *connection) Reports(items []*v1alpha1.SessionAssignment) {
-	c.current(func(m *member) { m.pic.Apply(items...) })
+	stale := 0
+	ok := c.current(func(m *member) { stale = m.pic.Apply(items...) })
+	countStale(ok, stale, len(items))
+}
+
+// Changes takes the newest status of some assignments.
+func (c *connection) Changes(items []link.Report) {
+	stale := 0
+	ok := c.current(func(m *member) { stale = m.pic.Tell(items) })
+	countStale(ok, stale, len(items))
+}
+
+// Sums are the digests of what is believed of the member.
+func (c *connection) Sums() link.Sums { return c.member.pic.Sums() }
+
+// Agreed notes whether both sides agree on what the member holds.
+func (c *connection) Agreed(agreement link.Agreement) {
+	changed := false
+	c.current(func(m *member) { changed, m.agreement = m.agreement != agreement, agreement })
+	if changed {
+		c.fleet.tell(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
+	}
 }
 
 // Results takes what became of orders.
@@ -84,7 +140,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 
 // Closed says that the connection is over, for whatever reason.
 func (c *connection) Closed(err error) {
-	ok := c.current(func(m *member) { m.peer, m.serving = nil, false })
+	ok := c.current(func(m *member) { m.ended(c.fleet.timings, c.fleet.clock.Now(), err) })
 	if !ok {
 		return
 	}

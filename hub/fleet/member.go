@@ -24,13 +24,17 @@ type member struct {
 	// where the hub does not issue them.
 	revoked bool
 	serials []string
-	labels   map[string]string
-	spec     v1alpha1.MemberClusterSpec
+	labels  map[string]string
+	spec    v1alpha1.MemberClusterSpec
 
 	fingerprint  string
 	agentVersion string
 
 	signs
+	contact
+	// version is the resourceVersion that was adopted last, at adopted.
+	version string
+	adopted time.Time
 	// shown is the health that listeners were last told of.
 	shown Health
 	// peer is the open connection, nil while the member is away.
@@ -42,6 +46,9 @@ type member struct {
 	// report, which counts all of that inventory.
 	serving, fresh bool
 	capacity       *placement.Capacity
+	// agreement is whether both sides agree on what the member holds, by the
+	// digests on its renewals; empty while that is not known.
+	agreement link.Agreement
 	// slots left for each template's default resources, by the last report.
 	slots map[placement.TemplateKey]int32
 
@@ -57,7 +64,7 @@ func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 		name:        mc.Name,
 		uid:         mc.UID,
 		fingerprint: mc.Status.Fingerprint,
-		signs:       signs{ever: mc.Status.Fingerprint != "", heard: began},
+		signs:       signs{ever: everConnected(mc), heard: began},
 		pic:         newPicture(),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
 // picture is what a member holds, as its agent last reported it. It is a
@@ -23,6 +24,14 @@ type picture struct {
 	version  uint64
 	items    map[types.NamespacedName]*v1alpha1.SessionAssignment
 	watchers map[*pictureWatch]struct{}
+	// told is what the agent has reported of each, by hashes: see
+	// picture_told.go.
+	told convert.Ledger[types.NamespacedName]
+	// altered are those of told that are not shown as they were reported:
+	// results have changed them since, or the report was not applied.
+	altered map[types.NamespacedName]bool
+	// assigned is the digest of what the member is believed to hold.
+	assigned uint64
 	// next was opened by List and waits for Watch.
 	next *pictureWatch
 }
@@ -31,40 +40,59 @@ func newPicture() *picture {
 	return &picture{
 		items:    map[types.NamespacedName]*v1alpha1.SessionAssignment{},
 		watchers: map[*pictureWatch]struct{}{},
+		altered:  map[types.NamespacedName]bool{},
 	}
 }
 
 // Replace makes the picture equal to a whole inventory. Only what differs is
 // told to the watchers. What awaits recording (Stopped, Refused) was said by
-// results and is in no inventory: it stays.
-func (p *picture) Replace(items []*v1alpha1.SessionAssignment) {
+// results and is in no inventory: it stays. Such an inventory has no hashes:
+// nothing of it is remembered for the next stream. It returns how many items
+// were stale.
+func (p *picture) Replace(items []*v1alpha1.SessionAssignment) (stale int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.told.Clear()
+	clear(p.altered)
 	named := make(map[types.NamespacedName]bool, len(items))
 	for _, item := range items {
 		named[keyOf(item)] = true
-		p.put(item)
+		stale += count(!p.put(item))
 	}
 	for key, item := range p.items {
 		if !named[key] && !awaitsRecording(item) {
 			p.drop(key)
 		}
 	}
+	return stale
 }
 
 // Apply puts reported items into the picture. One of an older epoch than the
 // picture has is not applied (promise 2), nor one of an epoch that has stopped:
-// the report was on its way.
-func (p *picture) Apply(items ...*v1alpha1.SessionAssignment) {
+// the report was on its way. It returns how many were not.
+func (p *picture) Apply(items ...*v1alpha1.SessionAssignment) (stale int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, item := range items {
-		old := p.items[keyOf(item)]
-		if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {
-			continue
-		}
-		p.put(item)
+		stale += count(!p.apply(item))
 	}
+	return stale
+}
+
+// apply says whether the picture shows the item now.
+func (p *picture) apply(item *v1alpha1.SessionAssignment) bool {
+	old := p.items[keyOf(item)]
+	if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {
+		return false
+	}
+	return p.put(item)
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // Update replaces the item under a key by what f makes of it; nil drops it.
@@ -73,10 +101,15 @@ func (p *picture) Update(key types.NamespacedName, f func(*v1alpha1.SessionAssig
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := f(p.items[key])
-	switch {
-	case next == nil:
+	if next == p.items[key] {
+		return
+	}
+	if _, told := p.told.Has(key); told {
+		p.altered[key] = true
+	}
+	if next == nil {
 		p.drop(key)
-	case next != p.items[key]:
+	} else {
 		p.set(key, next)
 	}
 }
@@ -88,19 +121,21 @@ func (p *picture) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	return p.items[key]
 }
 
-func (p *picture) put(item *v1alpha1.SessionAssignment) {
+// put says whether the picture shows the item now: not if it has a newer epoch.
+func (p *picture) put(item *v1alpha1.SessionAssignment) bool {
 	key := keyOf(item)
 	old := p.items[key]
 	if old != nil && old.Spec.Epoch > item.Spec.Epoch {
-		return
+		return false
 	}
-	if old != nil && sameReport(old, item) {
-		return
+	if old == nil || !sameReport(old, item) {
+		p.set(key, item)
 	}
-	p.set(key, item)
+	return true
 }
 
 func (p *picture) set(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
+	p.assigned += assignedHash(item) - assignedHash(p.items[key])
 	p.version++
 	item.ResourceVersion = strconv.FormatUint(p.version, 10)
 	p.items[key] = item
@@ -114,6 +149,7 @@ func (p *picture) drop(key types.NamespacedName) {
 	if !ok {
 		return
 	}
+	p.assigned -= assignedHash(old)
 	p.version++
 	gone := old.DeepCopy()
 	gone.ResourceVersion = strconv.FormatUint(p.version, 10)

@@ -7,11 +7,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
-
-// protocolVersion is the only one that there is yet.
-const protocolVersion = 1
 
 // maxInventory bounds what one agent can make the hub hold before it is let
 // into the picture.
@@ -28,11 +26,16 @@ const (
 	// Admitting: Hello is in, and the Directory is asked. Nothing is accepted
 	// and nothing sent until Admitted.
 	Admitting State = "Admitting"
-	// AwaitInventory: Welcome may be sent; pages of the inventory are all that
-	// is accepted. Orders are collected and not sent.
+	// AwaitDigest, from protocol 2 on: Welcome may be sent; the digest of the
+	// inventory is all that is accepted. Orders are collected and not sent.
+	AwaitDigest State = "AwaitDigest"
+	// AwaitInventory: pages of the inventory are all that is accepted, of all of
+	// it in protocol 1 and of the buckets asked for from 2 on. Orders are
+	// collected and not sent.
 	AwaitInventory State = "AwaitInventory"
 	// Serving: the inventory is in the picture. Reports, results and capacity
-	// are accepted; orders, acknowledgements and templates are sent.
+	// are accepted, and pages while a resync is asked for; orders,
+	// acknowledgements and templates are sent.
 	Serving State = "Serving"
 	// Closed: nothing is accepted, sent or kept.
 	Closed State = "Closed"
@@ -48,8 +51,16 @@ type Effect struct {
 	Admit *Hello
 	// Inventory is whole: hand it to the Member, then call InventoryApplied.
 	Inventory *[]*v1alpha1.SessionAssignment
-	// Reports for the Member, then call ReportsApplied with Sequence.
+	// Digest of what the member holds: ask the Member what differs, then call
+	// Ask.
+	Digest *convert.Digest
+	// Part of the inventory that was asked for is in: hand it to the Member,
+	// then call InventoryApplied and Summed.
+	Part *Part
+	// Reports (or Changes, from protocol 2 on) for the Member, then call
+	// ReportsApplied with Sequence and, with Changes, Summed.
 	Reports  []*v1alpha1.SessionAssignment
+	Changes  []Report
 	Sequence uint64
 	// Results for the Member.
 	Results []Result
@@ -63,26 +74,36 @@ type Effect struct {
 // Conn is the state machine of one connection: messages in, effects and
 // messages out. It is pure and not safe for concurrent use.
 //
-// Invariants: the sequence of report batches grows within a connection; an
-// acknowledgement is sent only for what the Member was given; Outbox.Next is
-// called in Serving alone.
+// Invariants: the sequence of report batches grows within a connection, from
+// protocol 2 on by one; an acknowledgement is sent only for what the Member was
+// given; Outbox.Next is called in Serving alone, and from protocol 2 on while
+// fewer batches than the window are unacknowledged.
 type Conn struct {
 	state     State
 	outbox    *Outbox
 	hubTerm   int64
+	tuning    Tuning
+	protocol  int32
 	welcome   *fleetv1.Welcome
 	inventory []*v1alpha1.SessionAssignment
+	opening   opening
+	agreement agreement
 	templates *fleetv1.TemplateSet
 	// received is the highest sequence of reports; acked the highest applied,
 	// ackDue that it was not told yet.
 	received, acked uint64
 	ackDue          bool
 	orderSequence   uint64
+	inFlight        inFlight
 }
 
 // NewConn is a connection that awaits Hello, of a hub with that term.
-func NewConn(hubTerm int64) *Conn {
-	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm}
+func NewConn(hubTerm int64) *Conn { return NewTunedConn(hubTerm, Tuning{}) }
+
+// NewTunedConn is one that is not as it is by default.
+func NewTunedConn(hubTerm int64, tuning Tuning) *Conn {
+	tuning.setDefaults()
+	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm, tuning: tuning}
 }
 
 // State that the connection is in.
@@ -96,6 +117,8 @@ func (c *Conn) Receive(m *fleetv1.ConnectRequest) (Effect, error) {
 	switch msg := m.GetMessage().(type) {
 	case *fleetv1.ConnectRequest_Hello:
 		return c.hello(msg.Hello)
+	case *fleetv1.ConnectRequest_InventoryDigest:
+		return c.digest(msg.InventoryDigest)
 	case *fleetv1.ConnectRequest_Inventory:
 		return c.inventoryPage(msg.Inventory)
 	case *fleetv1.ConnectRequest_Reports:
@@ -103,7 +126,12 @@ func (c *Conn) Receive(m *fleetv1.ConnectRequest) (Effect, error) {
 	case *fleetv1.ConnectRequest_Results:
 		return c.results(msg.Results)
 	case *fleetv1.ConnectRequest_Capacity:
-		return Effect{Capacity: msg.Capacity}, c.expect(Serving, "capacity")
+		if err := c.expect(Serving, "capacity"); err != nil {
+			return Effect{}, err
+		}
+		return Effect{Capacity: msg.Capacity, Malformed: boundCapacity(msg.Capacity)}, nil
+	case *fleetv1.ConnectRequest_OrderAck:
+		return Effect{}, c.orderAck(msg.OrderAck)
 	case nil:
 		// A message of a kind that this version does not know.
 		return Effect{}, c.expectNot(AwaitHello, "unknown message")
@@ -129,17 +157,20 @@ func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
 	if err := c.expect(AwaitHello, "hello"); err != nil {
 		return Effect{}, err
 	}
+	if err := boundHello(h); err != nil {
+		return Effect{}, err
+	}
+	protocol, err := c.tuning.negotiate(h)
 	switch {
-	case h.GetMinProtocol() > protocolVersion || h.GetMaxProtocol() < protocolVersion:
-		return Effect{}, fmt.Errorf("%w: the agent speaks versions %d to %d, the hub %d",
-			errProtocol, h.GetMinProtocol(), h.GetMaxProtocol(), protocolVersion)
+	case err != nil:
+		return Effect{}, err
 	case h.GetInstance() == "":
 		return Effect{}, fmt.Errorf("%w: hello without instance", errProtocol)
 	case h.GetHighestHubTerm() > c.hubTerm:
 		return Effect{}, fmt.Errorf("the agent has seen a hub of term %d, this one has %d: %w",
 			h.GetHighestHubTerm(), c.hubTerm, ErrStaleHub)
 	}
-	c.state = Admitting
+	c.state, c.protocol = Admitting, protocol
 	return Effect{Admit: &Hello{
 		Fingerprint: h.GetFingerprint(), Instance: h.GetInstance(), AgentVersion: h.GetAgentVersion(),
 		AgentTerm: h.GetAgentTerm(), HighestHubTerm: h.GetHighestHubTerm(),
@@ -152,10 +183,20 @@ func (c *Conn) Admitted(renewInterval *durationpb.Duration) {
 		return
 	}
 	c.state = AwaitInventory
-	c.welcome = &fleetv1.Welcome{Protocol: protocolVersion, HubTerm: c.hubTerm, RenewInterval: renewInterval}
+	c.welcome = &fleetv1.Welcome{
+		Protocol: c.protocol, HubTerm: c.hubTerm, RenewInterval: renewInterval,
+		Capabilities: c.tuning.Capabilities, RequiredCapabilities: c.tuning.RequiredCapabilities,
+	}
+	if c.protocol >= protocolDigests {
+		c.state = AwaitDigest
+		c.welcome.AckTimeout = durationpb.New(c.tuning.AckTimeout)
+	}
 }
 
 func (c *Conn) inventoryPage(page *fleetv1.Inventory) (Effect, error) {
+	if c.protocol >= protocolDigests {
+		return c.partPage(page)
+	}
 	if err := c.expect(AwaitInventory, "inventory"); err != nil {
 		return Effect{}, err
 	}
@@ -172,8 +213,10 @@ func (c *Conn) inventoryPage(page *fleetv1.Inventory) (Effect, error) {
 	return effect, nil
 }
 
-// InventoryApplied says that the Member has the inventory: orders may flow.
+// InventoryApplied says that the Member has the inventory, or the part of it
+// that was asked for: orders may flow.
 func (c *Conn) InventoryApplied() {
+	c.opening.done()
 	if c.state == AwaitInventory {
 		c.state = Serving
 	}
@@ -183,10 +226,15 @@ func (c *Conn) reports(batch *fleetv1.ReportBatch) (Effect, error) {
 	if err := c.expect(Serving, "reports"); err != nil {
 		return Effect{}, err
 	}
-	if batch.GetSequence() <= c.received {
+	// A gap is a batch that was lost: what it said would be missed.
+	if batch.GetSequence() <= c.received || (c.protocol >= protocolDigests && batch.GetSequence() != c.received+1) {
 		return Effect{}, fmt.Errorf("%w: report batch %d after %d", errProtocol, batch.GetSequence(), c.received)
 	}
 	c.received = batch.GetSequence()
+	if c.protocol >= protocolDigests {
+		items, malformed := readTold(batch.GetItems())
+		return Effect{Changes: items, Sequence: c.received, Malformed: malformed}, nil
+	}
 	items, malformed := readReports(batch.GetItems())
 	return Effect{Reports: items, Sequence: c.received, Malformed: malformed}, nil
 }
@@ -225,6 +273,9 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 		c.welcome = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{Welcome: w}}
 	}
+	if ask := c.opening.next(c.inFlight.now); ask != nil {
+		return ask
+	}
 	if c.state != Serving {
 		return nil
 	}
@@ -237,8 +288,14 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 		c.templates = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Templates{Templates: t}}
 	}
+	if c.protocol >= protocolDigests && c.inFlight.full() {
+		return nil
+	}
 	if items := c.outbox.Next(); len(items) > 0 {
 		c.orderSequence++
+		if c.protocol >= protocolDigests {
+			c.inFlight.sent(c.orderSequence)
+		}
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{
 			Orders: &fleetv1.OrderBatch{Sequence: c.orderSequence, Items: items}}}
 	}
@@ -247,5 +304,5 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 
 // Close ends the connection and forgets what it had still to say.
 func (c *Conn) Close() {
-	*c = Conn{state: Closed, outbox: NewOutbox(), hubTerm: c.hubTerm}
+	*c = Conn{state: Closed, outbox: NewOutbox(), hubTerm: c.hubTerm, tuning: c.tuning}
 }

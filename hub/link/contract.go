@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -42,6 +43,8 @@ var (
 	ErrNoAuthority = errors.New("this hub does not issue certificates")
 	// ErrStalled: the agent has not acknowledged, or not read, for too long.
 	ErrStalled = errors.New("the agent does not keep up")
+	// ErrCapability: one side requires what the other does not know.
+	ErrCapability = errors.New("a required capability is missing")
 	// ErrNotLeading: this hub may have lost its leadership, and grants nothing
 	// until it knows better.
 	ErrNotLeading = errors.New("this hub does not lead")
@@ -223,15 +226,69 @@ type Directory interface {
 	Standing(member types.UID) (Standing, bool)
 }
 
-// Member is the hub's picture of one member as one connection sees it. It is
-// called by one goroutine, in the order of the stream. It owns what it is
-// given.
+// Report is what an agent of protocol 2 says of one assignment.
+type Report struct {
+	// SessionAssignment as proto/convert.ReportFromWire makes it. Of one that is
+	// Gone or Unread it has no more than its names, session and epoch.
+	*v1alpha1.SessionAssignment
+	// Hash is what the report adds to the digest of the reported set.
+	Hash uint64
+	// Gone: the member holds nothing of the assignment any more.
+	Gone bool
+	// Unread: the hub can't read the status. The report only counts in the
+	// digest, so that the two sides agree on what was said.
+	Unread bool
+}
+
+// Sums are the digests of what the hub believes of a member.
+type Sums struct {
+	// Reported is of what the agent has said, Assigned of what the member is
+	// believed to hold: session, epoch and spec hash.
+	Reported, Assigned uint64
+}
+
+// Agreement is whether the hub and a member's agent agree on what the member
+// holds, by the digests on the renewals.
+type Agreement string
+
+// The agreements. Nothing is known before the first comparison, and of agents
+// of protocol 1.
+const (
+	// Agrees: the digests were equal when they were last compared.
+	Agrees Agreement = "Agrees"
+	// Resyncing: they differed twice in a row, and the agent was asked for all.
+	Resyncing Agreement = "Resyncing"
+	// Differs: they differ although the agent was asked for all a moment ago;
+	// it will be asked again.
+	Differs Agreement = "Differs"
+)
+
+// Member is the hub's picture of one member as one connection sees it. Sums
+// and Agreed may be called by any goroutine and must not block. All others are
+// called one at a time, and but for Results, which may also answer an order
+// that could not be sent, in the order of the stream. It owns what it is given.
+//
+// With an agent of protocol 1 a connection begins with Inventory, and goes on
+// with Reports; from protocol 2 on it begins with Differing and Part, and goes
+// on with Changes.
 type Member interface {
 	// Inventory is all that the member holds; called once, before all others.
 	// The items are as proto/convert.ReportFromWire makes them.
 	Inventory(items []*v1alpha1.SessionAssignment)
 	// Reports are assignments that changed, as they are now.
 	Reports(items []*v1alpha1.SessionAssignment)
+	// Differing says in which buckets what the member holds may be another than
+	// what the hub remembers of it.
+	Differing(theirs *convert.Digest) convert.BucketSet
+	// Part is all that the member holds in some buckets, which may be none: in
+	// those that differed when the stream began, or of a resync later on.
+	Part(buckets convert.BucketSet, items []Report)
+	// Changes are assignments that changed, as they are now.
+	Changes(items []Report)
+	// Sums are the digests as of the last call of Part or Changes.
+	Sums() Sums
+	// Agreed says what the comparison of the digests has shown.
+	Agreed(Agreement)
 	// Results answer orders, item by item.
 	Results(results []Result)
 	// Capacity is the newest room of the member.

@@ -1,6 +1,8 @@
 package link
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,6 +27,8 @@ type Outbox struct {
 	// became so; queued has the same ones.
 	dirty  []types.UID
 	queued map[types.UID]bool
+	// refused are results of assignments that can't be sent.
+	refused []Result
 }
 
 // slot is what is to be said about one session.
@@ -106,15 +110,14 @@ func specHash(a *v1alpha1.SessionAssignment) string {
 }
 
 // Next renders the next batch of unsent orders and marks them in flight; nil
-// if there are none. An order too large for a batch of its own still gets one.
+// if there are none. An assignment too large for any batch is refused: see
+// Refused.
 func (o *Outbox) Next() []*fleetv1.Order {
-	var batch []*fleetv1.Order
-	bytes := 0
-	for len(o.dirty) > 0 && len(batch) < maxBatchItems && bytes < maxBatchBytes {
+	batch := &orderBatch{}
+	for len(o.dirty) > 0 {
 		uid := o.dirty[0]
-		for _, order := range o.slots[uid].unsent() {
-			batch = append(batch, order)
-			bytes += proto.Size(order)
+		if s := o.slots[uid]; s != nil && !o.render(uid, s, batch) {
+			break
 		}
 		o.dirty = o.dirty[1:]
 		delete(o.queued, uid)
@@ -122,25 +125,71 @@ func (o *Outbox) Next() []*fleetv1.Order {
 	if len(o.dirty) == 0 {
 		o.dirty = nil
 	}
-	return batch
+	return batch.items
 }
 
-// unsent renders what was not sent yet: a withdrawal before the assignment of
-// the higher epoch. A slot that has been settled meanwhile has nothing.
-func (s *slot) unsent() []*fleetv1.Order {
-	var out []*fleetv1.Order
-	if s == nil {
-		return nil
+// orderBatch is a batch that is being filled.
+type orderBatch struct {
+	items []*fleetv1.Order
+	bytes int
+}
+
+// add says whether there was room.
+func (b *orderBatch) add(order *fleetv1.Order, size int) bool {
+	if len(b.items) >= maxBatchItems || b.bytes+size > maxBatchBytes {
+		return false
 	}
+	b.items, b.bytes = append(b.items, order), b.bytes+size
+	return true
+}
+
+// itemOverhead is what a message costs within its batch besides itself, and
+// the batch's own fields: a tag and a length.
+const itemOverhead = 16
+
+// render puts what was not sent yet of a session into a batch: a withdrawal
+// before the assignment of the higher epoch. It returns false if something is
+// left for the next batch. A slot that has been settled meanwhile has nothing.
+func (o *Outbox) render(uid types.UID, s *slot, batch *orderBatch) bool {
 	if s.withdraw != nil && !s.withdrawSent {
+		order := withdrawalToWire(s.withdraw)
+		if !batch.add(order, proto.Size(order)+itemOverhead) {
+			return false
+		}
 		s.withdrawSent = true
-		out = append(out, withdrawalToWire(s.withdraw))
 	}
-	if s.assign != nil && !s.assignSent {
-		s.assignSent = true
-		out = append(out, &fleetv1.Order{Order: &fleetv1.Order_Assign{Assign: convert.AssignmentToWire(s.assign)}})
+	if s.assign == nil || s.assignSent {
+		return true
 	}
-	return out
+	order := &fleetv1.Order{Order: &fleetv1.Order_Assign{Assign: convert.AssignmentToWire(s.assign)}}
+	size := proto.Size(order) + itemOverhead
+	if size > maxBatchBytes {
+		o.refuse(uid, s, size)
+		return true
+	}
+	s.assignSent = batch.add(order, size)
+	return s.assignSent
+}
+
+// refuse answers an assignment in the agent's place, since it can't be sent.
+func (o *Outbox) refuse(uid types.UID, s *slot, size int) {
+	a := s.assign
+	o.refused = append(o.refused, Result{
+		SessionUID: uid, Namespace: a.Namespace, Name: a.Name, Epoch: a.Spec.Epoch, SpecHash: s.hash,
+		Code: Refused, Reason: v1alpha1.RefusedInvalid,
+		Message: fmt.Sprintf("the assignment has %d KiB, and at most %d can be sent to a member: give its template smaller files", size>>10, maxBatchBytes>>10),
+	})
+	s.assign, s.hash = nil, ""
+	if s.withdraw == nil {
+		delete(o.slots, uid)
+	}
+}
+
+// Refused takes the results of assignments that could not be sent.
+func (o *Outbox) Refused() []Result {
+	refused := o.refused
+	o.refused = nil
+	return refused
 }
 
 func withdrawalToWire(w *Withdrawal) *fleetv1.Order {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -124,10 +125,34 @@ func TestOutboxBoundsItsBatches(t *testing.T) {
 		order.Assign.Spec.Desktop.Image = strings.Repeat("x", maxBatchBytes/3)
 		large.Put(order)
 	}
-	if n := len(large.Next()); n != 3 {
-		t.Errorf("a batch of %d large items, want 3", n)
+	sent := 0
+	for batch := large.Next(); batch != nil; batch = large.Next() {
+		if n := proto.Size(&fleetv1.OrderBatch{Sequence: 1 << 60, Items: batch}); n > maxBatchBytes {
+			t.Errorf("a batch of %d bytes, at most %d", n, maxBatchBytes)
+		}
+		sent += len(batch)
 	}
-	if n := large.Unsent(); n != 5 {
-		t.Errorf("%d unsent, want 5", n)
+	if sent != 8 || large.Unsent() != 0 {
+		t.Errorf("%d sent, %d unsent, want all 8", sent, large.Unsent())
+	}
+}
+
+func TestOutboxRefusesWhatNoBatchHolds(t *testing.T) {
+	o := NewOutbox()
+	huge := assign("a", 2, "h")
+	huge.Assign.Spec.Desktop.Image = strings.Repeat("x", maxBatchBytes)
+	o.Put(huge)
+	o.Put(withdraw("a", 1))
+	o.Put(assign("b", 1, "h"))
+	if diff := cmp.Diff("withdraw a e1, assign b e1 h", said(o.Next())); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	refused := o.Refused()
+	if len(refused) != 1 || refused[0].SessionUID != "a" || refused[0].Epoch != 2 || refused[0].SpecHash != "h" ||
+		refused[0].Code != Refused || refused[0].Reason != v1alpha1.RefusedInvalid {
+		t.Errorf("refused %+v", refused)
+	}
+	if o.Refused() != nil || o.Len() != 2 {
+		t.Errorf("refused again, or %d sessions are kept, want 2", o.Len())
 	}
 }

@@ -13,7 +13,7 @@ import (
 // readReports reads what can be read, and says what can't.
 func readReports(items []*fleetv1.AssignmentReport) (read []*v1alpha1.SessionAssignment, malformed []error) {
 	for _, item := range items {
-		a, err := convert.ReportFromWire(item)
+		a, err := reportFromWire(item)
 		if err != nil {
 			malformed = append(malformed, fmt.Errorf("reading report of %s/%s: %w", item.GetNamespace(), item.GetName(), err))
 			continue
@@ -21,6 +21,52 @@ func readReports(items []*fleetv1.AssignmentReport) (read []*v1alpha1.SessionAss
 		read = append(read, a)
 	}
 	return read, malformed
+}
+
+// reportFromWire is proto/convert's, of epochs that a hub may have given.
+func reportFromWire(item *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
+	if item.GetEpoch() > maxEpoch {
+		return nil, fmt.Errorf("epoch: %d is beyond any", item.GetEpoch())
+	}
+	return convert.ReportFromWire(item)
+}
+
+// readTold reads reports with their hashes. One whose status can't be read
+// counts all the same: it was said.
+func readTold(items []*fleetv1.AssignmentReport) (read []Report, malformed []error) {
+	for _, item := range items {
+		report, err := readOne(item)
+		if err != nil {
+			malformed = append(malformed, fmt.Errorf("reading report of %s/%s: %w", item.GetNamespace(), item.GetName(), err))
+		}
+		if report.SessionAssignment != nil {
+			read = append(read, report)
+		}
+	}
+	return read, malformed
+}
+
+func readOne(item *fleetv1.AssignmentReport) (Report, error) {
+	if item.GetGone() {
+		// An end is of no epoch.
+		bare, err := reportFromWire(namesOf(item, 1))
+		return Report{SessionAssignment: bare, Gone: true}, err
+	}
+	report := Report{Hash: convert.ItemHash(item.GetSessionUid(), item.GetEpoch(), item.GetSpecHash(), item.GetReportHash())}
+	var err error
+	if report.SessionAssignment, err = reportFromWire(item); err == nil {
+		return report, nil
+	}
+	if bare, bareErr := reportFromWire(namesOf(item, item.GetEpoch())); bareErr == nil {
+		report.SessionAssignment, report.Unread = bare, true
+	}
+	return report, err
+}
+
+func namesOf(item *fleetv1.AssignmentReport, epoch int64) *fleetv1.AssignmentReport {
+	return &fleetv1.AssignmentReport{
+		SessionUid: item.GetSessionUid(), Namespace: item.GetNamespace(), Name: item.GetName(), Epoch: epoch,
+	}
 }
 
 var codesOfWire = map[fleetv1.ResultCode]Code{
@@ -37,10 +83,14 @@ func readResults(items []*fleetv1.OrderResult) (read []Result, malformed []error
 				item.GetNamespace(), item.GetName(), item.GetCode(), item.GetSessionUid(), item.GetEpoch()))
 			continue
 		}
+		if err := boundResult(item); err != nil {
+			malformed = append(malformed, fmt.Errorf("reading result: %w", err))
+			continue
+		}
 		read = append(read, Result{
 			SessionUID: types.UID(item.SessionUid), Namespace: item.Namespace, Name: item.Name,
 			Epoch: item.Epoch, SpecHash: item.SpecHash, Code: code,
-			Reason: item.Reason, Message: item.Message, CountedFrom: item.CountedFromCapacity,
+			Reason: item.Reason, Message: convert.Truncated(item.Message, convert.MaxMessage), CountedFrom: item.CountedFromCapacity,
 		})
 	}
 	return read, malformed

@@ -14,8 +14,7 @@ import (
 // receive is the only one that calls the Member.
 func (c *connection) receive() {
 	defer c.server.tasks.Done()
-	var member Member
-	defer func() { c.farewell(member) }()
+	defer c.farewell()
 	defer c.recovered()
 	for c.open() {
 		message, err := c.stream.Recv()
@@ -31,7 +30,7 @@ func (c *connection) receive() {
 			// What still arrives after the end is stale.
 			return
 		}
-		if err := c.handle(message, &member); err != nil {
+		if err := c.handle(message); err != nil {
 			c.end(err)
 			return
 		}
@@ -48,42 +47,48 @@ func (c *connection) open() bool {
 }
 
 // handle feeds a message to the state machine and carries out its effect.
-func (c *connection) handle(message *fleetv1.ConnectRequest, member *Member) error {
+func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	c.mu.Lock()
 	effect, err := c.conn.Receive(message)
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	for _, malformed := range effect.Malformed {
-		metricMalformed.Inc()
+	metricMalformed.Add(float64(len(effect.Malformed)))
+	for _, malformed := range atMost(effect.Malformed, maxMalformed) {
 		c.log.Error(malformed, "left out an item that could not be read")
 	}
 	if effect.Admit != nil {
-		*member, err = c.admit(*effect.Admit)
-		return err
+		return c.admit(*effect.Admit)
 	}
 	if page := message.GetInventory(); page != nil {
 		c.timer.Reset(c.server.options.InventoryTimeout)
 	}
-	c.apply(effect, *member)
+	c.tell(func(member Member) { c.apply(effect, member) })
+	// An acknowledgement may have opened the window.
+	c.signal()
+	c.judge()
 	return nil
 }
 
 // admit asks the Directory; the timer, until now of Hello, is of the
 // inventory from here on.
-func (c *connection) admit(hello Hello) (Member, error) {
+func (c *connection) admit(hello Hello) error {
 	member, err := c.server.directory.Open(c.stream.Context(), c.uid, hello, c)
 	if err != nil {
-		metricDenied.WithLabelValues("Connect", codeOf(err).String()).Inc()
-		return nil, err
+		countDenied("Connect", err)
+		return err
 	}
+	c.mu.Lock()
+	c.member, c.instance = member, hello.Instance
+	c.mu.Unlock()
+	c.server.syncs.add(c)
 	metricConnections.Inc()
 	// The Directory, which knows names, logs these for people.
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.InventoryTimeout)
 	c.do(func(conn *Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval)) })
-	return member, nil
+	return nil
 }
 
 func (c *connection) apply(effect Effect, member Member) {
@@ -94,10 +99,12 @@ func (c *connection) apply(effect Effect, member Member) {
 		member.Inventory(*effect.Inventory)
 		c.log.V(1).Info("inventory received", "assignments", len(*effect.Inventory))
 		c.do(func(conn *Conn) { conn.InventoryApplied() })
+	case effect.Digest != nil:
+		c.differing(member, effect.Digest)
+	case effect.Part != nil:
+		c.part(member, *effect.Part)
 	case effect.Sequence != 0:
-		metricReports.Add(float64(len(effect.Reports)))
-		member.Reports(effect.Reports)
-		c.do(func(conn *Conn) { conn.ReportsApplied(effect.Sequence) })
+		c.reports(member, effect)
 	case len(effect.Results) > 0:
 		countResults(effect.Results)
 		member.Results(effect.Results)
@@ -106,26 +113,48 @@ func (c *connection) apply(effect Effect, member Member) {
 	}
 }
 
+// reports hands over a batch, in the way of the protocol that is spoken.
+func (c *connection) reports(member Member, effect Effect) {
+	metricReports.Add(float64(len(effect.Reports) + len(effect.Changes)))
+	if effect.Reports != nil {
+		member.Reports(effect.Reports)
+	}
+	if effect.Changes != nil {
+		member.Changes(effect.Changes)
+	}
+	reported := member.Sums().Reported
+	c.do(func(conn *Conn) {
+		conn.ReportsApplied(effect.Sequence)
+		conn.Summed(reported)
+	})
+}
+
 // recovered ends a connection that met a bug, and no other.
 func (c *connection) recovered() {
 	if p := recover(); p != nil {
+		metricPanics.WithLabelValues("Connect").Inc()
 		c.log.Error(fmt.Errorf("panic: %v", p), "connection failed", "stack", string(debug.Stack()))
 		c.end(errPanic)
 	}
 }
 
 // farewell is the last that the Member hears.
-func (c *connection) farewell(member Member) {
+func (c *connection) farewell() {
+	member := c.admitted()
 	c.mu.Lock()
 	c.conn.Close()
 	c.mu.Unlock()
+	c.server.syncs.remove(c)
 	if member == nil {
 		c.log.Info("agent not let in", "reason", errorText(c.reason))
 		return
 	}
 	metricConnections.Dec()
 	c.log.V(1).Info("agent disconnected", "reason", errorText(c.reason))
-	member.Closed(c.reason)
+	c.tell(func(member Member) {
+		c.over = true
+		member.Closed(c.reason)
+	})
 }
 
 func errorText(err error) string {

@@ -17,16 +17,26 @@ import (
 type connectStream = grpc.BidiStreamingServer[fleetv1.ConnectRequest, fleetv1.ConnectResponse]
 
 // connection is the I/O around one Conn: one goroutine receives and calls the
-// Member, one sends, and the handler waits for the end, because its return is
-// what interrupts the other two. It is the Peer that the Directory is given.
+// Member, one sends, one watches whether the agent keeps up, and the handler
+// waits for the end, because its return is what interrupts the others. It is
+// the Peer that the Directory is given.
 type connection struct {
 	server *Server
+	// caller that was let in, of the member with this UID.
+	caller Caller
 	uid    types.UID
 	stream connectStream
 	log    logr.Logger
 
 	mu   sync.Mutex
 	conn *Conn
+	// member and instance are those that were let in.
+	member   Member
+	instance string
+
+	// telling is held while the member is called, and over that it was closed.
+	telling sync.Mutex
+	over    bool
 
 	wake  chan struct{}
 	timer *time.Timer
@@ -38,30 +48,32 @@ type connection struct {
 
 // Connect serves one agent's stream.
 func (s *Server) Connect(stream connectStream) error {
-	uid, err := callerOf(stream.Context(), s.options.TrustDomain)
+	caller, err := callerFrom(stream.Context())
 	if err != nil {
-		return denied("Connect", err)
+		return statusOf(err)
 	}
 	c := &connection{
-		server: s, uid: uid, stream: stream,
-		log:   log.FromContext(s.base).WithValues("clusterUID", uid),
-		conn:  NewConn(s.options.HubTerm()),
+		server: s, caller: caller, uid: caller.Member, stream: stream,
+		log:   log.FromContext(s.base).WithValues("clusterUID", caller.Member),
+		conn:  NewTunedConn(s.options.HubTerm(), s.options.Tuning),
 		wake:  make(chan struct{}, 1),
 		ended: make(chan struct{}),
 	}
 	if !s.register(c) {
-		return denied("Connect", errDraining)
+		countDenied("Connect", errDraining)
+		return statusOf(errDraining)
 	}
 	defer s.unregister(c)
 	c.timer = time.AfterFunc(s.options.HelloTimeout, c.late)
 	defer c.timer.Stop()
 	go c.receive()
 	go c.send()
+	go c.watch()
 	<-c.ended
 	return statusOf(c.reason)
 }
 
-// register counts the two goroutines of a connection, unless the server
+// register counts the three goroutines of a connection, unless the server
 // drains.
 func (s *Server) register(c *connection) bool {
 	s.mu.Lock()
@@ -70,7 +82,7 @@ func (s *Server) register(c *connection) bool {
 		return false
 	}
 	s.open[c] = true
-	s.tasks.Add(2)
+	s.tasks.Add(3)
 	return true
 }
 
@@ -96,7 +108,7 @@ func (c *connection) late() {
 	switch state {
 	case AwaitHello, Admitting:
 		c.end(errHelloTimeout)
-	case AwaitInventory:
+	case AwaitDigest, AwaitInventory:
 		c.end(errInventoryTimeout)
 	case Serving, Closed:
 	}
@@ -146,14 +158,16 @@ func (c *connection) do(step func(*Conn)) {
 }
 
 // send is the only one that sends. It blocks for as long as the agent does
-// not read, and nobody waits for it.
+// not read, but no longer than SendTimeout, and nobody waits for it.
 func (c *connection) send() {
 	defer c.server.tasks.Done()
 	defer c.recovered()
 	for {
 		c.mu.Lock()
 		message := c.conn.Next()
+		refused := c.conn.Outbox().Refused()
 		c.mu.Unlock()
+		c.refuse(refused)
 		if message == nil {
 			select {
 			case <-c.wake:
@@ -162,13 +176,76 @@ func (c *connection) send() {
 				return
 			}
 		}
-		if err := c.stream.Send(message); err != nil {
+		if err := c.sendOne(message); err != nil {
 			c.end(fmt.Errorf("sending: %w", err))
 			return
 		}
 		countOrders(message)
 	}
 }
+
+func (c *connection) sendOne(message *fleetv1.ConnectResponse) error {
+	timeout := c.server.options.SendTimeout
+	blocked := time.AfterFunc(timeout, func() {
+		c.end(fmt.Errorf("%w: it has not read a message for %s", ErrStalled, timeout))
+	})
+	defer blocked.Stop()
+	return c.stream.Send(message)
+}
+
+// refuse tells the member of orders that can't be sent.
+func (c *connection) refuse(results []Result) {
+	if len(results) == 0 {
+		return
+	}
+	c.tell(func(member Member) {
+		countResults(results)
+		member.Results(results)
+	})
+}
+
+// tell calls the member, unless it has heard its last.
+func (c *connection) tell(f func(Member)) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	if member := c.admitted(); member != nil && !c.over {
+		f(member)
+	}
+}
+
+func (c *connection) admitted() Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.member
+}
+
+// watch ends the connection if the agent does not keep up.
+func (c *connection) watch() {
+	defer c.server.tasks.Done()
+	defer c.recovered()
+	ticker := time.NewTicker(max(c.server.options.Tuning.AckTimeout/ticksPerTimeout, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		c.mu.Lock()
+		err := c.conn.Tick(time.Now())
+		age := c.conn.UnacknowledgedAge()
+		c.mu.Unlock()
+		metricUnacknowledged.Observe(age.Seconds())
+		if err != nil {
+			c.end(err)
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-c.ended:
+			return
+		}
+	}
+}
+
+// ticksPerTimeout is how often a connection is looked at within the time that
+// a batch may go unacknowledged.
+const ticksPerTimeout = 12
 
 func countOrders(message *fleetv1.ConnectResponse) {
 	for _, order := range message.GetOrders().GetItems() {

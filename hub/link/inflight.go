@@ -1,0 +1,92 @@
+package link
+
+import (
+	"fmt"
+	"time"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// orderWindow is how many batches of orders may be unacknowledged. What is to
+// be said while it is full is coalesced.
+const orderWindow = 8
+
+// inFlight are the batches of orders that the agent has not acknowledged, the
+// oldest first.
+type inFlight struct {
+	now     time.Time
+	batches []sentBatch
+}
+
+type sentBatch struct {
+	sequence uint64
+	// at is when it was sent; zero before the first Tick.
+	at time.Time
+}
+
+func (f *inFlight) full() bool { return len(f.batches) >= orderWindow }
+
+func (f *inFlight) sent(sequence uint64) {
+	f.batches = append(f.batches, sentBatch{sequence: sequence, at: f.now})
+}
+
+func (f *inFlight) acknowledged(sequence uint64) {
+	for len(f.batches) > 0 && f.batches[0].sequence <= sequence {
+		f.batches = f.batches[1:]
+	}
+	if len(f.batches) == 0 {
+		f.batches = nil
+	}
+}
+
+func (f *inFlight) tick(now time.Time) {
+	f.now = now
+	for i := range f.batches {
+		if f.batches[i].at.IsZero() {
+			f.batches[i].at = now
+		}
+	}
+}
+
+// age of the oldest batch.
+func (f *inFlight) age() time.Duration {
+	if len(f.batches) == 0 || f.batches[0].at.IsZero() {
+		return 0
+	}
+	return f.now.Sub(f.batches[0].at)
+}
+
+func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
+	if err := c.expect(Serving, "acknowledgement of orders"); err != nil {
+		return err
+	}
+	if ack.GetSequence() > c.orderSequence {
+		return fmt.Errorf("%w: order batch %d is acknowledged, %d were sent", errProtocol, ack.GetSequence(), c.orderSequence)
+	}
+	c.inFlight.acknowledged(ack.GetSequence())
+	return nil
+}
+
+// Tick says what time it is, by a clock that never goes back. An error, which
+// wraps ErrStalled, ends the connection: the agent has not acknowledged for too
+// long, or not answered a resync. Agents of protocol 1 acknowledge nothing.
+func (c *Conn) Tick(now time.Time) error {
+	c.inFlight.tick(now)
+	if age := c.inFlight.age(); age > c.tuning.AckTimeout {
+		return fmt.Errorf("%w: a batch of orders has not been acknowledged for %s", ErrStalled, age.Round(time.Millisecond))
+	}
+	if c.state != Serving || !c.opening.awaited() || c.opening.due {
+		return nil
+	}
+	if c.opening.since.IsZero() {
+		c.opening.since = now
+	}
+	if age := now.Sub(c.opening.since); age > c.tuning.AckTimeout {
+		return fmt.Errorf("%w: a resync has not been answered for %s", ErrStalled, age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// UnacknowledgedAge is how long the oldest batch of orders has been on its way,
+// as of the last Tick.
+func (c *Conn) UnacknowledgedAge() time.Duration { return c.inFlight.age() }

@@ -1,0 +1,83 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Protocol versions that the hub speaks.
+const (
+	minProtocol = 1
+	maxProtocol = protocolDigests
+	// protocolDigests is the version from which on an inventory begins with its
+	// digest, and orders are acknowledged.
+	protocolDigests = 2
+)
+
+// defaultAckTimeout is how long the oldest batch of either side may go
+// unacknowledged: two lost round trips of the slowest line are far below it.
+const defaultAckTimeout = 60 * time.Second
+
+// Tuning is what may be otherwise of a connection than by default.
+type Tuning struct {
+	// MaxProtocol is the highest version to speak, all that there are by
+	// default. It is for tests of version skew.
+	MaxProtocol int32
+	// AckTimeout is how long the oldest batch of either side may go
+	// unacknowledged, 60 s by default.
+	AckTimeout time.Duration
+	// Capabilities that this hub has beyond the protocol's base, and those that
+	// an agent must have.
+	Capabilities, RequiredCapabilities []string
+}
+
+func (t *Tuning) setDefaults() {
+	if t.MaxProtocol <= 0 || t.MaxProtocol > maxProtocol {
+		t.MaxProtocol = maxProtocol
+	}
+	setDefault(&t.AckTimeout, defaultAckTimeout)
+}
+
+// negotiate finds the version to speak, the highest that both know, or says
+// what to upgrade.
+func (t *Tuning) negotiate(h *fleetv1.Hello) (int32, error) {
+	protocol := min(h.GetMaxProtocol(), t.MaxProtocol)
+	switch {
+	case h.GetMinProtocol() > h.GetMaxProtocol():
+		return 0, fmt.Errorf("%w: the agent speaks versions %d to %d", errProtocol, h.GetMinProtocol(), h.GetMaxProtocol())
+	case h.GetMinProtocol() > t.MaxProtocol:
+		return 0, fmt.Errorf("%w: the agent (%s) speaks versions %d to %d of the link, the hub %d to %d: upgrade the hub",
+			errProtocol, versionOf(h), h.GetMinProtocol(), h.GetMaxProtocol(), minProtocol, t.MaxProtocol)
+	case protocol < minProtocol:
+		return 0, fmt.Errorf("%w: the agent (%s) speaks versions %d to %d of the link, the hub %d to %d: upgrade the agent",
+			errProtocol, versionOf(h), h.GetMinProtocol(), h.GetMaxProtocol(), minProtocol, t.MaxProtocol)
+	}
+	if missing := firstMissing(h.GetRequiredCapabilities(), t.Capabilities); missing != "" {
+		return 0, fmt.Errorf("%w: the agent (%s) requires %q, which this hub does not know: upgrade the hub",
+			ErrCapability, versionOf(h), missing)
+	}
+	if missing := firstMissing(t.RequiredCapabilities, h.GetCapabilities()); missing != "" {
+		return 0, fmt.Errorf("%w: this hub requires %q, which the agent (%s) does not know: upgrade the agent",
+			ErrCapability, missing, versionOf(h))
+	}
+	return protocol, nil
+}
+
+func firstMissing(required, known []string) string {
+	for _, capability := range required {
+		if !slices.Contains(known, capability) {
+			return capability
+		}
+	}
+	return ""
+}
+
+func versionOf(h *fleetv1.Hello) string {
+	if h.GetAgentVersion() == "" {
+		return "of unknown version"
+	}
+	return "version " + h.GetAgentVersion()
+}

@@ -1,0 +1,114 @@
+package link
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Part is all that a member holds in some buckets.
+type Part struct {
+	Buckets convert.BucketSet
+	Items   []Report
+}
+
+// opening is what the hub asks of an agent's inventory from protocol 2 on, when
+// a stream opens and at a resync.
+//
+// Invariant: asked stays set until the Member has what was asked for, so that
+// no digest is compared meanwhile.
+type opening struct {
+	asked *convert.BucketSet
+	// due: the request is not sent yet; since when it is, for a resync.
+	due   bool
+	since time.Time
+	pages []Report
+	// whole: the last page is in.
+	whole bool
+}
+
+func (o *opening) ask(buckets convert.BucketSet) {
+	*o = opening{asked: &buckets, due: true}
+}
+
+// awaited is whether pages are still to come.
+func (o *opening) awaited() bool {
+	return o.asked != nil && o.asked.Len() > 0 && !o.whole
+}
+
+// next is the request that is to be sent.
+func (o *opening) next(now time.Time) *fleetv1.ConnectResponse {
+	if !o.due {
+		return nil
+	}
+	o.due, o.since = false, now
+	if o.asked == nil {
+		// Nothing was asked for, and is in the picture already.
+		o.since = time.Time{}
+		return inventoryRequest(convert.BucketSet{})
+	}
+	return inventoryRequest(*o.asked)
+}
+
+func inventoryRequest(buckets convert.BucketSet) *fleetv1.ConnectResponse {
+	return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{
+		InventoryRequest: convert.BucketsToWire(buckets)}}
+}
+
+// done forgets what was asked for; a request that is not sent yet, since it
+// asks for nothing, still will be.
+func (o *opening) done() { *o = opening{due: o.due} }
+
+func (c *Conn) digest(w *fleetv1.InventoryDigest) (Effect, error) {
+	if err := c.expect(AwaitDigest, "inventory digest"); err != nil {
+		return Effect{}, err
+	}
+	if w.GetAssignments() > maxInventory {
+		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, maxInventory)
+	}
+	digest, err := convert.DigestFromWire(w)
+	if err != nil {
+		return Effect{}, fmt.Errorf("%w: reading the inventory's digest: %w", errProtocol, err)
+	}
+	return Effect{Digest: digest}, nil
+}
+
+// Ask has the agent send what it holds in some buckets; none is an answer too,
+// upon which the agent sends nothing: then Part and InventoryApplied follow at
+// once.
+func (c *Conn) Ask(buckets convert.BucketSet) {
+	if c.state == AwaitDigest {
+		c.state = AwaitInventory
+		c.opening.ask(buckets)
+	}
+}
+
+// partPage takes a page of the buckets that were asked for. In the middle of a
+// stream it comes between two batches of reports, and says which.
+func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
+	if c.state != AwaitInventory && c.state != Serving || !c.opening.awaited() || c.opening.due {
+		return Effect{}, fmt.Errorf("%w: inventory in state %s that was not asked for", errProtocol, c.state)
+	}
+	if page.GetReportSequence() != c.received {
+		return Effect{}, fmt.Errorf("%w: inventory as of report batch %d after %d", errProtocol, page.GetReportSequence(), c.received)
+	}
+	items, malformed := readTold(page.GetItems())
+	effect := Effect{Malformed: malformed}
+	for _, item := range items {
+		if item.Gone || !c.opening.asked.Has(convert.BucketOf(string(item.Spec.Session.UID))) {
+			effect.Malformed = append(effect.Malformed, fmt.Errorf("report of %s/%s is of nothing that was asked for", item.Namespace, item.Name))
+			continue
+		}
+		c.opening.pages = append(c.opening.pages, item)
+	}
+	if len(c.opening.pages) > maxInventory {
+		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, maxInventory)
+	}
+	if page.GetLast() {
+		effect.Part = &Part{Buckets: *c.opening.asked, Items: c.opening.pages}
+		c.opening.pages, c.opening.whole = nil, true
+	}
+	return effect, nil
+}
