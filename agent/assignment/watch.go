@@ -82,16 +82,16 @@ func (s *Store) gone(a *v1alpha1.SessionAssignment) {
 }
 
 // List names all assignments of the member.
-func (s *Store) List(ctx context.Context) ([]link.Ref, error) {
+func (s *Store) List(ctx context.Context) ([]link.Held, error) {
 	list := &v1alpha1.SessionAssignmentList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	refs := make([]link.Ref, 0, len(list.Items))
+	held := make([]link.Held, 0, len(list.Items))
 	for i := range list.Items {
-		refs = append(refs, refOf(&list.Items[i]))
+		held = append(held, link.Held{Ref: refOf(&list.Items[i]), Version: list.Items[i].ResourceVersion})
 	}
-	return refs, nil
+	return held, nil
 }
 
 // Render gives an assignment as it is now, nil if it is not there.

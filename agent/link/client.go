@@ -26,6 +26,9 @@ type Client struct {
 	mu       sync.Mutex
 	reporter *Reporter
 	results  *Results
+	// summing guards the summary, which is long in the making at first.
+	summing sync.Mutex
+	summary Summary
 	// capacityChanged: there is a report that the stream was not told of.
 	capacityChanged bool
 	wake            chan struct{}
@@ -140,9 +143,8 @@ func (c *Client) introduce(ctx context.Context) (*fleetv1.Hello, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.Hello{
-		MinProtocol: protocolVersion, MaxProtocol: protocolVersion,
+	return c.options.Tuning.introduce(&fleetv1.Hello{
 		Fingerprint: fingerprint, Instance: c.options.Instance, AgentVersion: c.options.AgentVersion,
 		AgentTerm: agentTerm, HighestHubTerm: highest,
-	}, nil
+	}), nil
 }

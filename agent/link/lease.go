@@ -60,6 +60,7 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 	defer cancel()
 	response, err := s.rpc.RenewLease(ctx, &fleetv1.RenewLeaseRequest{
 		Instance: s.options.Instance, Sequence: sequence, TrustBundleHash: s.credential.TrustBundleHash,
+		Sync: s.syncState(ctx),
 	})
 	metricRenewals.WithLabelValues(status.Code(err).String()).Inc()
 	if err != nil {

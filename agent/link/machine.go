@@ -8,9 +8,6 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// protocolVersion is the only one that there is yet.
-const protocolVersion = 1
-
 // State of a stream.
 type State string
 
@@ -21,10 +18,16 @@ const (
 	// Preparing: the hub is a good one; its term is being made durable.
 	// Nothing is sent, and nothing accepted.
 	Preparing State = "Preparing"
+	// SendingDigest, from protocol 2 on: the inventory's digest is sent, nothing
+	// is accepted.
+	SendingDigest State = "SendingDigest"
+	// AwaitRequest, from protocol 2 on: the hub's answer to the digest is all
+	// that is accepted. Nothing is sent.
+	AwaitRequest State = "AwaitRequest"
 	// SendingInventory: pages of the inventory are sent, nothing is accepted.
 	SendingInventory State = "SendingInventory"
-	// Serving: capacity, results and reports are sent; orders, templates and
-	// acknowledgements accepted.
+	// Serving: capacity, results and reports are sent, and pages that a resync
+	// asks for; orders, templates and acknowledgements accepted.
 	Serving State = "Serving"
 )
 
@@ -32,7 +35,11 @@ const (
 var (
 	// ErrStaleHub: its term is lower than one that has been seen.
 	ErrStaleHub = errors.New("the hub is of an earlier term than one that was seen")
-	errProtocol = errors.New("protocol violation")
+	// ErrStalled: it has not acknowledged, answered or read for too long.
+	ErrStalled = errors.New("the hub does not keep up")
+	// ErrCapability: it requires what this agent does not know.
+	ErrCapability = errors.New("a required capability is missing")
+	errProtocol   = errors.New("protocol violation")
 )
 
 // Effect is what a message asks of the outside: at most one field is set.
@@ -43,32 +50,42 @@ type Effect struct {
 	Orders []*fleetv1.Order
 	// Templates for agent/capacity.
 	Templates *fleetv1.TemplateSet
+	// List what the member holds, then call Machine.Listed.
+	List bool
 }
 
 // Machine is the state machine of one stream: messages in, effects and
 // messages out. It is pure and not safe for concurrent use.
 //
-// Invariant: nothing but Hello and the inventory is sent before the
-// inventory's last page, and no capacity report that does not count it.
+// Invariants: nothing but Hello and the inventory is sent before the
+// inventory's last page, and no capacity report that does not count it. The
+// pages that answer one request are not interrupted.
 type Machine struct {
 	state       State
 	hello       *fleetv1.Hello
+	terms       terms
+	protocol    int32
 	highestTerm int64
 	inventory   []Ref
+	telling     telling
+	// ackTimeout is the hub's word, now the time of the last Tick.
+	ackTimeout  time.Duration
+	now         time.Time
 	capacityDue bool
 	// countedFrom is the first capacity report that counts the inventory.
 	countedFrom  uint64
 	reporter     *Reporter
 	results      *Results
 	orderBatches uint64
+	orderAckDue  bool
 }
 
 // NewMachine is a stream that has still to say Hello. Reporter and Results
 // are shared with the streams before and after it.
 func NewMachine(hello *fleetv1.Hello, reporter *Reporter, results *Results) *Machine {
 	return &Machine{
-		state: AwaitWelcome, hello: hello, highestTerm: hello.GetHighestHubTerm(),
-		reporter: reporter, results: results,
+		state: AwaitWelcome, hello: hello, terms: termsOf(hello), highestTerm: hello.GetHighestHubTerm(),
+		ackTimeout: defaultAckTimeout, reporter: reporter, results: results,
 	}
 }
 
@@ -79,6 +96,9 @@ func (m *Machine) State() State { return m.state }
 func (m *Machine) Receive(message *fleetv1.ConnectResponse) (Effect, error) {
 	if w := message.GetWelcome(); w != nil {
 		return m.welcome(w)
+	}
+	if request := message.GetInventoryRequest(); request != nil {
+		return m.request(request)
 	}
 	if m.state != Serving {
 		return Effect{}, fmt.Errorf("%w: %T in state %s", errProtocol, message.GetMessage(), m.state)
@@ -96,17 +116,21 @@ func (m *Machine) Receive(message *fleetv1.ConnectResponse) (Effect, error) {
 }
 
 func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
-	switch {
-	case m.state != AwaitWelcome || m.hello != nil:
+	if m.state != AwaitWelcome || m.hello != nil {
 		return Effect{}, fmt.Errorf("%w: welcome in state %s", errProtocol, m.state)
-	case w.GetProtocol() != protocolVersion:
-		return Effect{}, fmt.Errorf("%w: the hub speaks version %d, this agent %d", errProtocol, w.GetProtocol(), protocolVersion)
+	}
+	switch err := m.terms.accept(w); {
+	case err != nil:
+		return Effect{}, err
 	case w.GetHubTerm() < m.highestTerm:
 		return Effect{}, fmt.Errorf("%w: %d after %d", ErrStaleHub, w.GetHubTerm(), m.highestTerm)
 	}
 	// What is marked from here on comes after the inventory, which is listed
 	// later and covers all that was marked before.
-	m.state = Preparing
+	m.state, m.protocol = Preparing, w.GetProtocol()
+	if timeout := w.GetAckTimeout().AsDuration(); timeout > 0 {
+		m.ackTimeout = max(timeout, minAckTimeout)
+	}
 	m.reporter.Reset()
 	m.results.Begin()
 	return Effect{Welcome: w}, nil
@@ -120,13 +144,17 @@ func (m *Machine) Begin(inventory []Ref, countedFrom uint64) {
 		return
 	}
 	m.state, m.inventory, m.countedFrom = SendingInventory, inventory, countedFrom
+	if m.protocol >= protocolDigests {
+		m.state = SendingDigest
+	}
 }
 
 func (m *Machine) orders(batch *fleetv1.OrderBatch) (Effect, error) {
-	if batch.GetSequence() <= m.orderBatches {
+	// A gap is a batch that was lost.
+	if batch.GetSequence() <= m.orderBatches || (m.protocol >= protocolDigests && batch.GetSequence() != m.orderBatches+1) {
 		return Effect{}, fmt.Errorf("%w: order batch %d after %d", errProtocol, batch.GetSequence(), m.orderBatches)
 	}
-	m.orderBatches = batch.GetSequence()
+	m.orderBatches, m.orderAckDue = batch.GetSequence(), m.protocol >= protocolDigests
 	return Effect{Orders: batch.GetItems()}, nil
 }
 
@@ -137,6 +165,9 @@ func (m *Machine) CapacityChanged() { m.capacityDue = true }
 type Sources struct {
 	Render   Render
 	Capacity func() *fleetv1.CapacityReport
+	// Hash is what an assignment adds to the digest, as of its listing; false
+	// if it is not known, or Hash nil: then it is rendered.
+	Hash func(Ref) (uint64, bool)
 }
 
 // Next is the message to send now, if there is one. If there will be one by
@@ -145,11 +176,13 @@ func (m *Machine) Next(now time.Time, sources Sources) (message *fleetv1.Connect
 	switch m.state {
 	case AwaitWelcome:
 		return m.nextHello(), 0
+	case SendingDigest:
+		return m.nextDigest(sources), 0
 	case SendingInventory:
 		return m.nextPage(sources.Render), 0
 	case Serving:
 		return m.nextServing(now, sources)
-	case Preparing:
+	case Preparing, AwaitRequest:
 	}
 	return nil, 0
 }
@@ -168,13 +201,33 @@ func (m *Machine) nextPage(render Render) *fleetv1.ConnectRequest {
 	m.inventory = m.inventory[taken:]
 	last := len(m.inventory) == 0
 	if last {
-		m.state, m.inventory, m.capacityDue = Serving, nil, true
+		m.inventory, m.telling.paging = nil, false
+		m.serve()
 	}
-	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{
-		Inventory: &fleetv1.Inventory{Items: items, Last: last}}}
+	page := &fleetv1.Inventory{Items: items, Last: last}
+	if m.protocol >= protocolDigests {
+		page.ReportSequence = m.reporter.sequence
+		m.telling.note(items)
+	}
+	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: page}}
+}
+
+// serve begins to, once the inventory is in.
+func (m *Machine) serve() {
+	if m.state != Serving {
+		m.state, m.capacityDue = Serving, true
+	}
 }
 
 func (m *Machine) nextServing(now time.Time, sources Sources) (*fleetv1.ConnectRequest, time.Duration) {
+	if m.telling.paging {
+		return m.nextPage(sources.Render), 0
+	}
+	if m.orderAckDue {
+		m.orderAckDue = false
+		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_OrderAck{
+			OrderAck: &fleetv1.OrderAck{Sequence: m.orderBatches}}}, 0
+	}
 	if m.capacityDue {
 		m.capacityDue = false
 		if report := sources.Capacity(); report != nil && report.GetSequence() >= m.countedFrom {
@@ -184,9 +237,16 @@ func (m *Machine) nextServing(now time.Time, sources Sources) (*fleetv1.ConnectR
 	if batch := m.results.Next(); batch != nil {
 		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: batch}}, 0
 	}
-	batch, wait := m.reporter.Next(now, sources.Render)
+	render := sources.Render
+	if m.protocol >= protocolDigests {
+		render = m.telling.withEnds(render)
+	}
+	batch, wait := m.reporter.Next(now, render)
 	if batch == nil {
 		return nil, wait
+	}
+	if m.protocol >= protocolDigests {
+		m.telling.note(batch.Items)
 	}
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: batch}}, 0
 }

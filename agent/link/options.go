@@ -24,12 +24,14 @@ type Options struct {
 	Instance string
 	// TimeFactor scales every interval of the link; 1 by default.
 	TimeFactor float64
+	// Tuning of the streams.
+	Tuning Tuning
 }
 
 // Assignments is what the member holds, from a cache.
 type Assignments interface {
-	// List names all of them.
-	List(ctx context.Context) ([]Ref, error)
+	// List names all of them, each in which version it is.
+	List(ctx context.Context) ([]Held, error)
 	// Render gives one as it is now; nil if it is not there.
 	Render(Ref) *fleetv1.AssignmentReport
 }
@@ -77,6 +79,7 @@ func (o *Options) setDefaults() {
 	if o.TimeFactor <= 0 {
 		o.TimeFactor = 1
 	}
+	o.Tuning.setDefaults(o.scaled)
 	if o.Credentials == nil {
 		o.Credentials = Files{CertFile: o.CertFile, KeyFile: o.KeyFile, HubCAFile: o.HubCAFile}
 	}

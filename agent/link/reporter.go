@@ -1,6 +1,7 @@
 package link
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -39,6 +40,8 @@ type Reporter struct {
 	// since is when the oldest of dirty was marked.
 	since           time.Time
 	sequence, acked uint64
+	// sent is when each unacknowledged batch was, the oldest first.
+	sent []time.Time
 }
 
 // NewReporter waits for debounce after the first change, so that a burst of
@@ -64,9 +67,19 @@ func (r *Reporter) Mark(ref Ref, now time.Time) {
 
 // Ack says that the hub has all batches up to a sequence.
 func (r *Reporter) Ack(sequence uint64) {
-	if sequence <= r.sequence {
-		r.acked = max(r.acked, sequence)
+	if sequence > r.sequence || sequence <= r.acked {
+		return
 	}
+	r.sent = r.sent[min(int(sequence-r.acked), len(r.sent)):]
+	r.acked = sequence
+}
+
+// UnacknowledgedAge is how long the oldest batch has been on its way.
+func (r *Reporter) UnacknowledgedAge(now time.Time) time.Duration {
+	if len(r.sent) == 0 {
+		return 0
+	}
+	return now.Sub(r.sent[0])
 }
 
 // Len counts the assignments that are dirty.
@@ -86,6 +99,7 @@ func (r *Reporter) Next(now time.Time, render Render) (batch *fleetv1.ReportBatc
 		return nil, 0
 	}
 	r.sequence++
+	r.sent = append(r.sent, now)
 	return &fleetv1.ReportBatch{Sequence: r.sequence, Items: items}, 0
 }
 
@@ -105,12 +119,37 @@ func (r *Reporter) take(render Render) []*fleetv1.AssignmentReport {
 // took: those of which nothing is left give no item.
 func renderPage(refs []Ref, render Render) (items []*fleetv1.AssignmentReport, taken int) {
 	bytes := 0
-	for taken < len(refs) && len(items) < maxBatchItems && bytes < maxBatchBytes {
-		if item := render(refs[taken]); item != nil {
-			items = append(items, item)
-			bytes += proto.Size(item)
+	for taken < len(refs) && len(items) < maxBatchItems {
+		if item := fitting(render(refs[taken])); item != nil {
+			size := proto.Size(item) + itemOverhead
+			if bytes+size > maxBatchBytes {
+				break
+			}
+			items, bytes = append(items, item), bytes+size
 		}
 		taken++
 	}
 	return items, taken
+}
+
+// itemOverhead is what a report costs within its batch besides itself: a tag,
+// a length, its hash, and the batch's own fields.
+const itemOverhead = 32
+
+// ReasonReportTooLarge is the reason in a report whose status was left out,
+// since no batch could hold it.
+const ReasonReportTooLarge = "ReportTooLarge"
+
+// fitting is a report that fits a batch: in the place of a status that does not
+// stands that it doesn't.
+func fitting(r *fleetv1.AssignmentReport) *fleetv1.AssignmentReport {
+	if r == nil || proto.Size(r)+itemOverhead <= maxBatchBytes {
+		return r
+	}
+	r.Status = &fleetv1.AssignmentStatus{
+		ObservedGeneration: r.GetStatus().GetObservedGeneration(), State: r.GetStatus().GetState(),
+		Reason:  ReasonReportTooLarge,
+		Message: fmt.Sprintf("the status in the member has %d KiB, and at most %d can be reported", proto.Size(r)>>10, maxBatchBytes>>10),
+	}
+	return r
 }

@@ -2,6 +2,9 @@ package link
 
 import (
 	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -69,15 +72,33 @@ func (r *Results) Len() int { return len(r.order) }
 
 // Next takes the oldest answers, as many as a batch holds; nil if none.
 func (r *Results) Next() *fleetv1.ResultBatch {
-	n := min(len(r.order), maxBatchItems)
-	if n == 0 {
-		return nil
-	}
-	batch := &fleetv1.ResultBatch{}
-	for _, key := range r.order[:n] {
-		batch.Items = append(batch.Items, r.newest[key])
+	batch, bytes := &fleetv1.ResultBatch{}, 0
+	for _, key := range r.order {
+		result := bounded(r.newest[key])
+		size := proto.Size(result) + itemOverhead
+		if len(batch.Items) == maxBatchItems || bytes+size > maxBatchBytes {
+			break
+		}
+		batch.Items, bytes = append(batch.Items, result), bytes+size
 		delete(r.newest, key)
 	}
-	r.order = r.order[n:]
+	r.order = r.order[len(batch.Items):]
+	if len(batch.Items) == 0 {
+		return nil
+	}
 	return batch
+}
+
+// maxResultMessage is how much of a message is told; API servers' are some
+// hundred bytes.
+const maxResultMessage = 32 << 10
+
+// bounded is a result whose message is cut where it is too long for people.
+func bounded(result *fleetv1.OrderResult) *fleetv1.OrderResult {
+	if len(result.GetMessage()) <= maxResultMessage {
+		return result
+	}
+	short := proto.Clone(result).(*fleetv1.OrderResult)
+	short.Message = strings.ToValidUTF8(short.Message[:maxResultMessage], "") + "…"
+	return short
 }

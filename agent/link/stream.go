@@ -25,7 +25,8 @@ var (
 )
 
 // stream is the I/O around one Machine: one goroutine receives, one sends,
-// one renews the lease; the first error ends all.
+// one renews the lease, one watches whether the hub keeps up; the first error
+// ends all.
 type stream struct {
 	*Client
 	rpc     fleetv1.FleetServiceClient
@@ -38,6 +39,10 @@ type stream struct {
 	welcomed   chan struct{}
 	renewEvery time.Duration
 	served     atomic.Bool
+	// blockedSince is when the send began that has not returned, in nanoseconds
+	// after the stream's beginning; 0: none.
+	blockedSince atomic.Int64
+	began        time.Time
 }
 
 // connect runs one stream to its end and says whether the hub had begun to be
@@ -54,14 +59,17 @@ func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool
 	group, ctx := errgroup.WithContext(ctx)
 	s := &stream{
 		Client: c, rpc: fleetv1.NewFleetServiceClient(conn), hello: hello, credential: credential, welcomed: make(chan struct{}),
+		began:   time.Now(),
 		machine: NewMachine(proto.Clone(hello).(*fleetv1.Hello), c.reporter, c.results),
 	}
+	s.machine.SetAckTimeout(max(c.options.scaled(defaultAckTimeout), leastTimeout))
 	if s.wire, err = s.rpc.Connect(ctx); err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
 	}
 	group.Go(func() error { return s.receive(ctx) })
 	group.Go(func() error { return s.send(ctx) })
 	group.Go(func() error { return s.renew(ctx) })
+	group.Go(func() error { return s.watch(ctx) })
 	group.Go(func() error { return s.replaced(ctx) })
 	err = group.Wait()
 	metricConnected.Set(0)
@@ -80,6 +88,7 @@ func (s *stream) receive(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		effect, err := s.machine.Receive(message)
+		s.noteServing()
 		s.mu.Unlock()
 		if err != nil {
 			return err
@@ -95,6 +104,8 @@ func (s *stream) apply(ctx context.Context, effect Effect) error {
 	switch {
 	case effect.Welcome != nil:
 		return s.begin(ctx, effect.Welcome)
+	case effect.List:
+		return s.list(ctx)
 	case effect.Templates != nil:
 		s.member.Capacity.SetTemplates(effect.Templates)
 	}
@@ -139,9 +150,9 @@ func (s *stream) observe(ctx context.Context, term int64) error {
 // inventory lists what is there. What changes while it lists is marked, and
 // sent again.
 func (s *stream) inventory(ctx context.Context) error {
-	refs, err := s.member.Assignments.List(ctx)
+	refs, err := s.listed(ctx)
 	if err != nil {
-		return fmt.Errorf("listing the inventory: %w", err)
+		return err
 	}
 	counted := s.member.Capacity.NextSequence()
 	s.mu.Lock()
@@ -153,6 +164,92 @@ func (s *stream) inventory(ctx context.Context) error {
 	return nil
 }
 
+// list answers the hub's request for a part of the inventory.
+func (s *stream) list(ctx context.Context) error {
+	refs, err := s.listed(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.machine.Listed(refs)
+	s.mu.Unlock()
+	return nil
+}
+
+// listed is what the member holds; the summary is of the same moment or later.
+func (s *stream) listed(ctx context.Context) ([]Ref, error) {
+	held, err := s.member.Assignments.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the inventory: %w", err)
+	}
+	s.summing.Lock()
+	s.summary.Update(held, s.member.Assignments.Render)
+	s.summing.Unlock()
+	refs := make([]Ref, len(held))
+	for i := range held {
+		refs[i] = held[i].Ref
+	}
+	return refs, nil
+}
+
+// syncState is what to say on a renewal. That the member can't be listed now is
+// no reason not to renew.
+func (s *stream) syncState(ctx context.Context) *fleetv1.SyncState {
+	if !s.served.Load() {
+		return nil
+	}
+	if _, err := s.listed(ctx); err != nil {
+		return nil
+	}
+	s.summing.Lock()
+	assigned, assignments := s.summary.Assigned()
+	s.summing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.SyncState(assigned, assignments)
+}
+
+func (s *stream) hash(ref Ref) (uint64, bool) {
+	s.summing.Lock()
+	defer s.summing.Unlock()
+	return s.summary.Hash(ref)
+}
+
+// watch ends the stream if the hub does not keep up.
+func (s *stream) watch(ctx context.Context) error {
+	select {
+	case <-s.welcomed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	period := min(s.machine.AckTimeout(), s.options.Tuning.SendTimeout) / ticksPerTimeout
+	s.mu.Unlock()
+	ticker := time.NewTicker(max(period, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		s.mu.Lock()
+		err := s.machine.Tick(time.Now())
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		since := s.blockedSince.Load()
+		if blocked := time.Since(s.began) - time.Duration(since); since > 0 && blocked > s.options.Tuning.SendTimeout {
+			return fmt.Errorf("%w: it has not read a message for %s", ErrStalled, blocked.Round(time.Millisecond))
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// ticksPerTimeout is how often a stream is looked at within the time that a
+// batch may go unacknowledged.
+const ticksPerTimeout = 12
+
 // send is the only one that sends.
 func (s *stream) send(ctx context.Context) error {
 	timeout := time.AfterFunc(welcomeTimeout, s.signal)
@@ -161,7 +258,10 @@ func (s *stream) send(ctx context.Context) error {
 	for {
 		message, wait := s.next()
 		if message != nil {
-			if err := s.wire.Send(message); err != nil {
+			s.blockedSince.Store(int64(time.Since(s.began)))
+			err := s.wire.Send(message)
+			s.blockedSince.Store(0)
+			if err != nil {
 				return sendError(err)
 			}
 			s.sent(message)
@@ -184,8 +284,9 @@ func (s *stream) next() (*fleetv1.ConnectRequest, time.Duration) {
 		s.machine.CapacityChanged()
 	}
 	message, wait := s.machine.Next(time.Now(), Sources{
-		Render: s.member.Assignments.Render, Capacity: s.member.Capacity.Report,
+		Render: s.member.Assignments.Render, Capacity: s.member.Capacity.Report, Hash: s.hash,
 	})
+	s.noteServing()
 	metricDirty.Set(float64(s.reporter.Len()))
 	return message, wait
 }
@@ -218,8 +319,12 @@ func (s *stream) isWelcomed() bool {
 
 func (s *stream) sent(message *fleetv1.ConnectRequest) {
 	metricReports.Add(float64(len(message.GetInventory().GetItems()) + len(message.GetReports().GetItems())))
-	if message.GetInventory().GetLast() {
-		s.served.Store(true)
+}
+
+// noteServing notes that the inventory is on its way. It is called with the
+// lock held.
+func (s *stream) noteServing() {
+	if s.machine.State() == Serving && !s.served.Swap(true) {
 		metricConnected.Set(1)
 	}
 }
