@@ -20,6 +20,8 @@ type scenario struct {
 	// alone: it breaks more than the runner can heal, so it has a fleet of its
 	// own and no place in a soak.
 	alone bool
+	// ends: it ends processes of hub or agents.
+	ends bool
 	// pending is why it does not run: something that the product does not have.
 	pending string
 	do      func(context.Context, *run) error
@@ -29,7 +31,7 @@ type scenario struct {
 func scenarios() []scenario {
 	var all []scenario
 	for _, group := range [][]scenario{
-		kills(), stops(), networks(), apiServers(), identities(), liars(), loads(), restores(),
+		kills(), stops(), networks(), apiServers(), identities(), liars(), loads(), many(), restores(),
 	} {
 		all = append(all, group...)
 	}
@@ -128,7 +130,7 @@ func (r *run) heal(ctx context.Context) error {
 		undo()
 	}
 	r.after = nil
-	for _, w := range r.wires {
+	for _, w := range r.allWires() {
 		w.set(weather{})
 	}
 	var errs []string

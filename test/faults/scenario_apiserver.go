@@ -16,7 +16,7 @@ func newMeta(name string) metav1.ObjectMeta {
 // apiServers takes away what all state lives in.
 func apiServers() []scenario {
 	return []scenario{
-		{name: "hub-api-down", do: func(ctx context.Context, r *run) error {
+		{name: "hub-api-down", ends: true, do: func(ctx context.Context, r *run) error {
 			return apiDown(ctx, r, r.fleet.Hub.ControlPlane)
 		}},
 		{name: "member-api-down", do: func(ctx context.Context, r *run) error {
@@ -25,6 +25,8 @@ func apiServers() []scenario {
 		{name: "member-etcd-stop", do: func(ctx context.Context, r *run) error {
 			return etcdFrozen(ctx, r, r.member().ControlPlane)
 		}},
+		{name: "hub-cut-from-api", ends: true, do: hubCutFromAPI},
+		{name: "hub-cache-slow", ends: true, do: hubCacheSlow},
 	}
 }
 
@@ -55,4 +57,38 @@ func etcdFrozen(ctx context.Context, r *run, cp *harness.ControlPlane) error {
 	}
 	r.harm("SIGCONT %s", cp.Etcd.Spec.Name)
 	return cp.Etcd.Resume()
+}
+
+// hubCutFromAPI leaves the leader its agents and takes its API server away, for
+// longer than its lock holds.
+func hubCutFromAPI(ctx context.Context, r *run) error {
+	leader, err := r.leader(ctx)
+	if err != nil {
+		return err
+	}
+	r.harm("%s (leader) is cut off from its API server, without a reset", leader.Spec.Name)
+	r.apiWires[leader.Spec.Name].set(weather{CutToHub: true, CutToAgent: true})
+	if err := r.pause(ctx, time.Minute); err != nil {
+		return err
+	}
+	r.harm("healed")
+	r.apiWires[leader.Spec.Name].set(weather{})
+	return nil
+}
+
+// hubCacheSlow has new leaders begin while what they know comes in slowly.
+func hubCacheSlow(ctx context.Context, r *run) error {
+	for _, replica := range r.fleet.Hub.Replicas {
+		r.harm("%s has 100 ms and 64 kB a second to its API server", replica.Spec.Name)
+		r.apiWires[replica.Spec.Name].set(weather{Latency: r.scaled(100 * time.Millisecond), Rate: 64 << 10})
+	}
+	for range 2 {
+		if err := r.killLeader(ctx, "so that another fills its cache"); err != nil {
+			return err
+		}
+		if err := r.pause(ctx, 30*time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -13,8 +13,8 @@ import (
 // identities harms what hub and agents know each other by.
 func identities() []scenario {
 	return []scenario{
-		{name: "certificate-expires", do: certificateExpires},
-		{name: "cloned-credentials", do: clonedCredentials},
+		{name: "certificate-expires", ends: true, do: certificateExpires},
+		{name: "cloned-credentials", ends: true, do: clonedCredentials},
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 // kills ends processes as a power cut does.
 func kills() []scenario {
 	return []scenario{
-		{name: "hub-kill", short: true, do: hubKill},
-		{name: "hub-kill-before-epoch", do: hubKillBeforeEpoch},
-		{name: "hub-kill-after-epoch", do: hubKillAfterEpoch},
-		{name: "hub-kill-after-send", do: hubKillAfterSend},
-		{name: "hub-kill-before-ack", do: hubKillBeforeAck},
-		{name: "hub-kill-both", do: hubKillBoth},
-		{name: "agent-kill-before-ack", short: true, do: agentKillBeforeAck},
-		{name: "agent-kill-in-inventory", size: 48, do: agentKillInInventory},
+		{name: "hub-kill", ends: true, short: true, do: hubKill},
+		{name: "hub-kill-before-epoch", ends: true, do: hubKillBeforeEpoch},
+		{name: "hub-kill-after-epoch", ends: true, do: hubKillAfterEpoch},
+		{name: "hub-kill-after-send", ends: true, do: hubKillAfterSend},
+		{name: "hub-kill-before-ack", ends: true, do: hubKillBeforeAck},
+		{name: "hub-kill-both", ends: true, do: hubKillBoth},
+		{name: "agent-kill-before-ack", ends: true, short: true, do: agentKillBeforeAck},
+		{name: "agent-kill-in-inventory", ends: true, size: 48, do: agentKillInInventory},
 	}
 }
 

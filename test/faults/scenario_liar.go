@@ -17,7 +17,7 @@ import (
 func liars() []scenario {
 	return []scenario{
 		{name: "liar", do: liar},
-		{name: "impostor", do: impostor},
+		{name: "impostor", ends: true, do: impostor},
 	}
 }
 

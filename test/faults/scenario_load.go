@@ -17,7 +17,7 @@ import (
 // loads makes haste.
 func loads() []scenario {
 	return []scenario{
-		{name: "sigterm-under-load", size: 40, do: sigterm},
+		{name: "sigterm-under-load", ends: true, size: 40, do: sigterm},
 		{name: "status-storm", size: 40, do: statusStorm},
 	}
 }

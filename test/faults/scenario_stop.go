@@ -11,8 +11,8 @@ import (
 // stops freezes processes: they do not know that time has passed.
 func stops() []scenario {
 	return []scenario{
-		{name: "hub-stop", do: hubStop},
-		{name: "hub-stop-short", do: func(ctx context.Context, r *run) error { return hubFrozen(ctx, r, 8*time.Second) }},
+		{name: "hub-stop", ends: true, do: hubStop},
+		{name: "hub-stop-short", ends: true, do: func(ctx context.Context, r *run) error { return hubFrozen(ctx, r, 8*time.Second) }},
 		{name: "agent-stop", do: func(ctx context.Context, r *run) error { return agentFrozen(ctx, r, 70*time.Second) }},
 		{name: "agent-stop-short", do: func(ctx context.Context, r *run) error { return agentFrozen(ctx, r, 10*time.Second) }},
 	}

@@ -1,5 +1,68 @@
 package faults
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
 
-func soak(t *testing.T, s settings) []row { return pass(t, s) }
+// oneInAny of a soak's scenarios is drawn from all of them, the others from those
+// that leave hub and agents alive: only a process that lives long shows a leak.
+const oneInAny = 4
+
+// soak draws scenarios at random on one fleet, for a time, and compares what hub
+// and agents take before and after.
+func soak(t *testing.T, s settings) []row {
+	t.Helper()
+	random := rand.New(rand.NewPCG(s.seed, 0))
+	var all, gentle []scenario
+	for _, sc := range s.chosen {
+		if sc.pending != "" || sc.alone {
+			continue
+		}
+		all = append(all, sc)
+		if !sc.ends {
+			gentle = append(gentle, sc)
+		}
+	}
+	if len(gentle) == 0 {
+		gentle = all
+	}
+	stage := begin(t, s)
+	defer func() { end(t, stage) }()
+	var rows []row
+	var before []footprint
+	began := time.Now()
+	for n := 0; time.Since(began) < s.soak; n++ {
+		from := gentle
+		if n%oneInAny == oneInAny-1 {
+			from = all
+		}
+		sc := from[random.IntN(len(from))]
+		stage.seed = random.Uint64N(1e6)
+		say("  %s (seed %d), %s of %s", sc.name, stage.seed, time.Since(began).Round(time.Second), s.soak)
+		result := stage.play(t.Context(), sc)
+		rows = append(rows, result)
+		if result.Failed != "" {
+			say("  %s: %s", sc.name, result.Failed)
+			stage.keepLogs(t, sc.name)
+			return rows // what it left would be the next one's trouble
+		}
+		now, err := stage.footprints(t.Context())
+		if err != nil {
+			t.Error(err)
+			return rows
+		}
+		for _, f := range now {
+			say("    %s", f)
+		}
+		if before == nil {
+			before = now
+		}
+		if err := grown(before, now); err != nil {
+			t.Errorf("after %s: %v", time.Since(began).Round(time.Second), err)
+			return rows
+		}
+	}
+	return rows
+}

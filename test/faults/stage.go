@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,8 +39,10 @@ type stage struct {
 	fleet      *harness.Fleet
 	watch      *watcher
 	supervisor *supervisor
-	// wires are the network of each member.
-	wires  map[string]*wire
+	// wires are the network of each member, and apiWires what is between each
+	// replica of the hub and its API server.
+	wires, apiWires map[string]*wire
+
 	factor float64
 	seed   uint64
 	say    func(format string, args ...any)
@@ -49,7 +54,7 @@ func start(ctx context.Context, factor float64, seed uint64, say func(string, ..
 		return nil, err
 	}
 	ctrl.SetLogger(logr.Discard()) // of the watches' own libraries
-	s = &stage{factor: factor, seed: seed, say: say, wires: map[string]*wire{}}
+	s = &stage{factor: factor, seed: seed, say: say, wires: map[string]*wire{}, apiWires: map[string]*wire{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -64,6 +69,11 @@ func start(ctx context.Context, factor float64, seed uint64, say func(string, ..
 	}
 	for _, m := range s.fleet.Members {
 		if err := s.wire(m); err != nil {
+			return nil, err
+		}
+	}
+	for _, replica := range s.fleet.Hub.Replicas {
+		if err := s.apiWire(replica); err != nil {
 			return nil, err
 		}
 	}
@@ -84,7 +94,7 @@ func (s *stage) close() error {
 	if s.watch != nil {
 		s.watch.close()
 	}
-	for _, w := range s.wires {
+	for _, w := range s.allWires() {
 		w.close()
 	}
 	if s.fleet == nil {
@@ -113,6 +123,46 @@ func (s *stage) wire(m *harness.Member) error {
 		}
 	}
 	return fmt.Errorf("the agent of %s is started without %s", m.Name, hubAddress)
+}
+
+// kubeconfig is a flag of the hub.
+const kubeconfig = "--kubeconfig="
+
+// apiWire puts a wire between a replica of the hub and its API server.
+func (s *stage) apiWire(replica *harness.Replica) error {
+	if err := replica.Kill(); err != nil {
+		return err
+	}
+	for i, arg := range replica.Spec.Args {
+		path, is := strings.CutPrefix(arg, kubeconfig)
+		if !is {
+			continue
+		}
+		config, err := clientcmd.LoadFromFile(path)
+		if err != nil {
+			return err
+		}
+		for _, cluster := range config.Clusters {
+			to := strings.TrimPrefix(cluster.Server, "https://")
+			w, err := newWire(func() string { return to }, s.seed)
+			if err != nil {
+				return err
+			}
+			s.apiWires[replica.Spec.Name] = w
+			cluster.Server = "https://" + w.addr()
+		}
+		path += "." + replica.Spec.Name
+		if err := clientcmd.WriteToFile(*config, path); err != nil {
+			return err
+		}
+		replica.Spec.Args[i] = kubeconfig + path
+		return replica.Start()
+	}
+	return fmt.Errorf("%s is started without %s", replica.Spec.Name, kubeconfig)
+}
+
+func (s *stage) allWires() []*wire {
+	return append(slices.Collect(maps.Values(s.wires)), slices.Collect(maps.Values(s.apiWires))...)
 }
 
 func (s *stage) templates(ctx context.Context) error {

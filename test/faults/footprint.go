@@ -1,0 +1,108 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// How much a process may have grown over a soak that has left no session: half
+// as much again as after its first scenario, and what a heap may keep of a burst.
+const (
+	growth         = 1.5
+	spareGoroutine = 60
+	spareBytes     = 64 << 20
+)
+
+// footprint is what a process of ours takes.
+type footprint struct {
+	Process    string  `json:"process"`
+	PID        int     `json:"pid"`
+	Goroutines float64 `json:"goroutines"`
+	RSS        float64 `json:"rss"`
+}
+
+func (f footprint) String() string {
+	return fmt.Sprintf("%s (pid %d): %.0f goroutines, %.0f MB", f.Process, f.PID, f.Goroutines, f.RSS/(1<<20))
+}
+
+// footprints of hub and agents, by their own metrics.
+func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
+	var out []footprint
+	measure := func(p *harness.Process, address string) error {
+		values, err := scrape(ctx, address, "go_goroutines", "process_resident_memory_bytes")
+		if err != nil {
+			return fmt.Errorf("measuring %s: %w", p.Spec.Name, err)
+		}
+		out = append(out, footprint{p.Spec.Name, p.PID(), values[0], values[1]})
+		return nil
+	}
+	err := poll(ctx, time.Minute, func(context.Context) error {
+		out = nil
+		var errs []error
+		for _, r := range s.fleet.Hub.Replicas {
+			errs = append(errs, measure(r.Process, r.MetricsAddr))
+		}
+		for _, m := range s.fleet.Members {
+			errs = append(errs, measure(m.Agent.Process, m.Agent.MetricsAddr))
+		}
+		return errors.Join(errs...)
+	})
+	return out, err
+}
+
+// scrape reads metrics without labels.
+func scrape(ctx context.Context, address string, names ...string) ([]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	found := map[string]float64{}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), " "); ok {
+			if n, err := strconv.ParseFloat(value, 64); err == nil {
+				found[name] = n
+			}
+		}
+	}
+	values := make([]float64, len(names))
+	for i, name := range names {
+		value, there := found[name]
+		if !there {
+			return nil, fmt.Errorf("there is no metric %s", name)
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// grown says which processes took more than they may.
+func grown(before, after []footprint) error {
+	var errs []error
+	for _, b := range before {
+		for _, a := range after {
+			if a.Process != b.Process {
+				continue
+			}
+			if a.Goroutines > b.Goroutines*growth+spareGoroutine {
+				errs = append(errs, fmt.Errorf("%s had %.0f goroutines and has %.0f", a.Process, b.Goroutines, a.Goroutines))
+			}
+			if a.RSS > b.RSS*growth+spareBytes {
+				errs = append(errs, fmt.Errorf("%s took %.0f MB and takes %.0f", a.Process, b.RSS/(1<<20), a.RSS/(1<<20)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
