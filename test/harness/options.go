@@ -37,6 +37,9 @@ type Options struct {
 	HubReplicas int
 	// TimeFactor scales all timings of hub and agents; default 1.
 	TimeFactor float64
+	// Enrol lets the hub be its own certificate authority, and the agents join it
+	// with a token; otherwise both get certificates of the harness's LinkPKI.
+	Enrol bool
 	// HubArgs and AgentArgs are appended to the flags of hub and agents, Env to
 	// their environment.
 	HubArgs   []string

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -113,7 +114,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tls, err := f.PKI.Hub()
+	tls, err := f.hubTLSArgs()
 	if err != nil {
 		return err
 	}
@@ -125,14 +126,11 @@ func (f *Fleet) startHub(ctx context.Context) error {
 			"--leader-elect",
 			"--leader-election-id=vdi-hub",
 			"--link-bind-address=" + replica.LinkAddr,
-			"--tls-cert-file=" + tls.CertFile,
-			"--tls-key-file=" + tls.KeyFile,
-			"--client-ca-file=" + tls.CAFile,
 			"--trust-domain=" + TrustDomain,
 			"--metrics-bind-address=" + replica.MetricsAddr,
 			"--health-probe-bind-address=" + replica.ProbeAddr,
 			"--time-factor=" + f.timeFactor(),
-		}, f.options.HubArgs...)
+		}, slices.Concat(tls, f.options.HubArgs)...)
 		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Env...)
 		group.Go(func() error {
 			if err := replica.Start(); err != nil {
@@ -158,10 +156,10 @@ func (a *Agent) WaitReady(ctx context.Context) error {
 	return a.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, a.ProbeAddr) })
 }
 
-func (f *Fleet) startAgents(context.Context) error {
+func (f *Fleet) startAgents(ctx context.Context) error {
 	f.options.Progress(fmt.Sprintf("starting %d agents", len(f.Members)))
 	for _, member := range f.Members {
-		tls, err := f.PKI.Agent(member.Name, member.UID)
+		tls, err := f.agentTLSArgs(ctx, member)
 		if err != nil {
 			return err
 		}
@@ -171,18 +169,13 @@ func (f *Fleet) startAgents(context.Context) error {
 		}
 		member.Agent.Spec.Args = append([]string{
 			"--kubeconfig=" + kubeconfig,
-			"--hub-address=" + member.proxyAddr,
-			"--hub-server-name=localhost",
-			"--tls-cert-file=" + tls.CertFile,
-			"--tls-key-file=" + tls.KeyFile,
-			"--hub-ca-file=" + tls.CAFile,
 			"--member=" + member.Name,
 			"--namespace=" + SystemNamespace,
 			"--metrics-bind-address=" + member.Agent.MetricsAddr,
 			"--health-probe-bind-address=" + member.Agent.ProbeAddr,
 			"--time-factor=" + f.timeFactor(),
 			"--leader-elect=false",
-		}, f.options.AgentArgs...)
+		}, slices.Concat(tls, f.options.AgentArgs)...)
 		if err := member.Agent.Start(); err != nil {
 			return err
 		}

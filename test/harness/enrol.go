@@ -1,0 +1,109 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// With Options.Enrol the hub is its own certificate authority, and the agents
+// join it as those of a user do: with a token, and the hash of the hub's CA.
+
+// hubTLSArgs are the hub's flags about certificates.
+func (f *Fleet) hubTLSArgs() ([]string, error) {
+	if f.options.Enrol {
+		return nil, nil
+	}
+	tls, err := f.PKI.Hub()
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"--tls-cert-file=" + tls.CertFile, "--tls-key-file=" + tls.KeyFile, "--client-ca-file=" + tls.CAFile,
+	}, nil
+}
+
+// agentTLSArgs are the flags of a member's agent about the hub and certificates.
+func (f *Fleet) agentTLSArgs(ctx context.Context, member *Member) ([]string, error) {
+	if f.options.Enrol {
+		return nil, f.Bootstrap(ctx, member)
+	}
+	tls, err := f.PKI.Agent(member.Name, member.UID)
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"--hub-address=" + member.proxyAddr, "--hub-server-name=localhost",
+		"--tls-cert-file=" + tls.CertFile, "--tls-key-file=" + tls.KeyFile, "--hub-ca-file=" + tls.CAFile,
+	}, nil
+}
+
+// Bootstrap gives a member's agent a new join token, and what it needs besides
+// to join: the Secret that the command of `kubectl vdi join` makes.
+func (f *Fleet) Bootstrap(ctx context.Context, member *Member) error {
+	hash, err := f.HubCAHash(ctx)
+	if err != nil {
+		return err
+	}
+	token, err := f.JoinToken(ctx, member)
+	if err != nil {
+		return err
+	}
+	secret := object("v1", "Secret", SystemNamespace, v1alpha1.AgentBootstrap, nil)
+	secret.Object["stringData"] = map[string]any{
+		v1alpha1.BootstrapMember:     member.Name,
+		v1alpha1.BootstrapHub:        member.proxyAddr,
+		v1alpha1.BootstrapServerName: "localhost",
+		v1alpha1.BootstrapCAHash:     hash,
+		v1alpha1.BootstrapToken:      token,
+	}
+	return member.ControlPlane.ApplyObject(ctx, secret)
+}
+
+// JoinToken makes a one-use token for the member's MemberCluster, as it is now.
+func (f *Fleet) JoinToken(ctx context.Context, member *Member) (string, error) {
+	id := strings.ToLower(rand.Text()[:10])
+	token := id + "." + rand.Text() + rand.Text()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: SystemNamespace, Name: v1alpha1.JoinTokenPrefix + id,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "MemberCluster", Name: member.Name, UID: types.UID(member.UID),
+			}},
+		},
+		Type: v1alpha1.JoinTokenType,
+		StringData: map[string]string{
+			v1alpha1.JoinTokenMember:    member.Name,
+			v1alpha1.JoinTokenMemberUID: member.UID,
+			v1alpha1.JoinTokenHash:      v1alpha1.JoinTokenSum(token),
+			v1alpha1.JoinTokenExpires:   time.Now().Add(v1alpha1.JoinTokenLifetime).UTC().Format(time.RFC3339),
+		},
+	}
+	if _, err := f.Hub.ControlPlane.Client.CoreV1().Secrets(SystemNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		return "", fmt.Errorf("making a join token for %s: %w", member.Name, err)
+	}
+	return token, nil
+}
+
+// HubCAHash is the hash of the hub's own CA, by which an agent knows it.
+func (f *Fleet) HubCAHash(ctx context.Context) (string, error) {
+	secret, err := f.Hub.ControlPlane.Client.CoreV1().Secrets(SystemNamespace).Get(ctx, v1alpha1.AuthoritySecret, getOptions)
+	if err != nil {
+		return "", fmt.Errorf("reading the hub's CA: %w", err)
+	}
+	block, _ := pem.Decode(secret.Data[v1alpha1.AuthorityCertificate])
+	if block == nil {
+		return "", errors.New("reading the hub's CA: its Secret holds no certificate")
+	}
+	return v1alpha1.CertificateHash(block.Bytes), nil
+}
