@@ -45,6 +45,11 @@
 // What a control plane was asked to write, and by whom, is in its audit log: see
 // CountWrites. Hub and agents are the users vdi-hub and vdi-agent there.
 //
+// The hub's replicas have Pods in its API server (hubpods.go), Ready as their
+// processes say, and each process is told its Pod's name. Agents reach the one
+// whose Pod is a ready endpoint of the Service vdi-hub: the one that has labelled
+// itself as the leader. A replica's user agent ends in its Pod's name.
+//
 // # Invariants
 //
 //   - Nothing is left behind, whatever ends the process that started it: children

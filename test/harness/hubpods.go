@@ -194,15 +194,29 @@ func (p HubPod) writeStatus(ctx context.Context, client kubernetes.Interface, in
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 		conditions = append(conditions, corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()})
 	}
+	pods := client.CoreV1().Pods(SystemNamespace)
+	pod, err := pods.Get(ctx, p.Name, getOptions)
+	if err != nil {
+		return err
+	}
+	var containers []corev1.ContainerStatus
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		containers = append(containers, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, Ready: ready,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: pod.CreationTimestamp}},
+		})
+	}
 	// Nobody dials the address: the Pod's name leads to its process.
 	ip := fmt.Sprintf("10.244.0.%d", index+1)
 	patch, err := json.Marshal(map[string]any{"status": corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, Conditions: conditions,
+		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+		Conditions: conditions, ContainerStatuses: containers,
 	}})
 	if err != nil {
 		return err
 	}
-	_, err = client.CoreV1().Pods(SystemNamespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = pods.Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
