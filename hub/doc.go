@@ -3,5 +3,6 @@
 // decides nothing itself.
 //
 // Every replica serves metrics and health. Only the leader listens for agents,
-// places, and writes.
+// places, and writes; package leadership sees to it that one which only believes
+// to lead does not, and labels the leader's Pod for the agents' Service.
 package hub
