@@ -2,6 +2,8 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,10 +12,15 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/leadership"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -59,6 +66,7 @@ var _ = Describe("Two replicas of the hub", func() {
 	It("do not both write or grant when the leader was frozen while the other took over", func(ctx SpecContext) {
 		before := awaitRunning(ctx, create(ctx, newSession("before-freeze")))
 		frozen, other := leaderAndOther(ctx)
+		agent := dialAsAgent(ctx, frozen, fleet.Members[0])
 		Expect(frozen.Pause()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(frozen.Resume()).To(Succeed())
@@ -76,7 +84,18 @@ var _ = Describe("Two replicas of the hub", func() {
 
 		mark, err := harness.AuditMark(fleet.Hub.ControlPlane.AuditLog())
 		Expect(err).NotTo(HaveOccurred())
+		// What the old leader is asked while it is frozen is the first that it sees
+		// when it wakes.
+		answer := make(chan error, 1)
+		go func() {
+			_, err := agent.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "any", Sequence: 1})
+			answer <- err
+		}()
+		Consistently(ctx, answer).ShouldNot(Receive(), "it is frozen")
 		Expect(frozen.Resume()).To(Succeed())
+		var answered error
+		Eventually(ctx, answer).Should(Receive(&answered))
+		Expect(status.Code(answered)).To(Equal(codes.Unavailable), "it does not lead, or has ended already: %v", answered)
 		Eventually(ctx, frozen.Running).Should(BeFalse(), "it ends by itself, since it has lost the lock")
 
 		wrote, err := harness.CountWrites(fleet.Hub.ControlPlane.AuditLog(), harness.CountOptions{
@@ -116,11 +135,11 @@ var _ = Describe("Two replicas of the hub", func() {
 		Eventually(ctx, func(ctx context.Context) (bool, error) {
 			back := 0
 			for _, m := range fleet.Members {
-				status, err := m.Proxy.Status()
+				link, err := m.Proxy.Status()
 				if err != nil {
 					return false, err
 				}
-				if status.Backend == other.LinkAddr && renewals(ctx)[m.Name] > before[m.Name] {
+				if link.Backend == other.LinkAddr && renewals(ctx)[m.Name] > before[m.Name] {
 					back++
 				}
 			}
@@ -149,12 +168,12 @@ func awaitServed(ctx context.Context) {
 			return errors.New("the hub's Service leads nowhere")
 		}
 		for _, m := range fleet.Members {
-			status, err := m.Proxy.Status()
+			link, err := m.Proxy.Status()
 			if err != nil {
 				return err
 			}
-			if status.Connections == 0 || status.Backend != backend {
-				return fmt.Errorf("%s: %+v", m.Name, status)
+			if link.Connections == 0 || link.Backend != backend {
+				return fmt.Errorf("%s: %+v", m.Name, link)
 			}
 		}
 		return nil
@@ -162,6 +181,27 @@ func awaitServed(ctx context.Context) {
 	for _, m := range fleet.Members {
 		Eventually(ctx, memberReady(m.Name)).Should(Equal(v1alpha1.ReasonConnected))
 	}
+}
+
+// dialAsAgent is a connection to a replica with a certificate of the member's
+// agent, made and used before it returns.
+func dialAsAgent(ctx context.Context, r *harness.Replica, m *harness.Member) fleetv1.FleetServiceClient {
+	GinkgoHelper()
+	pair, err := fleet.PKI.CA.Issue(harness.AgentRequest(m.UID))
+	Expect(err).NotTo(HaveOccurred())
+	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	Expect(err).NotTo(HaveOccurred())
+	authorities := x509.NewCertPool()
+	authorities.AppendCertsFromPEM(fleet.PKI.CA.CertPEM)
+	conn, err := grpc.NewClient(r.LinkAddr, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{certificate}, RootCAs: authorities, ServerName: "localhost", MinVersion: tls.VersionTLS13,
+	})))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(conn.Close)
+	client := fleetv1.NewFleetServiceClient(conn)
+	_, err = client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "any", Sequence: 1})
+	Expect(status.Code(err)).To(Equal(codes.FailedPrecondition), "a leader knows that this agent has no stream: %v", err)
+	return client
 }
 
 func leaderAndOther(ctx context.Context) (leader, other *harness.Replica) {
