@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +49,7 @@ type fixture struct {
 	ctx    context.Context
 	api    client.WithWatch
 	events *events.FakeRecorder
+	tokens int
 
 	mu      sync.Mutex
 	now     time.Time
@@ -148,6 +150,7 @@ func (x *fixture) tokenUsedBy() string {
 // agent is a key and what was issued for it.
 type agent struct {
 	key    *ecdsa.PrivateKey
+	token  string
 	caller link.Caller
 	bundle []byte
 }
@@ -200,12 +203,14 @@ func (x *fixture) takes(a *agent, member string, got *fleetv1.IssuedCertificate)
 // enrolled is a member's agent that has connected.
 func (x *fixture) enrolled(t testing.TB, member string) *agent {
 	t.Helper()
-	tokenOf := member + "00000" + ".0123456789abcdef0123456789abcdef"
+	x.tokens++
+	tokenOf := fmt.Sprintf("%s%05d.0123456789abcdef0123456789abcdef", member, x.tokens)
 	x.Expect(x.api.Create(x.ctx, tokenFor(member, tokenOf, func(s *corev1.Secret) {
 		s.CreationTimestamp.Time = x.time()
 		s.Data[v1alpha1.JoinTokenExpires] = []byte(x.time().Add(time.Hour).Format(time.RFC3339))
 	}))).To(Succeed())
 	a := newAgent(t)
+	a.token = tokenOf
 	got, err := x.Enroll(x.ctx, a.enrolment(tokenOf))
 	x.Expect(err).NotTo(HaveOccurred())
 	x.takes(a, member, got)
