@@ -5,23 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// maxMessageBytes bounds a message of either direction.
-const maxMessageBytes = 4 << 20
+// maxIdle is how long a connection may have no call: an agent's has its stream.
+const maxIdle = time.Minute
 
 // Server offers FleetService to the agents. It is a manager.Runnable that
 // needs leader election: it listens only while this replica leads.
@@ -31,16 +28,24 @@ type Server struct {
 	options   Options
 	directory Directory
 	base      context.Context
+	meters    *meters
+	// refusals that are logged for all to see.
+	refusals *rate.Limiter
 
 	mu    sync.Mutex
 	open  map[*connection]bool
 	tasks sync.WaitGroup
+
+	syncs syncs
 }
 
 // NewServer makes a server; Start runs it.
 func NewServer(options Options, directory Directory) *Server {
 	options.setDefaults()
-	return &Server{options: options, directory: directory, open: map[*connection]bool{}}
+	return &Server{
+		options: options, directory: directory, open: map[*connection]bool{}, base: context.Background(),
+		meters: newMeters(options.Limits, options.Now), refusals: rate.NewLimiter(1, 20),
+	}
 }
 
 // NeedLeaderElection tells the manager to start this on the leader alone.
@@ -61,15 +66,21 @@ func (s *Server) Start(ctx context.Context) error {
 // Serve serves on a listener until the context ends, then drains. It closes
 // the listener. A Server serves once.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	files := &certificates{certFile: s.options.CertFile, keyFile: s.options.KeyFile, caFile: s.options.ClientCAFile}
-	if _, err := files.current(); err != nil {
+	certs := &certificates{
+		authority: s.options.Authority, now: s.options.Now,
+		certFile: s.options.CertFile, keyFile: s.options.KeyFile, caFile: s.options.ClientCAFile,
+	}
+	if _, err := certs.current(); err != nil {
 		_ = listener.Close()
 		return err
 	}
 	s.base = log.IntoContext(context.WithoutCancel(ctx), log.FromContext(ctx).WithName("link"))
-	server := s.newGRPCServer(credentials.NewTLS(files.serverTLS()))
+	server := s.newGRPCServer(newGuardedCredentials(certs.serverTLS(), s.meters, s.options.TrustDomain))
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(guardedListener{listener}) }()
+	stop := make(chan struct{})
+	defer close(stop)
+	go s.reviewing(stop)
 	select {
 	case err := <-failed:
 		server.Stop()
@@ -82,15 +93,18 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 func (s *Server) newGRPCServer(creds credentials.TransportCredentials) *grpc.Server {
 	server := grpc.NewServer(
 		grpc.Creds(creds),
-		grpc.MaxRecvMsgSize(maxMessageBytes),
-		grpc.MaxSendMsgSize(maxMessageBytes),
-		grpc.MaxConcurrentStreams(16),
-		grpc.MaxHeaderListSize(16<<10),
+		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytes),
+		grpc.MaxSendMsgSize(s.options.Limits.MessageBytes),
+		grpc.MaxConcurrentStreams(maxCallsPerConnection),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(s.options.HelloTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: maxIdle,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
 		grpc.WaitForHandlers(true),
-		grpc.UnaryInterceptor(recoverUnary),
+		grpc.UnaryInterceptor(s.unary),
+		grpc.StreamInterceptor(s.streaming),
 	)
 	fleetv1.RegisterFleetServiceServer(server, s)
 	return server
@@ -110,35 +124,4 @@ func (s *Server) wait() error {
 	case <-time.After(s.options.DrainTimeout):
 		return errors.New("some members' pictures are still busy with what their agents said")
 	}
-}
-
-// RenewLease records an agent's sign of life.
-func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequest) (*fleetv1.RenewLeaseResponse, error) {
-	member, err := callerOf(ctx, s.options.TrustDomain)
-	if err != nil {
-		return nil, denied("RenewLease", err)
-	}
-	grant, err := s.directory.Renew(member, Renewal{
-		Instance: request.GetInstance(), Sync: request.GetSync(), TrustBundleHash: request.GetTrustBundleHash(),
-	})
-	if err != nil {
-		return nil, denied("RenewLease", err)
-	}
-	return &fleetv1.RenewLeaseResponse{HubTerm: s.options.HubTerm(), Lease: durationpb.New(grant.Lease)}, nil
-}
-
-func denied(call string, err error) error {
-	st := statusOf(err)
-	metricDenied.WithLabelValues(call, status.Code(st).String()).Inc()
-	return st
-}
-
-func recoverUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", p), "call failed", "method", info.FullMethod, "stack", string(debug.Stack()))
-			response, err = nil, status.Error(codes.Internal, "internal error")
-		}
-	}()
-	return handler(ctx, request)
 }
