@@ -200,7 +200,7 @@ func dialAsAgent(ctx context.Context, r *harness.Replica, m *harness.Member) fle
 	DeferCleanup(conn.Close)
 	client := fleetv1.NewFleetServiceClient(conn)
 	_, err = client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "any", Sequence: 1})
-	Expect(status.Code(err)).To(Equal(codes.FailedPrecondition), "a leader knows that this agent has no stream: %v", err)
+	Expect(status.Code(err)).To(Equal(codes.AlreadyExists), "a leader knows that the stream is another process's: %v", err)
 	return client
 }
 
