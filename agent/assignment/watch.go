@@ -63,6 +63,7 @@ func (s *Store) deleted(o any) {
 	if !ok || a.Spec.Epoch < 1 {
 		return
 	}
+	s.Teller.Mark(refOf(a))
 	s.gone(a)
 }
 

@@ -36,10 +36,16 @@ func startAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance st
 // startAgentFor expects the hub's certificate to bear a name.
 func startAgentFor(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string) *agentProcess {
 	t.Helper()
-	p := &agentProcess{member: newMember()}
+	return startTunedAgent(t, h, files, instance, name, agentlink.Tuning{}, newMember())
+}
+
+// startTunedAgent is over a member that there is already.
+func startTunedAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string, tuning agentlink.Tuning, m *member) *agentProcess {
+	t.Helper()
+	p := &agentProcess{member: m}
 	p.client = agentlink.NewClient(agentlink.Options{
 		HubAddress: h.address, HubServerName: name, CertFile: files.CertFile, KeyFile: files.KeyFile,
-		HubCAFile: files.CAFile, Instance: instance, TimeFactor: 0.01,
+		HubCAFile: files.CAFile, Instance: instance, TimeFactor: 0.01, Tuning: tuning,
 	}, agentlink.Member{
 		Assignments: p, Orders: p, Capacity: p, Terms: p,
 		Fingerprint: func(context.Context) (string, error) { return "f", nil },
@@ -58,14 +64,10 @@ func startAgentFor(t *testing.T, h *hubServer, files harness.LinkFiles, instance
 	return p
 }
 
-func (p *agentProcess) List(context.Context) ([]agentlink.Ref, error) {
+func (p *agentProcess) List(context.Context) ([]agentlink.Held, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var refs []agentlink.Ref
-	for _, uid := range sorted(p.member.held) {
-		refs = append(refs, ref(uid))
-	}
-	return refs, nil
+	return p.member.listed(), nil
 }
 
 func (p *agentProcess) Render(r agentlink.Ref) *fleetv1.AssignmentReport {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -49,6 +50,9 @@ type record struct {
 	results     []hublink.Result
 	capacity    []*fleetv1.CapacityReport
 	renewals    int
+	told        convert.Ledger[string]
+	parts       []convert.BucketSet
+	agreements  []hublink.Agreement
 	closed      []error
 	panics      bool
 }
@@ -122,6 +126,7 @@ func (r *record) Inventory(items []*v1alpha1.SessionAssignment) {
 	defer r.mu.Unlock()
 	r.inventories = append(r.inventories, items)
 	r.whole = true
+	r.told.Clear()
 	clear(r.picture)
 	clear(r.reported)
 	for _, a := range items {
@@ -140,6 +145,69 @@ func (r *record) Reports(items []*v1alpha1.SessionAssignment) {
 		r.picture[a.Spec.Session.UID] = itemOf(a)
 		r.reported[string(a.Spec.Session.UID)] = a
 	}
+}
+
+// Differing compares with what was told on all connections before; the hub of
+// these tests shows just that.
+func (r *record) Differing(theirs *convert.Digest) convert.BucketSet {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told.Digest().Differing(theirs)
+}
+
+func (r *record) Part(buckets convert.BucketSet, items []hublink.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid := range r.reported {
+		if buckets.Has(convert.BucketOf(uid)) {
+			delete(r.picture, types.UID(uid))
+			delete(r.reported, uid)
+		}
+	}
+	r.told.DeleteBuckets(buckets)
+	r.tell(items)
+	r.parts, r.whole = append(r.parts, buckets), true
+	r.inventories = append(r.inventories, nil)
+}
+
+func (r *record) Changes(items []hublink.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.panics {
+		panic("a bug in the hub")
+	}
+	r.tell(items)
+}
+
+func (r *record) tell(items []hublink.Report) {
+	for _, item := range items {
+		uid := item.Spec.Session.UID
+		if item.Gone {
+			r.told.Delete(string(uid))
+			delete(r.picture, uid)
+			delete(r.reported, string(uid))
+			continue
+		}
+		r.told.Set(string(uid), convert.BucketOf(string(uid)), item.Hash)
+		r.picture[uid], r.reported[string(uid)] = itemOf(item.SessionAssignment), item.SessionAssignment
+	}
+}
+
+// Sums of what is assigned are those of what is shown: it shows all reports.
+func (r *record) Sums() hublink.Sums {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sums := hublink.Sums{Reported: r.told.Digest().Sum()}
+	for uid, i := range r.picture {
+		sums.Assigned += convert.AssignedHash(string(uid), i.epoch, i.hash)
+	}
+	return sums
+}
+
+func (r *record) Agreed(a hublink.Agreement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.agreements = append(r.agreements, a)
 }
 
 func (r *record) Results(results []hublink.Result) {
@@ -183,6 +251,10 @@ type hubServer struct {
 	stop    func()
 	// helloTimeout and the inventory's, if not the default.
 	helloTimeout time.Duration
+	// tuning of the connections, and how long a send may block, if not the
+	// default.
+	tuning      hublink.Tuning
+	sendTimeout time.Duration
 }
 
 func startHub(t *testing.T, dir *directory) *hubServer {
@@ -232,6 +304,7 @@ func (h *hubServer) start() {
 		TrustDomain: harness.TrustDomain, HubTerm: func() int64 { return term },
 		RenewInterval: 100 * time.Millisecond, DrainTimeout: time.Second,
 		HelloTimeout: h.helloTimeout, InventoryTimeout: h.helloTimeout,
+		Tuning: h.tuning, SendTimeout: h.sendTimeout,
 	}, h.dir)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -33,10 +34,20 @@ type member struct {
 	// pending are orders that the API server has not taken yet.
 	pending  []*fleetv1.Order
 	capacity uint64
+	// summary outlives streams, tuning processes.
+	summary agentlink.Summary
+	tuning  tuning
+}
+
+// tuning of the agent's side.
+type tuning struct {
+	maxProtocol int32
+	required    []string
+	known       []string
 }
 
 func newMember() *member {
-	m := &member{held: map[string]*item{}}
+	m := &member{held: map[string]*item{}, tuning: tuning{maxProtocol: 2}}
 	m.restart()
 	return m
 }
@@ -46,12 +57,14 @@ func (m *member) restart() {
 	m.term++
 	m.floors, m.withdrawn = map[string]int64{}, map[string]int64{}
 	m.pending, m.machine, m.capacity = nil, nil, 0
+	m.summary = agentlink.Summary{}
 	m.reporter, m.results = agentlink.NewReporter(debounce), agentlink.NewResults()
 }
 
 func (m *member) begin() {
 	m.machine = agentlink.NewMachine(&fleetv1.Hello{
-		MinProtocol: 1, MaxProtocol: 1, Instance: "i", Fingerprint: "f",
+		MinProtocol: 1, MaxProtocol: m.tuning.maxProtocol, Instance: "i", Fingerprint: "f",
+		Capabilities: m.tuning.known, RequiredCapabilities: m.tuning.required, AgentVersion: "1.2",
 		AgentTerm: m.term, HighestHubTerm: m.highest,
 	}, m.reporter, m.results)
 }
@@ -59,13 +72,43 @@ func (m *member) begin() {
 func (m *member) apply(e agentlink.Effect) {
 	if e.Welcome != nil {
 		m.highest = max(m.highest, e.Welcome.GetHubTerm())
-		refs := make([]agentlink.Ref, 0, len(m.held))
-		for _, uid := range slices.Sorted(maps.Keys(m.held)) {
-			refs = append(refs, ref(uid))
-		}
-		m.machine.Begin(refs, m.capacity+1)
+		m.machine.Begin(m.refs(), m.capacity+1)
+	}
+	if e.List {
+		m.machine.Listed(m.refs())
 	}
 	m.pending = append(m.pending, e.Orders...)
+}
+
+// refs brings the summary up to date and names what is held.
+func (m *member) refs() (refs []agentlink.Ref) {
+	listed := m.listed()
+	m.summary.Update(listed, m.render)
+	for i := range listed {
+		refs = append(refs, listed[i].Ref)
+	}
+	return refs
+}
+
+// listed finds out which versions the API server would have by now.
+func (m *member) listed() (listed []agentlink.Held) {
+	for _, uid := range sorted(m.held) {
+		listed = append(listed, agentlink.Held{Ref: ref(uid), Version: fmt.Sprintf("%+v", *m.held[uid])})
+	}
+	return listed
+}
+
+func (m *member) sources() agentlink.Sources {
+	return agentlink.Sources{Render: m.render, Capacity: m.capacityReport, Hash: m.summary.Hash}
+}
+
+// syncState is what the agent says on a renewal.
+func (m *member) syncState() *fleetv1.SyncState {
+	if m.machine == nil {
+		return nil
+	}
+	m.refs()
+	return m.machine.SyncState(m.summary.Assigned())
 }
 
 // work carries out the oldest order, as agent/assignment does.
@@ -134,6 +177,7 @@ func (m *member) stopped(uid string) {
 	delete(m.held, uid)
 	delete(m.withdrawn, uid)
 	m.floors[uid] = max(m.floors[uid], upTo+1)
+	m.mark(uid)
 	m.tell(uid, upTo, fleetv1.ResultCode_RESULT_CODE_STOPPED)
 }
 

@@ -70,7 +70,7 @@ func (c *chaos) actions() map[string]func(*rapid.T) {
 		},
 		"deleted by hand": func(t *rapid.T) { c.member.changes(any(t), "Stopping") },
 		"agent restarts":  func(*rapid.T) { c.drop(); c.member.restart(); c.member.now = c.now },
-		"hub restarts":    func(*rapid.T) { c.drop(); c.hub.term++; c.hub.picture = map[string]item{} },
+		"hub restarts":    func(*rapid.T) { c.drop(); c.hub.term++; c.hub.forgetAll() },
 		"stream is lost":  func(*rapid.T) { c.drop() },
 		"agent connects":  func(*rapid.T) { c.connect() },
 	}

@@ -83,6 +83,8 @@ func (w *world) command(words []string) error {
 		"member works":   w.memberWorks,
 		"agent restarts": func() { w.drop(); w.member.restart() },
 		"hub resyncs":    func() { w.hub.resync = true },
+		"agent renews":   w.renew,
+		"late arrives":   func() { w.lateArrives(); w.say("stale=%d", w.hub.stale) },
 		"show":           w.show,
 	}
 	if f := simple[verb]; f != nil {
@@ -94,7 +96,8 @@ func (w *world) command(words []string) error {
 
 func (w *world) commandWith(verb string, args []string) error {
 	need := map[string]int{"hub assigns": 3, "hub withdraws": 2, "hub term": 1, "member status": 2, "member stopped": 1,
-		"tick": 0, "agent says": 1, "many sessions": 1}
+		"tick": 0, "agent says": 1, "many sessions": 1, "hub forgets": 1, "hub protocol": 1, "agent protocol": 1,
+		"hub requires": 0, "agent requires": 0}
 	n, known := need[verb]
 	if strings.HasPrefix(verb, "tick ") {
 		d, err := time.ParseDuration(strings.TrimPrefix(verb, "tick "))
@@ -116,13 +119,23 @@ func (w *world) commandWith(verb string, args []string) error {
 	case "hub term":
 		w.drop()
 		w.hub.term = number(args[0])
-		w.hub.picture = map[string]item{}
+		w.hub.forgetAll()
 	case "member status":
 		w.member.changes(args[0], args[1])
 	case "member stopped":
 		w.member.stopped(args[0])
 	case "agent says":
 		w.agentSays(args[0])
+	case "hub forgets":
+		w.hub.forgets(args[0])
+	case "hub protocol":
+		w.hub.tuning.MaxProtocol = int32(number(args[0]))
+	case "agent protocol":
+		w.member.tuning.maxProtocol = int32(number(args[0]))
+	case "hub requires":
+		w.hub.tuning.RequiredCapabilities = args
+	case "agent requires":
+		w.member.tuning.required = args
 	case "many sessions":
 		for i := range int(number(args[0])) {
 			uid := fmt.Sprintf("s%04d", i)
@@ -136,7 +149,7 @@ func (w *world) commandWith(verb string, args []string) error {
 func (w *world) agentSays(what string) {
 	messages := map[string]*fleetv1.ConnectRequest{
 		"reports": {Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: 1}}},
-		"bad-items": {Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: 99, Items: []*fleetv1.AssignmentReport{
+		"bad-items": {Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: 1, Items: []*fleetv1.AssignmentReport{
 			{SessionUid: "", Namespace: "desks", Name: "anonymous", Epoch: 1},
 			{SessionUid: "b", Namespace: "desks", Name: "b", Epoch: 0},
 			{SessionUid: "a", Namespace: "desks", Name: "a", Epoch: 1, SpecHash: "h", Status: &fleetv1.AssignmentStatus{State: "Good"}},

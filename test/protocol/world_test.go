@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/proto"
 
-	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
 	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -22,6 +21,17 @@ type world struct {
 	// connected: there is a stream. Its ends may learn late that there isn't.
 	connected bool
 	trace     []string
+	// old is the stream before, of which something may still arrive.
+	old stream
+	// bytes on the wire, by direction.
+	bytesToHub, bytesToAgent int
+}
+
+// stream is what was on the wire, and who was at the hub's end.
+type stream struct {
+	conn    *hublink.Conn
+	toHub   []*fleetv1.ConnectRequest
+	toAgent []*fleetv1.ConnectResponse
 }
 
 func newWorld() *world {
@@ -34,6 +44,18 @@ func newWorld() *world {
 func (w *world) tick(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.member.now = w.now
+	if w.hub.conn != nil {
+		if err := w.hub.conn.Tick(w.now); err != nil {
+			w.say("hub    ends the stream: %v", err)
+			w.drop()
+		}
+	}
+	if w.member.machine != nil {
+		if err := w.member.machine.Tick(w.now); err != nil {
+			w.say("agent  ends the stream: %v", err)
+			w.drop()
+		}
+	}
 }
 
 func (w *world) say(format string, args ...any) {
@@ -44,12 +66,16 @@ func (w *world) say(format string, args ...any) {
 func (w *world) connect() {
 	w.drop()
 	w.connected = true
-	w.hub.conn = hublink.NewConn(w.hub.term)
+	w.hub.conn = hublink.NewTunedConn(w.hub.term, w.hub.tuning)
 	w.member.begin()
+	w.tick(0)
 }
 
 // drop loses the stream and all that is on it.
 func (w *world) drop() {
+	if w.hub.conn != nil {
+		w.old = stream{conn: w.hub.conn, toHub: w.toHub, toAgent: w.toAgent}
+	}
 	w.connected = false
 	w.toHub, w.toAgent = nil, nil
 	w.hub.conn = nil
@@ -61,10 +87,11 @@ func (w *world) agentSends() bool {
 	if w.member.machine == nil {
 		return false
 	}
-	message, _ := w.member.machine.Next(w.now, agentlink.Sources{Render: w.member.render, Capacity: w.member.capacityReport})
+	message, _ := w.member.machine.Next(w.now, w.member.sources())
 	if message == nil {
 		return false
 	}
+	w.bytesToHub += proto.Size(message)
 	w.say("agent  %s", describeRequest(message))
 	w.toHub = append(w.toHub, message)
 	return true
@@ -78,6 +105,7 @@ func (w *world) hubSends() bool {
 	if message == nil {
 		return false
 	}
+	w.bytesToAgent += proto.Size(message)
 	w.say("hub    %s", describeResponse(message))
 	w.toAgent = append(w.toAgent, message)
 	return true
@@ -90,6 +118,7 @@ func (w *world) hubReceives() bool {
 	message := w.toHub[0]
 	w.toHub = w.toHub[1:]
 	effect, err := w.hub.conn.Receive(message)
+	defer w.judge()
 	for _, malformed := range effect.Malformed {
 		w.say("hub    leaves out: %v", malformed)
 	}
@@ -98,8 +127,52 @@ func (w *world) hubReceives() bool {
 		w.drop()
 		return true
 	}
-	w.hub.apply(effect)
+	w.hub.apply(w.hub.conn, effect)
 	return true
+}
+
+// lateArrives delivers what was on the wire when the last stream was lost to
+// that stream's end, as a receiver does that has not noticed yet.
+func (w *world) lateArrives() bool {
+	if len(w.old.toHub) == 0 {
+		return false
+	}
+	message := w.old.toHub[0]
+	w.old.toHub = w.old.toHub[1:]
+	if effect, err := w.old.conn.Receive(message); err == nil {
+		w.hub.apply(w.old.conn, effect)
+	}
+	return true
+}
+
+// renew is a renewal of the lease that arrives.
+func (w *world) renew() {
+	state := w.member.syncState()
+	if state == nil || w.hub.conn == nil {
+		return
+	}
+	w.hub.conn.Sync(state)
+	w.judge()
+}
+
+func (w *world) judge() {
+	if w.hub.conn == nil {
+		return
+	}
+	verdict, ok := w.hub.conn.Judge(w.hub.sums())
+	if !ok {
+		return
+	}
+	for _, set := range verdict.Mismatched {
+		w.say("hub    disagrees on what is %s", set)
+	}
+	if verdict.Agreement != "" && verdict.Agreement != w.hub.agreement {
+		w.hub.agreement = verdict.Agreement
+		w.say("hub    %s", verdict.Agreement)
+	}
+	if verdict.Resync != "" {
+		w.hub.resyncs[verdict.Resync]++
+	}
 }
 
 func (w *world) agentReceives() bool {
@@ -128,119 +201,4 @@ func (w *world) exchange() {
 			}
 		}
 	}
-}
-
-// hub is the hub as the link sees it: what it wants is durable, what it knows
-// of the member is not.
-type hub struct {
-	term int64
-	conn *hublink.Conn
-	// picture of the member, by session.
-	picture map[string]item
-	// wanted is the epoch and spec that each session is placed with, releasing
-	// the epoch up to which it must stop. Both outlive the process.
-	wanted    map[string]item
-	releasing map[string]int64
-	epochs    map[string]int64
-	// resync has the hub put, after an inventory, what the picture lacks.
-	resync bool
-}
-
-type item struct {
-	epoch int64
-	hash  string
-	state string
-}
-
-func newHub() *hub {
-	return &hub{term: 1, picture: map[string]item{}, wanted: map[string]item{}, releasing: map[string]int64{}, epochs: map[string]int64{}}
-}
-
-func (h *hub) apply(e hublink.Effect) {
-	switch {
-	case e.Admit != nil:
-		h.conn.Admitted(durationpb.New(5 * time.Second))
-	case e.Inventory != nil:
-		h.picture = map[string]item{}
-		for _, a := range *e.Inventory {
-			h.picture[string(a.Spec.Session.UID)] = itemOf(a)
-		}
-		h.conn.InventoryApplied()
-		if h.resync {
-			h.putAll()
-		}
-	case e.Sequence != 0:
-		for _, a := range e.Reports {
-			h.picture[string(a.Spec.Session.UID)] = itemOf(a)
-		}
-		h.conn.ReportsApplied(e.Sequence)
-	}
-	for _, r := range e.Results {
-		h.result(r)
-	}
-}
-
-// putAll is what the reconcilers do after a reconnect: the difference alone.
-func (h *hub) putAll() {
-	for _, uid := range sorted(h.releasing) {
-		h.put(withdrawal(uid, h.releasing[uid]))
-	}
-	for _, uid := range sorted(h.wanted) {
-		want, has := h.wanted[uid], h.picture[uid]
-		if has.epoch != want.epoch || has.hash != want.hash {
-			h.put(assignment(uid, want.epoch, want.hash))
-		}
-	}
-}
-
-func (h *hub) put(order hublink.Order) {
-	if h.conn != nil {
-		h.conn.Put(order)
-	}
-}
-
-// result follows hub/fleet: Stopped frees, and what was placed and is stopped
-// or refused is placed anew with the next epoch.
-func (h *hub) result(r hublink.Result) {
-	uid := string(r.SessionUID)
-	want, placed := h.wanted[uid]
-	switch r.Code {
-	case hublink.Stored:
-		if has := h.picture[uid]; r.SpecHash != "" && has.epoch <= r.Epoch {
-			if has.epoch < r.Epoch {
-				has.state = "Active"
-			}
-			h.picture[uid] = item{epoch: r.Epoch, hash: r.SpecHash, state: has.state}
-		}
-		return
-	case hublink.Stopped:
-		if h.picture[uid].epoch <= r.Epoch {
-			delete(h.picture, uid)
-		}
-		if h.releasing[uid] <= r.Epoch {
-			delete(h.releasing, uid)
-		}
-	case hublink.Refused:
-	}
-	if h.resync && placed && want.epoch <= r.Epoch {
-		h.place(uid, want.hash)
-	}
-}
-
-// place gives a session the next epoch.
-func (h *hub) place(uid, hash string) {
-	h.epochs[uid]++
-	h.wanted[uid] = item{epoch: h.epochs[uid], hash: hash}
-	h.put(assignment(uid, h.epochs[uid], hash))
-}
-
-// release gives a placement up.
-func (h *hub) release(uid string) {
-	want, ok := h.wanted[uid]
-	if !ok {
-		return
-	}
-	delete(h.wanted, uid)
-	h.releasing[uid] = max(h.releasing[uid], want.epoch)
-	h.put(withdrawal(uid, want.epoch))
 }

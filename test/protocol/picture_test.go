@@ -1,0 +1,258 @@
+package protocol
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+)
+
+// hub is the hub as the link sees it: what it wants is durable, what it knows
+// of the member is not.
+type hub struct {
+	term   int64
+	tuning hublink.Tuning
+	conn   *hublink.Conn
+	// picture of the member, by session; told what its agent said, altered of
+	// which of that the picture shows something else; ended up to which epoch a
+	// session has stopped.
+	picture map[string]item
+	told    convert.Ledger[string]
+	altered map[string]bool
+	ended   map[string]int64
+	// serving: the inventory of this stream is in.
+	serving   bool
+	agreement hublink.Agreement
+	resyncs   map[string]int
+	// stale counts what was dropped of streams that are over.
+	stale int
+	// wanted is the epoch and spec that each session is placed with, releasing
+	// the epoch up to which it must stop. Both outlive the process.
+	wanted    map[string]item
+	releasing map[string]int64
+	epochs    map[string]int64
+	// resync has the hub put, after an inventory, what the picture lacks.
+	resync bool
+}
+
+type item struct {
+	epoch int64
+	hash  string
+	state string
+}
+
+func newHub() *hub {
+	h := &hub{
+		term: 1, tuning: hublink.Tuning{AckTimeout: 10 * time.Second},
+		wanted: map[string]item{}, releasing: map[string]int64{}, epochs: map[string]int64{},
+	}
+	h.forgetAll()
+	return h
+}
+
+// forgetAll is what a new process knows.
+func (h *hub) forgetAll() {
+	h.picture, h.altered, h.ended = map[string]item{}, map[string]bool{}, map[string]int64{}
+	h.told.Clear()
+	h.agreement, h.resyncs = "", map[string]int{}
+}
+
+// forgets is damage: the hub's picture loses a session.
+func (h *hub) forgets(uid string) {
+	delete(h.picture, uid)
+	delete(h.altered, uid)
+	h.told.Delete(uid)
+}
+
+// apply does what hub/fleet does. Of a stream that is not the member's any more
+// nothing counts (promise 2).
+func (h *hub) apply(conn *hublink.Conn, e hublink.Effect) {
+	if conn != h.conn {
+		h.stale++
+		return
+	}
+	switch {
+	case e.Admit != nil:
+		h.serving = false
+		h.conn.Admitted(durationpb.New(5 * time.Second))
+	case e.Inventory != nil:
+		h.whole(*e.Inventory)
+	case e.Digest != nil:
+		buckets := h.differing(e.Digest)
+		h.conn.Ask(buckets)
+		if buckets.Len() == 0 {
+			h.part(hublink.Part{})
+		}
+	case e.Part != nil:
+		h.part(*e.Part)
+	case e.Sequence != 0:
+		for _, a := range e.Reports {
+			h.show(a)
+		}
+		h.tell(e.Changes)
+		h.conn.ReportsApplied(e.Sequence)
+		h.conn.Summed(h.told.Digest().Sum())
+	}
+	for _, r := range e.Results {
+		h.result(r)
+	}
+}
+
+func (h *hub) whole(items []*v1alpha1.SessionAssignment) {
+	h.picture, h.altered = map[string]item{}, map[string]bool{}
+	h.told.Clear()
+	for _, a := range items {
+		h.picture[string(a.Spec.Session.UID)] = itemOf(a)
+	}
+	h.begin()
+}
+
+func (h *hub) begin() {
+	h.conn.InventoryApplied()
+	h.conn.Summed(h.told.Digest().Sum())
+	h.serving = true
+	if h.resync {
+		h.putAll()
+	}
+}
+
+func (h *hub) differing(theirs *convert.Digest) convert.BucketSet {
+	differ := h.told.Digest().Differing(theirs)
+	for uid := range h.picture {
+		if _, told := h.told.Has(uid); !told {
+			differ.Add(convert.BucketOf(uid))
+		}
+	}
+	for uid := range h.altered {
+		differ.Add(convert.BucketOf(uid))
+	}
+	return differ
+}
+
+func (h *hub) part(p hublink.Part) {
+	h.told.DeleteBuckets(p.Buckets)
+	for uid := range h.picture {
+		if p.Buckets.Has(convert.BucketOf(uid)) {
+			delete(h.picture, uid)
+		}
+	}
+	for uid := range h.altered {
+		if p.Buckets.Has(convert.BucketOf(uid)) {
+			delete(h.altered, uid)
+		}
+	}
+	if !h.serving {
+		// What the member holds when a stream begins is no late word.
+		for _, r := range p.Items {
+			delete(h.ended, string(r.Spec.Session.UID))
+		}
+	}
+	h.tell(p.Items)
+	h.begin()
+}
+
+func (h *hub) tell(reports []hublink.Report) {
+	for _, r := range reports {
+		uid := string(r.Spec.Session.UID)
+		delete(h.altered, uid)
+		if r.Gone {
+			h.told.Delete(uid)
+			continue
+		}
+		h.told.Set(uid, convert.BucketOf(uid), r.Hash)
+		if !h.show(r.SessionAssignment) {
+			h.altered[uid] = true
+		}
+	}
+}
+
+// show says whether the picture shows it now: not if a newer epoch is shown, or
+// the end of this one is known (promise 2).
+func (h *hub) show(a *v1alpha1.SessionAssignment) bool {
+	uid := string(a.Spec.Session.UID)
+	if a.Spec.Epoch < h.picture[uid].epoch || a.Spec.Epoch <= h.ended[uid] {
+		return false
+	}
+	h.picture[uid] = itemOf(a)
+	return true
+}
+
+func (h *hub) sums() (sums hublink.Sums) {
+	sums.Reported = h.told.Digest().Sum()
+	for uid, i := range h.picture {
+		sums.Assigned += convert.AssignedHash(uid, i.epoch, i.hash)
+	}
+	return sums
+}
+
+// putAll is what the reconcilers do after a reconnect: the difference alone.
+func (h *hub) putAll() {
+	for _, uid := range sorted(h.releasing) {
+		h.put(withdrawal(uid, h.releasing[uid]))
+	}
+	for _, uid := range sorted(h.wanted) {
+		want, has := h.wanted[uid], h.picture[uid]
+		if has.epoch != want.epoch || has.hash != want.hash {
+			h.put(assignment(uid, want.epoch, want.hash))
+		}
+	}
+}
+
+func (h *hub) put(order hublink.Order) {
+	if h.conn != nil {
+		h.conn.Put(order)
+	}
+}
+
+// result follows hub/fleet: Stopped frees, and what was placed and is stopped
+// or refused is placed anew with the next epoch.
+func (h *hub) result(r hublink.Result) {
+	uid := string(r.SessionUID)
+	want, placed := h.wanted[uid]
+	if _, told := h.told.Has(uid); told {
+		h.altered[uid] = true
+	}
+	switch r.Code {
+	case hublink.Stored:
+		if has := h.picture[uid]; r.SpecHash != "" && has.epoch <= r.Epoch && r.Epoch > h.ended[uid] {
+			if has.epoch < r.Epoch {
+				has.state = "Active"
+			}
+			h.picture[uid] = item{epoch: r.Epoch, hash: r.SpecHash, state: has.state}
+		}
+		return
+	case hublink.Stopped:
+		h.ended[uid] = max(h.ended[uid], r.Epoch)
+		if h.picture[uid].epoch <= r.Epoch {
+			delete(h.picture, uid)
+		}
+		if h.releasing[uid] <= r.Epoch {
+			delete(h.releasing, uid)
+		}
+	case hublink.Refused:
+	}
+	if h.resync && placed && want.epoch <= r.Epoch {
+		h.place(uid, want.hash)
+	}
+}
+
+// place gives a session the next epoch.
+func (h *hub) place(uid, hash string) {
+	h.epochs[uid]++
+	h.wanted[uid] = item{epoch: h.epochs[uid], hash: hash}
+	h.put(assignment(uid, h.epochs[uid], hash))
+}
+
+// release gives a placement up.
+func (h *hub) release(uid string) {
+	want, ok := h.wanted[uid]
+	if !ok {
+		return
+	}
+	delete(h.wanted, uid)
+	h.releasing[uid] = max(h.releasing[uid], want.epoch)
+	h.put(withdrawal(uid, want.epoch))
+}
