@@ -39,11 +39,7 @@ func recordUsed(status *v1alpha1.MemberClusterStatus, serial, issuerHash string)
 }
 
 // recordRevoked takes every certificate away for good: what is left is not nil,
-// so that none is valid. It is false where that was done.
-func recordRevoked(status *v1alpha1.MemberClusterStatus) bool {
-	if c := status.Certificate; c != nil && *c == (v1alpha1.MemberCertificate{}) {
-		return false
-	}
+// so that none is valid.
+func recordRevoked(status *v1alpha1.MemberClusterStatus) {
 	status.Certificate = &v1alpha1.MemberCertificate{}
-	return true
 }

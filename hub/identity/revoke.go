@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -42,14 +41,14 @@ func (r *revoker) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	return reconcile.Result{}, a.revoke(ctx, mc)
 }
 
-// revoke makes it durable. Tokens go first: while there are any the certificates
-// say that the revocation is not done.
+// revoke deletes the tokens, also where the certificates were taken away before:
+// with one of them the same key could come back once access is allowed again.
 func (a *Authority) revoke(ctx context.Context, cached *v1alpha1.MemberCluster) error {
 	mc, err := a.member(ctx, cached.Name, cached.UID)
 	if err != nil {
 		return ignoreUnknown(err)
 	}
-	if mc.Spec.Access != v1alpha1.AccessRevoked || !recordRevoked(&mc.Status) {
+	if mc.Spec.Access != v1alpha1.AccessRevoked {
 		return nil
 	}
 	err = a.deleteTokens(ctx, func(secret *corev1.Secret) bool {
@@ -64,9 +63,6 @@ func (a *Authority) revoke(ctx context.Context, cached *v1alpha1.MemberCluster) 
 		}
 		return nil
 	})
-	if err == nil {
-		log.FromContext(ctx).Info("Took away the certificates of a member whose access is revoked", "cluster", mc.Name)
-	}
 	return ignoreUnknown(err)
 }
 

@@ -163,11 +163,17 @@ func TestARevocationLasts(t *testing.T) {
 	x.reviewAccess("eu")
 	x.Expect(x.member("eu")).To(Equal(revoked), "what is done is not written again")
 
+	late := "abc888" + token[6:]
+	x.Expect(x.api.Create(x.ctx, tokenFor("eu", late))).To(Succeed())
+	x.reviewAccess("eu")
+
 	x.setAccess("eu", v1alpha1.AccessAllowed)
 	x.reviewAccess("eu")
+	_, err := x.Enroll(x.ctx, newAgent(t).enrolment(late))
+	x.Expect(err).To(MatchError(link.ErrToken), "nor with one that was made meanwhile")
 	x.Expect(x.Used(x.ctx, a.caller)).To(MatchError(link.ErrCertificate))
 	x.Expect(x.Used(x.ctx, next.caller)).To(MatchError(link.ErrCertificate))
-	_, err := x.Enroll(x.ctx, a.enrolment(a.token))
+	_, err = x.Enroll(x.ctx, a.enrolment(a.token))
 	x.Expect(err).To(MatchError(link.ErrToken), "not with the token of before")
 	_, err = x.Enroll(x.ctx, newAgent(t).enrolment(unused))
 	x.Expect(err).To(MatchError(link.ErrToken), "nor with one that was left over")
