@@ -26,6 +26,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 )
@@ -104,7 +105,16 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader
 	if err != nil {
 		return err
 	}
-	if err := local.Add(&linkRunnable{api: local.GetAPIReader(), fleet: f, options: o, leader: l, prepare: prepare}); err != nil {
+	// The same clock issues certificates and judges them.
+	now := identity.NewSteady().Now
+	authority, err := addAuthority(local, f, now, o)
+	if err != nil {
+		return err
+	}
+	if err := local.Add(&linkRunnable{
+		api: local.GetAPIReader(), fleet: f, options: o, leader: l, now: now,
+		authority: authority, prepare: prepareWith(authority, prepare),
+	}); err != nil {
 		return fmt.Errorf("adding the link: %w", err)
 	}
 	if err := l.addRole(local, o); err != nil {
@@ -169,6 +179,10 @@ type linkRunnable struct {
 	fleet   *fleet.Fleet
 	options Options
 	leader  *leader
+	// now is the clock that certificates are judged by.
+	now func() time.Time
+	// authority is nil where somebody else issues certificates.
+	authority *identity.Authority
 	// prepare is called before the first agent is let in.
 	prepare func(context.Context) error
 }
@@ -193,7 +207,7 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 	}
 	ctrl.Log.Info("Leading", "term", term, "linkAddress", l.options.LinkBindAddress)
 	l.leader.listens()
-	return link.NewServer(link.Options{
+	options := link.Options{
 		BindAddress:   l.options.LinkBindAddress,
 		CertFile:      l.options.TLSCertFile,
 		KeyFile:       l.options.TLSKeyFile,
@@ -203,5 +217,10 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		Leading:       l.leader.guard.Leading,
 		RenewInterval: fleet.DefaultTimings(l.options.TimeFactor).Renew,
 		DrainTimeout:  l.options.scaled(drainTimeout),
-	}, l.fleet).Serve(ctx, listener)
+		Now:           l.now,
+	}
+	if l.authority != nil {
+		options.Authority = l.authority
+	}
+	return link.NewServer(options, l.fleet).Serve(ctx, listener)
 }

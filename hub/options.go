@@ -25,8 +25,12 @@ type Options struct {
 	PodNamespace string
 	// LinkBindAddress is where the leader listens for agents.
 	LinkBindAddress string
+	// LinkDNSNames are the names (DNS or IP) that agents dial, for which the hub
+	// issues its own certificate: its Service's and localhost by default.
+	LinkDNSNames []string
 	// TLSCertFile and TLSKeyFile are the link's server certificate,
-	// ClientCAFile the authorities of the agents' certificates.
+	// ClientCAFile the authorities of the agents' certificates: all of them where
+	// somebody else issues certificates, and none where the hub does.
 	TLSCertFile, TLSKeyFile, ClientCAFile string
 	// TrustDomain of the agents' identities.
 	TrustDomain string
@@ -48,7 +52,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "Name of this replica's own Pod, which is labelled while it leads; by default what POD_NAME says.")
 	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default what POD_NAMESPACE says.")
 	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
-	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM).")
+	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial and the hub's certificate is for; may be repeated. By default vdi-hub.NAMESPACE.svc and localhost.")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), where somebody else than the hub issues certificates.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")
 	fs.StringVar(&o.TrustDomain, "trust-domain", "vdi-fleet.local", "Trust domain of the agents' identities.")
@@ -68,9 +73,14 @@ func (o *Options) Validate() error {
 		}
 	}
 	need("namespace", o.Namespace)
-	need("tls-cert-file", o.TLSCertFile)
-	need("tls-key-file", o.TLSKeyFile)
-	need("client-ca-file", o.ClientCAFile)
+	if !o.issuesCertificates() {
+		need("tls-cert-file", o.TLSCertFile)
+		need("tls-key-file", o.TLSKeyFile)
+		need("client-ca-file", o.ClientCAFile)
+	}
+	for _, name := range o.LinkDNSNames {
+		errs = append(errs, checkLinkName(name))
+	}
 	need("trust-domain", o.TrustDomain)
 	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
 		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))

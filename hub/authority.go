@@ -1,0 +1,89 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/identity"
+)
+
+// Timings of the hub's certificate authority, before the time factor.
+const (
+	// agentCertificateLifetime is short, so that one that was stolen is soon worth
+	// nothing.
+	agentCertificateLifetime = 24 * time.Hour
+	// authorityInterval is how often the CA's Secret is looked at.
+	authorityInterval = 10 * time.Second
+)
+
+// issuesCertificates is whether this hub is its own certificate authority: so it
+// is unless it was given certificates of somebody else's.
+func (o *Options) issuesCertificates() bool {
+	return o.TLSCertFile == "" && o.TLSKeyFile == "" && o.ClientCAFile == ""
+}
+
+// linkNames that the hub's certificate is for.
+func (o *Options) linkNames() []string {
+	if len(o.LinkDNSNames) > 0 {
+		return o.LinkDNSNames
+	}
+	return []string{"vdi-hub." + o.Namespace + ".svc", "localhost"}
+}
+
+func checkLinkName(name string) error {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return nil
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Errorf("--link-dns-name %q is neither a DNS name nor an IP address", name)
+	}
+	return nil
+}
+
+// addAuthority makes the hub's certificate authority and lets it run on the
+// leader; nil where somebody else issues certificates.
+func addAuthority(mgr ctrl.Manager, f *fleet.Fleet, now func() time.Time, o Options) (*identity.Authority, error) {
+	if !o.issuesCertificates() {
+		return nil, nil
+	}
+	authority := identity.New(identity.Options{
+		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
+		Recorder:    mgr.GetEventRecorder("vdi-hub"),
+		Namespace:   o.Namespace,
+		TrustDomain: o.TrustDomain,
+		Names:       o.linkNames(),
+		Lifetime:    o.scaled(agentCertificateLifetime),
+		Interval:    o.scaled(authorityInterval),
+		Now:         now,
+		Changed:     func(mc *v1alpha1.MemberCluster) { f.Register(mc) },
+	})
+	if err := authority.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("setting up the controller of members' access: %w", err)
+	}
+	if err := mgr.Add(authority); err != nil {
+		return nil, fmt.Errorf("adding the certificate authority: %w", err)
+	}
+	return authority, nil
+}
+
+// prepareWith does what must be done before the first agent is let in, the
+// authority's part included.
+func prepareWith(authority *identity.Authority, prepare func(context.Context) error) func(context.Context) error {
+	if authority == nil {
+		return prepare
+	}
+	return func(ctx context.Context) error {
+		if err := authority.Prepare(ctx); err != nil {
+			return err
+		}
+		return prepare(ctx)
+	}
+}

@@ -1,0 +1,59 @@
+package hub
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func parse(t *testing.T, args ...string) Options {
+	t.Helper()
+	var o Options
+	flags := pflag.NewFlagSet("hub", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestTheHubIssuesCertificatesUnlessItIsGivenThem(t *testing.T) {
+	for name, test := range map[string]struct {
+		args   []string
+		issues bool
+		says   string
+	}{
+		"none given":      {issues: true},
+		"all given":       {args: []string{"--tls-cert-file=a", "--tls-key-file=b", "--client-ca-file=c"}},
+		"one given":       {args: []string{"--client-ca-file=c"}, says: "--tls-cert-file is required\n--tls-key-file is required"},
+		"names":           {args: []string{"--link-dns-name=hub.example.com", "--link-dns-name=10.0.0.1"}, issues: true},
+		"no name":         {args: []string{"--link-dns-name=hub:8443"}, issues: true, says: `--link-dns-name "hub:8443"`},
+		"a wildcard name": {args: []string{"--link-dns-name=*.example.com"}, issues: true, says: "--link-dns-name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := parse(t, test.args...)
+			if got := o.issuesCertificates(); got != test.issues {
+				t.Errorf("it issues: %v", got)
+			}
+			err := o.Validate()
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestNamesOfTheHubsCertificate(t *testing.T) {
+	for want, args := range map[string][]string{
+		"vdi-hub.vdi-system.svc,localhost": nil,
+		"vdi-hub.other.svc,localhost":      {"--namespace=other"},
+		"hub.example.com,fd00::1":          {"--link-dns-name=hub.example.com", "--link-dns-name=fd00::1"},
+	} {
+		o := parse(t, args...)
+		if got := o.linkNames(); !slices.Equal(got, strings.Split(want, ",")) {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	}
+}
