@@ -83,7 +83,8 @@ func newLeader(cfg *rest.Config, o Options) (*leader, error) {
 		l.guard.Wrap(cfg)
 	}
 	if o.PodName != "" {
-		core, err := corev1client.NewForConfig(rest.AddUserAgent(plain, "hub-role"))
+		plain.UserAgent += "/hub-role"
+		core, err := corev1client.NewForConfig(plain)
 		if err != nil {
 			return nil, fmt.Errorf("making the client of Pods: %w", err)
 		}

@@ -29,7 +29,8 @@ type LockOptions struct {
 // NewLock makes the lock, a Lease. Its requests must not be guarded: cfg is one
 // that Guard.Wrap was not called on.
 func NewLock(cfg *rest.Config, o LockOptions) (resourcelock.Interface, error) {
-	cfg = rest.AddUserAgent(cfg, "leader-election")
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent += "/leader-election"
 	cfg.Timeout = max(o.RenewDeadline/2, time.Second)
 	core, err := corev1client.NewForConfig(cfg)
 	if err != nil {
