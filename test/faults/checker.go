@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +38,8 @@ type known struct {
 	placed int64
 	// rested is when it was last seen suspended, by either side.
 	rested time.Time
+	// edited is when the desktop of its assignment last became another.
+	edited time.Time
 }
 
 type seenPod struct {
@@ -65,6 +68,9 @@ type checker struct {
 	doubts  map[string]*doubt
 	broken  []violation
 	named   map[string]bool
+	// trails are the last things heard of each session, for whoever reads of a
+	// violation.
+	trails map[types.UID][]string
 	// seen counts what it was told, so that silence is no success.
 	seen int
 }
@@ -74,6 +80,8 @@ type violation struct {
 	Promise int       `json:"promise"`
 	Time    time.Time `json:"time"`
 	What    string    `json:"what"`
+	// Trail is what was heard last of the session.
+	Trail []string `json:"trail,omitempty"`
 }
 
 func (v violation) String() string {
@@ -85,23 +93,33 @@ func newChecker() *checker {
 		sessions: map[types.UID]*known{}, held: map[string]map[types.UID]assignmentFact{}, pods: map[types.UID]seenPod{},
 		epochs: map[placing]string{}, ready: map[placing]bool{}, revision: map[made]string{}, users: map[types.UID]string{},
 		blind: map[string]bool{}, split: map[string]bool{}, excused: map[types.UID]bool{},
-		doubts: map[string]*doubt{}, named: map[string]bool{},
+		doubts: map[string]*doubt{}, named: map[string]bool{}, trails: map[types.UID][]string{},
 	}
 }
 
+// trailLength is how much of what was heard of a session is kept.
+const trailLength = 40
+
+// heard notes a fact in the trail of its session.
+func (c *checker) heard(now time.Time, session types.UID, what string, fact any) {
+	c.seen++
+	trail := append(c.trails[session], fmt.Sprintf("%s %s %+v", now.Format("15:04:05.000"), what, fact))
+	c.trails[session] = trail[max(0, len(trail)-trailLength):]
+}
+
 // breach notes a violation, once for each thing.
-func (c *checker) breach(now time.Time, promise int, key, format string, args ...any) {
+func (c *checker) breach(now time.Time, promise int, about types.UID, key, format string, args ...any) {
 	key = fmt.Sprintf("%d/%s", promise, key)
 	if c.named[key] {
 		return
 	}
 	c.named[key] = true
-	c.broken = append(c.broken, violation{Promise: promise, Time: now, What: fmt.Sprintf(format, args...)})
+	c.broken = append(c.broken, violation{Promise: promise, Time: now, What: fmt.Sprintf(format, args...), Trail: slices.Clone(c.trails[about])})
 }
 
 // session is told of each state of one on the hub.
 func (c *checker) session(now time.Time, f sessionFact) {
-	c.seen++
+	c.heard(now, f.UID, "hub has", f)
 	k := c.sessions[f.UID]
 	if k == nil {
 		k = &known{}
@@ -109,7 +127,7 @@ func (c *checker) session(now time.Time, f sessionFact) {
 	}
 	key := string(f.UID)
 	if f.Epoch < k.Epoch {
-		c.breach(now, 2, key, "session %s: status.epoch fell from %d to %d", f.Name, k.Epoch, f.Epoch)
+		c.breach(now, 2, f.UID, key, "session %s: status.epoch fell from %d to %d", f.Name, k.Epoch, f.Epoch)
 	}
 	if f.Cluster != "" {
 		c.place(now, k, f)
@@ -125,19 +143,19 @@ func (c *checker) place(now time.Time, k *known, f sessionFact) {
 	p := placing{f.UID, f.Placed}
 	key := fmt.Sprintf("%s/%d", f.UID, f.Placed)
 	if f.Placed < k.placed {
-		c.breach(now, 2, key, "session %s: its placement went from epoch %d back to %d", f.Name, k.placed, f.Placed)
+		c.breach(now, 2, f.UID, key, "session %s: its placement went from epoch %d back to %d", f.Name, k.placed, f.Placed)
 	}
 	k.placed = max(k.placed, f.Placed)
 	if f.Placed > f.Epoch {
-		c.breach(now, 3, key, "session %s: placed under epoch %d, above its highest %d", f.Name, f.Placed, f.Epoch)
+		c.breach(now, 3, f.UID, key, "session %s: placed under epoch %d, above its highest %d", f.Name, f.Placed, f.Epoch)
 	}
 	if before, given := c.epochs[p]; given && before != f.Cluster {
-		c.breach(now, 3, key, "session %s: epoch %d was given to %s, and then to %s", f.Name, f.Placed, before, f.Cluster)
+		c.breach(now, 3, f.UID, key, "session %s: epoch %d was given to %s, and then to %s", f.Name, f.Placed, before, f.Cluster)
 	}
 	c.epochs[p] = f.Cluster
 	if f.PodReady && !c.ready[p] {
 		c.doubt(now, 2, "ready/"+key, &doubt{
-			watched: []string{f.Cluster}, patience: watchLag,
+			about: f.UID, watched: []string{f.Cluster}, patience: watchLag,
 			text:  fmt.Sprintf("session %s: the hub shows its desktop ready in %s under epoch %d, and the member has never said so", f.Name, f.Cluster, f.Placed),
 			still: func() bool { return !c.ready[p] },
 		})
@@ -145,8 +163,8 @@ func (c *checker) place(now time.Time, k *known, f sessionFact) {
 }
 
 // sessionGone: the hub has it no more.
-func (c *checker) sessionGone(_ time.Time, uid types.UID) {
-	c.seen++
+func (c *checker) sessionGone(now time.Time, uid types.UID) {
+	c.heard(now, uid, "hub has no more", "")
 	if k := c.sessions[uid]; k != nil {
 		k.gone = true
 	}
@@ -166,13 +184,19 @@ func (c *checker) restored(holds map[types.UID]bool) {
 
 // assignment is told of each state of one in a member.
 func (c *checker) assignment(now time.Time, f assignmentFact) {
-	c.seen++
+	c.heard(now, f.Session, f.Cluster+" holds", f)
 	if c.held[f.Cluster] == nil {
 		c.held[f.Cluster] = map[types.UID]assignmentFact{}
 	}
+	before, was := c.held[f.Cluster][f.Session]
 	c.held[f.Cluster][f.Session] = f
-	if k := c.sessions[f.Session]; k != nil && (f.Suspended || f.Failed) {
-		k.rested = now
+	if k := c.sessions[f.Session]; k != nil {
+		if f.Suspended || f.Failed {
+			k.rested = now
+		}
+		if was && before.Desktop != f.Desktop {
+			k.edited = now
+		}
 	}
 	p := placing{f.Session, f.Epoch}
 	if f.PodReady {
@@ -188,7 +212,7 @@ func (c *checker) given(now time.Time, f assignmentFact, p placing) {
 	key := fmt.Sprintf("%s/%d", f.Session, f.Epoch)
 	if cluster, known := c.epochs[p]; known {
 		if cluster != f.Cluster {
-			c.breach(now, 3, key, "assignment %s: %s holds epoch %d, which was given to %s", f.Name, f.Cluster, f.Epoch, cluster)
+			c.breach(now, 3, f.Session, key, "assignment %s: %s holds epoch %d, which was given to %s", f.Name, f.Cluster, f.Epoch, cluster)
 		}
 		return
 	}
@@ -200,9 +224,9 @@ func (c *checker) given(now time.Time, f assignmentFact, p placing) {
 		name = k.Name
 	}
 	c.doubt(now, 3, "given/"+key, &doubt{
-		watched: []string{hubName},
-		text:    fmt.Sprintf("assignment %s: %s holds epoch %d, which the hub's API server does not have", f.Name, f.Cluster, f.Epoch),
-		still:   func() bool { return c.epochs[p] == "" },
+		about: f.Session, watched: []string{hubName},
+		text:  fmt.Sprintf("assignment %s: %s holds epoch %d, which the hub's API server does not have", f.Name, f.Cluster, f.Epoch),
+		still: func() bool { return c.epochs[p] == "" },
 		proof: func(ctx context.Context, o oracle) (bool, error) {
 			s, err := o.session(ctx, name, f.Session)
 			return err == nil && (s == nil || s.Epoch < f.Epoch), err
@@ -215,11 +239,11 @@ func (c *checker) sameThing(now time.Time, f assignmentFact, p placing) {
 	key := fmt.Sprintf("%s/%d/spec", f.Session, f.Epoch)
 	m := made{p, f.Attempt}
 	if before, seen := c.revision[m]; seen && before != f.Revision {
-		c.breach(now, 3, key, "assignment %s: attempt %d of epoch %d was made of revision %s, and then of %s", f.Name, f.Attempt, f.Epoch, before, f.Revision)
+		c.breach(now, 3, f.Session, key, "assignment %s: attempt %d of epoch %d was made of revision %s, and then of %s", f.Name, f.Attempt, f.Epoch, before, f.Revision)
 	}
 	c.revision[m] = f.Revision
 	if before, seen := c.users[f.Session]; seen && before != f.User {
-		c.breach(now, 3, key+"/user", "assignment %s: of user %s, and then of %s", f.Name, before, f.User)
+		c.breach(now, 3, f.Session, key+"/user", "assignment %s: of user %s, and then of %s", f.Name, before, f.User)
 	}
 	c.users[f.Session] = f.User
 }
@@ -239,7 +263,7 @@ func (c *checker) belongs(now time.Time, f assignmentFact) {
 		name = k.Name
 	}
 	c.doubt(now, 5, fmt.Sprintf("belongs/%s/%s", f.Cluster, f.Session), &doubt{
-		watched: []string{hubName, f.Cluster}, patience: watchLag,
+		about: f.Session, watched: []string{hubName, f.Cluster}, patience: watchLag,
 		text:  fmt.Sprintf("assignment %s: %s holds epoch %d, and the session is neither placed there nor being released", f.Name, f.Cluster, f.Epoch),
 		still: wrong,
 		proof: func(ctx context.Context, o oracle) (bool, error) {

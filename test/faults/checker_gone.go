@@ -11,13 +11,13 @@ import (
 
 // assignmentGone: the member has it no more. Promise 4.
 func (c *checker) assignmentGone(now time.Time, f assignmentFact) {
-	c.seen++
+	c.heard(now, f.Session, f.Cluster+" holds no more", f)
 	if before, held := c.held[f.Cluster][f.Session]; held {
 		f.Epoch = max(f.Epoch, before.Epoch)
 	}
 	delete(c.held[f.Cluster], f.Session)
 	c.doubt(now, 4, fmt.Sprintf("assignment/%s/%s/%d", f.Cluster, f.Session, f.Epoch), &doubt{
-		watched: []string{hubName}, patience: watchLag,
+		about: f.Session, watched: []string{hubName}, patience: watchLag,
 		text: fmt.Sprintf("assignment %s: epoch %d is gone from %s, and the hub has no reason for it", f.Name, f.Epoch, f.Cluster),
 		still: func() bool {
 			k := c.sessions[f.Session]
@@ -34,11 +34,12 @@ func (c *checker) released(k *known, cluster string, epoch int64) bool {
 
 // pod is told of each state of a session's Pod. Promise 1.
 func (c *checker) pod(now time.Time, f podFact) {
-	c.seen++
+	c.heard(now, f.Session, f.Cluster+" has", f)
 	seen, before := c.pods[f.UID]
 	if !before {
 		seen.since = now
 	}
+	f.Runs = f.Runs || seen.Runs
 	seen.podFact = f
 	c.pods[f.UID] = seen
 	if f.Ended {
@@ -61,6 +62,7 @@ func (c *checker) two(now time.Time, a podFact, other seenPod) {
 	clusters := []string{first.Cluster, second.Cluster}
 	slices.Sort(clusters)
 	c.doubt(now, 1, fmt.Sprintf("two/%s/%s/%s", first.Session, first.UID, second.UID), &doubt{
+		about: first.Session,
 		text: fmt.Sprintf("session %s: Pod %s runs in %s (epoch %d) and in %s (epoch %d) at the same time",
 			first.Session, first.Name, first.Cluster, first.Epoch, second.Cluster, second.Epoch),
 		still: func() bool { return !c.mayBeTwo(first.Session, clusters[0], clusters[1]) },
@@ -83,20 +85,21 @@ func (c *checker) mayBeTwo(session types.UID, clusters ...string) bool {
 
 // podGone: the member has it no more. Promise 4.
 func (c *checker) podGone(now time.Time, f podFact) {
-	c.seen++
+	c.heard(now, f.Session, f.Cluster+" has no more", f)
 	seen, before := c.pods[f.UID]
 	delete(c.pods, f.UID)
 	if !before || f.Ended || seen.Ended || c.excused[f.UID] {
 		return
 	}
 	c.doubt(now, 4, "pod/"+string(f.UID), &doubt{
-		watched: []string{hubName, f.Cluster}, patience: watchLag,
+		about: f.Session, watched: []string{hubName, f.Cluster}, patience: watchLag,
 		text:  fmt.Sprintf("Pod %s of epoch %d, attempt %d, is gone from %s, and neither side has a reason for it", f.Name, f.Epoch, f.Attempt, f.Cluster),
 		still: func() bool { return !c.mayStop(seen) },
 	})
 }
 
-// mayStop: somebody asked for the Pod's end, durably.
+// mayStop: somebody asked for the Pod's end, durably. One that has not started
+// yet makes way for what the session's user has edited.
 func (c *checker) mayStop(p seenPod) bool {
 	k := c.sessions[p.Session]
 	if k == nil || k.lost {
@@ -104,18 +107,19 @@ func (c *checker) mayStop(p seenPod) bool {
 		return false
 	}
 	held, there := c.held[p.Cluster][p.Session]
-	return c.released(k, p.Cluster, p.Epoch) || !k.rested.Before(p.since.Add(-justBefore)) ||
+	since := p.since.Add(-justBefore)
+	return c.released(k, p.Cluster, p.Epoch) || !k.rested.Before(since) || !p.Runs && !k.edited.Before(since) ||
 		k.Attempt > p.Attempt || there && (held.Deleting || held.Epoch > p.Epoch || held.Attempt > p.Attempt)
 }
 
 // homeGone: a VDIHome, or a claim, is there no more. Promise 4.
 func (c *checker) homeGone(now time.Time, f homeFact) {
-	c.seen++
+	c.heard(now, f.Session, f.Cluster+" has no more", f)
 	if c.excused[f.UID] {
 		return
 	}
 	c.doubt(now, 4, "home/"+string(f.UID), &doubt{
-		watched: []string{hubName}, patience: watchLag,
+		about: f.Session, watched: []string{hubName}, patience: watchLag,
 		text: fmt.Sprintf("home %s is gone from %s, and nothing asked for it", f.Name, f.Cluster),
 		still: func() bool {
 			k := c.sessions[f.Session]

@@ -249,6 +249,17 @@ var histories = []struct {
 		h.runs()
 		h.podless("p1")
 	}, []int{4}},
+	{"a Pod that has not started makes way for an edit", func(h *told) {
+		h.runs()
+		h.assignment(assignmentFact{Cluster: "a", Epoch: 1, Desktop: "edited"})
+		h.podless("p1")
+	}, nil},
+	{"a Pod that runs goes for an edit", func(h *told) {
+		h.runs()
+		h.checker.pod(h.now, podFact{Cluster: "a", UID: "p1", Name: "p1", Session: "s", Epoch: 1, Runs: true})
+		h.assignment(assignmentFact{Cluster: "a", Epoch: 1, Desktop: "edited"})
+		h.podless("p1")
+	}, []int{4}},
 	{"a Pod goes that the test removed", func(h *told) {
 		h.runs()
 		h.excused["p1"] = true

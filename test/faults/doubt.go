@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // doubt is what looks like a violation and may be a watch that lags. It becomes
@@ -12,6 +14,7 @@ import (
 // it at work, and its proof, if it has one, holds.
 type doubt struct {
 	promise  int
+	about    types.UID // the session
 	since    time.Time
 	watched  []string
 	patience time.Duration
@@ -46,7 +49,7 @@ func (c *checker) due(now time.Time) map[string]*doubt {
 			due[key] = d
 		default:
 			delete(c.doubts, key)
-			c.breach(now, d.promise, key, "%s", d.text)
+			c.breach(now, d.promise, d.about, key, "%s", d.text)
 		}
 	}
 	return due
@@ -59,6 +62,6 @@ func (c *checker) judge(now time.Time, key string, d *doubt, proven bool) {
 	}
 	delete(c.doubts, key)
 	if proven {
-		c.breach(now, d.promise, key, "%s", d.text)
+		c.breach(now, d.promise, d.about, key, "%s", d.text)
 	}
 }

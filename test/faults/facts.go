@@ -47,6 +47,8 @@ type assignmentFact struct {
 	Failed    bool
 	Deleting  bool
 	PodReady  bool
+	// Desktop is what an edit of the session may change of its desktop.
+	Desktop string
 }
 
 // podFact is what a member's API server holds of a session's Pod.
@@ -58,6 +60,8 @@ type podFact struct {
 	Session   types.UID
 	Epoch     int64
 	Attempt   int64
+	// Runs: its desktop has started.
+	Runs bool
 	// Ended: all its containers have, by themselves.
 	Ended bool
 }

@@ -165,4 +165,13 @@ func (s *stage) keepLogs(t *testing.T, scenario string) {
 	if err := os.CopyFS(to, os.DirFS(filepath.Join(s.fleet.Dir, "logs"))); err != nil {
 		t.Error(err)
 	}
+	for _, cp := range s.controlPlanes() {
+		content, err := os.ReadFile(cp.AuditLog())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, cp.Name+"-audit.log"), content, 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
 }

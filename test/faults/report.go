@@ -68,6 +68,9 @@ func printReport(out io.Writer, rows []row) {
 			strings.ReplaceAll(r.Failed, "\n", "\n  "))
 		for _, v := range r.Violations {
 			_, _ = fmt.Fprintf(out, "  %s\n", v)
+			for _, line := range v.Trail {
+				_, _ = fmt.Fprintf(out, "    %s\n", line)
+			}
 		}
 		for _, i := range r.Injected {
 			_, _ = fmt.Fprintf(out, "  injected %s\n", i)

@@ -69,7 +69,7 @@ func (r *run) settle(ctx context.Context, out *row) error {
 		return err
 	}
 	healed := time.Now()
-	limit := r.scaled(agreeWithin) + allowance
+	limit := r.scaled(agreeWithin) + allowance + r.scenario.slack
 	if err := r.until(ctx, limit, (*sides).agreement); err != nil {
 		return fmt.Errorf("promise 8: the sides do not agree: %w", err)
 	}

@@ -20,6 +20,8 @@ type scenario struct {
 	// alone: it breaks more than the runner can heal, so it has a fleet of its
 	// own and no place in a soak.
 	alone bool
+	// slack is what the scenario's harm costs besides, and no factor scales.
+	slack time.Duration
 	// ends: it ends processes of hub or agents.
 	ends bool
 	// pending is why it does not run: something that the product does not have.

@@ -13,20 +13,25 @@ func newMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
+// watchBackoff is how long client-go may wait before it watches again, once an API
+// server is back: it doubles up to 30 s and is drawn out by as much again, for the
+// product, the controller manager and the simulated kubelets alike.
+const watchBackoff = 60 * time.Second
+
 // apiServers takes away what all state lives in.
 func apiServers() []scenario {
 	return []scenario{
-		{name: "hub-api-down", ends: true, do: func(ctx context.Context, r *run) error {
+		{name: "hub-api-down", slack: watchBackoff, ends: true, do: func(ctx context.Context, r *run) error {
 			return apiDown(ctx, r, r.fleet.Hub.ControlPlane)
 		}},
-		{name: "member-api-down", do: func(ctx context.Context, r *run) error {
+		{name: "member-api-down", slack: watchBackoff, do: func(ctx context.Context, r *run) error {
 			return apiDown(ctx, r, r.member().ControlPlane)
 		}},
-		{name: "member-etcd-stop", do: func(ctx context.Context, r *run) error {
+		{name: "member-etcd-stop", slack: watchBackoff, do: func(ctx context.Context, r *run) error {
 			return etcdFrozen(ctx, r, r.member().ControlPlane)
 		}},
-		{name: "hub-cut-from-api", ends: true, do: hubCutFromAPI},
-		{name: "hub-cache-slow", ends: true, do: hubCacheSlow},
+		{name: "hub-cut-from-api", slack: watchBackoff, ends: true, do: hubCutFromAPI},
+		{name: "hub-cache-slow", slack: watchBackoff, ends: true, do: hubCacheSlow},
 	}
 }
 

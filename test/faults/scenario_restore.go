@@ -12,7 +12,7 @@ import (
 
 // restores puts the hub's etcd back to an earlier time.
 func restores() []scenario {
-	return []scenario{{name: "hub-restored", size: 16, alone: true, do: hubRestored}}
+	return []scenario{{name: "hub-restored", size: 16, alone: true, ends: true, slack: watchBackoff, do: hubRestored}}
 }
 
 // snapshot names the copy of the hub's etcd.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -273,6 +274,7 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *assignmentFact
 		Attempt: a.Spec.Attempt, Revision: a.Spec.TemplateRevision, User: a.Spec.User, Mode: string(a.Spec.FailoverMode),
 		Suspended: a.Spec.RunState == v1alpha1.ModeSuspended, Failed: a.Status.Failure != nil,
 		Deleting: a.DeletionTimestamp != nil, PodReady: isTrue(a.Status.Conditions, v1alpha1.ConditionPodReady),
+		Desktop: fmt.Sprint(a.Spec.Desktop.Env),
 	}
 }
 
@@ -282,6 +284,7 @@ func podOf(cluster string, p *corev1.Pod) *podFact {
 	return &podFact{
 		Cluster: cluster, UID: p.UID, Namespace: p.Namespace, Name: p.Name,
 		Session: types.UID(p.Labels[v1alpha1.LabelSessionUID]), Epoch: epoch, Attempt: attempt,
+		Runs:  slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil }),
 		Ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 	}
 }
