@@ -27,6 +27,15 @@ const (
 	// ConditionReady (hub): the sum of the others. On a MemberCluster: its
 	// agent is connected and renews its lease.
 	ConditionReady = "Ready"
+	// ConditionEnrolled (hub), on a MemberCluster: its agent has a certificate
+	// that the hub accepts.
+	ConditionEnrolled = "Enrolled"
+	// ConditionConnected (hub), on a MemberCluster: its agent's stream is open.
+	// One that breaks and is back at once does not show.
+	ConditionConnected = "Connected"
+	// ConditionSynced (hub), on a MemberCluster: hub and agent agree on what
+	// runs there.
+	ConditionSynced = "Synced"
 	// ConditionAvailable (hub), on a VDITemplate: some member can run it.
 	ConditionAvailable = "Available"
 )
@@ -181,17 +190,60 @@ const (
 
 // Reasons of a MemberCluster's Ready.
 const (
-	// ReasonConnected: True, its agent is connected and renews its lease.
+	// ReasonConnected: True (Ready, Connected), its agent is connected and
+	// renews its lease.
 	ReasonConnected = "Connected"
-	// ReasonNeverConnected: False, no agent has said hello yet.
+	// ReasonNeverConnected: False (Ready, Connected), no agent has said hello
+	// yet.
 	ReasonNeverConnected = "NeverConnected"
-	// ReasonSuspect: Unknown, no renewal for 15 s; takes no new sessions.
+	// ReasonSuspect: Unknown, no renewal for 15 s, or the agent does not keep up;
+	// takes no new sessions.
 	ReasonSuspect = "Suspect"
 	// ReasonUnreachable: False, no renewal for 40 s.
 	ReasonUnreachable = "Unreachable"
-	// ReasonFingerprintChanged: False, the agent speaks for another cluster
-	// than before.
+	// ReasonRecovering: False, the agent is heard again and takes no new sessions
+	// until it has been stable for 30 s.
+	ReasonRecovering = "Recovering"
+	// ReasonQuarantined: False, the agent was lost three times within 10 min; the
+	// member takes no new sessions for 10 min.
+	ReasonQuarantined = "Quarantined"
+	// ReasonFingerprintChanged: False (Ready, Connected), the agent speaks for
+	// another cluster than before.
 	ReasonFingerprintChanged = "FingerprintChanged"
+	// ReasonRevoked: False (Ready, Enrolled, Connected), an operator took the
+	// agent's access away.
+	ReasonRevoked = "Revoked"
+)
+
+// Reasons of a MemberCluster's Enrolled.
+const (
+	// ReasonEnrolled: True, the hub has issued the agent's certificate.
+	ReasonEnrolled = "Enrolled"
+	// ReasonExternallyIssued: True, the agent's certificate is of an authority
+	// other than the hub.
+	ReasonExternallyIssued = "ExternallyIssued"
+	// ReasonAwaitingAgent: False, no agent has joined yet, or it must join anew.
+	ReasonAwaitingAgent = "AwaitingAgent"
+	// ReasonCertificateExpired: False (Enrolled, Connected), the agent's
+	// certificate is not valid any more; it must join anew.
+	ReasonCertificateExpired = "CertificateExpired"
+)
+
+// Reasons of a MemberCluster's Connected and Synced.
+const (
+	// ReasonDisconnected: False (Connected), the stream is not open; the message
+	// says since when, and why it ended.
+	ReasonDisconnected = "Disconnected"
+	// ReasonStalled: False (Connected), the stream was ended, for the agent did
+	// not read or acknowledge.
+	ReasonStalled = "Stalled"
+	// ReasonSynced: True (Synced).
+	ReasonSynced = "Synced"
+	// ReasonResyncing: False (Synced), the agent is telling the hub anew what it
+	// has.
+	ReasonResyncing = "Resyncing"
+	// ReasonNotConnected: Unknown (Synced), nobody tells.
+	ReasonNotConnected = "NotConnected"
 )
 
 // Reasons of an assignment that was refused.

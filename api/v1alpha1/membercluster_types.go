@@ -234,6 +234,8 @@ type TemplateAvailability struct {
 // +kubebuilder:printcolumn:name="Sessions",type=integer,JSONPath=`.status.sessions`
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
 // +kubebuilder:printcolumn:name="Agent",type=string,priority=1,JSONPath=`.status.agentVersion`
+// +kubebuilder:printcolumn:name="Access",type=string,priority=1,JSONPath=`.spec.access`
+// +kubebuilder:printcolumn:name="Certificate-Expires",type=string,priority=1,JSONPath=`.status.certificate.notAfter`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the name of a member is a DNS label of at most 63 characters, without dots"
 type MemberCluster struct {
