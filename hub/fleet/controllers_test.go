@@ -83,6 +83,15 @@ func (x *controllers) reconcileTemplates() ctrl.Result {
 	return result
 }
 
+// shows are the conditions of a member.
+func (x *controllers) shows(mc *v1alpha1.MemberCluster) []string {
+	var out []string
+	for _, c := range mc.Status.Conditions {
+		out = append(out, c.Type+"="+string(c.Status)+"/"+c.Reason)
+	}
+	return out
+}
+
 func newMemberObject(name string) *v1alpha1.MemberCluster {
 	mc := &v1alpha1.MemberCluster{}
 	mc.Name, mc.UID, mc.Generation = name, types.UID("uid-"+name), 1

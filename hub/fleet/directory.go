@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -21,20 +22,45 @@ var _ link.Directory = &Fleet{}
 // it is only replaced by itself, or after it has fallen silent.
 func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	m := f.uids[uid]
 	if m == nil {
+		f.mu.Unlock()
 		return nil, link.ErrUnknownMember
 	}
+	now := f.clock.Now()
+	before, stranger := m.judge(f.timings, now), m.stranger
+	err := f.admit(m, hello, peer, now)
+	after := m.judge(f.timings, now)
+	told := before.health != after.health || before.cause != after.cause || stranger != m.stranger
+	f.mu.Unlock()
+	if told {
+		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	if err != nil {
+		return nil, err
+	}
+	log.FromContext(ctx).Info("Agent connected", "cluster", m.name, "agentVersion", hello.AgentVersion, "instance", hello.Instance)
+	return &connection{fleet: f, member: m, peer: peer}, nil
+}
+
+// admit makes a connection the member's, or says why not. The caller holds the
+// lock.
+func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time) error {
+	if m.revoked {
+		return link.ErrRevoked
+	}
 	if m.fingerprint != "" && m.fingerprint != hello.Fingerprint {
-		return nil, fmt.Errorf("%w: %s was %s, the agent speaks for %s", link.ErrFingerprint, m.name, m.fingerprint, hello.Fingerprint)
+		if m.peer == nil {
+			m.stranger = bounded(hello.Fingerprint)
+		}
+		return m.turnedAway(hello.Fingerprint)
 	}
 	if hello.AgentTerm < m.term {
-		return nil, fmt.Errorf("%w: this one is of term %d, that one of %d", link.ErrStaleAgent, hello.AgentTerm, m.term)
+		return fmt.Errorf("%w: this one is of term %d, that one of %d", link.ErrStaleAgent, hello.AgentTerm, m.term)
 	}
 	if m.peer != nil {
-		if m.instance != hello.Instance && f.clock.Now().Sub(m.heard) < f.timings.Suspect {
-			return nil, link.ErrAlreadyConnected
+		if m.instance != hello.Instance && now.Sub(m.heard) < f.timings.Suspect {
+			return link.ErrAlreadyConnected
 		}
 		m.peer.Close(errors.New("replaced by a newer connection"))
 	}
@@ -45,10 +71,9 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 	m.peer, m.serving, m.fresh = peer, false, false
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
 	m.fingerprint = hello.Fingerprint
-	f.heardFrom(m)
+	m.began(f.timings, now)
 	peer.SetTemplates(f.templates)
-	log.FromContext(ctx).Info("Agent connected", "cluster", m.name, "agentVersion", m.agentVersion, "instance", m.instance)
-	return &connection{fleet: f, member: m, peer: peer}, nil
+	return nil
 }
 
 // Renew records a sign of life of a member's agent (link.Directory). One that
@@ -60,6 +85,10 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 		f.mu.Unlock()
 		return link.Grant{}, link.ErrUnknownMember
 	}
+	if m.revoked {
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrRevoked
+	}
 	switch m.instance {
 	case renewal.Instance:
 	case "":
@@ -69,21 +98,20 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 		f.mu.Unlock()
 		return link.Grant{}, link.ErrAlreadyConnected
 	}
-	before, _ := judge(f.timings, m.signs, f.clock.Now())
-	f.heardFrom(m)
-	back := before == HealthUnreachable && m.serving && m.synced
+	now := f.clock.Now()
+	before := m.judge(f.timings, now)
+	m.renewed(f.timings, now)
+	m.granted = now
+	after := m.judge(f.timings, now)
+	back := before.health == HealthUnreachable && m.serving && m.synced
 	f.mu.Unlock()
-	if before != HealthReady {
+	if before.health != after.health || before.cause != after.cause {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 	if back {
 		f.tell(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
 	}
 	return link.Grant{Lease: f.timings.Lease}, nil
-}
-
-func (f *Fleet) heardFrom(m *member) {
-	m.heard, m.heardHere, m.ever = f.clock.Now(), true, true
 }
 
 // Standing is what bears on what a member's agent may do (link.Directory).

@@ -32,6 +32,9 @@ type Fleet struct {
 	clock   clock.WithTicker
 	timings Timings
 
+	// started is when the process made the fleet; see steady.
+	started time.Time
+
 	mu sync.Mutex
 	// began is when this hub began to lead: when it first registered a member.
 	// What was before that it did not see, and holds against nobody.
@@ -59,6 +62,7 @@ func New(o Options) *Fleet {
 		scheme:    o.Scheme,
 		clock:     o.Clock,
 		timings:   o.Timings,
+		started:   o.Clock.Now(),
 		members:   map[string]*member{},
 		uids:      map[types.UID]*member{},
 		placed:    newPlacedSessions(),
@@ -122,8 +126,11 @@ func (f *Fleet) tell(c Change) {
 	}
 }
 
-// Register tells the fleet of a MemberCluster as it stands.
-func (f *Fleet) Register(mc *v1alpha1.MemberCluster) {
+// Register tells the fleet of a MemberCluster as it stands. It is false, and
+// nothing was taken over, where a later state of it was registered a moment ago:
+// whoever has just written a certificate registers what he wrote, and a cache
+// that lags must not take it away again.
+func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 	f.mu.Lock()
 	m, ok := f.members[mc.Name]
 	if ok && m.uid != mc.UID {
@@ -137,18 +144,33 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) {
 		m = newMember(mc, f.began)
 		f.members[mc.Name], f.uids[mc.UID] = m, m
 	}
+	now := f.clock.Now()
+	if m.outdated(mc.ResourceVersion, now) {
+		f.mu.Unlock()
+		return false
+	}
+	m.version, m.adopted = mc.ResourceVersion, now
 	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
 	// The URLs of what runs there are made of these.
 	moved := ok && m.serving && m.synced &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
+	was := m.revoked
 	m.adopt(mc)
+	if m.fingerprint == "" {
+		m.fingerprint = mc.Status.Fingerprint
+	}
+	m.expires = validUntil(mc.Status.Certificate)
+	if m.revoked {
+		m.revoke(f.timings, now)
+	}
 	f.mu.Unlock()
-	if changed {
+	if changed || was != m.revoked {
 		f.tell(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
 	}
 	if moved {
 		f.tell(Change{Kind: MemberConnected, Member: mc.Name, UID: mc.UID})
 	}
+	return true
 }
 
 // Remove forgets a member whose MemberCluster is gone and ends its connection.
@@ -215,6 +237,12 @@ func (f *Fleet) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
 	return m.spec.IngressScheme, m.spec.IngressDomain, true
 }
 
+// steady is the wall clock's time at the start plus what has passed since: a
+// wall clock that is set meanwhile makes no certificate expire.
+func (f *Fleet) steady(now time.Time) time.Time {
+	return f.started.Round(0).Add(now.Sub(f.started))
+}
+
 // HealthOf returns how alive a member is; a member that there is no more is
 // Unreachable.
 func (f *Fleet) HealthOf(uid types.UID) Health {
@@ -224,6 +252,5 @@ func (f *Fleet) HealthOf(uid types.UID) Health {
 	if m == nil {
 		return HealthUnreachable
 	}
-	h, _ := judge(f.timings, m.signs, f.clock.Now())
-	return h
+	return m.judge(f.timings, f.clock.Now()).health
 }

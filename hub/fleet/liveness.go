@@ -12,66 +12,154 @@ const (
 	HealthUnknown Health = "Unknown"
 	// HealthNeverConnected: no agent of the member has ever said hello.
 	HealthNeverConnected Health = "NeverConnected"
-	// HealthReady: its agent renews. A stream that broke a moment ago does not
-	// count against it; placement asks for an open one besides.
+	// HealthReady: its agent renews, and has done so for a while if it has been
+	// in trouble. A stream that broke a moment ago does not count against it;
+	// placement asks for an open one besides.
 	HealthReady Health = "Ready"
-	// HealthSuspect: silent for a while; takes no new sessions.
+	// HealthSuspect: silent for a while, or not yet stable again after trouble;
+	// takes no new sessions.
 	HealthSuspect Health = "Suspect"
-	// HealthUnreachable: silent for long.
+	// HealthUnreachable: silent for long, or revoked.
 	HealthUnreachable Health = "Unreachable"
 )
 
-// Timings of the link, before scaling (DESIGN section 5).
-type Timings struct {
-	// Renew is how often an agent renews.
-	Renew time.Duration
-	// Suspect and Unreachable are how long a silence makes a member so.
-	Suspect, Unreachable time.Duration
-	// Heartbeat is how often the hub renews the Lease object of a member that
-	// is alive.
-	Heartbeat time.Duration
-	// Lease is how long a renewal lets fenced sessions run.
-	Lease time.Duration
-}
+// healths are all of them.
+var healths = []Health{HealthUnknown, HealthNeverConnected, HealthReady, HealthSuspect, HealthUnreachable}
 
-// DefaultTimings are those of DESIGN section 5, times a factor. The factor is
-// for demonstrations and tests; 1 is for production.
-func DefaultTimings(factor float64) Timings {
-	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
-	return Timings{
-		Renew:       scale(5 * time.Second),
-		Suspect:     scale(15 * time.Second),
-		Unreachable: scale(40 * time.Second),
-		Heartbeat:   scale(30 * time.Second),
-		Lease:       scale(180 * time.Second),
-	}
-}
+// cause is why a member is Suspect or Unreachable.
+type cause string
 
-// signs are what liveness is judged by: the hub's own receive clock alone.
+const (
+	// causeSilence: nothing was heard of its agent.
+	causeSilence cause = "Silence"
+	// causeStalled: its connection was ended since it did not keep up, and it
+	// has opened no other.
+	causeStalled cause = "Stalled"
+	// causeRecovering: it is heard again, and not for long enough yet.
+	causeRecovering cause = "Recovering"
+	// causeQuarantined: it fell from Ready too often.
+	causeQuarantined cause = "Quarantined"
+	// causeRevoked: an operator took its access away.
+	causeRevoked cause = "Revoked"
+)
+
+// signs are what liveness is judged by: the hub's own receive clock alone, of
+// which only differences count, so that a wall clock that jumps changes
+// nothing.
 type signs struct {
 	// ever: the member has said hello once, to this or an earlier leader.
 	ever bool
-	// heard is the last renewal, or when this hub began to lead.
+	// heard is the last sign of life, or when this hub began to lead.
 	heard time.Time
-	// heardHere: heard is a renewal.
+	// heardHere: heard is a sign of life. Before the first there is nothing that
+	// this hub could have seen go wrong.
 	heardHere bool
+
+	// troubled: this hub saw it fall from Ready, and not stable since.
+	troubled bool
+	// stalled: it fell because it did not keep up, and has opened no other
+	// connection.
+	stalled bool
+	// since is when it was heard again, zero: not yet; renewals are how often
+	// it has renewed since.
+	since    time.Time
+	renewals int
+	// flips are its last falls from Ready, newest first; fallen counts all.
+	flips  [quarantineFlips]time.Time
+	fallen int
+	// quarantined is until when it takes no sessions.
+	quarantined time.Time
 }
 
-// judge says how alive a member is at a time, and after how long that may
-// change by silence alone (0: it will not).
-func judge(t Timings, s signs, now time.Time) (Health, time.Duration) {
-	if !s.ever {
-		return HealthNeverConnected, 0
+// opened notes that an agent opened a connection.
+func (s *signs) opened(t Timings, now time.Time) {
+	s.heed(t, now)
+	s.stalled = false
+	s.hear(now)
+}
+
+// renewed notes a renewal.
+func (s *signs) renewed(t Timings, now time.Time) {
+	s.heed(t, now)
+	s.hear(now)
+	if s.troubled && !s.stalled {
+		s.renewals++
 	}
+}
+
+func (s *signs) hear(now time.Time) {
+	if s.troubled && !s.stalled && s.since.IsZero() {
+		s.since = now
+	}
+	s.heard, s.heardHere, s.ever = now, true, true
+}
+
+// stall notes that a connection was ended since the agent did not keep up.
+func (s *signs) stall(t Timings, now time.Time) {
+	s.heed(t, now)
+	s.fall(t, now)
+	s.stalled = true
+}
+
+// heed notes what time has made of the member since it was last looked at: it
+// may have become stable, and after that fallen silent.
+func (s *signs) heed(t Timings, now time.Time) {
+	silentAt := s.heard.Add(t.Suspect)
+	silent := s.heardHere && now.Sub(s.heard) >= t.Suspect
+	until := now
+	if silent {
+		until = silentAt
+	}
+	if s.troubled && s.renewals >= recoverRenewals && until.Sub(s.since) >= t.Stable {
+		s.troubled = false
+	}
+	if silent {
+		s.fall(t, silentAt)
+	}
+}
+
+// fall notes the end of being Ready, or of a recovery.
+func (s *signs) fall(t Timings, at time.Time) {
+	if !s.troubled && !s.quarantined.After(at) {
+		copy(s.flips[1:], s.flips[:])
+		s.flips[0] = at
+		s.fallen++
+		if first := s.flips[quarantineFlips-1]; !first.IsZero() && at.Sub(first) < t.FlipWindow {
+			s.quarantined = at.Add(t.Quarantine)
+		}
+	}
+	s.troubled, s.since, s.renewals = true, time.Time{}, 0
+}
+
+// verdict is how alive a member is, why, and after how long that may change by
+// time alone (0: it will not).
+type verdict struct {
+	health  Health
+	cause   cause
+	recheck time.Duration
+}
+
+// judge says how alive a member is at a time.
+func judge(t Timings, s signs, now time.Time) verdict {
+	s.heed(t, now)
 	silence := now.Sub(s.heard)
+	next := t.Suspect - silence
 	switch {
+	case !s.ever:
+		return verdict{health: HealthNeverConnected}
 	case silence >= t.Unreachable:
-		return HealthUnreachable, 0
+		return verdict{health: HealthUnreachable, cause: causeSilence}
 	case !s.heardHere:
-		return HealthUnknown, t.Unreachable - silence
+		return verdict{health: HealthUnknown, recheck: t.Unreachable - silence}
 	case silence >= t.Suspect:
-		return HealthSuspect, t.Unreachable - silence
+		return verdict{HealthSuspect, causeSilence, t.Unreachable - silence}
+	case s.stalled:
+		return verdict{HealthSuspect, causeStalled, next}
+	case s.quarantined.After(now):
+		return verdict{HealthSuspect, causeQuarantined, soonest(next, s.quarantined.Sub(now))}
+	case s.troubled:
+		return verdict{HealthSuspect, causeRecovering, soonest(next, t.Stable-now.Sub(s.since))}
 	default:
-		return HealthReady, t.Suspect - silence
+		return verdict{health: HealthReady, recheck: next}
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -66,14 +69,26 @@ type deeds struct {
 
 // SetupWithManager registers the reconciler.
 func (r *MemberReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := r.Fleet.timings.Validate(); err != nil {
+		return err
+	}
+	memberMetrics.of(r.Fleet)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, identityChanged))).
 		WatchesRawSource(r.changes()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
 		Complete(r)
 }
+
+// identityChanged passes what enrolment and rotation write in a status.
+var identityChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.MemberCluster)
+	after, same := e.ObjectNew.(*v1alpha1.MemberCluster)
+	return ok && same && (before.Status.Fingerprint != after.Status.Fingerprint ||
+		!equality.Semantic.DeepEqual(before.Status.Certificate, after.Status.Certificate))
+}}
 
 // changes enqueues a member whenever the fleet says that it changed.
 func (r *MemberReconciler) changes() source.Source {
@@ -100,7 +115,6 @@ func (r *MemberReconciler) RegisterAll(ctx context.Context) error {
 
 // Reconcile brings one MemberCluster up to date.
 func (r *MemberReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	defer r.Fleet.gauge()
 	result, err := r.update(ctx, req)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
@@ -117,7 +131,9 @@ func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.R
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	r.Fleet.Register(mc)
+	if !r.Fleet.Register(mc) {
+		return ctrl.Result{RequeueAfter: conflictWait}, nil // the cache lags
+	}
 	r.Fleet.show(mc.Name)
 	v, ok := r.Fleet.viewOf(mc.Name)
 	if !ok {
@@ -134,7 +150,7 @@ func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.R
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.recheck)}, nil
+	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
 }
 
 // finalize keeps the MemberCluster while sessions are placed there or not
@@ -178,7 +194,8 @@ func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-// status writes what changed; a change of counts alone waits its turn.
+// status writes what changed. How the member is and who may speak for it is
+// written at once; counts, and how the stream is, wait their turn.
 func (r *MemberReconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (wait time.Duration, err error) {
 	before := mc.DeepCopy()
 	writeStatus(&mc.Status, v, mc.Generation)
@@ -186,7 +203,7 @@ func (r *MemberReconciler) status(ctx context.Context, mc *v1alpha1.MemberCluste
 		return 0, nil
 	}
 	now := r.Fleet.clock.Now()
-	if equality.Semantic.DeepEqual(before.Status.Conditions, mc.Status.Conditions) {
+	if !pressing(&before.Status, &mc.Status) {
 		if due := r.deedsOf(mc).written.Add(statusInterval); due.After(now) {
 			return due.Sub(now), nil
 		}
@@ -199,26 +216,36 @@ func (r *MemberReconciler) status(ctx context.Context, mc *v1alpha1.MemberCluste
 	return 0, nil
 }
 
-// announce records an event when Ready changed.
-func (r *MemberReconciler) announce(before, after *v1alpha1.MemberCluster) {
-	was, is := ready(before), ready(after)
-	if is == nil || (was != nil && was.Reason == is.Reason) {
-		return
-	}
-	kind := "Normal"
-	if is.Status != metav1.ConditionTrue {
-		kind = "Warning"
-	}
-	r.Recorder.Eventf(after, nil, kind, is.Reason, "Watch", "%s", is.Message)
-}
-
-func ready(mc *v1alpha1.MemberCluster) *metav1.Condition {
-	for i := range mc.Status.Conditions {
-		if mc.Status.Conditions[i].Type == v1alpha1.ConditionReady {
-			return &mc.Status.Conditions[i]
+// pressing is whether a change of a status can't wait.
+func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
+		was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
+		if was == nil || was.Reason != is.Reason || was.Status != is.Status {
+			return true
 		}
 	}
-	return nil
+	return before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
+}
+
+// announce records an event when Ready changed, and when Enrolled did, unless
+// the first has said as much.
+func (r *MemberReconciler) announce(before, after *v1alpha1.MemberCluster) {
+	said := ""
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
+		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
+		severity := corev1.EventTypeNormal
+		if is.Status != metav1.ConditionTrue {
+			severity = corev1.EventTypeWarning
+		}
+		redundant := kind == v1alpha1.ConditionEnrolled &&
+			(was == nil || said == is.Reason || (said != "" && severity == corev1.EventTypeNormal))
+		if redundant || (was != nil && was.Reason == is.Reason) {
+			continue
+		}
+		said = is.Reason
+		r.Recorder.Eventf(after, nil, severity, is.Reason, "Watch", "%s", is.Message)
+	}
 }
 
 // heartbeat renews the member's Lease object while its agent is alive, so

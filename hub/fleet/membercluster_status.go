@@ -5,24 +5,31 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // view is what the fleet knows of a member, as its status shows it.
 type view struct {
-	health       Health
-	recheck      time.Duration
+	verdict
+	name         string
 	fingerprint  string
 	agentVersion string
 	sessions     int32
 	capacity     *placement.Capacity
 	slots        map[placement.TemplateKey]int32
 	current      map[string]string
-	// heard is the last renewal that this hub received; zero: none.
+	// heard is the last sign of life that this hub received; zero: none.
 	heard time.Time
+	contact
+	ever, revoked bool
+	// connected: a stream is open; synced: and what the member has is known.
+	connected, synced bool
+	// settling is for how long yet a stream that broke, or is back, is not worth
+	// telling.
+	settling time.Duration
+	// now is the time that certificates are judged by.
+	now time.Time
 }
 
 // viewOf copies what the fleet knows of a member under its lock.
@@ -33,22 +40,38 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 	if m == nil {
 		return view{}, false
 	}
+	now := f.clock.Now()
 	v := view{
+		verdict:      m.judge(f.timings, now),
+		name:         m.name,
 		fingerprint:  m.fingerprint,
 		agentVersion: m.agentVersion,
 		sessions:     f.placed.count(m.uid),
 		capacity:     m.capacity,
 		slots:        m.slots,
 		current:      f.current,
+		contact:      m.contact,
+		ever:         m.ever,
+		revoked:      m.revoked,
+		connected:    m.peer != nil,
+		synced:       m.peer != nil && m.serving && m.agrees(),
+		now:          f.steady(now),
 	}
 	if m.heardHere {
 		v.heard = m.heard
 	}
-	v.health, v.recheck = judge(f.timings, m.signs, f.clock.Now())
+	if v.health == HealthReady && !m.serving {
+		since := m.lostAt
+		if v.connected {
+			since = m.connectedAt
+		}
+		v.settling = max(0, f.timings.Suspect-now.Sub(since))
+	}
+	v.recheck = soonest(v.recheck, v.settling)
 	return v, true
 }
 
-// show tells the listeners when a member's health has changed by silence alone.
+// show tells the listeners when a member's health has changed by time alone.
 func (f *Fleet) show(name string) {
 	f.mu.Lock()
 	m := f.members[name]
@@ -56,7 +79,9 @@ func (f *Fleet) show(name string) {
 		f.mu.Unlock()
 		return
 	}
-	health, _ := judge(f.timings, m.signs, f.clock.Now())
+	now := f.clock.Now()
+	m.heed(f.timings, now)
+	health := m.judge(f.timings, now).health
 	changed := m.shown != "" && m.shown != health
 	m.shown = health
 	f.mu.Unlock()
@@ -69,7 +94,14 @@ func (f *Fleet) show(name string) {
 // reported stays while it is away.
 func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
 	status.ObservedGeneration = generation
-	v1alpha1.SetCondition(&status.Conditions, generation, readyCondition(v, status.Conditions))
+	if v.revoked && status.Certificate != nil {
+		// Not nil: none of those that were issued is valid again once the member is
+		// let in again.
+		status.Certificate = &v1alpha1.MemberCertificate{}
+	}
+	for _, c := range conditionsOf(v, status) {
+		v1alpha1.SetCondition(&status.Conditions, generation, c)
+	}
 	status.Sessions = v.sessions
 	if v.fingerprint != "" {
 		status.Fingerprint = v.fingerprint
@@ -92,33 +124,4 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		})
 	}
 	slices.SortFunc(status.Templates, func(a, b v1alpha1.TemplateAvailability) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-// readyCondition says how alive a member is. While a new leader waits to hear
-// of it, the last word stands.
-func readyCondition(v view, before []metav1.Condition) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionReady}
-	switch v.health {
-	case HealthReady:
-		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonConnected
-		c.Message = "the agent is connected and renews its lease"
-	case HealthSuspect:
-		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonSuspect
-		c.Message = "the agent has fallen silent: no new sessions go there; look at the agent and at the network between it and the hub"
-	case HealthUnreachable:
-		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnreachable
-		c.Message = "the agent has been silent for long; what runs in the member goes on, and its sessions show their last known state"
-	case HealthNeverConnected:
-		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNeverConnected
-		c.Message = "no agent has connected yet: install one with a certificate for this MemberCluster's UID"
-	case HealthUnknown:
-		for _, old := range before {
-			if old.Type == c.Type {
-				return old
-			}
-		}
-		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonSuspect
-		c.Message = "the hub has just started and has not heard of the agent yet"
-	}
-	return c
 }

@@ -2,10 +2,8 @@ package fleet
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	. "github.com/onsi/gomega"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -86,43 +84,4 @@ func TestRefusalIsForgottenOnceItIsStored(t *testing.T) {
 	if got.Status.Reason != "" || got.Status.Message != "" {
 		t.Errorf("still refused: %+v", got.Status)
 	}
-}
-
-func TestJudge(t *testing.T) {
-	timings := DefaultTimings(1)
-	began := time.Unix(1_700_000_000, 0)
-	for _, c := range []struct {
-		name    string
-		signs   signs
-		silence time.Duration
-		want    Health
-		recheck time.Duration
-	}{
-		{"never said hello", signs{heard: began}, time.Hour, HealthNeverConnected, 0},
-		{"just heard", signs{ever: true, heard: began, heardHere: true}, 0, HealthReady, 15 * time.Second},
-		{"almost suspect", signs{ever: true, heard: began, heardHere: true}, 15*time.Second - 1, HealthReady, 1},
-		{"suspect", signs{ever: true, heard: began, heardHere: true}, 15 * time.Second, HealthSuspect, 25 * time.Second},
-		{"almost unreachable", signs{ever: true, heard: began, heardHere: true}, 40*time.Second - 1, HealthSuspect, 1},
-		{"unreachable", signs{ever: true, heard: began, heardHere: true}, 40 * time.Second, HealthUnreachable, 0},
-		{"a new leader has not heard of it yet", signs{ever: true, heard: began}, 20 * time.Second, HealthUnknown, 20 * time.Second},
-		{"a new leader has waited long enough", signs{ever: true, heard: began}, 40 * time.Second, HealthUnreachable, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			health, recheck := judge(timings, c.signs, began.Add(c.silence))
-			if health != c.want || recheck != c.recheck {
-				t.Errorf("got %s, again in %s; want %s, %s", health, recheck, c.want, c.recheck)
-			}
-		})
-	}
-}
-
-// A hub that has stood by for hours holds nothing against members that it
-// begins to watch now.
-func TestNewLeaderHoldsNothingAgainstMembers(t *testing.T) {
-	x := newFixture(t)
-	x.clock.Step(24 * time.Hour)
-	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Status.Fingerprint = "fp" })
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnknown))
-	x.clock.Step(x.timings.Unreachable)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
 }

@@ -127,16 +127,27 @@ func (f *Fleet) candidate(m *member, now time.Time) placement.Candidate {
 	return c
 }
 
+// causes of trouble other than silence, as an explanation says them. Nothing of
+// it changes by the second.
+var causes = map[cause]string{
+	causeStalled:     "its agent does not keep up",
+	causeRecovering:  "its agent was lost and must be stable for a while first",
+	causeQuarantined: "it is quarantined, for its agent was lost too often",
+	causeRevoked:     "its access is revoked",
+}
+
 // takesSessions says whether a new session may be sent to the member now.
 func (m *member) takesSessions(t Timings, now time.Time) (bool, string) {
-	switch h, _ := judge(t, m.signs, now); {
+	switch v := m.judge(t, now); {
 	case m.removing:
 		return false, "it is being removed"
-	case h == HealthNeverConnected:
+	case v.health == HealthNeverConnected:
 		return false, "its agent has never connected"
-	case h == HealthUnreachable:
+	case v.health != HealthReady && causes[v.cause] != "":
+		return false, causes[v.cause]
+	case v.health == HealthUnreachable:
 		return false, "it is unreachable"
-	case h != HealthReady:
+	case v.health != HealthReady:
 		return false, "its agent has been silent for a while"
 	case !m.serving || !m.synced:
 		return false, "its agent is not connected"

@@ -14,33 +14,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-func TestReadyOfAMember(t *testing.T) {
-	before := []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected}}
-	for _, c := range []struct {
-		health Health
-		before []metav1.Condition
-		want   string
-	}{
-		{HealthReady, nil, "True/Connected"},
-		{HealthSuspect, before, "Unknown/Suspect"},
-		{HealthUnreachable, before, "False/Unreachable"},
-		{HealthNeverConnected, nil, "False/NeverConnected"},
-		{HealthUnknown, before, "True/Connected"},
-		{HealthUnknown, nil, "Unknown/Suspect"},
-	} {
-		got := readyCondition(view{health: c.health}, c.before)
-		if text := string(got.Status) + "/" + got.Reason; text != c.want {
-			t.Errorf("%s after %d conditions: got %s, want %s", c.health, len(c.before), text, c.want)
-		}
-	}
-}
-
 func TestWriteStatus(t *testing.T) {
 	key := func(name, revision string) placement.TemplateKey {
 		return placement.TemplateKey{Name: name, Revision: revision}
 	}
 	v := view{
-		health: HealthReady, fingerprint: "fp", agentVersion: "1.2", sessions: 3,
+		verdict: verdict{health: HealthReady}, fingerprint: "fp", agentVersion: "1.2", sessions: 3,
 		capacity: &placement.Capacity{Nodes: 20, Templates: map[placement.TemplateKey]placement.TemplateCapacity{
 			key("gpu", "r1"):     {Reason: v1alpha1.UnavailableResource, Message: "no node has nvidia.com/gpu"},
 			key("browser", "r2"): {Available: true},
@@ -66,7 +45,7 @@ func TestWriteStatus(t *testing.T) {
 	if !equality.Semantic.DeepEqual(status, again) {
 		t.Errorf("writing it again changes it:\n%s", cmp.Diff(status, again))
 	}
-	writeStatus(again, view{health: HealthUnreachable, sessions: 3}, 4)
+	writeStatus(again, view{verdict: verdict{health: HealthUnreachable}, sessions: 3}, 4)
 	if diff := cmp.Diff(want, again.Templates); diff != "" || again.Nodes != 20 || again.Fingerprint != "fp" {
 		t.Errorf("what was last reported is lost while it is away: %+v", again)
 	}

@@ -1,0 +1,137 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+)
+
+// maxWhy bounds what a condition quotes of an error or of an agent, in bytes.
+const maxWhy = 200
+
+// contact is what people are told of a member's connections. Nothing is judged
+// by it.
+type contact struct {
+	// connectedAt is when the last connection was let in, lostAt when the last
+	// one ended, by this hub; zero: none.
+	connectedAt, lostAt time.Time
+	// lostReason and lostWhy say why that was.
+	lostReason, lostWhy string
+	// stranger is the fingerprint of another cluster whose agent was turned
+	// away since the member's own was connected.
+	stranger string
+	// granted is when this hub last granted a renewal.
+	granted time.Time
+	// expires is when the certificate of the member's agent does; zero: it has
+	// none of the hub's.
+	expires time.Time
+}
+
+// everConnected is whether an agent of the member has ever said hello, as far
+// as its status tells. A fingerprint alone does not: enrolment records it.
+func everConnected(mc *v1alpha1.MemberCluster) bool {
+	if c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionConnected); c != nil {
+		return c.Reason != v1alpha1.ReasonNeverConnected
+	}
+	return mc.Status.AgentVersion != ""
+}
+
+// judge says how alive the member is at a time.
+func (m *member) judge(t Timings, now time.Time) verdict {
+	if m.revoked {
+		return verdict{health: HealthUnreachable, cause: causeRevoked}
+	}
+	return judge(t, m.signs, now)
+}
+
+// began notes that a connection was let in.
+func (m *member) began(t Timings, now time.Time) {
+	m.opened(t, now)
+	m.connectedAt, m.stranger = now, ""
+}
+
+// ended notes that the member's connection is over.
+func (m *member) ended(t Timings, now time.Time, err error) {
+	m.peer, m.serving = nil, false
+	m.lostAt = now
+	m.lostReason, m.lostWhy = lossOf(err)
+	if errors.Is(err, link.ErrStalled) {
+		m.stall(t, now)
+	}
+}
+
+// revoke ends what the member has, as the fleet's picture of it: it starts anew
+// once it is let in again, with nothing held against it and nothing in its
+// favour.
+func (m *member) revoke(t Timings, now time.Time) {
+	if m.peer != nil {
+		m.peer.Close(link.ErrRevoked)
+		m.ended(t, now, link.ErrRevoked)
+	}
+	m.instance = ""
+	m.granted = time.Time{}
+	m.signs = signs{ever: m.ever, fallen: m.fallen}
+}
+
+// lossOf is the reason for which a connection ended, and the same for people.
+func lossOf(err error) (reason, why string) {
+	switch {
+	case err == nil:
+		return v1alpha1.ReasonDisconnected, "the agent ended it in good order"
+	case errors.Is(err, link.ErrStalled):
+		return v1alpha1.ReasonStalled, bounded(err.Error())
+	case errors.Is(err, link.ErrRevoked):
+		return v1alpha1.ReasonRevoked, bounded(err.Error())
+	case errors.Is(err, link.ErrCertificate):
+		return v1alpha1.ReasonCertificateExpired, bounded(err.Error())
+	}
+	return v1alpha1.ReasonDisconnected, bounded(err.Error())
+}
+
+// agrees is whether nothing is known that hub and agent do not agree on.
+func (m *member) agrees() bool {
+	return m.agreement == "" || m.agreement == link.Agrees
+}
+
+// bounded is a text that may have come from outside, fit for a condition: no
+// longer than maxWhy and with nothing that a terminal would obey.
+func bounded(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) <= maxWhy {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWhy-len("…")], "") + "…"
+}
+
+// turnedAway says why an agent of another cluster is not let in.
+func (m *member) turnedAway(fingerprint string) error {
+	return fmt.Errorf("%w: %s was %s, the agent speaks for %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
+}
+
+// cacheLag is how long a cache may take to show what was registered already.
+// Beyond it an older state is believed: the API server may have been restored
+// from a backup.
+const cacheLag = 10 * time.Second
+
+// outdated is whether a later state of the member than one of that version was
+// adopted a moment ago.
+func (m *member) outdated(version string, now time.Time) bool {
+	if now.Sub(m.adopted) >= cacheLag {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(version, m.version)
+	return err == nil && order < 0
+}
