@@ -35,17 +35,16 @@ func (f *Fleet) hubTLSArgs() ([]string, error) {
 
 // agentTLSArgs are the flags of a member's agent about the hub and certificates.
 func (f *Fleet) agentTLSArgs(ctx context.Context, member *Member) ([]string, error) {
+	args := []string{"--hub-address=" + member.proxyAddr, "--hub-server-name=localhost"}
 	if f.options.Enrol {
-		return nil, f.Bootstrap(ctx, member)
+		return args, f.Bootstrap(ctx, member)
 	}
 	tls, err := f.PKI.Agent(member.Name, member.UID)
 	if err != nil {
 		return nil, err
 	}
-	return []string{
-		"--hub-address=" + member.proxyAddr, "--hub-server-name=localhost",
-		"--tls-cert-file=" + tls.CertFile, "--tls-key-file=" + tls.KeyFile, "--hub-ca-file=" + tls.CAFile,
-	}, nil
+	return append(args,
+		"--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--hub-ca-file="+tls.CAFile), nil
 }
 
 // Bootstrap gives a member's agent a new join token, and what it needs besides
