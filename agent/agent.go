@@ -26,6 +26,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/assignment"
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
+	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
@@ -124,10 +125,22 @@ func connect(mgr ctrl.Manager, options Options) (*capacity.Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the capacity watcher: %w", err)
 	}
-	hub = link.NewClient(options.link(uuid.NewString()), link.Member{
+	whichCluster := func(ctx context.Context) (string, error) { return fingerprint(ctx, mgr.GetAPIReader()) }
+	linkOptions := options.link(uuid.NewString())
+	if !options.issuedByOthers() {
+		keeper := identity.NewKeeper(options.identity(), identity.Member{
+			Reader: mgr.GetAPIReader(), Client: mgr.GetClient(),
+			Recorder: mgr.GetEventRecorder("vdi-agent"), Fingerprint: whichCluster,
+		})
+		if err := mgr.Add(keeper); err != nil {
+			return nil, fmt.Errorf("adding the keeper of the agent's identity: %w", err)
+		}
+		linkOptions.Credentials = keeper
+	}
+	hub = link.NewClient(linkOptions, link.Member{
 		Assignments: store, Orders: store, Capacity: room,
 		Terms:       &link.ConfigMapTerms{Reader: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace},
-		Fingerprint: func(ctx context.Context) (string, error) { return fingerprint(ctx, mgr.GetAPIReader()) },
+		Fingerprint: whichCluster,
 		Synced:      store.Synced,
 	})
 	store.Teller, store.Counter = hub, room

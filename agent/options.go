@@ -3,10 +3,12 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -24,8 +26,13 @@ type Options struct {
 	// certificate; by default the host.
 	HubAddress, HubServerName string
 	// TLSCertFile and TLSKeyFile are the agent's certificate, HubCAFile the
-	// authorities of the hub's.
+	// authorities of the hub's, where somebody else issues them. Without them
+	// the agent joins with a token and rotates its certificate itself.
 	TLSCertFile, TLSKeyFile, HubCAFile string
+	// BootstrapTokenFile holds a join token and HubCAHashes are the hashes of
+	// the hub's CAs, where they are not in the Secret v1alpha1.AgentBootstrap.
+	BootstrapTokenFile string
+	HubCAHashes        []string
 	// LeaderElect asks for the leader's lock; needed if there are replicas.
 	LeaderElect bool
 	// MetricsBindAddress and HealthProbeBindAddress of every replica.
@@ -58,9 +65,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", "vdi-system", "Namespace of the agent's state and the leader's lock.")
 	fs.StringVar(&o.HubAddress, "hub-address", "", "Host and port where the hub listens for agents.")
 	fs.StringVar(&o.HubServerName, "hub-server-name", "", "DNS name that the hub's certificate must have; by default the host of --hub-address.")
-	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of this agent (PEM).")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of this agent (PEM), where somebody else issues it; by default the agent joins with a token and rotates its certificate itself.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of this agent (PEM).")
 	fs.StringVar(&o.HubCAFile, "hub-ca-file", "", "Authorities that the hub's certificate is verified with (PEM).")
+	fs.StringVar(&o.BootstrapTokenFile, "bootstrap-token-file", "", "File with a join token, if it is not in the Secret vdi-agent-bootstrap.")
+	fs.StringSliceVar(&o.HubCAHashes, "hub-ca-hash", nil, "Hash of the hub's CA, sha256: and 64 hexadecimal digits, if it is not in the Secret vdi-agent-bootstrap; any of several.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "Elect a leader among the agent's replicas.")
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 for nowhere.")
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
@@ -84,9 +93,19 @@ func (o *Options) Validate() error {
 	}
 	need("namespace", o.Namespace)
 	need("hub-address", o.HubAddress)
-	need("tls-cert-file", o.TLSCertFile)
-	need("tls-key-file", o.TLSKeyFile)
-	need("hub-ca-file", o.HubCAFile)
+	if o.issuedByOthers() {
+		need("tls-cert-file", o.TLSCertFile)
+		need("tls-key-file", o.TLSKeyFile)
+		need("hub-ca-file", o.HubCAFile)
+		if o.BootstrapTokenFile != "" || len(o.HubCAHashes) > 0 {
+			errs = append(errs, errors.New("--bootstrap-token-file and --hub-ca-hash are for joining; with --tls-cert-file nobody joins"))
+		}
+	}
+	for _, hash := range o.HubCAHashes {
+		if !caHash.MatchString(hash) {
+			errs = append(errs, fmt.Errorf("--hub-ca-hash %q is not sha256: and 64 hexadecimal digits", hash))
+		}
+	}
 	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
 		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
 	}
@@ -94,6 +113,22 @@ func (o *Options) Validate() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// caHash is what identity.verifyPinned compares with.
+var caHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// issuedByOthers is whether the agent's certificate comes in files.
+func (o *Options) issuedByOthers() bool {
+	return o.TLSCertFile != "" || o.TLSKeyFile != "" || o.HubCAFile != ""
+}
+
+func (o *Options) identity() identity.Options {
+	return identity.Options{
+		Namespace: o.Namespace, Member: o.Member, AgentVersion: o.Version,
+		HubAddress: o.HubAddress, HubServerName: o.HubServerName,
+		TokenFile: o.BootstrapTokenFile, CAHashes: o.HubCAHashes,
+	}
 }
 
 func (o *Options) link(instance string) link.Options {

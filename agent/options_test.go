@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
+	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
@@ -87,6 +88,22 @@ func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
 	}
 }
 
+func TestAnAgentWithoutCertificateFilesJoinsByItself(t *testing.T) {
+	hash := "sha256:" + strings.Repeat("0a", 32)
+	o, err := parse(t, "--tls-cert-file=", "--tls-key-file=", "--hub-ca-file=",
+		"--member=eu", "--hub-server-name=hub.svc", "--bootstrap-token-file=t", "--hub-ca-hash="+hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := identity.Options{
+		Namespace: "vdi-system", Member: "eu", HubAddress: "hub:1", HubServerName: "hub.svc",
+		TokenFile: "t", CAHashes: []string{hash},
+	}
+	if diff := cmp.Diff(want, o.identity()); diff != "" || o.issuedByOthers() {
+		t.Errorf("identity options (-want +got):\n%s", diff)
+	}
+}
+
 func TestFlagsThatCannotBeAreRefusedByName(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
@@ -106,6 +123,9 @@ func TestFlagsThatCannotBeAreRefusedByName(t *testing.T) {
 		{[]string{"--cleanup-deadline=-1m"}, "--cleanup-deadline"},
 		{[]string{"--time-factor=0"}, "--time-factor"},
 		{[]string{"--namespace="}, "--namespace"},
+		{[]string{"--tls-key-file="}, "--tls-key-file"},
+		{[]string{"--hub-ca-hash=sha256:12", "--tls-cert-file=", "--tls-key-file=", "--hub-ca-file="}, "--hub-ca-hash"},
+		{[]string{"--bootstrap-token-file=t"}, "nobody joins"},
 	} {
 		if _, err := parse(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v: error %v, want one that says %q", tc.args, err, tc.want)
