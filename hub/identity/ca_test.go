@@ -18,14 +18,17 @@ import (
 )
 
 // trusts is whether an agent with that bundle lets the hub's certificate pass.
-func (x *fixture) trusts(bundle []byte) error {
+func (x *fixture) trusts(bundle []byte) error { return x.trustsAt(bundle, x.time()) }
+
+// trustsAt is the same for an agent with another clock.
+func (x *fixture) trustsAt(bundle []byte, now time.Time) error {
 	serving, _, err := x.Certificates()
 	x.Expect(err).NotTo(HaveOccurred())
 	roots := x509.NewCertPool()
 	x.Expect(roots.AppendCertsFromPEM(bundle)).To(BeTrue())
 	leaf, err := x509.ParseCertificate(serving.Certificate[0])
 	x.Expect(err).NotTo(HaveOccurred())
-	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: x.time(), DNSName: "hub.example"})
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, DNSName: "hub.example"})
 	return err
 }
 
@@ -142,6 +145,18 @@ func TestTheHubsCertificateIsRenewedAtTwoThirdsOfItsLife(t *testing.T) {
 	x.Expect(serial()).NotTo(Equal(first))
 	x.Expect(x.trusts(ca.Data[v1alpha1.AuthorityBundle])).To(Succeed())
 	x.Expect(x.caSecret()).To(Equal(ca))
+}
+
+func TestAnAgentWhoseClockIsWrongByWeeksTrustsTheHub(t *testing.T) {
+	x := newFixture(t, interceptor.Funcs{})
+	bundle := x.caSecret().Data[v1alpha1.AuthorityBundle]
+	const weeks = 4 * 7 * 24 * time.Hour
+	for _, age := range []time.Duration{0, pki.ServingLifetime * 2 / 3} {
+		x.step(age)
+		x.Expect(x.look(x.ctx)).To(Succeed())
+		x.Expect(x.trustsAt(bundle, x.time().Add(-weeks))).To(Succeed(), "behind, %s after the issue", age)
+		x.Expect(x.trustsAt(bundle, x.time().Add(weeks))).To(Succeed(), "ahead, %s after the issue", age)
+	}
 }
 
 func TestARotationOfTheCAFromBeginningToEnd(t *testing.T) {

@@ -176,8 +176,15 @@ func (a *agent) enrolment(token string) *fleetv1.EnrollRequest {
 	return &fleetv1.EnrollRequest{Token: token, CertificateRequest: a.request(), Fingerprint: fingerprint}
 }
 
+// noFuncs come between nobody.
+var noFuncs interceptor.Funcs
+
 // takes what was issued, and verifies it as the hub would.
 func (x *fixture) takes(a *agent, member string, got *fleetv1.IssuedCertificate) {
+	x.takesAs(a, types.UID("uid-"+member), got)
+}
+
+func (x *fixture) takesAs(a *agent, member types.UID, got *fleetv1.IssuedCertificate) {
 	block, rest := pem.Decode(got.GetChain())
 	x.Expect(block).NotTo(BeNil())
 	x.Expect(rest).To(BeEmpty())
@@ -189,13 +196,13 @@ func (x *fixture) takes(a *agent, member string, got *fleetv1.IssuedCertificate)
 	chains, err := cert.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: x.time(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(cert.URIs).To(HaveLen(1))
-	x.Expect(cert.URIs[0].String()).To(Equal("spiffe://fleet.example/cluster/uid-" + member + "/agent"))
+	x.Expect(cert.URIs[0].String()).To(Equal("spiffe://fleet.example/cluster/" + string(member) + "/agent"))
 	x.Expect(cert.DNSNames).To(BeEmpty(), "of a request nothing counts but its key")
 	x.Expect(got.GetLifetime().AsDuration()).To(Equal(lifetime))
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	a.bundle = got.GetTrustBundle()
 	a.caller = link.Caller{
-		Member: types.UID("uid-" + member), Serial: cert.SerialNumber.Text(16), NotAfter: cert.NotAfter,
+		Member: member, Serial: cert.SerialNumber.Text(16), NotAfter: cert.NotAfter,
 		PublicKeyHash: hex.EncodeToString(sum[:]), IssuerHash: v1alpha1.CertificateHash(chains[0][1].Raw),
 	}
 }

@@ -19,23 +19,16 @@ func recordIssued(status *v1alpha1.MemberClusterStatus, serial string, notAfter 
 	c.TrustBundleHash = bundleHash
 }
 
-// recordUsed notes that a certificate was used: those before it are not valid
-// any more. It is false if the member may not use it.
-func recordUsed(status *v1alpha1.MemberClusterStatus, serial, issuerHash string) bool {
+// recordUsed notes that a certificate that the member may use was used: those
+// before it are not valid any more.
+func recordUsed(status *v1alpha1.MemberClusterStatus, serial, issuerHash string) {
 	c := status.Certificate
-	if c == nil || serial == "" {
-		return false
+	if serial != c.NextSerial {
+		return // the one before it, which stays valid until the next was used
 	}
-	switch serial {
-	case c.NextSerial:
-		c.Serial, c.NotAfter = c.NextSerial, c.NextNotAfter
-		c.NextSerial, c.NextNotAfter = "", nil
-		c.IssuerHash = issuerHash
-		return true
-	case c.Serial:
-		return true
-	}
-	return false
+	c.Serial, c.NotAfter = c.NextSerial, c.NextNotAfter
+	c.NextSerial, c.NextNotAfter = "", nil
+	c.IssuerHash = issuerHash
 }
 
 // recordRevoked takes every certificate away for good: what is left is not nil,

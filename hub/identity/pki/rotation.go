@@ -101,7 +101,7 @@ func (s State) Sign(now time.Time) State {
 	return s
 }
 
-// Finish: the old CA is not trusted any more.
+// Finish drops the old CA: nobody trusts it any more.
 func (s State) Finish(now time.Time) State {
 	s.Bundle = []*x509.Certificate{s.Issuer.Certificate}
 	s.Stage, s.Since = StageStable, now

@@ -13,11 +13,15 @@ import (
 const (
 	// CALifetime of the hub's CA.
 	CALifetime = 10 * 365 * 24 * time.Hour
-	// ServingLifetime of the hub's own certificate. It is long, so that an agent
-	// whose clock is wrong by days still finds it valid.
+	// ServingLifetime of the hub's own certificate, which is renewed when a third
+	// of it is left.
 	ServingLifetime = 90 * 24 * time.Hour
-	// Backdate is how long before its issue a certificate's validity begins: the
-	// clocks of hub and agents differ.
+	// ClockTolerance is by how much an agent's clock may be wrong, either way, and
+	// the agent still finds valid what the hub shows it.
+	ClockTolerance = ServingLifetime / 3
+	// Backdate is how long before its issue the validity of an agent's certificate
+	// begins. The hub alone judges it, by the clock that it was issued by, but the
+	// clocks of two hubs may differ.
 	Backdate = 5 * time.Minute
 )
 
@@ -47,6 +51,7 @@ func AgentCertificate(issuer *x509.Certificate, serial *big.Int, uri *url.URL, n
 func ServingCertificate(issuer *x509.Certificate, serial *big.Int, uri *url.URL, names []string, now time.Time) *x509.Certificate {
 	c := leaf(issuer, serial, uri, now, ServingLifetime)
 	c.Subject.CommonName = "vdi-hub"
+	c.NotBefore = now.Add(-ClockTolerance)
 	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, name := range names {
 		if address, err := netip.ParseAddr(name); err == nil {
@@ -80,7 +85,7 @@ func CACertificate(serial *big.Int, now time.Time) *x509.Certificate {
 		SerialNumber: serial,
 		// The serial number in it tells the CAs of a rotation from each other.
 		Subject:               pkix.Name{Organization: []string{"vdi-fleet"}, CommonName: "vdi-hub-ca " + SerialText(serial)},
-		NotBefore:             now.Add(-Backdate),
+		NotBefore:             now.Add(-ClockTolerance),
 		NotAfter:              now.Add(CALifetime),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
@@ -89,8 +94,7 @@ func CACertificate(serial *big.Int, now time.Time) *x509.Certificate {
 	}
 }
 
-// RenewalDue is whether two thirds of a certificate's life are over.
-func RenewalDue(c *x509.Certificate, now time.Time) bool {
-	life := c.NotAfter.Sub(c.NotBefore)
-	return now.After(c.NotBefore.Add(life / 3 * 2))
+// RenewalDue is whether the hub's own certificate must be renewed.
+func RenewalDue(serving *x509.Certificate, now time.Time) bool {
+	return now.After(serving.NotAfter.Add(-ClockTolerance))
 }
