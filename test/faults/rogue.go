@@ -18,14 +18,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// lies makes what a rogue agent says of a member.
-type lies func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult)
+// rogue is an agent that lies: with whose certificate, of which cluster it says
+// that it is, and what it says of which member.
+type rogue struct {
+	files       harness.LinkFiles
+	fingerprint string
+	term        int64
+	about       *harness.Member
+	says        func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult)
+}
 
 // lie speaks the wire contract by hand with some certificate, as long as
 // liesFor, over one stream after another: the hub may end any. It returns how
 // often it was let in.
-func (r *run) lie(ctx context.Context, files harness.LinkFiles, about *harness.Member, what lies) (let int, err error) {
-	conn, err := r.dialHub(files, about)
+func (r *run) lie(ctx context.Context, rogue rogue) (let int, err error) {
+	conn, err := r.dialHub(rogue.files, rogue.about)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +41,7 @@ func (r *run) lie(ctx context.Context, files harness.LinkFiles, about *harness.M
 	ctx, cancel := context.WithTimeout(ctx, r.scaled(liesFor))
 	defer cancel()
 	for ctx.Err() == nil {
-		in, last := r.lieOnce(ctx, client, about, what)
+		in, last := r.lieOnce(ctx, client, rogue)
 		if in {
 			let++
 		}
@@ -66,13 +73,13 @@ func (r *run) dialHub(files harness.LinkFiles, by *harness.Member) (*grpc.Client
 
 // lieOnce opens a stream as the protocol has it, and then says its lies: twice,
 // in reverse, with sequences that fall. The error ended the stream.
-func (r *run) lieOnce(ctx context.Context, client fleetv1.FleetServiceClient, about *harness.Member, what lies) (in bool, err error) {
+func (r *run) lieOnce(ctx context.Context, client fleetv1.FleetServiceClient, rogue rogue) (in bool, err error) {
 	stream, err := client.Connect(ctx)
 	if err != nil {
 		return false, err
 	}
 	instance := uuid.NewString()
-	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: instance, Fingerprint: "f", AgentTerm: 1 << 40, AgentVersion: "rogue"}
+	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: instance, Fingerprint: rogue.fingerprint, AgentTerm: rogue.term, AgentVersion: "rogue"}
 	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		_, err = stream.Recv()
 		return false, err
@@ -80,7 +87,7 @@ func (r *run) lieOnce(ctx context.Context, client fleetv1.FleetServiceClient, ab
 	if _, err := stream.Recv(); err != nil {
 		return false, err
 	}
-	reports, results := what(about)
+	reports, results := rogue.says(rogue.about)
 	for _, message := range r.script(reports, results) {
 		if _, err := client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: instance, Sequence: 1}); err != nil {
 			return true, err

@@ -3,11 +3,13 @@ package faults
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -16,18 +18,23 @@ import (
 // liars are agents that say what is not so, with good certificates.
 func liars() []scenario {
 	return []scenario{
-		{name: "liar", do: liar},
+		{name: "liar", do: func(ctx context.Context, r *run) error { return liar(ctx, r, 0) }},
+		{name: "liar-of-the-future", do: func(ctx context.Context, r *run) error { return liar(ctx, r, future) }},
 		{name: "impostor", ends: true, do: impostor},
 	}
 }
+
+// future is how far ahead of the hub's an epoch may be said to be.
+const future = 1 << 40
 
 // liesFor is how long they lie, in time of production.
 const liesFor = time.Minute
 
 // liar is the agent of a member that holds nothing. It says that it holds the
 // others' sessions, that they run, that they have stopped, and that it refuses
-// them; in epochs of the past and of the future, twice and out of order.
-func liar(ctx context.Context, r *run) error {
+// them; in their epochs, and in those that are so much later; twice and out of
+// order.
+func liar(ctx context.Context, r *run, ahead int64) error {
 	m := r.member()
 	var ours []types.UID
 	for n := range 3 {
@@ -49,7 +56,7 @@ func liar(ctx context.Context, r *run) error {
 		return err
 	}
 	r.harm("an agent of member liar speaks of what others hold")
-	told, err := r.lie(ctx, files, m, r.others)
+	told, err := r.lie(ctx, rogue{files: files, fingerprint: "liar", term: 1, about: m, says: r.others(ahead)})
 	if err != nil {
 		return err
 	}
@@ -101,7 +108,21 @@ func impostor(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	told, err := r.lie(ctx, files, m, r.replays)
+	cluster, err := m.ControlPlane.Client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	state, err := m.ControlPlane.Client.CoreV1().ConfigMaps(harness.SystemNamespace).Get(ctx, agentlink.TermsConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	// The term of the agent that was killed: one that is ahead of it would lock
+	// out the true agent until the hub has another leader.
+	term, err := strconv.ParseInt(state.Data["agentTerm"], 10, 64)
+	if err != nil {
+		return fmt.Errorf("reading the agent's term: %w", err)
+	}
+	told, err := r.lie(ctx, rogue{files: files, fingerprint: string(cluster.UID), term: term, about: m, says: r.replays})
 	if err != nil {
 		return err
 	}
@@ -109,22 +130,21 @@ func impostor(ctx context.Context, r *run) error {
 	return nil
 }
 
-// others are reports of all sessions that another member holds, as running, in
-// several epochs.
-func (r *run) others(m *harness.Member) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) {
-	r.watch.heard(func(c *checker, _ time.Time) {
-		for _, held := range c.held[m.Name] {
-			for _, epoch := range []int64{held.Epoch, held.Epoch + 1, 1 << 40} {
-				reports = append(reports, lieOf(held, epoch))
+// others are reports of all sessions that another member holds, as running.
+func (r *run) others(ahead int64) func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult) {
+	return func(m *harness.Member) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) {
+		r.watch.heard(func(c *checker, _ time.Time) {
+			for _, held := range c.held[m.Name] {
+				reports = append(reports, lieOf(held, held.Epoch+ahead))
+				for _, code := range []fleetv1.ResultCode{
+					fleetv1.ResultCode_RESULT_CODE_STOPPED, fleetv1.ResultCode_RESULT_CODE_REFUSED, fleetv1.ResultCode_RESULT_CODE_STORED,
+				} {
+					results = append(results, answerOf(held, held.Epoch+ahead, code))
+				}
 			}
-			for _, code := range []fleetv1.ResultCode{
-				fleetv1.ResultCode_RESULT_CODE_STOPPED, fleetv1.ResultCode_RESULT_CODE_REFUSED, fleetv1.ResultCode_RESULT_CODE_STORED,
-			} {
-				results = append(results, answerOf(held, held.Epoch, code), answerOf(held, 1<<40, code))
-			}
-		}
-	})
-	return reports, results
+		})
+		return reports, results
+	}
 }
 
 // replays are reports of epochs that are over, and answers to orders that were

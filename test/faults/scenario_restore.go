@@ -29,6 +29,15 @@ func hubRestored(ctx context.Context, r *run) error {
 	if err := cp.SaveEtcd(ctx, snapshot); err != nil {
 		return err
 	}
+	// The leaders since then have terms that the restored hub knows nothing of.
+	for range rounds {
+		if err := r.killLeader(ctx, "so that its term is left behind"); err != nil {
+			return err
+		}
+		if err := r.pause(ctx, 20*time.Second); err != nil {
+			return err
+		}
+	}
 	if err := r.moveOne(ctx); err != nil {
 		return err
 	}
