@@ -257,7 +257,7 @@ type hubServer struct {
 	sendTimeout time.Duration
 }
 
-func startHub(t *testing.T, dir *directory) *hubServer {
+func startHub(t *testing.T, dir *directory, change ...func(*hubServer)) *hubServer {
 	t.Helper()
 	pki, err := harness.NewLinkPKI(t.TempDir())
 	if err != nil {
@@ -268,6 +268,9 @@ func startHub(t *testing.T, dir *directory) *hubServer {
 		t.Fatal(err)
 	}
 	h := &hubServer{t: t, pki: pki, files: files, dir: dir, term: 1}
+	for _, f := range change {
+		f(h)
+	}
 	h.start()
 	t.Cleanup(func() { h.stop() })
 	return h

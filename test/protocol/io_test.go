@@ -218,10 +218,7 @@ func TestNoPlaintext(t *testing.T) {
 func TestAnAgentThatDoesNotOpenIsLetGo(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
-	h := startHub(t, dir)
-	h.stop()
-	h.helloTimeout = 200 * time.Millisecond
-	h.start()
+	h := startHub(t, dir, func(h *hubServer) { h.helloTimeout = 200 * time.Millisecond })
 	client := rawClient(t, h, agentFiles(t, h, "m1"))
 	silent, err := client.Connect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())

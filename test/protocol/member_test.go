@@ -37,6 +37,8 @@ type member struct {
 	// summary outlives streams, tuning processes.
 	summary agentlink.Summary
 	tuning  tuning
+	// dressed: reports are as large as those of desktops.
+	dressed bool
 }
 
 // tuning of the agent's side.
@@ -200,8 +202,12 @@ func (m *member) render(r agentlink.Ref) *fleetv1.AssignmentReport {
 	if held == nil {
 		return nil
 	}
-	return &fleetv1.AssignmentReport{SessionUid: string(r.UID), Namespace: r.Namespace, Name: r.Name,
+	report := &fleetv1.AssignmentReport{SessionUid: string(r.UID), Namespace: r.Namespace, Name: r.Name,
 		Epoch: held.epoch, SpecHash: held.hash, Status: &fleetv1.AssignmentStatus{State: held.state}}
+	if m.dressed {
+		dress(report)
+	}
+	return report
 }
 
 func (m *member) capacityReport() *fleetv1.CapacityReport {

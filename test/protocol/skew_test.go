@@ -1,0 +1,177 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
+	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// TestOneVersionApart has a hub and an agent of which one speaks an older
+// protocol than the other go through a session's life, a lost stream and an
+// upgrade of the older, over real TLS.
+func TestOneVersionApart(t *testing.T) {
+	for _, c := range []struct{ hub, agent int32 }{{1, 2}, {2, 1}, {2, 2}} {
+		t.Run(fmt.Sprintf("hub %d, agent %d", c.hub, c.agent), func(t *testing.T) {
+			t.Parallel()
+			g := patient(t)
+			dir := newDirectory("m1")
+			h := startHub(t, dir, func(h *hubServer) { h.tuning.MaxProtocol = c.hub })
+			m1, held := dir.of("m1"), newMember()
+			agent := startTunedAgent(t, h, agentFiles(t, h, "m1"), "i1", "localhost", agentlink.Tuning{MaxProtocol: c.agent}, held)
+			shows := func(uid string) func() item {
+				return func() item { return get(m1, func(r *record) item { return r.picture[types.UID(uid)] }) }
+			}
+			g.Eventually(m1.connected).Should(BeTrue())
+			m1.put(assignment("a", 1, "h1"))
+			g.Eventually(shows("a")).Should(Equal(item{epoch: 1, hash: "h1", state: "Active"}))
+
+			// A stream is lost, and things change meanwhile.
+			h.stop()
+			agent.sets("a", "Active/meanwhile")
+			h.term = 2
+			h.start()
+			g.Eventually(m1.connected).Should(BeTrue())
+			g.Eventually(shows("a")).Should(Equal(item{epoch: 1, hash: "h1", state: "Active/meanwhile"}))
+			m1.put(withdrawal("a", 1))
+			g.Eventually(func() []hublink.Result { return get(m1, func(r *record) []hublink.Result { return r.results }) }).
+				Should(ContainElement(And(HaveField("Code", hublink.Stored), HaveField("SpecHash", ""))))
+
+			// Renewals carry digests exactly if both know of them.
+			agreed := func() []hublink.Agreement {
+				return get(m1, func(r *record) []hublink.Agreement { return r.agreements })
+			}
+			if min(c.hub, c.agent) > 1 {
+				g.Eventually(agreed).Should(ContainElement(hublink.Agrees))
+			} else {
+				renewals := get(m1, func(r *record) int { return r.renewals })
+				g.Eventually(func() int { return get(m1, func(r *record) int { return r.renewals }) }).Should(BeNumerically(">", renewals+2))
+				g.Expect(agreed()).To(BeEmpty())
+			}
+
+			// The older one is upgraded.
+			agent.stop()
+			h.stop()
+			h.tuning.MaxProtocol, h.term = 2, 3
+			h.start()
+			startTunedAgent(t, h, agentFiles(t, h, "m1"), "i2", "localhost", agentlink.Tuning{}, held)
+			g.Eventually(agreed).Should(ContainElement(hublink.Agrees))
+			g.Expect(shows("a")().state).To(Equal("Stopping"))
+		})
+	}
+}
+
+// TestAResyncOverTheWire has the hub lose what it knew of a session while the
+// stream goes on.
+func TestAResyncOverTheWire(t *testing.T) {
+	g := patient(t)
+	dir := newDirectory("m1")
+	h := startHub(t, dir)
+	m1 := dir.of("m1")
+	startAgent(t, h, agentFiles(t, h, "m1"), "i1")
+	g.Eventually(m1.connected).Should(BeTrue())
+	m1.put(assignment("a", 1, "h1"))
+	g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].hash }) }).Should(Equal("h1"))
+	g.Eventually(func() []hublink.Agreement {
+		return get(m1, func(r *record) []hublink.Agreement { return r.agreements })
+	}).
+		Should(ContainElement(hublink.Agrees))
+	connections := get(m1, func(r *record) int { return len(r.closed) })
+	get(m1, func(r *record) bool {
+		delete(r.picture, "a")
+		delete(r.reported, "a")
+		r.told.Delete("a")
+		r.agreements = nil
+		return true
+	})
+	g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].hash }) }).Should(Equal("h1"))
+	g.Eventually(func() []hublink.Agreement {
+		return get(m1, func(r *record) []hublink.Agreement { return r.agreements })
+	}).
+		Should(ContainElements(hublink.Resyncing, hublink.Agrees))
+	g.Expect(get(m1, func(r *record) int { return len(r.closed) })).To(Equal(connections), "the stream went on")
+}
+
+// TestACapabilityThatTheOtherLacksIsRefused with what the operator must know,
+// at the end that it is told to.
+func TestACapabilityThatTheOtherLacksIsRefused(t *testing.T) {
+	g := patient(t)
+	dir := newDirectory("m1")
+	h := startHub(t, dir)
+	client := rawClient(t, h, agentFiles(t, h, "m1"))
+	stream, err := client.Connect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	demanding := hello("i1")
+	demanding.GetHello().RequiredCapabilities = []string{"time-travel"}
+	g.Expect(stream.Send(demanding)).To(Succeed())
+	_, err = stream.Recv()
+	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
+	g.Expect(err).To(MatchError(And(ContainSubstring(`requires "time-travel"`), ContainSubstring("upgrade the hub"))))
+	g.Expect(get(dir.of("m1"), func(r *record) []error { return r.closed })).To(BeEmpty(), "it was never let in")
+}
+
+// TestAnAgentThatDoesNotAcknowledgeIsStalled: it reads, and renews, and does
+// nothing.
+func TestAnAgentThatDoesNotAcknowledgeIsStalled(t *testing.T) {
+	g := patient(t)
+	dir := newDirectory("m1")
+	h := startHub(t, dir, func(h *hubServer) { h.tuning.AckTimeout = 500 * time.Millisecond })
+	client, m1 := rawClient(t, h, agentFiles(t, h, "m1")), dir.of("m1")
+	stream := openTwo(t, client)
+	g.Eventually(m1.connected).Should(BeTrue())
+	m1.put(assignment("a", 1, "h"))
+	g.Expect(stream.Recv()).To(HaveField("GetOrders().GetSequence()", uint64(1)))
+	// Its lease is granted all the while.
+	_, err := client.RenewLease(t.Context(), &fleetv1.RenewLeaseRequest{Instance: "i1"})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = stream.Recv()
+	g.Expect(status.Code(err)).To(Equal(codes.DeadlineExceeded))
+	g.Eventually(func() bool {
+		return get(m1, func(r *record) bool { return len(r.closed) == 1 && errors.Is(r.closed[0], hublink.ErrStalled) })
+	}).Should(BeTrue())
+}
+
+// TestAnAgentThatDoesNotReadIsStalled has more to be said to it than any window
+// of the transport holds.
+func TestAnAgentThatDoesNotReadIsStalled(t *testing.T) {
+	g := patient(t)
+	dir := newDirectory("m1")
+	h := startHub(t, dir, func(h *hubServer) { h.sendTimeout = 500 * time.Millisecond })
+	m1 := dir.of("m1")
+	openTwo(t, rawClient(t, h, agentFiles(t, h, "m1")))
+	g.Eventually(m1.connected).Should(BeTrue())
+	for i := range 64 {
+		order := assignment(fmt.Sprintf("s%d", i), 1, "h")
+		order.Assign.Spec.Desktop.Args = []string{strings.Repeat("x", 512<<10)}
+		m1.put(order)
+	}
+	g.Eventually(func() bool {
+		return get(m1, func(r *record) bool { return len(r.closed) == 1 && errors.Is(r.closed[0], hublink.ErrStalled) })
+	}).Should(BeTrue())
+}
+
+// openTwo says hello in protocol 2, of a member that holds nothing.
+func openTwo(t *testing.T, client fleetv1.FleetServiceClient) fleetv1.FleetService_ConnectClient {
+	t.Helper()
+	g := patient(t)
+	stream, err := client.Connect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	greeting := hello("i1")
+	greeting.GetHello().MaxProtocol = 2
+	g.Expect(stream.Send(greeting)).To(Succeed())
+	g.Expect(stream.Recv()).To(HaveField("GetWelcome().GetProtocol()", int32(2)))
+	g.Expect(stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{
+		InventoryDigest: &fleetv1.InventoryDigest{}}})).To(Succeed())
+	g.Expect(stream.Recv()).To(HaveField("GetInventoryRequest()", Not(BeNil())))
+	return stream
+}

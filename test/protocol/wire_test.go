@@ -1,0 +1,96 @@
+package protocol
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// unchangedBytes is what a reconnect with 1,000 unchanged sessions may cost, in
+// both directions together: the digest is 2 KiB of it.
+const unchangedBytes = 4 << 10
+
+// TestAReconnectCostsNoMoreThanWhatChanged counts what crosses the wire, which
+// is the same on every machine. A whole inventory is told for comparison.
+func TestAReconnectCostsNoMoreThanWhatChanged(t *testing.T) {
+	whole := reconnect(t, 1000, 1000, 1)
+	unchanged := reconnect(t, 1000, 0, 2)
+	some := reconnect(t, 1000, 10, 2)
+	t.Logf("whole inventory %s; nothing changed %s; 10 changed %s", whole, unchanged, some)
+	if n := unchanged.total(); n > unchangedBytes {
+		t.Errorf("%d bytes for 1,000 unchanged sessions, want at most %d", n, unchangedBytes)
+	}
+	if some.total()*8 > whole.total() {
+		t.Errorf("%d bytes for 10 changed of 1,000 sessions, %d for all of them", some.total(), whole.total())
+	}
+	if larger := reconnect(t, 5000, 0, 2); larger.total() > unchanged.total()+64 {
+		t.Errorf("%d bytes for 5,000 unchanged sessions, %d for 1,000: it must not grow", larger.total(), unchanged.total())
+	}
+}
+
+func BenchmarkReconnect(b *testing.B) {
+	for _, changed := range []int{0, 10} {
+		b.Run(fmt.Sprintf("sessions=1000/changed=%d", changed), func(b *testing.B) {
+			var last traffic
+			for b.Loop() {
+				last = reconnect(b, 1000, changed, 2)
+			}
+			b.ReportMetric(float64(last.toHub), "bytes-to-hub")
+			b.ReportMetric(float64(last.toAgent), "bytes-to-agent")
+		})
+	}
+}
+
+type traffic struct{ toHub, toAgent int }
+
+func (x traffic) total() int { return x.toHub + x.toAgent }
+
+func (x traffic) String() string {
+	return fmt.Sprintf("%d to the hub, %d to the agent", x.toHub, x.toAgent)
+}
+
+// reconnect connects with so many sessions, loses the stream, changes some of
+// them and connects again; what that takes is counted.
+func reconnect(t testing.TB, sessions, changed int, protocol int32) traffic {
+	w := newWorld()
+	w.hub.tuning.MaxProtocol = protocol
+	w.member.dressed = true
+	for i := range sessions {
+		w.member.held[fmt.Sprintf("s%04d", i)] = &item{epoch: 1, hash: "0123456789abcdef", state: "Active"}
+	}
+	w.connect()
+	w.exchange()
+	w.drop()
+	for i := range changed {
+		w.member.changes(fmt.Sprintf("s%04d", i), "Active/changed")
+	}
+	w.bytesToHub, w.bytesToAgent = 0, 0
+	w.connect()
+	w.exchange()
+	if held, picture := len(w.member.held), len(w.hub.picture); held != picture || w.hub.conn == nil {
+		t.Fatalf("%d are held, %d shown", held, picture)
+	}
+	for i := range changed {
+		if uid := fmt.Sprintf("s%04d", i); w.hub.picture[uid].state != "Active/changed" {
+			t.Fatalf("%s is %+v", uid, w.hub.picture[uid])
+		}
+	}
+	return traffic{toHub: w.bytesToHub, toAgent: w.bytesToAgent}
+}
+
+// dress gives a report what one of a desktop that runs has.
+func dress(r *fleetv1.AssignmentReport) {
+	at := timestamppb.New(time.Unix(1_700_000_000, 0))
+	r.SessionNamespace, r.SessionName = "users", r.SessionUid
+	r.Status.ObservedGeneration, r.Status.NodeName = 1, "node-17.eu-west.example.com"
+	r.Status.StartTime, r.Status.RunningSince = at, at
+	for _, kind := range []string{"HomeReady", "PodReady", "EndpointReady", "Ready"} {
+		r.Status.Conditions = append(r.Status.Conditions, &fleetv1.Condition{
+			Type: kind, Status: "True", Reason: "Ready", Message: "the desktop's part is ready", ObservedGeneration: 1, LastTransitionTime: at,
+		})
+	}
+}
