@@ -102,6 +102,21 @@ func TestStalledMemberIsShownUntilItIsStableAgain(t *testing.T) {
 	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=True/Connected", "Connected=True/Connected", "Synced=True/Synced"))
 }
 
+func TestMemberThatDisagreesIsShownAsResyncing(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	for agreement, want := range map[link.Agreement]string{
+		link.Resyncing: "Synced=False/Resyncing", link.Differs: "Synced=False/Resyncing", link.Agrees: "Synced=True/Synced",
+	} {
+		m.Agreed(agreement)
+		x.clock.Step(statusInterval)
+		x.reconcile("eu")
+		x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=True/Connected", "Connected=True/Connected", want))
+	}
+}
+
 func TestAgentOfAnotherClusterIsTold(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	mc := x.member("eu")

@@ -41,6 +41,7 @@ const (
 // Suspect, short enough to wait for.
 var timings = fleet.Timings{
 	Renew: 100 * time.Millisecond, Suspect: 2 * time.Second, Unreachable: 3 * time.Second,
+	Stable: 500 * time.Millisecond, FlipWindow: time.Minute, Quarantine: time.Minute,
 	Heartbeat: time.Minute, Lease: time.Minute,
 }
 

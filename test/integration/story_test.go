@@ -48,7 +48,15 @@ var steps = []string{
 var elsewhere = map[string]string{
 	v1alpha1.ReasonNoMembers:          "hub/session: a fleet without members",
 	v1alpha1.ReasonTemplateInvalid:    "hub/session: a secret that is too large to travel",
-	v1alpha1.ReasonFingerprintChanged: "hub/fleet: the controllers of members",
+	v1alpha1.ReasonFingerprintChanged: "hub/fleet: TestAgentOfAnotherClusterIsTold",
+	v1alpha1.ReasonQuarantined:        "hub/fleet: TestStoriesOfAMember and TestConditionsOfAMember",
+	v1alpha1.ReasonStalled:            "hub/fleet: TestStalledMemberIsShownUntilItIsStableAgain",
+	v1alpha1.ReasonRevoked:            "hub/fleet: TestRevokedMemberLosesItsCertificateForGood",
+	// Which of these two a fleet shows depends on who issues its certificates.
+	v1alpha1.ReasonEnrolled:           "hub/fleet: TestCertificateThatExpiresIsTold",
+	v1alpha1.ReasonExternallyIssued:   "hub/fleet: TestStreamThatFlapsIsNotWrittenOf",
+	v1alpha1.ReasonCertificateExpired: "hub/fleet: TestCertificateThatExpiresIsTold",
+	v1alpha1.ReasonResyncing:          "hub/fleet: TestMemberThatDisagreesIsShownAsResyncing",
 }
 
 // Everything that the API documents has been walked through. A run of part of
