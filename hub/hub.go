@@ -219,6 +219,7 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		DrainTimeout:  l.options.scaled(drainTimeout),
 		Now:           l.now,
 	}
+	options.Tuning.AckTimeout, options.SendTimeout = link.ScaledTimeouts(l.options.TimeFactor)
 	if l.authority != nil {
 		options.Authority = l.authority
 	}

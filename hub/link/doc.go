@@ -10,10 +10,18 @@
 // in, messages and effects come out. Server, stream and peer are thin I/O
 // around them.
 //
+// From protocol 2 on an inventory begins with its digest, and only the buckets
+// that differ from what the hub remembers cross the wire; orders are
+// acknowledged; and the digests on each renewal show whether both sides still
+// agree, or the agent is asked for all (a resync).
+//
 // Invariants:
 //   - Who speaks is decided by the one URI in the verified client certificate,
 //     never by a message.
-//   - No order leaves before the agent's whole inventory is in.
+//   - No order leaves before the agent's inventory is in, or known to be what
+//     the hub remembers.
+//   - An agent that does not acknowledge or read for too long loses its stream,
+//     and never its lease for that.
 //   - The memory of a connection is O(sessions of its member), however slowly
 //     the agent reads: what is to be said is a set, not a queue.
 //   - Connections share no lock, queue or goroutine, so that an agent that

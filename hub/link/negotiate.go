@@ -17,9 +17,24 @@ const (
 	protocolDigests = 2
 )
 
-// defaultAckTimeout is how long the oldest batch of either side may go
-// unacknowledged: two lost round trips of the slowest line are far below it.
-const defaultAckTimeout = 60 * time.Second
+const (
+	// defaultAckTimeout is how long the oldest batch of either side may go
+	// unacknowledged, defaultSendTimeout how long an agent may take no message.
+	defaultAckTimeout  = 60 * time.Second
+	defaultSendTimeout = 20 * time.Second
+	// leastTimeout is what a time factor leaves of these, since a machine that
+	// is busy is not scaled with it.
+	leastTimeout = 2 * time.Second
+)
+
+// ScaledTimeouts are the defaults of Tuning.AckTimeout and Options.SendTimeout
+// times a factor, and 2 s at the least.
+func ScaledTimeouts(factor float64) (ack, send time.Duration) {
+	scaled := func(d time.Duration) time.Duration {
+		return max(time.Duration(float64(d)*factor), leastTimeout)
+	}
+	return scaled(defaultAckTimeout), scaled(defaultSendTimeout)
+}
 
 // Tuning is what may be otherwise of a connection than by default.
 type Tuning struct {

@@ -55,7 +55,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.HelloTimeout, 10*time.Second)
 	setDefault(&o.InventoryTimeout, 60*time.Second)
 	setDefault(&o.DrainTimeout, 10*time.Second)
-	setDefault(&o.SendTimeout, 20*time.Second)
+	setDefault(&o.SendTimeout, defaultSendTimeout)
 	setDefault(&o.ReviewInterval, time.Second)
 	o.Limits.setDefaults(o.RenewInterval)
 	if o.Now == nil {

@@ -32,7 +32,11 @@ var pure = []string{
 	"hub/fleet/liveness.go",
 	"hub/identity/pki/",
 	"hub/identity/record.go",
+	"hub/link/agreement.go",
 	"hub/link/conn.go",
+	"hub/link/inflight.go",
+	"hub/link/negotiate.go",
+	"hub/link/opening.go",
 	"hub/link/outbox.go",
 	"agent/render/",
 	"agent/observe/",
@@ -40,7 +44,10 @@ var pure = []string{
 	"agent/capacity/model.go",
 	"agent/link/machine.go",
 	"agent/link/reporter.go",
+	"agent/link/negotiate.go",
 	"agent/link/results.go",
+	"agent/link/summary.go",
+	"agent/link/telling.go",
 }
 
 // banned names say nothing of what a package holds.
