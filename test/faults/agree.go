@@ -123,7 +123,7 @@ func (s *sides) settled(session *v1alpha1.VDISession) error {
 		return fmt.Errorf("wanted %s, and %s has it %s", session.Spec.OperatingMode, p.ClusterName, a.Spec.RunState)
 	case a.Spec.Attempt != session.Spec.Attempt && !suspended:
 		return fmt.Errorf("wanted in attempt %d, and %s has attempt %d", session.Spec.Attempt, p.ClusterName, a.Spec.Attempt)
-	case isTrue(session.Status.Conditions, v1alpha1.ConditionPodReady) != isTrue(a.Status.Conditions, v1alpha1.ConditionPodReady):
+	case podReady(session.Status.Conditions) != podReady(a.Status.Conditions):
 		return fmt.Errorf("the hub and %s differ on whether its desktop is ready", p.ClusterName)
 	}
 	return nil

@@ -130,11 +130,11 @@ func (c *checker) homeGone(now time.Time, f homeFact) {
 
 // sight: the watch of a cluster works, or does not. What a member said while
 // nobody listened is taken as said.
-func (c *checker) sight(cluster string, clear bool) {
-	if c.blind[cluster] && clear {
+func (c *checker) sight(cluster string, sees bool) {
+	if c.blind[cluster] && sees {
 		for uid, f := range c.held[cluster] {
 			c.ready[placing{uid, f.Epoch}] = true
 		}
 	}
-	c.blind[cluster] = !clear
+	c.blind[cluster] = !sees
 }

@@ -71,8 +71,8 @@ func (r *run) health(ctx context.Context, member string) (string, error) {
 }
 
 // healthIs waits until the hub shows a member so, or not so.
-func (r *run) healthIs(ctx context.Context, member, reason string, so bool, within time.Duration) error {
-	err := poll(ctx, r.scaled(within)+allowance, func(ctx context.Context) error {
+func (r *run) healthIs(ctx context.Context, member, reason string, so bool) error {
+	err := poll(ctx, r.scaled(time.Minute)+allowance, func(ctx context.Context) error {
 		switch got, err := r.health(ctx, member); {
 		case err != nil:
 			return err

@@ -65,6 +65,6 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-func isTrue(conditions []metav1.Condition, condition string) bool {
-	return meta.IsStatusConditionTrue(conditions, condition)
+func podReady(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionPodReady)
 }

@@ -42,14 +42,14 @@ func certificateExpires(ctx context.Context, r *run) error {
 	if err := m.Agent.Kill(); err != nil {
 		return err
 	}
-	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonConnected, true, time.Minute); err != nil {
+	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonConnected, true); err != nil {
 		return err
 	}
 	if err := sleep(ctx, time.Until(request.NotAfter)); err != nil {
 		return err
 	}
 	r.harm("it has expired")
-	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonConnected, false, time.Minute); err != nil {
+	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonConnected, false); err != nil {
 		return fmt.Errorf("the stream outlives its certificate: %w", err)
 	}
 	r.harm("%s has a good one", m.Agent.Spec.Name)

@@ -118,7 +118,7 @@ func hubKillAfterSend(ctx context.Context, r *run) error {
 func hubKillBeforeAck(ctx context.Context, r *run) error {
 	for n := range rounds {
 		m := r.member()
-		if err := r.healthIs(ctx, m.Name, "Connected", true, time.Minute); err != nil {
+		if err := r.healthIs(ctx, m.Name, "Connected", true); err != nil {
 			return err
 		}
 		leader, err := r.leader(ctx)

@@ -89,8 +89,15 @@ func deafPeer(ctx context.Context, r *run) error {
 	}
 	defer func() { _ = conn.Close() }()
 	client := fleetv1.NewFleetServiceClient(conn)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var stream fleetv1.FleetService_ConnectClient
+	// The hub learns of a new member within a moment.
+	if err := poll(ctx, allowance, func(context.Context) error { stream, err = greet(ctx, client); return err }); err != nil {
+		return fmt.Errorf("the deaf agent is not let in: %w", err)
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- deaf(ctx, client) }()
+	go func() { ended <- deaf(ctx, client, stream) }()
 	r.harm("an agent that never reads, beside %d simulated ones", beside)
 	began := time.Now()
 	slowest := time.Duration(0)
@@ -120,22 +127,25 @@ func deafPeer(ctx context.Context, r *run) error {
 	}
 }
 
-// deaf opens a stream and then only talks, until the hub ends it.
-func deaf(ctx context.Context, client fleetv1.FleetServiceClient) error {
+// greet opens a stream, and reads the Welcome: the last that is ever read of it.
+func greet(ctx context.Context, client fleetv1.FleetServiceClient) (fleetv1.FleetService_ConnectClient, error) {
 	stream, err := client.Connect(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: "deaf", Fingerprint: "deaf", AgentTerm: 1, AgentVersion: "deaf"}
 	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
-		return err
+		_, err = stream.Recv()
+		return nil, err
 	}
-	if _, err := stream.Recv(); err != nil { // Welcome is the last that it reads
-		return fmt.Errorf("it was never let in: %w", err)
+	if _, err := stream.Recv(); err != nil {
+		return nil, err
 	}
-	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: &fleetv1.Inventory{Last: true}}}); err != nil {
-		return err
-	}
+	return stream, stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: &fleetv1.Inventory{Last: true}}})
+}
+
+// deaf only talks, until the hub ends its stream. It returns why.
+func deaf(ctx context.Context, client fleetv1.FleetServiceClient, stream fleetv1.FleetService_ConnectClient) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -149,6 +159,15 @@ func deaf(ctx context.Context, client fleetv1.FleetServiceClient) error {
 		}
 		batch := &fleetv1.ReportBatch{Sequence: sequence}
 		if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: batch}}); err != nil {
+			return why(stream)
+		}
+	}
+}
+
+// why a stream has ended: after all that it never read.
+func why(stream fleetv1.FleetService_ConnectClient) error {
+	for {
+		if _, err := stream.Recv(); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ func networks() []scenario {
 func partition(ctx context.Context, r *run, w weather, what string) error {
 	m := r.member()
 	r.weather(m.Name, w, what)
-	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonUnreachable, true, time.Minute); err != nil {
+	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonUnreachable, true); err != nil {
 		return err
 	}
 	if err := r.pause(ctx, 30*time.Second); err != nil {
@@ -118,7 +118,7 @@ func recreateInPartition(ctx context.Context, r *run) error {
 		r.work.done.Go(func() { recreate(ctx, r, again) })
 	}
 	r.harm("%d sessions of %s deleted, to be made again under their names", n, m.Name)
-	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonUnreachable, true, time.Minute); err != nil {
+	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonUnreachable, true); err != nil {
 		return err
 	}
 	if err := r.moment(ctx, 30*time.Second); err != nil {
