@@ -95,6 +95,7 @@ func (c *checker) podGone(now time.Time, f podFact) {
 		about: f.Session, watched: []string{hubName, f.Cluster}, patience: watchLag,
 		text:  fmt.Sprintf("Pod %s of epoch %d, attempt %d, is gone from %s, and neither side has a reason for it", f.Name, f.Epoch, f.Attempt, f.Cluster),
 		still: func() bool { return !c.mayStop(seen) },
+		proof: func(_ context.Context, o oracle) (bool, error) { return o.ended(seen.podFact, seen.since, now) },
 	})
 }
 

@@ -19,6 +19,8 @@ type told struct {
 	member map[string]map[types.UID]assignmentFact
 	live   map[types.UID]podFact
 	down   bool
+	// unasked: no Pod was deleted by anybody but the simulated kubelet.
+	unasked bool
 }
 
 func newTold() *told {
@@ -61,6 +63,8 @@ func (o toldOracle) pod(_ context.Context, p podFact) (*podFact, error) {
 	}
 	return nil, o.ask()
 }
+
+func (o toldOracle) ended(podFact, time.Time, time.Time) (bool, error) { return !o.unasked, o.ask() }
 
 // pass lets time go by and settles what is due.
 func (h *told) pass(d time.Duration) {
@@ -260,6 +264,11 @@ var histories = []struct {
 		h.assignment(assignmentFact{Cluster: "a", Epoch: 1, Desktop: "edited"})
 		h.podless("p1")
 	}, []int{4}},
+	{"a Pod goes by the simulated kubelet's mistake", func(h *told) {
+		h.runs()
+		h.unasked = true
+		h.podless("p1")
+	}, nil},
 	{"a Pod goes that the test removed", func(h *told) {
 		h.runs()
 		h.excused["p1"] = true

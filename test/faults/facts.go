@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -84,4 +85,7 @@ type oracle interface {
 	assignment(ctx context.Context, cluster, name string, session types.UID) (*assignmentFact, error)
 	// pod is nil if the member has none of that UID.
 	pod(ctx context.Context, pod podFact) (*podFact, error)
+	// ended: somebody asked for the end of a Pod that was first seen and seen to
+	// be gone at these times.
+	ended(pod podFact, seen, gone time.Time) (bool, error)
 }

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,6 +52,10 @@ func (w *watcher) pod(ctx context.Context, p podFact) (*podFact, error) {
 		return nil, ignoreNotFound(err)
 	}
 	return podOf(p.Cluster, o), nil
+}
+
+func (w *watcher) ended(pod podFact, seen, gone time.Time) (bool, error) {
+	return deletedBySomebody(w.audits[pod.Cluster], pod, seen, gone)
 }
 
 func key(name string) client.ObjectKey {

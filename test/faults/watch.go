@@ -32,6 +32,8 @@ type watcher struct {
 	hub     client.Client
 	members map[string]client.Client
 	pings   map[string]func(context.Context) error
+	// audits are the files of the members' audit logs.
+	audits map[string]string
 
 	mu      sync.Mutex
 	checker *checker
@@ -58,7 +60,8 @@ func clientOf(cp *harness.ControlPlane) (client.Client, error) {
 // watchFleet watches until stop.
 func watchFleet(fleet *harness.Fleet) (*watcher, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &watcher{members: map[string]client.Client{}, pings: map[string]func(context.Context) error{}, checker: newChecker(), ctx: ctx, stop: stop}
+	w := &watcher{members: map[string]client.Client{}, pings: map[string]func(context.Context) error{}, audits: map[string]string{},
+		checker: newChecker(), ctx: ctx, stop: stop}
 	var err error
 	if w.hub, err = clientOf(fleet.Hub.ControlPlane); err != nil {
 		return nil, err
@@ -67,6 +70,7 @@ func watchFleet(fleet *harness.Fleet) (*watcher, error) {
 		return nil, err
 	}
 	for _, m := range fleet.Members {
+		w.audits[m.Name] = m.ControlPlane.AuditLog()
 		if w.members[m.Name], err = clientOf(m.ControlPlane); err != nil {
 			return nil, err
 		}
