@@ -11,6 +11,7 @@ SESSIONS    ?= 300
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
 TESTFLAGS   ?=
+FUZZTIME    ?= 10s
 # A pass of test-faults takes under 20 minutes with its default FACTOR; FACTOR=1
 # and a long SOAK take what they take.
 FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,30m)
@@ -67,6 +68,10 @@ test-faults: controlplane build ## Break a fleet in every way, and watch its pro
 	SCENARIOS=all REPORT=$(or $(REPORT),$(CURDIR)/dist/faults.json) LOGS=$(or $(LOGS),$(CURDIR)/dist/faults-logs) \
 	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults
 
+.PHONY: fuzz
+fuzz: ## Run every fuzzer for FUZZTIME (10s); FOCUS= picks some by name.
+	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(FOCUS)
+
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member for the agent's own figures.
 	go test -run '^$$' -bench . -benchmem ./api/... ./proto/... ./hub/... ./agent/...
@@ -79,11 +84,12 @@ verify: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-
 ##@ Build
 
 .PHONY: build
-build: ## Build bin/hub, bin/agent and bin/fleet, which runs them here.
-	@echo "build: hub, agent and fleet $(VERSION) (a first build takes some minutes)"
+build: ## Build bin/hub, bin/agent, bin/kubectl-vdi, and bin/fleet, which runs them here.
+	@echo "build: hub, agent, kubectl-vdi and fleet $(VERSION) (a first build takes some minutes)"
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/hub ./cmd/hub
 	$(GO_BUILD) -o $(BIN)/agent ./cmd/agent
+	$(GO_BUILD) -o $(BIN)/kubectl-vdi ./cmd/kubectl-vdi
 	$(GO_BUILD) -o $(BIN)/fleet ./test/harness/cmd/fleet
 
 .PHONY: run
@@ -146,7 +152,7 @@ undeploy: $(KUBECTL) ## Remove the hub; the CRDs, who may create sessions, and a
 
 # ---- files
 
-GO_DIRS = api proto/convert hub agent cmd test
+GO_DIRS = api proto/convert hub agent cmd deploy test
 
 $(BIN)/kubectl:
 	@$(MAKE) --no-print-directory controlplane
