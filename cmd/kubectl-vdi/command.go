@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// fieldOwner of what is applied.
+const fieldOwner = client.FieldOwner("kubectl-vdi")
+
+// cluster is the one that a command speaks to, and how it answers.
+type cluster struct {
+	rules     clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+	namespace string
+	output    string
+	// client is set by tests; otherwise the kubeconfig says.
+	client client.Client
+}
+
+func newCommand(c *cluster) *cobra.Command {
+	root := &cobra.Command{
+		Use: "kubectl-vdi", Version: version, SilenceErrors: true, SilenceUsage: true,
+		Short:       "Manage the members of a fleet of virtual desktops",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vdi"},
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if c.output != "" && c.output != "json" {
+				return fmt.Errorf("--output %q is neither json nor empty", c.output)
+			}
+			return nil
+		},
+	}
+	c.rules = *clientcmd.NewDefaultClientConfigLoadingRules()
+	flags := root.PersistentFlags()
+	flags.StringVar(&c.rules.ExplicitPath, "kubeconfig", "", "Path of the kubeconfig.")
+	flags.StringVar(&c.overrides.CurrentContext, "context", "", "Context of the kubeconfig: the hub's cluster, or the member's for install-agent.")
+	flags.StringVarP(&c.namespace, "namespace", "n", "vdi-system", "Namespace of the hub.")
+	flags.StringVarP(&c.output, "output", "o", "", "Output format: json, or empty for people.")
+	root.AddCommand(joinCommand(c), installCommand(c), accessCommand(c, "revoke", v1alpha1.AccessRevoked),
+		accessCommand(c, "allow", v1alpha1.AccessAllowed), rotateCommand(c))
+	return root
+}
+
+// connect makes a client of the cluster.
+func (c *cluster) connect() (client.Client, error) {
+	if c.client != nil {
+		return c.client, nil
+	}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&c.rules, &c.overrides).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	made, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return made, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+}
+
+// explain adds what would help to an error of the API server.
+func explain(err error, what string) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%s: %w; is this context the hub's cluster, with the CRDs of `make install`?", what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// answer prints what was done: as JSON, or in words.
+func (c *cluster) answer(out io.Writer, result any, words string) error {
+	if c.output != "json" {
+		_, err := fmt.Fprintln(out, words)
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(result)
+}

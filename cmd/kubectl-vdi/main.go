@@ -1,0 +1,25 @@
+// Command kubectl-vdi manages the members of a fleet, as `kubectl vdi`: join
+// and install-agent bring a cluster in, revoke and allow say whether its agent
+// may speak to the hub, rotate-ca replaces the hub's certificate authority.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand(&cluster{}).ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
