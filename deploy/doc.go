@@ -1,0 +1,3 @@
+// Package deploy holds the manifests that commands apply themselves. They are
+// the same files that `make deploy` and people apply.
+package deploy
