@@ -1,0 +1,124 @@
+package link
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+func inventoryRequest(buckets convert.BucketSet) *fleetv1.ConnectResponse {
+	return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{InventoryRequest: convert.BucketsToWire(buckets)}}
+}
+
+// servingTwo is a machine of protocol 2 over a member that holds nothing.
+func servingTwo(t *testing.T, s Sources) *Machine {
+	t.Helper()
+	m := NewMachine(&fleetv1.Hello{MinProtocol: 1, MaxProtocol: 2, Instance: "i"}, NewReporter(0), NewResults())
+	m.Next(time.Time{}, s)
+	if _, err := m.Receive(welcome(2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	m.Begin(nil, 1)
+	m.Next(time.Time{}, s)
+	if _, err := m.Receive(inventoryRequest(convert.BucketSet{})); err != nil || m.State() != Serving {
+		t.Fatalf("state %s, %v", m.State(), err)
+	}
+	m.Next(time.Time{}, s)
+	return m
+}
+
+// What is reported while the member is listed for a resync may not be in the
+// list; the hub must not take it for gone.
+func TestWhatIsReportedDuringAListingIsInItsPages(t *testing.T) {
+	s := sources(1)
+	m := servingTwo(t, s)
+	effect, err := m.Receive(inventoryRequest(convert.AllBuckets()))
+	if err != nil || !effect.List {
+		t.Fatalf("%+v, %v", effect, err)
+	}
+	if m.SyncState(0, 0) != nil {
+		t.Error("a digest is said while a resync is under way")
+	}
+	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
+	if message, _ := m.Next(time.Time{}, s); len(message.GetReports().GetItems()) != 1 {
+		t.Fatalf("said %v", message)
+	}
+	m.Listed([]Ref{{UID: "b"}})
+	m.reporter.Mark(Ref{UID: "c"}, time.Time{})
+	message, _ := m.Next(time.Time{}, s)
+	page := message.GetInventory()
+	if len(page.GetItems()) != 2 || !page.GetLast() || page.GetReportSequence() != 1 {
+		t.Fatalf("said %v, want a and b as of batch 1", message)
+	}
+	if m.SyncState(0, 0).GetReportSequence() != 1 {
+		t.Errorf("said %v after the resync", m.SyncState(0, 0))
+	}
+}
+
+func TestAnEndIsToldOfWhatTheHubWasTold(t *testing.T) {
+	held := map[Ref]bool{{UID: "a"}: true}
+	s := sources(1)
+	render := s.Render
+	s.Render = func(ref Ref) *fleetv1.AssignmentReport {
+		if held[ref] {
+			return render(ref)
+		}
+		return nil
+	}
+	m := servingTwo(t, s)
+	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
+	m.Next(time.Time{}, s)
+	delete(held, Ref{UID: "a"})
+	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
+	m.reporter.Mark(Ref{UID: "never told"}, time.Time{})
+	message, _ := m.Next(time.Time{}, s)
+	if items := message.GetReports().GetItems(); len(items) != 1 || !items[0].GetGone() || items[0].GetSessionUid() != "a" {
+		t.Fatalf("said %v", message)
+	}
+	if sum := m.SyncState(0, 0).GetReported(); sum != 0 {
+		t.Errorf("digest of nothing: %x", sum)
+	}
+}
+
+func TestRequestsForTheInventoryThatAreRefused(t *testing.T) {
+	all := inventoryRequest(convert.AllBuckets())
+	m := servingTwo(t, sources(1))
+	if _, err := m.Receive(all); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Receive(all); !errors.Is(err, errProtocol) {
+		t.Errorf("a second one before the first is answered: %v", err)
+	}
+	tooMany := &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{
+		InventoryRequest: &fleetv1.InventoryRequest{Buckets: make([]byte, 33)}}}
+	if _, err := servingTwo(t, sources(1)).Receive(tooMany); !errors.Is(err, errProtocol) {
+		t.Errorf("more buckets than there are: %v", err)
+	}
+	gap := servingTwo(t, sources(1))
+	if _, err := gap.Receive(orders(2)); !errors.Is(err, errProtocol) {
+		t.Errorf("a batch of orders was lost: %v", err)
+	}
+}
+
+func TestWhatAHubRequiresMustBeKnown(t *testing.T) {
+	requiring := func(hello *fleetv1.Hello, w *fleetv1.Welcome) error {
+		hello.MinProtocol, hello.MaxProtocol, w.Protocol = 1, 2, 2
+		m := NewMachine(hello, NewReporter(0), NewResults())
+		m.Next(time.Time{}, sources(1))
+		_, err := m.Receive(&fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{Welcome: w}})
+		return err
+	}
+	x := []string{"x"}
+	if err := requiring(&fleetv1.Hello{}, &fleetv1.Welcome{RequiredCapabilities: x}); !errors.Is(err, ErrCapability) {
+		t.Errorf("the hub requires what is unknown: %v", err)
+	}
+	if err := requiring(&fleetv1.Hello{RequiredCapabilities: x}, &fleetv1.Welcome{}); !errors.Is(err, ErrCapability) {
+		t.Errorf("the hub does not know what is required: %v", err)
+	}
+	if err := requiring(&fleetv1.Hello{Capabilities: x, RequiredCapabilities: x}, &fleetv1.Welcome{Capabilities: x, RequiredCapabilities: x}); err != nil {
+		t.Errorf("both know it: %v", err)
+	}
+}
