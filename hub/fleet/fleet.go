@@ -163,8 +163,9 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 	if m.revoked {
 		m.revoke(f.timings, now)
 	}
+	changed = changed || was != m.revoked
 	f.mu.Unlock()
-	if changed || was != m.revoked {
+	if changed {
 		f.tell(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
 	}
 	if moved {
