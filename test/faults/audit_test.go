@@ -24,7 +24,7 @@ func TestTheAuditLogTellsWhoEndedAPod(t *testing.T) {
 			line(-90, "create", "vdi-agent", ""), line(-50, "delete", "vdi-agent", ""),
 			line(0, "create", "vdi-agent", ""), line(1, "delete", "kwok", ""), line(20, "delete", "kwok", ""),
 		}, false},
-		"somebody, later":       {[]string{line(0, "create", "vdi-agent", ""), line(500, "delete", "vdi-agent", "")}, false},
+		"somebody, later": {[]string{line(0, "create", "vdi-agent", ""), line(500, "delete", "vdi-agent", "")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "audit.log")
