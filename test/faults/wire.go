@@ -37,10 +37,10 @@ const leastRetransmission = 200 * time.Millisecond
 // harness's proxy, which finds the leader.
 type wire struct {
 	listener net.Listener
-	to       func() string
 	random   *rand.Rand
 
 	mu      sync.Mutex
+	to      func() string
 	changed chan struct{}
 	now     weather
 	open    map[*crossing]struct{}
@@ -77,6 +77,11 @@ func (w *wire) close() {
 	w.set(weather{})
 	w.reset()
 	w.done.Wait()
+}
+
+// lead has new connections go elsewhere.
+func (w *wire) lead(to func() string) {
+	w.change(func() { w.to = to })
 }
 
 func (w *wire) set(now weather) {
@@ -141,7 +146,10 @@ func (w *wire) carry(c *crossing) {
 	if !w.wait(c, func(now weather) bool { return !now.CutToHub }) {
 		return
 	}
-	server, err := net.DialTimeout("tcp", w.to(), 2*time.Second)
+	w.mu.Lock()
+	to := w.to
+	w.mu.Unlock()
+	server, err := net.DialTimeout("tcp", to(), 2*time.Second)
 	if err != nil {
 		return
 	}
