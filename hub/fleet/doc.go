@@ -16,5 +16,12 @@
 //   - A reservation is made under the same lock as the decision that needs it.
 //   - Memory per member is O(its sessions): the picture holds one small object
 //     a session, and its watcher one pending entry a session.
-//   - Only the hub's receive clock counts for liveness.
+//   - Only the hub's receive clock counts for liveness, and of it only
+//     differences: a wall clock that is set changes nothing. liveness.go is pure.
+//   - What this hub did not see go wrong is held against no member: hysteresis
+//     and quarantine begin with a fall from Ready that it saw itself.
+//   - A member whose access is revoked is Unreachable, and its connection ended,
+//     before Register returns.
+//   - A status says what changed; a stream that flaps while its agent goes on
+//     renewing is not written of.
 package fleet

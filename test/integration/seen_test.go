@@ -7,7 +7,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -17,9 +19,12 @@ var _ = Describe("What is going on", func() {
 		awaitRunning(ctx, create(ctx, newSession("measured")))
 		leader := fleet.Hub.Leader(ctx)
 		Expect(leader).NotTo(BeNil())
-		Expect(scrape(ctx, leader.MetricsAddr)).To(And(
+		// A member that another spec has disturbed is Ready once it is stable.
+		Eventually(ctx, func(ctx context.Context) (string, error) { return scrape(ctx, leader.MetricsAddr) }).Should(And(
 			ContainSubstring(`vdi_hub_placements_total{result="placed"}`),
 			ContainSubstring(`vdi_hub_members{health="Ready"} 3`),
+			ContainSubstring(`vdi_hub_member_health{member="eu-west",state="Ready"} 1`),
+			ContainSubstring(`vdi_hub_member_lease_remaining_seconds{member="eu-west"}`),
 			ContainSubstring("vdi_hub_session_start_seconds_count"),
 			ContainSubstring("vdi_hub_link_"),
 		))
@@ -38,6 +43,11 @@ var _ = Describe("What is going on", func() {
 		Expect(hub.Create(ctx, mc)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(hub.Delete(ctx, mc)).To(Succeed()) })
 		Eventually(ctx, memberReady("expected")).Should(Equal(v1alpha1.ReasonNeverConnected))
+		Expect(hub.Get(ctx, client.ObjectKeyFromObject(mc), mc)).To(Succeed())
+		enrolled := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionEnrolled)
+		Expect(enrolled).NotTo(BeNil())
+		Expect(enrolled.Reason).To(Equal(v1alpha1.ReasonAwaitingAgent))
+		Expect(enrolled.Message).To(ContainSubstring("kubectl vdi join expected"))
 	})
 
 	It("shows in the probes: every replica and agent is ready", func(ctx SpecContext) {
