@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"slices"
@@ -92,13 +93,18 @@ type testHub struct {
 	keys         map[string]string
 	last         int64
 	revoked      bool
+	// rotate is what every renewal is answered with, bundles the hashes that
+	// renewals brought, connections how many streams were let in and refused.
+	rotate            bool
+	bundles           map[string]bool
+	letIn, turnedAway int
 }
 
 func startHub(t testing.TB) *testHub {
 	t.Helper()
 	h := &testHub{
 		ca: newAuthority(t), usedBy: map[string]string{goodToken: "", nextToken: ""}, last: 100,
-		keys: map[string]string{}, fault: func(string, bool) error { return nil },
+		keys: map[string]string{}, bundles: map[string]bool{}, fault: func(string, bool) error { return nil },
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -213,21 +219,50 @@ func (h *testHub) RotateCertificate(ctx context.Context, request *fleetv1.Rotate
 	return &fleetv1.RotateCertificateResponse{Certificate: issued}, h.fault("Rotate", true)
 }
 
-// RenewLease stands for a connection: the hub lets the caller in.
-func (h *testHub) RenewLease(ctx context.Context, _ *fleetv1.RenewLeaseRequest) (*fleetv1.RenewLeaseResponse, error) {
+// RenewLease stands for a connection where there is no link: the hub lets the
+// caller in.
+func (h *testHub) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequest) (*fleetv1.RenewLeaseResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.fault("Connect", false); err != nil {
 		return nil, err
 	}
+	h.bundles[request.GetTrustBundleHash()] = true
+	return &fleetv1.RenewLeaseResponse{HubTerm: 1, RotateCertificate: h.rotate}, errors.Join(h.use(ctx), h.fault("Connect", true))
+}
+
+// use lets the caller in, which makes the certificate before invalid; the hub's
+// lock is held.
+func (h *testHub) use(ctx context.Context) error {
 	serial, err := h.serialOf(ctx)
+	if err == nil && serial == h.next {
+		h.serial, h.next, h.rotate = serial, "", false
+	}
+	return err
+}
+
+// Connect welcomes the agent and says nothing more.
+func (h *testHub) Connect(stream grpc.BidiStreamingServer[fleetv1.ConnectRequest, fleetv1.ConnectResponse]) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	var err error
+	h.set(func() {
+		if err = h.use(stream.Context()); err != nil {
+			h.turnedAway++
+			return
+		}
+		h.letIn++
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if serial == h.next {
-		h.serial, h.next = serial, ""
+	welcome := &fleetv1.Welcome{Protocol: 1, HubTerm: 1, RenewInterval: durationpb.New(50 * time.Millisecond)}
+	err = stream.Send(&fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{Welcome: welcome}})
+	if err == nil {
+		<-stream.Context().Done()
 	}
-	return &fleetv1.RenewLeaseResponse{}, h.fault("Connect", true)
+	return err
 }
 
 func (h *testHub) set(change func()) {
