@@ -128,7 +128,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		want  codes.Code
 	}{
 		"a member's agent":          {write("ok", h.pki.CA, harness.AgentRequest("m1")), codes.OK},
-		"no certificate":            {harness.LinkFiles{}, codes.Unavailable},
+		"no certificate":            {harness.LinkFiles{}, codes.Unauthenticated},
 		"another authority's":       {write("foreign", foreign, harness.AgentRequest("m1")), codes.Unavailable},
 		"an expired certificate":    {write("expired", h.pki.CA, harness.AgentRequest("m1").Expired()), codes.Unavailable},
 		"an unknown member":         {write("unknown", h.pki.CA, harness.AgentRequest("nobody")), codes.PermissionDenied},
