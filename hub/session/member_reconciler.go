@@ -82,6 +82,7 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 	if v.reported, err = reportedOf(ctx, v.member, req.NamespacedName); err != nil {
 		return ctrl.Result{}, err
 	}
+	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported)
 	var why *unfit
 	if err := r.render(ctx, v); errors.As(err, &why) && !over(v) {
 		return r.showUnfit(ctx, v, why)

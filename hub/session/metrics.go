@@ -19,8 +19,12 @@ var (
 		Name: "vdi_hub_orphaned_assignments_total",
 		Help: "Assignments seen in members whose session the hub does not know. They are left alone.",
 	})
+	foreignReports = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "vdi_hub_foreign_reports_total",
+		Help: "Times that a member's report bore the name of a session's assignment, but not its UID, and was left aside.",
+	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(placements, startSeconds, orphans)
+	metrics.Registry.MustRegister(placements, startSeconds, orphans, foreignReports)
 }
