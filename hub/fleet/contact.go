@@ -68,6 +68,19 @@ func (m *member) ended(t Timings, now time.Time, err error) {
 	}
 }
 
+// take makes the member what its MemberCluster says; one that is revoked has no
+// connection any more when it returns.
+func (m *member) take(mc *v1alpha1.MemberCluster, t Timings, now time.Time) {
+	m.adopt(mc)
+	if m.fingerprint == "" {
+		m.fingerprint = mc.Status.Fingerprint // enrolment has bound it
+	}
+	m.expires = validUntil(mc.Status.Certificate)
+	if m.revoked {
+		m.revoke(t, now)
+	}
+}
+
 // revoke ends what the member has, as the fleet's picture of it: it starts anew
 // once it is let in again, with nothing held against it and nothing in its
 // favour.

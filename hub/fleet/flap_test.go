@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -21,6 +22,19 @@ func (x *controllers) member(name string) *v1alpha1.MemberCluster {
 	mc := &v1alpha1.MemberCluster{}
 	x.Expect(x.c.Get(context.Background(), client.ObjectKey{Name: name}, mc)).To(Succeed())
 	return mc
+}
+
+func (x *fixture) renew(uid types.UID, instance string) {
+	_, err := x.Renew(uid, link.Renewal{Instance: instance})
+	x.Expect(err).NotTo(HaveOccurred())
+}
+
+// renewFor lets time pass while the agent renews.
+func (x *fixture) renewFor(uid types.UID, instance string, d time.Duration) {
+	for ; d > 0; d -= x.timings.Renew {
+		x.clock.Step(min(d, x.timings.Renew))
+		x.renew(uid, instance)
+	}
 }
 
 var errReset = errors.New("connection reset by peer")

@@ -155,14 +155,7 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 	moved := ok && m.serving && m.synced &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
 	was := m.revoked
-	m.adopt(mc)
-	if m.fingerprint == "" {
-		m.fingerprint = mc.Status.Fingerprint
-	}
-	m.expires = validUntil(mc.Status.Certificate)
-	if m.revoked {
-		m.revoke(f.timings, now)
-	}
+	m.take(mc, f.timings, now)
 	changed = changed || was != m.revoked
 	f.mu.Unlock()
 	if changed {

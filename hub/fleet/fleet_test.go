@@ -83,19 +83,6 @@ func (x *fixture) connect(uid types.UID, instance string, items ...*v1alpha1.Ses
 	return m, p
 }
 
-func (x *fixture) renew(uid types.UID, instance string) {
-	_, err := x.Renew(uid, link.Renewal{Instance: instance})
-	x.Expect(err).NotTo(HaveOccurred())
-}
-
-// renewFor lets time pass while the agent renews.
-func (x *fixture) renewFor(uid types.UID, instance string, d time.Duration) {
-	for ; d > 0; d -= x.timings.Renew {
-		x.clock.Step(min(d, x.timings.Renew))
-		x.renew(uid, instance)
-	}
-}
-
 func (x *fixture) cluster(name string) func() error {
 	return func() error {
 		_, err := x.Get(context.Background(), multicluster.ClusterName(name))
