@@ -56,7 +56,7 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 .PHONY: test
 test: controlplane build ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
-	go test -race -timeout 15m $(TESTFLAGS) $(TEST_PKGS)
+	go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
 
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member for the agent's own figures.
