@@ -60,7 +60,7 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 .PHONY: test
 test: controlplane build ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
-	go test -race -timeout 15m $(TESTFLAGS) $(TEST_PKGS)
+	go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
 
 .PHONY: test-faults
 test-faults: controlplane build ## Break a fleet in every way, and watch its promises (FOCUS= SEED= FACTOR= SOAK=30m).

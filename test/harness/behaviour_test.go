@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -105,6 +106,12 @@ func testLostNode(ctx context.Context, t *testing.T, cp *harness.ControlPlane) {
 	createPod(ctx, t, cp, pod("stranded", "registry.example/desktop:1", nil))
 	node := ""
 	eventually(ctx, t, podIs(cp, "stranded", func(pod *corev1.Pod) bool { node = pod.Spec.NodeName; return podReady(pod) }))
+	// As the node controller does, and a kubelet that is there puts right.
+	notReady := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
+	if _, err := pods.Patch(ctx, "stranded", types.StrategicMergePatchType, notReady, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(ctx, t, podIs(cp, "stranded", podReady))
 	onNode := func(name, image string) {
 		p := pod(name, image, nil)
 		p.Spec.NodeName = node

@@ -12,14 +12,8 @@ import (
 )
 
 // lostAnnotation marks the nodes, and the Pods on them, that KWOK plays no more:
-// as with a machine that has lost its power. Its value on a Pod says whether the
-// Pod was ready, so that RestoreNode makes none ready that never was.
+// as with a machine that has lost its power.
 const lostAnnotation = "harness.vdi.kasm.io/lost"
-
-const (
-	lostReady    = "ready"
-	lostNotReady = "not-ready"
-)
 
 // LoseNode makes a node silent: it and its Pods are not Ready, as the node
 // controller says once its patience is over, and the Pods stay, whoever deletes
@@ -35,34 +29,22 @@ func (cp *ControlPlane) LoseNode(ctx context.Context, name string) error {
 		return err
 	}
 	return cp.eachPodOn(ctx, name, func(ctx context.Context, pod *corev1.Pod) error {
-		was := lostNotReady
-		if podIsReady(pod) {
-			was = lostReady
-		}
-		if pod.Annotations[lostAnnotation] != "" {
-			return nil // it was lost before
-		}
 		// Marked first, so that KWOK does not make it ready again.
-		if err := cp.annotatePod(ctx, pod, fmt.Sprintf("%q", was)); err != nil || was == lostNotReady {
+		if err := cp.annotatePod(ctx, pod, `"power"`); err != nil || pod.Status.Phase != corev1.PodRunning {
 			return err
 		}
-		return cp.setPodReady(ctx, pod, corev1.ConditionFalse)
+		return cp.setPodNotReady(ctx, pod)
 	})
 }
 
 // RestoreNode brings a node back that LoseNode made silent. Its Pods are as they
 // were, and those that somebody has deleted meanwhile go.
 func (cp *ControlPlane) RestoreNode(ctx context.Context, name string) error {
-	// KWOK makes a node that is not marked Ready again.
+	// KWOK makes a node that is not marked Ready again, and so its Pods.
 	if err := cp.markNode(ctx, name, "null", corev1.ConditionFalse); err != nil {
 		return err
 	}
 	return cp.eachPodOn(ctx, name, func(ctx context.Context, pod *corev1.Pod) error {
-		if pod.Annotations[lostAnnotation] == lostReady && pod.DeletionTimestamp == nil {
-			if err := cp.setPodReady(ctx, pod, corev1.ConditionTrue); err != nil {
-				return err
-			}
-		}
 		return cp.annotatePod(ctx, pod, "null")
 	})
 }
@@ -99,8 +81,8 @@ func (cp *ControlPlane) annotatePod(ctx context.Context, pod *corev1.Pod, value 
 	return err
 }
 
-func (cp *ControlPlane) setPodReady(ctx context.Context, pod *corev1.Pod, ready corev1.ConditionStatus) error {
-	_, err := cp.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, readiness(ready), metav1.PatchOptions{}, "status")
+func (cp *ControlPlane) setPodNotReady(ctx context.Context, pod *corev1.Pod) error {
+	_, err := cp.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, readiness(corev1.ConditionFalse), metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -111,23 +93,6 @@ func annotation(value string) []byte {
 
 // readiness is a patch of a node's or a Pod's condition Ready.
 func readiness(ready corev1.ConditionStatus) []byte {
-	return fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"reason":%s,"lastTransitionTime":%q}]}}`,
-		ready, why(ready), time.Now().UTC().Format(time.RFC3339))
-}
-
-// why is the reason that goes with it, as JSON.
-func why(ready corev1.ConditionStatus) string {
-	if ready == corev1.ConditionTrue {
-		return "null"
-	}
-	return `"NodeStatusUnknown"`
-}
-
-func podIsReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"NodeStatusUnknown","lastTransitionTime":%q}]}}`,
+		ready, time.Now().UTC().Format(time.RFC3339))
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -99,6 +100,17 @@ func bornAt(pid int) (uint64, string) {
 func (p *Process) paused() bool {
 	_, state := bornAt(p.PID())
 	return state == "T"
+}
+
+// threadsStopped is whether every thread of the process is stopped by a signal.
+func (p *Process) threadsStopped() bool {
+	files, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.PID()), "task", "*", "stat"))
+	for _, file := range files {
+		if raw, err := os.ReadFile(file); err == nil && !bytes.Contains(raw, []byte(") T ")) {
+			return false
+		}
+	}
+	return true
 }
 
 // attachAll reads every record of a fleet's directory.

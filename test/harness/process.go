@@ -125,8 +125,19 @@ func (p *Process) Kill() error {
 }
 
 // Pause freezes the process (SIGSTOP): its connections stay open and nobody
-// answers.
-func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+// answers. It returns when the last of its threads has stopped, since one that
+// still runs may answer.
+func (p *Process) Pause() error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(stopGrace); p.Running() && !p.threadsStopped(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("pausing %s: it still runs after %s", p.Spec.Name, stopGrace)
+		}
+	}
+	return nil
+}
 
 // Resume lets a paused process go on (SIGCONT).
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
