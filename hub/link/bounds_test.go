@@ -1,0 +1,56 @@
+package link
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+func TestOneResultBeyondItsLimitsCostsNoOther(t *testing.T) {
+	result := func(change func(*fleetv1.OrderResult)) *fleetv1.OrderResult {
+		r := &fleetv1.OrderResult{SessionUid: "u", Namespace: "n", Name: "s", Epoch: 1, Code: fleetv1.ResultCode_RESULT_CODE_STOPPED}
+		change(r)
+		return r
+	}
+	read, malformed := readResults([]*fleetv1.OrderResult{
+		result(func(r *fleetv1.OrderResult) { r.SessionUid = strings.Repeat("u", 200) }),
+		result(func(r *fleetv1.OrderResult) { r.Name = "../s" }),
+		result(func(r *fleetv1.OrderResult) { r.Epoch = maxEpoch + 1 }),
+		result(func(r *fleetv1.OrderResult) { r.Reason = strings.Repeat("R", 200) }),
+		result(func(r *fleetv1.OrderResult) { r.Code = 99 }),
+		result(func(*fleetv1.OrderResult) {}),
+	})
+	if len(read) != 1 || len(malformed) != 5 {
+		t.Errorf("%d were read, and %d were not: %v", len(read), len(malformed), malformed)
+	}
+}
+
+func TestOneTemplateBeyondItsLimitsCostsNoOther(t *testing.T) {
+	bucket := func(nodes int32, free int64) []*fleetv1.Bucket {
+		return []*fleetv1.Bucket{{Nodes: nodes, Free: map[string]int64{"cpu": free}}}
+	}
+	report := &fleetv1.CapacityReport{Nodes: -1, AdmittedNamespaces: []string{"good", "Bad"}, Templates: []*fleetv1.TemplateCapacity{
+		{Name: "good", Buckets: bucket(1, 1)}, {Name: "few", Buckets: bucket(-1, 1)}, {Name: "little", Buckets: bucket(1, -1)}, {Name: "A B"},
+	}}
+	malformed := boundCapacity(report)
+	if len(malformed) != 4 || len(report.Templates) != 1 || len(report.AdmittedNamespaces) != 1 || report.Nodes != 0 {
+		t.Errorf("%v is left, without %v", report, malformed)
+	}
+}
+
+// TestAHubThatLosesItsLeadMeanwhileGrantsNothing loses it in the handler.
+func TestAHubThatLosesItsLeadMeanwhileGrantsNothing(t *testing.T) {
+	leading := true
+	s := NewServer(Options{Leading: func() bool { return leading }}, nil)
+	response, err := s.unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: fleetv1.FleetService_Enroll_FullMethodName},
+		func(context.Context, any) (any, error) { leading = false; return "granted", nil })
+	if response != nil || status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, %v", response, err)
+	}
+}
