@@ -29,6 +29,9 @@ func soak(t *testing.T, s settings) []row {
 		gentle = all
 	}
 	stage := begin(t, s)
+	if stage == nil {
+		return nil
+	}
 	defer func() { end(t, stage) }()
 	var rows []row
 	var before []footprint

@@ -49,42 +49,44 @@ type stage struct {
 }
 
 // start starts a fleet whose agents dial through wires of ours.
-func start(ctx context.Context, factor float64, seed uint64, say func(string, ...any)) (s *stage, err error) {
+func start(ctx context.Context, factor float64, seed uint64, say func(string, ...any)) (*stage, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return nil, err
 	}
 	ctrl.SetLogger(logr.Discard()) // of the watches' own libraries
-	s = &stage{factor: factor, seed: seed, say: say, wires: map[string]*wire{}, apiWires: map[string]*wire{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
+	s := &stage{factor: factor, seed: seed, say: say, wires: map[string]*wire{}, apiWires: map[string]*wire{}}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *stage) open(ctx context.Context) (err error) {
 	s.fleet, err = harness.Start(ctx, harness.Options{
-		NodesPerMember: 6, GPUNodes: -1, TimeFactor: factor, NoWait: true, Namespaces: []string{namespace},
-		Progress: func(step string) { say("%s", step) },
+		NodesPerMember: 6, GPUNodes: -1, TimeFactor: s.factor, NoWait: true, Namespaces: []string{namespace},
+		Progress: func(step string) { s.say("%s", step) },
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, m := range s.fleet.Members {
 		if err := s.wire(m); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, replica := range s.fleet.Hub.Replicas {
 		if err := s.apiWire(replica); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	s.supervisor = supervise(s.fleet, say)
+	s.supervisor = supervise(s.fleet, s.say)
 	if s.watch, err = watchFleet(s.fleet); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.templates(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.available(ctx)
+	return s.available(ctx)
 }
 
 func (s *stage) close() error {
