@@ -29,12 +29,10 @@ func (o *Options) issuesCertificates() bool {
 	return o.TLSCertFile == "" && o.TLSKeyFile == "" && o.ClientCAFile == ""
 }
 
-// linkNames that the hub's certificate is for.
+// linkNames that the hub's certificate is for. That of its Service is always
+// among them: kubectl vdi join tells agents to ask for it, whatever they dial.
 func (o *Options) linkNames() []string {
-	if len(o.LinkDNSNames) > 0 {
-		return o.LinkDNSNames
-	}
-	return []string{"vdi-hub." + o.Namespace + ".svc", "localhost"}
+	return append([]string{"vdi-hub." + o.Namespace + ".svc", "localhost"}, o.LinkDNSNames...)
 }
 
 func checkLinkName(name string) error {

@@ -26,7 +26,7 @@ type Options struct {
 	// LinkBindAddress is where the leader listens for agents.
 	LinkBindAddress string
 	// LinkDNSNames are the names (DNS or IP) that agents dial, for which the hub
-	// issues its own certificate: its Service's and localhost by default.
+	// makes its certificate, beside its Service and localhost.
 	LinkDNSNames []string
 	// TLSCertFile and TLSKeyFile are the link's server certificate,
 	// ClientCAFile the authorities of the agents' certificates: all of them where
@@ -52,7 +52,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "Name of this replica's own Pod, which is labelled while it leads; by default what POD_NAME says.")
 	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default what POD_NAMESPACE says.")
 	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
-	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial and the hub's certificate is for; may be repeated. By default vdi-hub.NAMESPACE.svc and localhost.")
+	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial, for which the hub's certificate is made beside vdi-hub.NAMESPACE.svc and localhost; may be repeated.")
 	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), where somebody else than the hub issues certificates.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")

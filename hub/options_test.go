@@ -47,9 +47,9 @@ func TestTheHubIssuesCertificatesUnlessItIsGivenThem(t *testing.T) {
 
 func TestNamesOfTheHubsCertificate(t *testing.T) {
 	for want, args := range map[string][]string{
-		"vdi-hub.vdi-system.svc,localhost": nil,
-		"vdi-hub.other.svc,localhost":      {"--namespace=other"},
-		"hub.example.com,fd00::1":          {"--link-dns-name=hub.example.com", "--link-dns-name=fd00::1"},
+		"vdi-hub.vdi-system.svc,localhost":                         nil,
+		"vdi-hub.other.svc,localhost":                              {"--namespace=other"},
+		"vdi-hub.vdi-system.svc,localhost,hub.example.com,fd00::1": {"--link-dns-name=hub.example.com", "--link-dns-name=fd00::1"},
 	} {
 		o := parse(t, args...)
 		if got := o.linkNames(); !slices.Equal(got, strings.Split(want, ",")) {
