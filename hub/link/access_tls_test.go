@@ -14,7 +14,7 @@ func TestTLSIsOfTheLatestVersionAndNeverResumed(t *testing.T) {
 	old := w.tls(w.agent("own"))
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	if conn, err := tls.Dial("tcp", w.address, old); err == nil {
-		conn.Close()
+		_ = conn.Close()
 		t.Error("TLS 1.2 was let in")
 	}
 	config := w.tls(w.agent("own"))
@@ -30,7 +30,7 @@ func TestTLSIsOfTheLatestVersionAndNeverResumed(t *testing.T) {
 		if conn.ConnectionState().DidResume {
 			t.Error("a session was resumed")
 		}
-		conn.Close()
+		_ = conn.Close()
 	}
 }
 

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -87,7 +88,7 @@ func (s *Server) admit(ctx context.Context, method string) (caller *Caller, addr
 	}
 	err = authorise(method, caller, standing, known, s.options.Now())
 	switch {
-	case err != nil && caller == nil && identityErr != nil && !answersMethod(err):
+	case err != nil && caller == nil && identityErr != nil && !errors.Is(err, errMethod):
 		// Why there is no caller.
 		return nil, address, identityErr
 	case err != nil:
@@ -99,8 +100,6 @@ func (s *Server) admit(ctx context.Context, method string) (caller *Caller, addr
 	}
 	return caller, address, nil
 }
-
-func answersMethod(err error) bool { return answerTo(err).err == errMethod }
 
 func (s *Server) leading() bool { return s.options.Leading == nil || s.options.Leading() }
 

@@ -85,8 +85,6 @@ func statusOf(err error) error {
 	return status.Error(a.code, a.err.Error())
 }
 
-func codeOf(err error) codes.Code { return answerTo(err).code }
-
 // ofAuthority is the error of an Authority as a caller may see it: one of this
 // package's, or that there is some trouble.
 func ofAuthority(err error) error {

@@ -10,11 +10,9 @@ import (
 // What one item may hold. Each is at least what the API admits, so that nothing
 // is refused here that a user may ask for; an item beyond is refused alone.
 const (
-	// MaxUID is the longest UID of a session.
-	MaxUID = 128
 	// MaxName is the longest name or namespace, as of any Kubernetes object.
 	MaxName = 253
-	// MaxWord is the longest hash, reason or state.
+	// MaxWord is the longest UID, hash, reason or state.
 	MaxWord = 128
 	// MaxMessage is how many bytes of a sentence for people are kept.
 	MaxMessage = 2048
@@ -98,9 +96,9 @@ func (c *checks) optionalName(field, text string) {
 	}
 }
 
-func (c *checks) word(field, text string, limit int) {
+func (c *checks) word(field, text string) {
 	if c.err == nil {
-		c.err = CheckWord(field, text, limit)
+		c.err = CheckWord(field, text, MaxWord)
 	}
 }
 
@@ -120,10 +118,10 @@ func (c *checks) count(field string, count, limit int) {
 // people are cut instead, when they are read.
 func checkReport(w *fleetv1.AssignmentReport) error {
 	c := &checks{err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
-	c.word("session_uid", w.GetSessionUid(), MaxUID)
+	c.word("session_uid", w.GetSessionUid())
 	c.name("namespace", w.GetNamespace())
 	c.name("name", w.GetName())
-	c.word("spec_hash", w.GetSpecHash(), MaxWord)
+	c.word("spec_hash", w.GetSpecHash())
 	c.optionalName("session_namespace", w.GetSessionNamespace())
 	c.optionalName("session_name", w.GetSessionName())
 	s := w.GetStatus()

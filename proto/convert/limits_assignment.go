@@ -8,10 +8,10 @@ import (
 // the member's API server then asks of it is stricter yet.
 func checkAssignment(w *fleetv1.Assignment) error {
 	c := &checks{err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
-	c.word("session_uid", w.GetSessionUid(), MaxUID)
+	c.word("session_uid", w.GetSessionUid())
 	c.name("namespace", w.GetNamespace())
 	c.name("name", w.GetName())
-	c.word("spec_hash", w.GetSpecHash(), MaxWord)
+	c.word("spec_hash", w.GetSpecHash())
 	c.optionalName("session_namespace", w.GetSessionNamespace())
 	c.optionalName("session_name", w.GetSessionName())
 	for _, f := range []struct{ name, text string }{
