@@ -95,7 +95,7 @@ func boundResult(r *fleetv1.OrderResult) error {
 	if r.GetEpoch() > maxEpoch {
 		return fmt.Errorf("epoch: %d is beyond any", r.GetEpoch())
 	}
-	if err := convert.CheckWord("session_uid", r.GetSessionUid(), convert.MaxUID); err != nil {
+	if err := convert.CheckWord("session_uid", r.GetSessionUid(), convert.MaxWord); err != nil {
 		return err
 	}
 	if err := convert.CheckName("namespace", r.GetNamespace()); err != nil {

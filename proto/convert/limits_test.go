@@ -15,7 +15,7 @@ func smallReport() *fleetv1.AssignmentReport {
 
 func TestAReportBeyondALimitIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*fleetv1.AssignmentReport){
-		"a long UID":            func(w *fleetv1.AssignmentReport) { w.SessionUid = strings.Repeat("u", MaxUID+1) },
+		"a long UID":            func(w *fleetv1.AssignmentReport) { w.SessionUid = strings.Repeat("u", MaxWord+1) },
 		"a UID with a newline":  func(w *fleetv1.AssignmentReport) { w.SessionUid = "u\n" },
 		"a long name":           func(w *fleetv1.AssignmentReport) { w.Name = strings.Repeat("n", MaxName+1) },
 		"a name of a path":      func(w *fleetv1.AssignmentReport) { w.Name = "../n" },
