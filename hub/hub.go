@@ -134,7 +134,8 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader
 }
 
 // setupControllers also returns what must be done before the first agent is
-// let in: the members are known, and so is the room that is given away.
+// let in: the key of the proofs is there, the members are known, and so is the
+// room that is given away.
 func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
@@ -143,9 +144,10 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
 		ForceAfter: o.scaled(session.DefaultForceAfter),
 	}
+	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace}
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
-		Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},
+		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
@@ -166,6 +168,9 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		return nil, fmt.Errorf("setting up the controller of templates: %w", err)
 	}
 	return func(ctx context.Context) error {
+		if err := proofs.Prepare(ctx); err != nil {
+			return err
+		}
 		if err := members.RegisterAll(ctx); err != nil {
 			return err
 		}

@@ -144,15 +144,21 @@ func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 }
 
 // upToDate compares hashes that were both computed here, so that a hub of
-// another version does not make every order a write.
+// another version does not make every order a write. A proof is stored with the
+// first order that brings it.
 func upToDate(existing, a *v1alpha1.SessionAssignment) bool {
 	return existing.Annotations[v1alpha1.AnnotationSpecHash] == a.Annotations[v1alpha1.AnnotationSpecHash] &&
-		convert.SpecHash(&existing.Spec) == convert.SpecHash(&a.Spec)
+		convert.SpecHash(&existing.Spec) == convert.SpecHash(&a.Spec) &&
+		(a.Spec.Proof == "" || a.Spec.Proof == existing.Spec.Proof)
 }
 
 func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	revised := existing.DeepCopy()
 	revised.Spec = *a.Spec.DeepCopy()
+	if a.Spec.Proof == "" && a.Spec.Epoch == existing.Spec.Epoch {
+		// Of an older hub: a newer one may want it back.
+		revised.Spec.Proof = existing.Spec.Proof
+	}
 	dress(revised, a)
 	setGeneration(revised, nextGeneration(existing, revised))
 	metricWrites.WithLabelValues("update").Inc()

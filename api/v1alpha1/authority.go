@@ -22,6 +22,14 @@ const (
 	AnnotationRotateCA = "vdi.kasm.io/rotate-ca"
 )
 
+// The key of the proofs of placement (SessionAssignmentSpec.Proof) is a Secret in
+// the hub's namespace, whoever issues the certificates of the link.
+const (
+	// PlacementKeySecret is its name, PlacementKey the key of its 32 bytes.
+	PlacementKeySecret = "vdi-hub-placement-key"
+	PlacementKey       = "key"
+)
+
 // TrustBundleHash of a trust bundle is of its bytes as they were given: "sha256:"
 // and 64 hexadecimal digits.
 func TrustBundleHash(bundle []byte) string { return hashOf(bundle) }

@@ -36,6 +36,13 @@ type SessionAssignmentSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
 
+	// Proof that the hub gave this epoch of the session to this member. The agent
+	// gives it back with its reports, and the hub then knows that an epoch which
+	// it has forgotten was its own. It is no part of what the desktop is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Proof string `json:"proof,omitempty"`
+
 	// User of the session.
 	// +kubebuilder:validation:MaxLength=253
 	User string `json:"user"`

@@ -211,7 +211,7 @@ func awaitsRecording(item *v1alpha1.SessionAssignment) bool {
 }
 
 func sameReport(a, b *v1alpha1.SessionAssignment) bool {
-	return a.Spec.Epoch == b.Spec.Epoch && a.Spec.Session == b.Spec.Session &&
+	return a.Spec.Epoch == b.Spec.Epoch && a.Spec.Session == b.Spec.Session && a.Spec.Proof == b.Spec.Proof &&
 		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) &&
 		equality.Semantic.DeepEqual(a.Status, b.Status)
 }

@@ -346,7 +346,7 @@ func reportOf(a *api.SessionAssignment) *api.SessionAssignment {
 	r := &api.SessionAssignment{Status: *a.Status.DeepCopy()}
 	r.Namespace, r.Name = a.Namespace, a.Name
 	r.Annotations = maps.Clone(a.Annotations)
-	r.Spec.Session, r.Spec.Epoch = a.Spec.Session, a.Spec.Epoch
+	r.Spec.Session, r.Spec.Epoch, r.Spec.Proof = a.Spec.Session, a.Spec.Epoch, a.Spec.Proof
 	return r
 }
 

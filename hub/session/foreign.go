@@ -6,19 +6,42 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// ownOf is what of a session and a member's report bears on each other. A
-// report under the name of a session's assignment, but of another UID, is none
-// of that session: a member that was ever given it knows the UID. Where the
-// session is placed in the member, or being released from it, the report is
-// left aside; elsewhere the member is answered as if there were no such
-// session, so that it learns nothing of it.
-func ownOf(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment) (*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {
-	if s == nil || reported == nil || reported.Spec.Session.UID == s.UID {
+// ownOf is what of a session and a member's report bears on each other. proven
+// is whether the report bears the proof that its epoch of the session was given
+// to the member.
+//
+// A report that is none of the session's has no bearing on it. Where the session
+// is placed in the member, or being released from it, the report is left aside;
+// elsewhere the member is answered as if there were no such session, so that it
+// learns nothing of it.
+func ownOf(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment, proven bool) (*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {
+	if s == nil || reported == nil {
 		return s, reported
 	}
-	foreignReports.Inc()
-	if w := wantOf(s, member); w.run || w.stop {
+	w := wantOf(s, member)
+	given := w.run || w.stop
+	switch {
+	case believed(s, given, reported, proven):
+		return s, reported
+	case given:
+		foreignReports.Inc()
 		return s, nil
+	default:
+		foreignReports.Inc()
+		return nil, reported
 	}
-	return nil, reported
+}
+
+// believed is whether a report counts for a session. A member that was ever
+// given a session, or has heard of it, knows its name and its UID; which epochs
+// it was given, the hub's status knows of those members alone that the session
+// is placed in or being released from, and only up to its own epoch. For all
+// else the report must bring the proof: a member that comes back with what was
+// taken from it, and what a hub that was restored from an older state has
+// forgotten.
+func believed(s *v1alpha1.VDISession, given bool, reported *v1alpha1.SessionAssignment, proven bool) bool {
+	if reported.Spec.Session.UID != s.UID {
+		return false
+	}
+	return proven || given && reported.Spec.Epoch <= s.Status.Epoch
 }

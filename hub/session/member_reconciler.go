@@ -34,6 +34,7 @@ type MemberReconciler struct {
 	Fleet     Fleet
 	Revisions *Revisions
 	Sessions  *Reconciler
+	Proofs    *Proofs
 	Clock     clock.PassiveClock
 
 	kept keptSecrets
@@ -64,6 +65,9 @@ func (r *MemberReconciler) Reconcile(ctx context.Context, req mcreconcile.Reques
 }
 
 func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
+	if err := r.Proofs.Prepare(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
 	cl, err := r.Members.Get(ctx, req.ClusterName)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -82,7 +86,7 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 	if v.reported, err = reportedOf(ctx, v.member, req.NamespacedName); err != nil {
 		return ctrl.Result{}, err
 	}
-	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported)
+	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported, r.Proofs.proves(v.session, v.ref.UID, v.reported))
 	var why *unfit
 	if err := r.render(ctx, v); errors.As(err, &why) && !over(v) {
 		return r.showUnfit(ctx, v, why)
@@ -106,7 +110,7 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 		return ctrl.Result{}, nil
 	case stepOrphan:
 		orphans.Inc()
-		log.FromContext(ctx).Info("A member runs a session that the hub does not know; it is left alone",
+		log.FromContext(ctx).Info("A member runs what the hub does not know to have given it; it is left alone",
 			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
 		return ctrl.Result{}, nil
 	case stepAdopt:
@@ -206,6 +210,7 @@ func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 		return err
 	}
 	v.wanted = Assignment(s, spec, domain, v.secrets)
+	v.wanted.Spec.Proof = r.Proofs.of(v.ref.UID, s.UID, v.wanted.Spec.Epoch)
 	// The run tells apart two assignments that say the same: what the member
 	// reports of one is no word about the other.
 	v.hash = fmt.Sprintf("%s-%d", convert.SpecHash(&v.wanted.Spec), s.Status.Placement.Run)

@@ -15,9 +15,10 @@ const (
 	stepNone step = "None"
 	// stepForget: the member's end is recorded or concerns nobody: drop it.
 	stepForget step = "Forget"
-	// stepOrphan: the member runs a session that the hub does not know.
+	// stepOrphan: the member runs a session that the hub does not know, or not to
+	// have been given to it.
 	stepOrphan step = "Orphan"
-	// stepAdopt: the member has seen an epoch that this hub never gave.
+	// stepAdopt: the member has an epoch that this hub has forgotten to have given.
 	stepAdopt step = "Adopt"
 	// stepRecordStopped: the member confirms that nothing runs any more.
 	stepRecordStopped step = "RecordStopped"
@@ -65,7 +66,8 @@ func wantOf(s *v1alpha1.VDISession, member types.UID) want {
 // plan says what to do about one assignment of one member, and up to which
 // epoch where that matters. s is nil where the hub has no such session,
 // reported is nil where the member reports nothing, and hash is that of the
-// assignment that s asks for.
+// assignment that s asks for. Both are as ownOf leaves them: what is reported of
+// a session was given to the member.
 //
 // That a member reports nothing never means that nothing is on its way there:
 // what is not wanted is withdrawn all the same.

@@ -139,9 +139,10 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
 		ForceAfter: forceAfter,
 	}
+	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace}
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
-		Revisions: revisions, Sessions: sessions, Clock: clock.RealClock{},
+		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
@@ -152,6 +153,9 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 	Expect(members.SetupWithManager(local)).To(Succeed())
 	Expect(templates.SetupWithManager(local)).To(Succeed())
 	return func(ctx context.Context) error {
+		if err := proofs.Prepare(ctx); err != nil {
+			return err
+		}
 		if err := members.RegisterAll(ctx); err != nil {
 			return err
 		}

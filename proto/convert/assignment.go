@@ -40,6 +40,7 @@ func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
 		Attempt:          s.Attempt,
 		IdleTimeout:      durationToWire(s.IdleTimeout),
 		Secrets:          payloadToWire(s.Secrets, a.Payload),
+		Proof:            s.Proof,
 	}
 }
 
@@ -88,6 +89,7 @@ func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, err
 			Attempt:          w.Attempt,
 			IdleTimeout:      idle,
 			Secrets:          references,
+			Proof:            w.Proof,
 		},
 		Payload: payload,
 	}, nil

@@ -14,7 +14,9 @@ import (
 // ever has, and fit a label.
 const hashLength = 16
 
-// SpecHash is a hash of all of an assignment's spec. It is the same before
+// SpecHash is a hash of all of an assignment's spec but the proof, which says
+// nothing of the desktop: what was stored before there were proofs is not sent
+// again for the want of one. It is the same before
 // and after the wire and any API server: quantities and durations count by
 // value, and an empty list as none. Both ends must be of versions that know
 // the same fields to come to the same hash, so compare one that came with an
@@ -25,6 +27,7 @@ func SpecHash(spec *v1alpha1.SessionAssignmentSpec) string {
 		ObjectMeta: metaFromWire("", "", "none"),
 		Spec:       *spec,
 	})
+	wire.Proof = ""
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(wire)
 	if err != nil {
 		// Only a string that is not UTF-8 does this, which no API server holds.

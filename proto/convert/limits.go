@@ -14,6 +14,8 @@ const (
 	MaxName = 253
 	// MaxWord is the longest UID, hash, reason or state.
 	MaxWord = 128
+	// MaxProof is the longest proof of a placement.
+	MaxProof = 64
 	// MaxMessage is how many bytes of a sentence for people are kept.
 	MaxMessage = 2048
 	// MaxConditions of a report.
@@ -102,6 +104,12 @@ func (c *checks) word(field, text string) {
 	}
 }
 
+func (c *checks) proof(text string) {
+	if c.err == nil {
+		c.err = CheckWord("proof", text, MaxProof)
+	}
+}
+
 func (c *checks) text(field, text string, limit int) {
 	if c.err == nil && len(text) > limit {
 		c.err = tooLong(field, len(text), limit)
@@ -122,6 +130,7 @@ func checkReport(w *fleetv1.AssignmentReport) error {
 	c.name("namespace", w.GetNamespace())
 	c.name("name", w.GetName())
 	c.word("spec_hash", w.GetSpecHash())
+	c.proof(w.GetProof())
 	c.optionalName("session_namespace", w.GetSessionNamespace())
 	c.optionalName("session_name", w.GetSessionName())
 	s := w.GetStatus()

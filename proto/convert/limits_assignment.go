@@ -12,6 +12,7 @@ func checkAssignment(w *fleetv1.Assignment) error {
 	c.name("namespace", w.GetNamespace())
 	c.name("name", w.GetName())
 	c.word("spec_hash", w.GetSpecHash())
+	c.proof(w.GetProof())
 	c.optionalName("session_namespace", w.GetSessionNamespace())
 	c.optionalName("session_name", w.GetSessionName())
 	for _, f := range []struct{ name, text string }{

@@ -25,6 +25,7 @@ func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 		Status:           statusToWire(&a.Status),
 		SessionNamespace: a.Spec.Session.Namespace,
 		SessionName:      a.Spec.Session.Name,
+		Proof:            a.Spec.Proof,
 	}
 	if a.Generation > 0 && a.Status.ObservedGeneration < a.Generation {
 		w.Status.ObservedGeneration = 0
@@ -33,7 +34,7 @@ func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 }
 
 // ReportFromWire reads the hub's picture of an assignment: namespace, name,
-// the spec hash as annotation, the session, the epoch and the status. Nothing
+// the spec hash as annotation, the session, the epoch, its proof and the status. Nothing
 // else of the spec is known from a report.
 func ReportFromWire(w *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
 	if err := checkReport(w); err != nil {
@@ -50,6 +51,7 @@ func ReportFromWire(w *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, e
 				Namespace: w.SessionNamespace, Name: w.SessionName, UID: types.UID(w.SessionUid),
 			},
 			Epoch: w.Epoch,
+			Proof: w.Proof,
 		},
 		Status: status,
 	}, nil

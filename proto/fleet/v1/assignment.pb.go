@@ -34,7 +34,8 @@ type Assignment struct {
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	Epoch     int64  `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Hash of everything else in this message but the secrets' data, by the hub.
+	// Hash of everything else in this message but the secrets' data and the
+	// proof, by the hub.
 	SpecHash         string `protobuf:"bytes,7,opt,name=spec_hash,json=specHash,proto3" json:"spec_hash,omitempty"`
 	User             string `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
 	Template         string `protobuf:"bytes,9,opt,name=template,proto3" json:"template,omitempty"`
@@ -51,7 +52,10 @@ type Assignment struct {
 	// Absent: no limit.
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
 	// Secrets that the agent stores in Secrets of the member alone.
-	Secrets       []*Secret `protobuf:"bytes,19,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Secrets []*Secret `protobuf:"bytes,19,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	// Proof that the hub gave this epoch of the session to this member. The agent
+	// stores it and gives it back in its reports; to it it means nothing.
+	Proof         string `protobuf:"bytes,20,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,6 +221,13 @@ func (x *Assignment) GetSecrets() []*Secret {
 		return x.Secrets
 	}
 	return nil
+}
+
+func (x *Assignment) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
 }
 
 // Secret that travels with an assignment.
@@ -1292,7 +1303,7 @@ var File_vdi_fleet_v1_assignment_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\n" +
-	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x05\n" +
+	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\x05\n" +
 	"\n" +
 	"Assignment\x12\x1f\n" +
 	"\vsession_uid\x18\x01 \x01(\tR\n" +
@@ -1315,7 +1326,8 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\adesktop\x18\x10 \x01(\v2\x15.vdi.fleet.v1.DesktopR\adesktop\x12\x18\n" +
 	"\aattempt\x18\x11 \x01(\x03R\aattempt\x12<\n" +
 	"\fidle_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\x12.\n" +
-	"\asecrets\x18\x13 \x03(\v2\x14.vdi.fleet.v1.SecretR\asecrets\"\xb7\x01\n" +
+	"\asecrets\x18\x13 \x03(\v2\x14.vdi.fleet.v1.SecretR\asecrets\x12\x14\n" +
+	"\x05proof\x18\x14 \x01(\tR\x05proof\"\xb7\x01\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +

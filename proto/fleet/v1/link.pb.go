@@ -829,7 +829,9 @@ type AssignmentReport struct {
 	// adds it up (InventoryDigest, SyncState).
 	ReportHash uint64 `protobuf:"fixed64,9,opt,name=report_hash,json=reportHash,proto3" json:"report_hash,omitempty"`
 	// Nothing of the assignment is stored any more. Never in an inventory.
-	Gone          bool `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
+	Gone bool `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
+	// Proof that is stored with the assignment; empty where it came without one.
+	Proof         string `protobuf:"bytes,11,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -932,6 +934,13 @@ func (x *AssignmentReport) GetGone() bool {
 		return x.Gone
 	}
 	return false
+}
+
+func (x *AssignmentReport) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
 }
 
 // ReportAck acknowledges the batches up to a sequence: they are in the hub's
@@ -1452,7 +1461,7 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\x0freport_sequence\x18\x03 \x01(\x04R\x0ereportSequence\"_\n" +
 	"\vReportBatch\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
-	"\x05items\x18\x02 \x03(\v2\x1e.vdi.fleet.v1.AssignmentReportR\x05items\"\xd5\x02\n" +
+	"\x05items\x18\x02 \x03(\v2\x1e.vdi.fleet.v1.AssignmentReportR\x05items\"\xeb\x02\n" +
 	"\x10AssignmentReport\x12\x1f\n" +
 	"\vsession_uid\x18\x01 \x01(\tR\n" +
 	"sessionUid\x12\x1c\n" +
@@ -1466,7 +1475,8 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\vreport_hash\x18\t \x01(\x06R\n" +
 	"reportHash\x12\x12\n" +
 	"\x04gone\x18\n" +
-	" \x01(\bR\x04gone\"'\n" +
+	" \x01(\bR\x04gone\x12\x14\n" +
+	"\x05proof\x18\v \x01(\tR\x05proof\"'\n" +
 	"\tReportAck\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\"S\n" +
 	"\n" +
