@@ -56,7 +56,7 @@ func upCommand(dir *string) *cobra.Command {
 	flags.IntVar(&options.HubReplicas, "hub-replicas", 2, "processes of the hub")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", []string{"desktops"}, "namespaces that may hold sessions")
 	flags.Float64Var(&options.TimeFactor, "time-factor", 1, "scale of the timings of hub and agents")
-	flags.BoolVar(&options.Enrol, "enrol", false, "let the agents join a hub that is its own certificate authority")
+	flags.BoolVar(&options.Enrol, "enrol", true, "let the agents join a hub that is its own certificate authority; else they are given certificates")
 	flags.StringSliceVar(&options.HubArgs, "hub-arg", nil, "flag to add to the hub's")
 	flags.StringSliceVar(&options.AgentArgs, "agent-arg", nil, "flag to add to the agents'")
 	flags.DurationVar(&timeout, "timeout", 3*time.Minute, "give up, and remove everything, if it is not up by then")
