@@ -10,10 +10,10 @@ import (
 // is whether the report bears the proof that its epoch of the session was given
 // to the member.
 //
-// A report that is none of the session's has no bearing on it. Where the session
-// is placed in the member, or being released from it, the report is left aside;
-// elsewhere the member is answered as if there were no such session, so that it
-// learns nothing of it.
+// A report that does not count for the session is left aside where the session
+// is placed in the member, or being released from it, but for the member's answer
+// to the hub's own orders. Elsewhere the member is answered as if there were no
+// such session, so that it learns nothing of it.
 func ownOf(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment, proven bool) (*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {
 	if s == nil || reported == nil {
 		return s, reported
@@ -25,7 +25,7 @@ func ownOf(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionA
 		return s, reported
 	case given:
 		foreignReports.Inc()
-		return s, nil
+		return s, answerOf(s, w, reported)
 	default:
 		foreignReports.Inc()
 		return nil, reported
@@ -44,4 +44,22 @@ func believed(s *v1alpha1.VDISession, given bool, reported *v1alpha1.SessionAssi
 		return false
 	}
 	return proven || given && reported.Spec.Epoch <= s.Status.Epoch
+}
+
+// answerOf is what a report that does not count still says of the session's own
+// epoch; nil: nothing. The end of a later one is the end of all before it, and a
+// refusal that is noted on it is of the hub's order. The member could say either
+// in so many words, so nobody is believed in more than before; unheard, the same
+// order would go out for ever.
+func answerOf(s *v1alpha1.VDISession, w want, reported *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+	answer := reported.DeepCopy()
+	answer.Spec.Session.UID, answer.Spec.Epoch, answer.Spec.Proof = s.UID, s.Status.Epoch, ""
+	switch {
+	case ended(reported) && reported.Spec.Session.UID == s.UID:
+		return answer
+	case w.run && !ended(reported) && notesRefusal(reported):
+		answer.Status.State = v1alpha1.AssignmentRefused
+		return answer
+	}
+	return nil
 }

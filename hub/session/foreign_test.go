@@ -1,6 +1,13 @@
 package session
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
 
 // TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing has a member report,
 // in every state and epoch, what bears the name of a session's assignment but
@@ -17,7 +24,7 @@ func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
 			for epoch := int64(4); epoch <= 6; epoch++ {
 				forged := reports(state, epoch, "hash")
 				forged.Spec.Session.UID = "a-guess"
-				s, reported := ownOf(session, here, forged)
+				s, reported := ownOf(session, here, forged, true)
 				want := planned(nil, forged)
 				if w := wantOf(session, here); w.run || w.stop {
 					want = planned(session, nil)
@@ -26,10 +33,105 @@ func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
 					t.Errorf("%s, reported %s of epoch %d: %s, want %s", wanted.name, state, epoch, got, want)
 				}
 				forged.Spec.Session.UID = "its-own"
-				if s, reported := ownOf(session, here, forged); s != session || reported != forged {
+				if s, reported := ownOf(session, here, forged, true); s != session || reported != forged {
 					t.Errorf("%s, reported %s of epoch %d: what bears the UID is left aside", wanted.name, state, epoch)
 				}
 			}
 		}
+	}
+}
+
+// countedReports is the specification of which reports count, of a session whose
+// status has epoch 5: what is planned for a member that says that it runs epoch
+// 4, 5 and 6 of it, without the right proof and with it.
+var countedReports = map[string][2]string{
+	"placed":    {"Assign 5|Mirror 5|Assign 5", "Assign 5|Mirror 5|Adopt 6"},
+	"releasing": {"Withdraw 5|Withdraw 5|Withdraw 5", "Withdraw 5|Withdraw 5|Adopt 6"},
+	"deleted":   {"Withdraw 5|Withdraw 5|Withdraw 5", "Withdraw 5|Withdraw 5|Adopt 6"},
+	"elsewhere": {"Orphan 4|Orphan 5|Orphan 6", "Withdraw 4|Withdraw 5|Adopt 6"},
+	"nowhere":   {"Orphan 4|Orphan 5|Orphan 6", "Withdraw 4|Withdraw 5|Adopt 6"},
+}
+
+// wrongProofs are those of another member, another session, another epoch and
+// another key, and none.
+func wrongProofs(p *Proofs, epoch int64) map[string]string {
+	return map[string]string{
+		"none":            "",
+		"nonsense":        "nonsense",
+		"another member":  p.of(elsewhere, "uid-session", epoch),
+		"another session": p.of(here, "uid-other", epoch),
+		"another epoch":   p.of(here, "uid-session", epoch+1),
+		"another key":     proofsOf('x').of(here, "uid-session", epoch),
+	}
+}
+
+func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
+	proofs := proofsOf('k')
+	plannedFor := func(s *v1alpha1.VDISession, epoch int64, proof string) string {
+		reported := reports(v1alpha1.AssignmentActive, epoch, "hash")
+		reported.Spec.Proof = proof
+		return planned(ownOf(s, here, reported, proofs.proves(s, here, reported)))
+	}
+	for _, wanted := range sessionsAsWanted {
+		if wanted.session == nil {
+			continue
+		}
+		want := countedReports[wanted.name]
+		for n, epoch := range []int64{4, 5, 6} {
+			for name, proof := range wrongProofs(proofs, epoch) {
+				if got, want := plannedFor(wanted.session, epoch, proof), strings.Split(want[0], "|")[n]; got != want {
+					t.Errorf("%s, epoch %d, proof of %s: %s, want %s", wanted.name, epoch, name, got, want)
+				}
+			}
+			proof := proofs.of(here, "uid-session", epoch)
+			if got, want := plannedFor(wanted.session, epoch, proof), strings.Split(want[1], "|")[n]; got != want {
+				t.Errorf("%s, epoch %d, the right proof: %s, want %s", wanted.name, epoch, got, want)
+			}
+		}
+	}
+}
+
+// TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone, whatever it says of
+// it: no state and no epoch tells it that there is one.
+func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
+	session := sessionWith(placedAt(elsewhere, 5))
+	for _, state := range statesReported {
+		for _, epoch := range []int64{1, 5, 6, 1 << 40} {
+			lie := reports(state, epoch, "hash")
+			s, reported := ownOf(session, here, lie, false)
+			if s != nil || planned(s, reported) != planned(nil, lie) {
+				t.Errorf("%s of epoch %d: %s", state, epoch, planned(s, reported))
+			}
+		}
+	}
+}
+
+// TestAnAnswerIsHeardThoughItsEpochIsNotProven has the member of a session end, or
+// refuse, an epoch beyond the hub's: what it says of the hub's own epoch with that
+// counts, lest the hub order the same for ever.
+func TestAnAnswerIsHeardThoughItsEpochIsNotProven(t *testing.T) {
+	refuses := reports(v1alpha1.AssignmentActive, 7, "hash")
+	refuses.Status.Reason = v1alpha1.RefusedStaleEpoch
+	for _, c := range []struct {
+		name     string
+		session  *v1alpha1.VDISession
+		reported *v1alpha1.SessionAssignment
+		want     string
+	}{
+		{"its end, where the session is placed", sessionWith(placedAt(here, 5)), reports(v1alpha1.AssignmentStopped, 7, ""), "RecordStopped 5"},
+		{"its end, where the session is being released", sessionWith(releasingAt(here, 4)), reports(v1alpha1.AssignmentStopped, 7, ""), "RecordStopped 4"},
+		{"a refusal of the epoch", sessionWith(placedAt(here, 5)), reports(v1alpha1.AssignmentRefused, 7, ""), "RecordRefused 5"},
+		{"a refusal of the hub's order", sessionWith(placedAt(here, 5)), refuses, "RecordRefused 5"},
+		{"a refusal ends nothing that runs", sessionWith(releasingAt(here, 5)), refuses, "Withdraw 5"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := c.reported.DeepCopy()
+			if got := planned(ownOf(c.session, here, c.reported, false)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if !equality.Semantic.DeepEqual(before, c.reported) {
+				t.Error("the report was changed: it is the cache's")
+			}
+		})
 	}
 }

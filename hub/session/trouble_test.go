@@ -1,6 +1,10 @@
 package session_test
 
 import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -296,16 +301,63 @@ var _ = Describe("A hub", func() {
 		running(ctx, s)
 	})
 
-	It("that was restored from an older state takes over the epochs that were seen", func(ctx SpecContext) {
+	It("that was restored from an older state takes over the epochs that were given", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "future"))
 		a.disconnect()
-		a.set(func() { a.held[s.UID].Spec.Epoch, a.floor[s.UID] = 41, 41 })
+		a.set(func() {
+			held := a.held[s.UID]
+			held.Spec.Epoch, held.Spec.Proof, a.floor[s.UID] = 41, proofOf(ctx, a.uid, s.UID, 41), 41
+		})
 		a.connect(theHub)
 		Eventually(func() int64 { return a.holds(s.UID).Spec.Epoch }).Should(Equal(int64(42)))
 		s, _ = running(ctx, s)
 		Expect(s.Status.Epoch).To(Equal(int64(42)))
 		Expect(s.Status.Placement.Epoch).To(Equal(int64(42)))
 	})
+
+	It("takes over no epoch that it is only told of", func(ctx SpecContext) {
+		template(ctx, "browser")
+		a, liar := join(ctx, "eu"), join(ctx, "us")
+		s, _ := running(ctx, create(ctx, "desktops", "mine", onlyIn("eu")))
+		at := mark()
+		for _, epoch := range []int64{1, 2, 1 << 40} {
+			lie := reportOf(a.holds(s.UID))
+			lie.Spec.Epoch = epoch
+			before := counted("vdi_hub_foreign_reports_total")
+			liar.say(func(m link.Member) { m.Reports([]*api.SessionAssignment{lie}) })
+			Eventually(func() float64 { return counted("vdi_hub_foreign_reports_total") }).Should(BeNumerically(">", before))
+		}
+		Consistently(func(g Gomega) {
+			g.Expect(now(ctx, s).Status.Epoch).To(Equal(int64(1)))
+			g.Expect(liar.ordersSeen()).To(BeZero(), "it learns that there is a session")
+			g.Expect(sessionWrites(at)).To(BeEmpty())
+		}).Should(Succeed())
+		Expect(a.holds(s.UID).Spec.Epoch).To(Equal(int64(1)))
+	})
 })
+
+// proofOf is the proof of a placement, made here with the hub's key.
+func proofOf(ctx context.Context, member, session types.UID, epoch int64) string {
+	GinkgoHelper()
+	secret := &corev1.Secret{}
+	Expect(admin.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: api.PlacementKeySecret}, secret)).To(Succeed())
+	mac := hmac.New(sha256.New, secret.Data[api.PlacementKey])
+	fmt.Fprintf(mac, "vdi.kasm.io/placement\x00%s\x00%s\x00%d", member, session, epoch)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// counted is what a counter of the hub stands at.
+func counted(name string) float64 {
+	GinkgoHelper()
+	families, err := metrics.Registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	Fail("the hub has no metric " + name)
+	return 0
+}

@@ -1,0 +1,122 @@
+package session
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+const (
+	// proofDomain sets these proofs apart from anything else that may ever be
+	// made with the key.
+	proofDomain = "vdi.kasm.io/placement"
+	// proofKeyBytes is the length of the key: that of the hash.
+	proofKeyBytes = sha256.Size
+)
+
+// Proofs makes and checks the proofs that travel with assignments: that this
+// hub, or one that had its state before it, gave an epoch of a session to a
+// member. Only what bears one is believed of an epoch that the hub's state does
+// not tell of.
+type Proofs struct {
+	Client client.Client
+	// Live reads from the API server: the cache has no such Secret.
+	Live client.Reader
+	// Namespace of the hub.
+	Namespace string
+
+	key atomic.Pointer[[]byte]
+}
+
+// Prepare reads the key, or makes it where there is none. It must have returned
+// before a proof is made or checked; later calls do nothing.
+func (p *Proofs) Prepare(ctx context.Context) error {
+	if p.key.Load() != nil {
+		return nil
+	}
+	secret, err := p.read(ctx)
+	if apierrors.IsNotFound(err) {
+		secret, err = p.create(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	key := secret.Data[v1alpha1.PlacementKey]
+	if len(key) != proofKeyBytes {
+		return fmt.Errorf(
+			"secret %s/%s of the proofs of placement can't be used and is not touched: %q has %d bytes, not %d; "+
+				"restore it from a backup, or delete it and restart the hub: another is made, and what members hold "+
+				"of sessions that are not placed there any more is then left to run until somebody deletes it",
+			secret.Namespace, secret.Name, v1alpha1.PlacementKey, len(key), proofKeyBytes)
+	}
+	p.key.Store(&key)
+	return nil
+}
+
+func (p *Proofs) read(ctx context.Context) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: p.Namespace, Name: v1alpha1.PlacementKeySecret}
+	if err := p.Live.Get(ctx, key, secret); err != nil {
+		return nil, fmt.Errorf("reading the key of the proofs of placement: %w", err)
+	}
+	return secret, nil
+}
+
+// create stores a key where there is none. Somebody who was quicker has the
+// better claim: nothing is ever written over a key that is there.
+func (p *Proofs) create(ctx context.Context) (*corev1.Secret, error) {
+	key := make([]byte, proofKeyBytes)
+	// It never fails: see its documentation.
+	_, _ = rand.Read(key)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Namespace, Name: v1alpha1.PlacementKeySecret,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{v1alpha1.PlacementKey: key},
+	}
+	switch err := p.Client.Create(ctx, secret); {
+	case apierrors.IsAlreadyExists(err):
+		return p.read(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("storing the key of the proofs of placement: %w", err)
+	}
+	log.FromContext(ctx).Info("Made the key of the proofs of placement", "secret", client.ObjectKeyFromObject(secret))
+	return secret, nil
+}
+
+// of is the proof that an epoch of a session was given to a member. It is the
+// same each time.
+func (p *Proofs) of(member, session types.UID, epoch int64) string {
+	mac := hmac.New(sha256.New, *p.key.Load())
+	for _, part := range []string{proofDomain, string(member), string(session)} {
+		mac.Write([]byte(part))
+		mac.Write([]byte{0})
+	}
+	mac.Write([]byte(strconv.FormatInt(epoch, 10)))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// proves is whether a report bears the proof that its epoch of the session was
+// given to the member. It takes as long for each wrong one.
+func (p *Proofs) proves(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment) bool {
+	if s == nil || reported == nil {
+		return false
+	}
+	return hmac.Equal([]byte(reported.Spec.Proof), []byte(p.of(member, s.UID, reported.Spec.Epoch)))
+}
