@@ -2,6 +2,7 @@ package assignment
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -34,6 +35,55 @@ func TestStoresAnAssignmentWithAllThatMarksIt(t *testing.T) {
 	b.expect("STORED e2")
 	if got := b.get("u1"); got.Spec.Epoch != 2 || got.Spec.User != "bob" {
 		t.Errorf("revised: %+v", got.Spec)
+	}
+}
+
+func TestAProofIsStoredOnceAndReported(t *testing.T) {
+	b := newBench(t)
+	withProof := func(epoch int64, proof string) *v1alpha1.SessionAssignment {
+		a := assignment("u1", epoch, "ada")
+		a.Spec.Proof = proof
+		return a
+	}
+	for _, c := range []struct {
+		name   string
+		order  *v1alpha1.SessionAssignment
+		want   string
+		writes bool
+	}{
+		{"of a hub that gives none", withProof(1, ""), "", true},
+		{"of a newer hub", withProof(1, "proof-1"), "proof-1", true},
+		{"the same again", withProof(1, "proof-1"), "proof-1", false},
+		{"of an older hub again", withProof(1, ""), "proof-1", false},
+		{"of a hub with another key", withProof(1, "other-1"), "other-1", true},
+		{"of the next epoch", withProof(2, "proof-2"), "proof-2", true},
+		{"of an older hub, the epoch after", withProof(3, ""), "", true},
+	} {
+		version := ""
+		if held := b.get("u1"); held != nil {
+			version = held.ResourceVersion
+		}
+		b.Put(order(c.order))
+		b.expect(fmt.Sprintf("STORED e%d", c.order.Spec.Epoch))
+		got := b.get("u1")
+		if told := report(got).GetProof(); got.Spec.Proof != c.want || told != c.want {
+			t.Errorf("%s: stored %q, reported %q, want %q", c.name, got.Spec.Proof, told, c.want)
+		}
+		if writes := got.ResourceVersion != version; writes != c.writes {
+			t.Errorf("%s: written %t, want %t", c.name, writes, c.writes)
+		}
+		if h := report(got).GetSpecHash(); h == editedHash {
+			t.Errorf("%s: it is reported as an edit by hand", c.name)
+		}
+	}
+	change := withProof(3, "")
+	b.Put(order(withProof(3, "proof-3")))
+	b.expect("STORED e3")
+	change.Spec.User = "bob"
+	b.Put(order(change))
+	b.expect("STORED e3")
+	if got := b.get("u1"); got.Spec.User != "bob" || got.Spec.Proof != "proof-3" {
+		t.Errorf("a change by an older hub: %s, proof %q", got.Spec.User, got.Spec.Proof)
 	}
 }
 

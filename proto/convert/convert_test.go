@@ -57,7 +57,7 @@ func anyAssignment(t *rapid.T) *v1alpha1.SessionAssignment {
 			Session: v1alpha1.SessionReference{
 				Namespace: label.Draw(t, "ns"), Name: label.Draw(t, "n"), UID: types.UID(label.Draw(t, "uid")),
 			},
-			Epoch: rapid.Int64Min(1).Draw(t, "epoch"), User: text.Draw(t, "user"), Template: label.Draw(t, "template"),
+			Epoch: rapid.Int64Min(1).Draw(t, "epoch"), Proof: rapid.StringMatching(`[A-Za-z0-9_-]{0,43}`).Draw(t, "proof"), User: text.Draw(t, "user"), Template: label.Draw(t, "template"),
 			RunState: v1alpha1.ModeRunning, Timeout: duration.Draw(t, "timeout"), TimeUsed: duration.Draw(t, "used"),
 			Host: label.Draw(t, "host"),
 			Desktop: v1alpha1.Desktop{
@@ -192,9 +192,10 @@ func TestSpecHashTellsSpecsApart(t *testing.T) {
 	}
 	same := *base.DeepCopy()
 	same.Timeout = "60m"
+	same.Proof = "proof"
 	same.Desktop.Resources = corev1.ResourceList{"cpu": resource.MustParse("1000m")}
 	if SpecHash(&base) != SpecHash(&same) {
-		t.Error("another text of the same values changed the hash")
+		t.Error("another text of the same values, or a proof, changed the hash")
 	}
 }
 
@@ -228,7 +229,7 @@ func TestReportKeepsItsMeaningAcrossTheWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.Payload = nil
-		a.Spec = v1alpha1.SessionAssignmentSpec{Session: a.Spec.Session, Epoch: a.Spec.Epoch}
+		a.Spec = v1alpha1.SessionAssignmentSpec{Session: a.Spec.Session, Epoch: a.Spec.Epoch, Proof: a.Spec.Proof}
 		if diff := cmp.Diff(a, got); diff != "" {
 			t.Fatalf("report changed (-sent +read):\n%s", diff)
 		}
@@ -251,6 +252,7 @@ func TestWhatCannotBeReadNamesItsField(t *testing.T) {
 		"name":                   func(a *fleetv1.Assignment) { a.Name = "" },
 		"epoch":                  func(a *fleetv1.Assignment) { a.Epoch = 0 },
 		"timeout":                func(a *fleetv1.Assignment) { a.Timeout = durationpb.New(-time.Second) },
+		"proof":                  func(a *fleetv1.Assignment) { a.Proof = strings.Repeat("p", MaxProof+1) },
 		"time_used":              func(a *fleetv1.Assignment) { a.TimeUsed = &durationpb.Duration{Nanos: -1, Seconds: 1} },
 		"desktop.image":          func(a *fleetv1.Assignment) { a.Desktop = nil },
 		"desktop.resources[cpu]": func(a *fleetv1.Assignment) { a.Desktop.Resources = map[string]string{"cpu": "many"} },
@@ -269,6 +271,7 @@ func TestWhatCannotBeReadNamesItsField(t *testing.T) {
 	for field, r := range map[string]*fleetv1.AssignmentReport{
 		"session_uid": {Namespace: "ns", Name: "n", Epoch: 1},
 		"epoch":       {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: -1},
+		"proof":       {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1, Proof: "no word"},
 		"status.conditions[0].last_transition_time": {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1, Status: badStatus},
 		"status.conditions[0].status": {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1,
 			Status: &fleetv1.AssignmentStatus{Conditions: []*fleetv1.Condition{{Type: "PodReady", Status: "Yes"}}}},

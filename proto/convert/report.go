@@ -34,8 +34,8 @@ func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 }
 
 // ReportFromWire reads the hub's picture of an assignment: namespace, name,
-// the spec hash as annotation, the session, the epoch, its proof and the status. Nothing
-// else of the spec is known from a report.
+// the spec hash as annotation, the session, the epoch, its proof and the status.
+// Nothing else of the spec is known from a report.
 func ReportFromWire(w *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
 	if err := checkReport(w); err != nil {
 		return nil, err
