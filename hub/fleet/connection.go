@@ -131,6 +131,7 @@ func (c *connection) Results(results []link.Result) {
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	ok := c.current(func(m *member) {
 		m.capacity, m.slots, m.fresh = capacityFromWire(report), slotsFromWire(report), true
+		m.reported = true
 		c.fleet.ledger.Reported(m.uid, report.GetSequence())
 	})
 	if ok {
@@ -215,6 +216,10 @@ func afterStopped(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.Ses
 	}
 	item := remembered(r)
 	item.Status.State = v1alpha1.AssignmentStopped
+	if old != nil && old.Spec.Epoch == r.Epoch && old.Spec.Session.UID == r.SessionUID {
+		// A hub that has forgotten the epoch takes its number all the same.
+		item.Spec.Proof = old.Spec.Proof
+	}
 	return item
 }
 

@@ -35,6 +35,8 @@ func TestPictureAfterResults(t *testing.T) {
 		{"withdrawn: nothing was there", nil, withdrawn, 5, "nothing"},
 		{"withdrawn: it has ended", item("a", 5, stopped), withdrawn, 5, "Stopped@5 "},
 		{"stopped", item("a", 5, stopping), ended, 5, "Stopped@5 "},
+		{"stopped: the proof is kept", proven(item("a", 5, stopping)), ended, 5, "Stopped@5  proof"},
+		{"stopped: up to an epoch that was not proven", proven(item("a", 4, stopping)), ended, 5, "Stopped@5 "},
 		{"stopped: up to a higher epoch", item("a", 4, stopping), ended, 5, "Stopped@5 "},
 		{"stopped: nothing was there", nil, ended, 5, "Stopped@5 "},
 		{"stopped: a newer one goes on", item("a", 6, active), ended, 5, "Active@6 "},
@@ -63,6 +65,9 @@ func TestPictureAfterResults(t *testing.T) {
 			text := "nothing"
 			if got != nil {
 				text = describe(got) + " " + got.Annotations[v1alpha1.AnnotationSpecHash]
+				if got.Spec.Proof != "" {
+					text += " " + got.Spec.Proof
+				}
 				if got.Status.Reason != "" {
 					text += " " + got.Status.Reason + ": " + got.Status.Message
 				}
@@ -74,6 +79,20 @@ func TestPictureAfterResults(t *testing.T) {
 				t.Errorf("got %q, want %q", text, c.want)
 			}
 		})
+	}
+}
+
+func proven(a *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+	a.Spec.Proof = "proof"
+	return a
+}
+
+func TestAReportThatBringsAProofIsShown(t *testing.T) {
+	p := newPicture()
+	p.Apply(item("a", 5, active))
+	p.Apply(proven(item("a", 5, active)))
+	if got := p.Get(keyOfName("a")); got.Spec.Proof != "proof" {
+		t.Error("the picture keeps the report without it")
 	}
 }
 
