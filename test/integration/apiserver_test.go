@@ -150,6 +150,8 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 		By("starting it again")
 		Expect(member.ControlPlane.APIServer.Restart()).To(Succeed())
 		Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
+		// KWOK gives a step up that has failed for minutes, as no kubelet does.
+		Expect(member.ControlPlane.RestartKWOK(ctx)).To(Succeed())
 		for _, l := range lives {
 			if l.after == "" {
 				for _, s := range all[l.name] {
