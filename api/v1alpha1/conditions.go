@@ -91,6 +91,9 @@ const (
 	// ReasonNoRoomToResume: False, the member has no room for the session to run
 	// again, and its home keeps it there or no other has any.
 	ReasonNoRoomToResume = "NoRoomToResume"
+	// ReasonHubRestored: False, the hub was restored from a backup, and places
+	// nothing until every member has told what it runs, or 5 min have passed.
+	ReasonHubRestored = "HubRestored"
 )
 
 // Reasons of Assigned.
@@ -318,6 +321,12 @@ const (
 	// EventActivityUnknown: the desktop does not tell whether it is used, and so
 	// its idle timeout is not enforced.
 	EventActivityUnknown = "ActivityUnknown"
+	// EventTermRaised: the hub was restored from a backup, and has raised its term
+	// above those that agents have seen. It is on the Lease vdi-hub-term.
+	EventTermRaised = "TermRaised"
+	// EventOlderAgent: an agent was let in of a lower term than an earlier one had;
+	// its cluster was restored from a backup. It is on the MemberCluster.
+	EventOlderAgent = "OlderAgentLetIn"
 )
 
 // SetCondition stamps the generation that a condition speaks of and sets it;

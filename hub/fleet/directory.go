@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,16 +27,20 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 		return nil, link.ErrUnknownMember
 	}
 	now := f.clock.Now()
-	before, stranger := m.judge(f.timings, now), m.stranger
+	before, stranger, term := m.judge(f.timings, now), m.stranger, m.term
 	err := f.admit(m, hello, peer, now)
 	after := m.judge(f.timings, now)
-	told := before.health != after.health || before.cause != after.cause || stranger != m.stranger
+	lowered := m.term < term
+	told := before.health != after.health || before.cause != after.cause || stranger != m.stranger || lowered
 	f.mu.Unlock()
 	if told {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 	if err != nil {
 		return nil, err
+	}
+	if lowered {
+		log.FromContext(ctx).Info("An older agent was let in: its cluster may have been restored from a backup", "cluster", m.name, "agentTerm", hello.AgentTerm, "before", term)
 	}
 	log.FromContext(ctx).Info("Agent connected", "cluster", m.name, "agentVersion", hello.AgentVersion, "instance", hello.Instance)
 	return &connection{fleet: f, member: m, peer: peer}, nil
@@ -55,8 +58,8 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 		}
 		return m.turnedAway(hello.Fingerprint)
 	}
-	if hello.AgentTerm < m.term {
-		return fmt.Errorf("%w: this one is of term %d, that one of %d", link.ErrStaleAgent, hello.AgentTerm, m.term)
+	if err := m.outranked(f.timings, hello.AgentTerm, now); err != nil {
+		return err
 	}
 	if m.peer != nil {
 		if m.instance != hello.Instance && now.Sub(m.heard) < f.timings.Suspect {
@@ -69,6 +72,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 		m.capacity = nil
 	}
 	m.peer, m.serving, m.fresh = peer, false, false
+	m.succeeded(hello.AgentTerm)
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
 	m.fingerprint = hello.Fingerprint
 	m.began(f.timings, now)

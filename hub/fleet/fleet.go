@@ -44,6 +44,7 @@ type Fleet struct {
 	placed    placedSessions
 	ledger    *placement.Ledger
 	templates *fleetv1.TemplateSet
+	recovery  recovery
 	// current is the revision of each template as it stands; replaced, never
 	// changed.
 	current   map[string]string

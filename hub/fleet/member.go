@@ -40,12 +40,16 @@ type member struct {
 	// peer is the open connection, nil while the member is away.
 	peer     link.Peer
 	instance string
-	// term is the highest of an agent's process that was let in.
-	term int64
+	// term is that of the agent's process that was let in last: see outranked.
+	// lowered says that it was lower than the one before, for an event.
+	term    int64
+	lowered string
 	// serving: the inventory of this connection is in. fresh: so is a capacity
 	// report, which counts all of that inventory.
 	serving, fresh bool
-	capacity       *placement.Capacity
+	// reported: an inventory and a capacity report were in once, on this hub.
+	reported bool
+	capacity *placement.Capacity
 	// agreement is whether both sides agree on what the member holds, by the
 	// digests on its renewals; empty while that is not known.
 	agreement link.Agreement

@@ -139,6 +139,9 @@ func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.R
 	if !ok {
 		return ctrl.Result{}, nil
 	}
+	if why := r.Fleet.takeLowered(mc.Name); why != "" {
+		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", why)
+	}
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err
 	}

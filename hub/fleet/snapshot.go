@@ -18,6 +18,9 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.takeBack(req.UID)
+	if d, wait := f.awaitsReports(start); wait {
+		return d
+	}
 	d := placement.Place(req, f.candidates(), f.ledger)
 	if d.Placed {
 		f.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
@@ -35,6 +38,9 @@ func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.takeBack(req.UID)
+	if d, wait := f.awaitsReports(f.clock.Now()); wait {
+		return d, false
+	}
 	m := f.uids[member.UID]
 	if m == nil {
 		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}, true

@@ -22,6 +22,9 @@ type Timings struct {
 	Heartbeat time.Duration
 	// Lease is how long a renewal lets fenced sessions run.
 	Lease time.Duration
+	// Recovery is how long a hub that was restored from a backup waits for its
+	// members to tell what they run, before it places anything.
+	Recovery time.Duration
 }
 
 const (
@@ -46,6 +49,7 @@ func DefaultTimings(factor float64) Timings {
 		Quarantine:  scale(10 * time.Minute),
 		Heartbeat:   scale(30 * time.Second),
 		Lease:       scale(180 * time.Second),
+		Recovery:    scale(300 * time.Second),
 	}
 }
 
@@ -57,6 +61,7 @@ func (t Timings) Validate() error {
 	}{
 		{"renew", t.Renew}, {"suspect", t.Suspect}, {"unreachable", t.Unreachable}, {"stable", t.Stable},
 		{"flip window", t.FlipWindow}, {"quarantine", t.Quarantine}, {"heartbeat", t.Heartbeat}, {"lease", t.Lease},
+		{"recovery", t.Recovery},
 	} {
 		if d.value <= 0 {
 			return fmt.Errorf("the link's timings: %s is %s, and must be more than nothing", d.name, d.value)
@@ -67,6 +72,8 @@ func (t Timings) Validate() error {
 		return fmt.Errorf("the link's timings: suspect (%s) must be at least twice renew (%s), or one renewal that is lost makes a member Suspect", t.Suspect, t.Renew)
 	case t.Unreachable <= t.Suspect:
 		return fmt.Errorf("the link's timings: unreachable (%s) must be more than suspect (%s)", t.Unreachable, t.Suspect)
+	case t.Recovery <= t.Unreachable:
+		return fmt.Errorf("the link's timings: recovery (%s) must be more than unreachable (%s), or nothing is awaited of a member that is only slow to come back", t.Recovery, t.Unreachable)
 	case t.Lease <= t.Unreachable:
 		return fmt.Errorf("the link's timings: the lease (%s) must be longer than unreachable (%s), or sessions end in a member that is only being waited for", t.Lease, t.Unreachable)
 	}

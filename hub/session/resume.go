@@ -41,6 +41,10 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	decision, away := r.Fleet.Resume(inPlace(req), refOf(held), again.Epoch, again.Run)
 	switch message := "no room to resume it: " + decision.Message; {
 	case decision.Placed:
+	case decision.Reason == v1alpha1.ReasonHubRestored:
+		r.unscheduled(p, decision.Reason, decision.Message)
+		p.again = waitAtMost
+		return done, nil
 	case hasHome(p.spec) || s.Status.Home != nil:
 		r.waitForRoom(p, message+"; its home is there")
 		return done, nil
