@@ -111,8 +111,12 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader
 	if err != nil {
 		return err
 	}
+	term := &hubTerm{
+		live: local.GetAPIReader(), client: local.GetClient(), recorder: local.GetEventRecorder("vdi-hub"), options: o,
+		restored: f.Restored, recovery: fleet.DefaultTimings(o.TimeFactor).Recovery, now: time.Now,
+	}
 	if err := local.Add(&linkRunnable{
-		api: local.GetAPIReader(), fleet: f, options: o, leader: l, now: now,
+		term: term, fleet: f, options: o, leader: l, now: now,
 		authority: authority, prepare: prepareWith(authority, prepare),
 	}); err != nil {
 		return fmt.Errorf("adding the link: %w", err)
@@ -180,7 +184,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 
 // linkRunnable listens for agents while this replica leads.
 type linkRunnable struct {
-	api     client.Reader
+	term    *hubTerm
 	fleet   *fleet.Fleet
 	options Options
 	leader  *leader
@@ -199,8 +203,7 @@ func (l *linkRunnable) NeedLeaderElection() bool { return true }
 
 // Start serves agents until the context ends.
 func (l *linkRunnable) Start(ctx context.Context) error {
-	term, err := leaderTerm(ctx, l.api, l.options)
-	if err != nil {
+	if err := l.term.begin(ctx); err != nil {
 		return err
 	}
 	if err := l.prepare(ctx); err != nil {
@@ -210,7 +213,7 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for agents: %w", err)
 	}
-	ctrl.Log.Info("Leading", "term", term, "linkAddress", l.options.LinkBindAddress)
+	ctrl.Log.Info("Leading", "term", l.term.get(), "linkAddress", l.options.LinkBindAddress)
 	l.leader.listens()
 	options := link.Options{
 		BindAddress:   l.options.LinkBindAddress,
@@ -218,7 +221,8 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		KeyFile:       l.options.TLSKeyFile,
 		ClientCAFile:  l.options.ClientCAFile,
 		TrustDomain:   l.options.TrustDomain,
-		HubTerm:       func() int64 { return term },
+		HubTerm:       l.term.get,
+		RaiseTerm:     l.term.raise,
 		Leading:       l.leader.guard.Leading,
 		RenewInterval: fleet.DefaultTimings(l.options.TimeFactor).Renew,
 		DrainTimeout:  l.options.scaled(drainTimeout),

@@ -1,17 +1,13 @@
 package hub
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/leadership"
@@ -114,16 +110,3 @@ func (l *leader) addRole(mgr manager.Manager, o Options) error {
 
 // listens says that agents may come.
 func (l *leader) listens() { close(l.serving) }
-
-// leaderTerm is how often the leader's lock has changed hands, plus one: it
-// grows with every leader, and outlives them all.
-func leaderTerm(ctx context.Context, api client.Reader, o Options) (int64, error) {
-	if !o.LeaderElect {
-		return 1, nil
-	}
-	lease := &coordinationv1.Lease{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.LeaderElectionID}, lease); err != nil {
-		return 0, fmt.Errorf("reading the leader's term: %w", err)
-	}
-	return int64(ptr.Deref(lease.Spec.LeaseTransitions, 0)) + 1, nil
-}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -24,6 +25,10 @@ type Options struct {
 	// HubTerm is the term of this leader. It is asked at each connection and
 	// renewal.
 	HubTerm func() int64
+	// RaiseTerm makes HubTerm higher than one that an agent has seen, durably. It
+	// is called while this hub leads for certain, once a member at most. If nil,
+	// such an agent is refused for good.
+	RaiseTerm func(ctx context.Context, seen int64) error
 	// RenewInterval is how often agents are asked to renew their lease,
 	// 5 s by default.
 	RenewInterval time.Duration

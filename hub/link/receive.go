@@ -51,6 +51,10 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	c.mu.Lock()
 	effect, err := c.conn.Receive(message)
 	c.mu.Unlock()
+	if errors.Is(err, ErrStaleHub) {
+		err = c.server.laterHub(c.stream.Context(), c.uid, message.GetHello().GetHighestHubTerm(), err)
+		countDenied("Connect", err)
+	}
 	if err != nil {
 		return err
 	}

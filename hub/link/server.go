@@ -36,7 +36,8 @@ type Server struct {
 	open  map[*connection]bool
 	tasks sync.WaitGroup
 
-	syncs syncs
+	syncs  syncs
+	raises raises
 }
 
 // NewServer makes a server; Start runs it.

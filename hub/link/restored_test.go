@@ -1,0 +1,128 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// restoredHub has a term that it raises, unless it fails to.
+type restoredHub struct {
+	*world
+	term, raised atomic.Int64
+	fails        atomic.Bool
+}
+
+func serveRestored(t *testing.T, term int64) *restoredHub {
+	h := &restoredHub{}
+	h.term.Store(term)
+	h.world = serve(t, func(o *link.Options) {
+		o.HubTerm = h.term.Load
+		o.RaiseTerm = func(_ context.Context, seen int64) error {
+			if h.fails.Load() {
+				return errors.New("etcd is away")
+			}
+			h.raised.Add(1)
+			h.term.Store(seen + 1)
+			return nil
+		}
+	})
+	h.do(func() { h.standing["other"] = link.Standing{} })
+	return h
+}
+
+// seen is what an agent gets that has seen a hub of a term: the term of its
+// Welcome.
+func (h *restoredHub) seen(t *testing.T, uid string, term int64) (int64, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stream, err := h.client(h.agent(uid)).Connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	greeting := hello()
+	greeting.GetHello().HighestHubTerm = term
+	if err := stream.Send(greeting); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		return 0, err
+	}
+	_, isWelcome := answer.GetMessage().(*fleetv1.ConnectResponse_Welcome)
+	if !isWelcome {
+		t.Fatalf("the first message is %v", answer)
+	}
+	return answer.GetWelcome().GetHubTerm(), nil
+}
+
+func TestRestoredHubRaisesItsTermAndLetsTheAgentInAtItsNextAttempt(t *testing.T) {
+	g := NewWithT(t)
+	h := serveRestored(t, 3)
+	_, err := h.seen(t, "own", 6)
+	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
+	g.Expect(err).To(MatchError(ContainSubstring("has term 7 now")))
+	g.Expect(h.has("own")).To(BeFalse())
+	g.Expect(h.seen(t, "own", 6)).To(Equal(int64(7)))
+	g.Expect(h.seen(t, "other", 7)).To(Equal(int64(7)), "who has seen what it has now is no reason")
+	g.Expect(h.raised.Load()).To(Equal(int64(1)))
+}
+
+func TestHubThatDoesNotLeadForCertainRaisesNothing(t *testing.T) {
+	g := NewWithT(t)
+	h := serveRestored(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stream, err := h.client(h.agent("own")).Connect(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	// It is let in as far as Hello, and then another hub takes over.
+	g.Eventually(func() (n int) { h.do(func() { n = len(h.used) }); return n }).WithTimeout(20 * time.Second).Should(Equal(1))
+	h.do(func() { h.following = true })
+	greeting := hello()
+	greeting.GetHello().HighestHubTerm = 6
+	g.Expect(stream.Send(greeting)).To(Succeed())
+	_, err = stream.Recv()
+	g.Expect(status.Code(err)).To(Equal(codes.Unavailable))
+	g.Expect(err).To(MatchError(ContainSubstring(link.ErrNotLeading.Error())))
+	g.Expect(h.raised.Load()).To(BeZero())
+}
+
+func TestOneAgentCannotUseTheTermsUp(t *testing.T) {
+	g := NewWithT(t)
+	h := serveRestored(t, 3)
+	_, err := h.seen(t, "own", 3+1<<20+1)
+	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
+	g.Expect(h.term.Load()).To(Equal(int64(3)), "no hub has had such a term")
+	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "nobody else is refused for it")
+
+	_, err = h.seen(t, "own", 3+1<<20)
+	g.Expect(err).To(MatchError(ContainSubstring("at its next attempt")))
+	_, err = h.seen(t, "own", h.term.Load()+1)
+	g.Expect(err).To(MatchError(ContainSubstring("is not again")))
+	_, err = h.seen(t, "other", h.term.Load()+1)
+	g.Expect(err).To(MatchError(ContainSubstring("at its next attempt")), "that was another's")
+	g.Expect(h.raised.Load()).To(Equal(int64(2)))
+}
+
+func TestARaiseThatFailedIsTriedAgain(t *testing.T) {
+	g := NewWithT(t)
+	h := serveRestored(t, 3)
+	h.fails.Store(true)
+	_, err := h.seen(t, "own", 6)
+	g.Expect(status.Code(err)).To(Equal(codes.Unavailable))
+	g.Expect(err).NotTo(MatchError(ContainSubstring("etcd")), "that is the hub's own business")
+	h.fails.Store(false)
+	_, err = h.seen(t, "own", 6)
+	g.Expect(err).To(MatchError(ContainSubstring("at its next attempt")))
+	g.Expect(h.seen(t, "own", 6)).To(Equal(int64(7)))
+}

@@ -1,0 +1,125 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// leaders is an API server with a leader's lock, of which one replica after the
+// other has the term.
+type leaders struct {
+	*WithT
+	api      client.WithWatch
+	recorder *events.FakeRecorder
+	now      time.Time
+	restored int
+	// storing is called before the raise is stored.
+	storing func() error
+}
+
+func newLeaders(t *testing.T, transitions int32) *leaders {
+	l := &leaders{WithT: NewWithT(t), recorder: events.NewFakeRecorder(10), now: time.Unix(1_700_000_000, 0), storing: func() error { return nil }}
+	lock := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "vdi-system", Name: "vdi-hub"}}
+	lock.Spec.LeaseTransitions = ptr.To(transitions)
+	l.api = fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(lock).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := l.storing(); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if err := l.storing(); err != nil {
+				return err
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	}).Build()
+	return l
+}
+
+// next is a replica that begins to lead, some transitions later.
+func (l *leaders) next(transitions int32) *hubTerm {
+	lock := &coordinationv1.Lease{}
+	l.Expect(l.api.Get(context.Background(), client.ObjectKey{Namespace: "vdi-system", Name: "vdi-hub"}, lock)).To(Succeed())
+	*lock.Spec.LeaseTransitions += transitions
+	l.Expect(l.api.Update(context.Background(), lock)).To(Succeed())
+	t := &hubTerm{
+		live: l.api, client: l.api, recorder: l.recorder, recovery: 5 * time.Minute,
+		options:  Options{Namespace: "vdi-system", LeaderElectionID: "vdi-hub", LeaderElect: true},
+		restored: func() { l.restored++ }, now: func() time.Time { return l.now },
+	}
+	l.Expect(t.begin(context.Background())).To(Succeed())
+	return t
+}
+
+func TestTermRaisedIsStoredFirstAndOutlivesTheLeader(t *testing.T) {
+	l := newLeaders(t, 2)
+	term := l.next(0)
+	l.Expect(term.get()).To(Equal(int64(3)))
+	l.storing = func() error {
+		l.Expect(term.get()).To(Equal(int64(3)), "it is not told before it is durable")
+		return nil
+	}
+	l.Expect(term.raise(t.Context(), 6)).To(Succeed())
+	l.Expect(term.get()).To(Equal(int64(7)))
+	l.Expect(l.restored).To(Equal(1))
+	l.Expect(<-l.recorder.Events).To(And(HavePrefix("Warning "+v1alpha1.EventTermRaised), ContainSubstring("term 6"), ContainSubstring("has term 7 now")))
+	l.Expect(term.raise(t.Context(), 5)).To(Succeed())
+	l.Expect(term.get()).To(Equal(int64(7)), "it is above that already")
+
+	l.storing = func() error { return nil }
+	second := l.next(1)
+	l.Expect(second.get()).To(Equal(int64(8)))
+	l.Expect(second.raise(t.Context(), 20)).To(Succeed())
+	l.Expect(second.get()).To(Equal(int64(21)))
+	l.Expect(l.next(1).get()).To(Equal(int64(22)))
+}
+
+func TestTermThatCouldNotBeStoredIsNotRaised(t *testing.T) {
+	l := newLeaders(t, 2)
+	term := l.next(0)
+	l.Expect(term.raise(t.Context(), 6)).To(Succeed())
+	broken := errors.New("etcd is away")
+	l.storing = func() error { return broken }
+	l.Expect(term.raise(t.Context(), 9)).To(MatchError(broken))
+	l.Expect(term.get()).To(Equal(int64(7)))
+	l.storing = func() error { return nil }
+	l.Expect(term.raise(t.Context(), math.MaxInt32+10)).To(MatchError(ContainSubstring("too far")))
+	l.Expect(term.get()).To(Equal(int64(7)))
+}
+
+func TestANewLeaderSoonAfterARaiseAwaitsTheMembersToo(t *testing.T) {
+	l := newLeaders(t, 2)
+	l.Expect(l.next(0).raise(t.Context(), 6)).To(Succeed())
+	l.restored = 0
+	l.now = l.now.Add(5*time.Minute - 1)
+	l.next(1)
+	l.Expect(l.restored).To(Equal(1))
+	l.now = l.now.Add(1)
+	l.next(1)
+	l.Expect(l.restored).To(Equal(1), "its members have had their time")
+}
+
+func TestTermOfAHubThatElectsNobodyIsRaisedToo(t *testing.T) {
+	l := newLeaders(t, 0)
+	term := l.next(0)
+	term.options.LeaderElect = false
+	l.Expect(term.raise(t.Context(), 4)).To(Succeed())
+	l.Expect(term.begin(t.Context())).To(Succeed())
+	l.Expect(term.get()).To(Equal(int64(5)))
+}
