@@ -44,6 +44,8 @@ type ControlPlane struct {
 	ports       controlPlanePorts
 	home        *home // nil if it is a fleet's
 	provisioner *Provisioner
+	// restored are told when etcd was put back to an earlier time.
+	restored []func(context.Context) error
 }
 
 // ControlPlaneOptions say what a control plane is made of. The zero value is a

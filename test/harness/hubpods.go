@@ -248,8 +248,11 @@ func (f *Fleet) startHubPods(ctx context.Context) error {
 	} else {
 		f.Hub.background.Go(func() { _ = HubKubelet(background, config, f.hubPods()) })
 	}
-	f.Hub.Service, err = WatchHubService(background, config, f.hubPods())
-	return err
+	if f.Hub.Service, err = WatchHubService(background, config, f.hubPods()); err != nil {
+		return err
+	}
+	cp.restored = append(cp.restored, f.Hub.Service.Restored)
+	return nil
 }
 
 func hubPodFlags(pods []HubPod) []string {

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +19,19 @@ import (
 // among its ready endpoints. Like kube-proxy it goes on with what it knew while
 // the API server is away.
 type HubService struct {
-	slices discoverylisters.EndpointSliceLister
+	client kubernetes.Interface
 	pods   []HubPod
+
+	mu   sync.Mutex
+	ends context.Context
+	now  *sliceWatch
+}
+
+// sliceWatch is one watch of the Service's EndpointSlices.
+type sliceWatch struct {
+	slices discoverylisters.EndpointSliceLister
+	synced cache.InformerSynced
+	stop   context.CancelFunc
 }
 
 // WatchHubService begins to watch, until ctx ends.
@@ -28,7 +40,34 @@ func WatchHubService(ctx context.Context, config *rest.Config, pods []HubPod) (*
 	if err != nil {
 		return nil, fmt.Errorf("watching the hub's Service: %w", err)
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
+	s := &HubService{client: client, pods: pods, ends: ctx}
+	if s.now, err = s.watch(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Restored watches anew, once etcd was put back to an earlier time: the watch
+// that there is waits for what comes after a version that is still to come. It
+// returns when the API server has said what there is now.
+func (s *HubService) Restored(ctx context.Context) error {
+	next, err := s.watch()
+	if err != nil {
+		return err
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), next.synced) {
+		next.stop()
+		return fmt.Errorf("watching the hub's Service anew: %w", ctx.Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.stop()
+	s.now = next
+	return nil
+}
+
+func (s *HubService) watch() (*sliceWatch, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0,
 		informers.WithNamespace(SystemNamespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = discoveryv1.LabelServiceName + "=" + hubService
@@ -38,13 +77,17 @@ func WatchHubService(ctx context.Context, config *rest.Config, pods []HubPod) (*
 	if err := slices.Informer().SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 		return nil, fmt.Errorf("watching the hub's Service: %w", err)
 	}
+	ctx, stop := context.WithCancel(s.ends)
 	factory.Start(ctx.Done())
-	return &HubService{slices: slices.Lister(), pods: pods}, nil
+	return &sliceWatch{slices: slices.Lister(), synced: slices.Informer().HasSynced, stop: stop}, nil
 }
 
 // Backend is where a new connection goes, "" if nowhere.
 func (s *HubService) Backend() string {
-	slices, err := s.slices.List(labels.Everything())
+	s.mu.Lock()
+	lister := s.now.slices
+	s.mu.Unlock()
+	slices, err := lister.List(labels.Everything())
 	if err != nil {
 		return ""
 	}

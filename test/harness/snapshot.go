@@ -23,8 +23,8 @@ func (cp *ControlPlane) SaveEtcd(ctx context.Context, name string) error {
 
 // RestoreEtcd puts a copy back in the place of what there is, as after a
 // disaster. Its clients have seen later resource versions than there are now:
-// whoever watches must begin anew, and the controller manager is started anew
-// here.
+// whoever watches must begin anew. The controller manager is started anew here,
+// and the agents' way to the hub's Service is told.
 func (cp *ControlPlane) RestoreEtcd(ctx context.Context, name string) error {
 	err := cp.withoutEtcd(ctx, func() error {
 		if err := os.RemoveAll(cp.etcdData()); err != nil {
@@ -32,6 +32,11 @@ func (cp *ControlPlane) RestoreEtcd(ctx context.Context, name string) error {
 		}
 		return os.CopyFS(cp.etcdData(), os.DirFS(cp.etcdCopy(name)))
 	})
+	for _, tell := range cp.restored {
+		if err == nil {
+			err = tell(ctx)
+		}
+	}
 	if err == nil && cp.ControllerManager != nil {
 		err = errors.Join(cp.ControllerManager.Kill(), cp.ControllerManager.Start())
 	}
