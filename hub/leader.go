@@ -27,15 +27,25 @@ const (
 	drainTimeout = 10 * time.Second
 )
 
+// leastLease and leastDeadline are what a time factor leaves of the two, since
+// the latency of a busy API server is not scaled with it: a leader would lose
+// its lock although nothing is wrong.
+const (
+	leastLease    = 6 * time.Second
+	leastDeadline = 4 * time.Second
+)
+
 // leaseDuration is whole seconds, since a Lease knows no others: the elector
 // would cut off what is beyond, and the others would take over before this
 // replica gives up.
 func (o *Options) leaseDuration() time.Duration {
-	seconds := (o.scaled(leaseDuration) + time.Second - 1) / time.Second
+	seconds := (max(o.scaled(leaseDuration), leastLease) + time.Second - 1) / time.Second
 	return seconds * time.Second
 }
 
-func (o *Options) renewDeadline() time.Duration { return o.scaled(renewDeadline) }
+func (o *Options) renewDeadline() time.Duration {
+	return max(o.scaled(renewDeadline), leastDeadline)
+}
 
 // leader is what a replica has of leadership: whether it has it, and who is
 // told.

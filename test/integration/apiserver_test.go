@@ -121,6 +121,19 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 				await(l.name, all[l.name], l.before)
 			}
 		}
+		// Suspended is one thing, and that the desktop has stopped another.
+		Eventually(ctx, func(ctx context.Context) (int, error) {
+			idle := 0
+			for _, s := range all["rests"] {
+				if err := hub.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+					return 0, err
+				}
+				if s.Status.Placement != nil && s.Status.Placement.Idle {
+					idle++
+				}
+			}
+			return idle, nil
+		}).Should(Equal(len(all["rests"])))
 		for _, s := range all["starts"] {
 			created(ctx, s)
 		}
