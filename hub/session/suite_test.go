@@ -42,7 +42,7 @@ const (
 var timings = fleet.Timings{
 	Renew: 100 * time.Millisecond, Suspect: 2 * time.Second, Unreachable: 3 * time.Second,
 	Stable: 500 * time.Millisecond, FlipWindow: time.Minute, Quarantine: time.Minute,
-	Heartbeat: time.Minute, Lease: time.Minute,
+	Heartbeat: time.Minute, Lease: time.Minute, Recovery: time.Minute,
 }
 
 // forceAfter is how long members get to confirm a forced cleanup.

@@ -47,7 +47,7 @@ var steps = []string{
 // the suite that does, on real API servers as well.
 var elsewhere = map[string]string{
 	v1alpha1.ReasonNoMembers:          "hub/session: a fleet without members",
-	v1alpha1.ReasonHubRestored:        "hub/fleet: TestRestoredHubPlacesNothingUntilEveryMemberHasReported",
+	v1alpha1.ReasonHubRestored:        "hub/session: a hub that was restored from a backup",
 	v1alpha1.ReasonTemplateInvalid:    "hub/session: a secret that is too large to travel",
 	v1alpha1.ReasonFingerprintChanged: "hub/fleet: TestAgentOfAnotherClusterIsTold",
 	v1alpha1.ReasonQuarantined:        "hub/fleet: TestStoriesOfAMember and TestConditionsOfAMember",
