@@ -79,11 +79,6 @@ func (w *wire) close() {
 	w.done.Wait()
 }
 
-// lead has new connections go elsewhere.
-func (w *wire) lead(to func() string) {
-	w.change(func() { w.to = to })
-}
-
 func (w *wire) set(now weather) {
 	w.change(func() { w.now = now })
 }
