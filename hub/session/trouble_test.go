@@ -344,7 +344,7 @@ func proofOf(ctx context.Context, member, session types.UID, epoch int64) string
 	secret := &corev1.Secret{}
 	Expect(admin.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: api.PlacementKeySecret}, secret)).To(Succeed())
 	mac := hmac.New(sha256.New, secret.Data[api.PlacementKey])
-	fmt.Fprintf(mac, "vdi.kasm.io/placement\x00%s\x00%s\x00%d", member, session, epoch)
+	mac.Write(fmt.Appendf(nil, "vdi.kasm.io/placement\x00%s\x00%s\x00%d", member, session, epoch))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
