@@ -29,7 +29,8 @@ type Instant struct {
 //
 // Within a process it goes by the process's clock. What is stored is enough
 // for the next process to go on: up to a second is lost in that, and none is
-// ever added.
+// added, unless the wall's clock was meanwhile set forward by less than
+// clockStep: then by as much.
 type Usage struct {
 	// Running: a run is on.
 	running bool
