@@ -14,10 +14,11 @@ import (
 // next Pod of that name, which nobody wanted to go. A kubelet names the UID.
 const simulatedKubelet = "kwok"
 
-// request is what an audit log has of a write.
+// request is what an audit log has of a write. What it does is seen by a watch
+// after it came in, and maybe before it was answered.
 type request struct {
 	Verb      string
-	Time      time.Time `json:"stageTimestamp"`
+	Time      time.Time `json:"requestReceivedTimestamp"`
 	User      struct{ Username string }
 	ObjectRef struct{ Resource, Subresource, Namespace, Name string }
 	Response  struct{ Code int } `json:"responseStatus"`

@@ -11,9 +11,12 @@ import (
 
 func TestTheAuditLogTellsWhoEndedAPod(t *testing.T) {
 	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	// A watch may see what a write did before the write is answered.
+	const slow = 30 * time.Millisecond
 	line := func(ms int, verb, user, subresource string) string {
-		return fmt.Sprintf(`{"verb":%q,"stageTimestamp":%q,"user":{"username":%q},"objectRef":{"resource":"pods","subresource":%q,"namespace":"ns","name":"p"},"responseStatus":{"code":200}}`,
-			verb, began.Add(time.Duration(ms)*time.Millisecond).Format(time.RFC3339Nano), user, subresource)
+		came := began.Add(time.Duration(ms) * time.Millisecond)
+		return fmt.Sprintf(`{"verb":%q,"requestReceivedTimestamp":%q,"stageTimestamp":%q,"user":{"username":%q},"objectRef":{"resource":"pods","subresource":%q,"namespace":"ns","name":"p"},"responseStatus":{"code":200}}`,
+			verb, came.Format(time.RFC3339Nano), came.Add(slow).Format(time.RFC3339Nano), user, subresource)
 	}
 	for name, tc := range map[string]struct {
 		log  []string

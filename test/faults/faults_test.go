@@ -119,6 +119,9 @@ func pass(t *testing.T, s settings) []row {
 		say("  %s: %s after %s %s", sc.name, result.result(), seconds(result.Took), result.Failed)
 		for _, v := range result.Violations {
 			say("    %s", v)
+			for _, heard := range v.Trail {
+				say("      %s", heard)
+			}
 		}
 		rows = append(rows, result)
 		if result.Failed != "" {
