@@ -77,6 +77,9 @@ const (
 	ReasonPlaced = "Placed"
 	// ReasonNoMembers: False, the fleet has no member.
 	ReasonNoMembers = "NoMembers"
+	// ReasonPolicyCap: False, the policy that governs the session places no more
+	// of its kind: one of its session caps is reached.
+	ReasonPolicyCap = "PolicyCapReached"
 	// ReasonUnschedulable: False, no member fits; the message says what each
 	// lacks.
 	ReasonUnschedulable = "Unschedulable"

@@ -27,6 +27,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&VDIHome{}, &VDIHomeList{},
 		&MemberCluster{}, &MemberClusterList{},
 		&PlacementPolicy{}, &PlacementPolicyList{},
+		&PlacementReview{}, &PlacementReviewList{},
 		&SessionAssignment{}, &SessionAssignmentList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)

@@ -302,6 +302,10 @@ type Placement struct {
 	// Region of the member when the decision fell.
 	// +optional
 	Region string `json:"region,omitempty"`
+	// Policy is the name of the PlacementPolicy by which it was placed; absent:
+	// none governed it. The policy's caps count it for as long as it is placed.
+	// +optional
+	Policy string `json:"policy,omitempty"`
 	// Epoch numbers the placements of this session, from 1.
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`

@@ -271,7 +271,9 @@ type TemplateCapacity struct {
 	// Groups of nodes that the template may use, with the same room left.
 	Buckets []*Bucket `protobuf:"bytes,6,rep,name=buckets,proto3" json:"buckets,omitempty"`
 	// Sessions of the default resources that fit now.
-	Slots         int32 `protobuf:"varint,7,opt,name=slots,proto3" json:"slots,omitempty"`
+	Slots int32 `protobuf:"varint,7,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Nodes that it may use that have its image already.
+	ImageNodes    int32 `protobuf:"varint,8,opt,name=image_nodes,json=imageNodes,proto3" json:"image_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,6 +353,13 @@ func (x *TemplateCapacity) GetBuckets() []*Bucket {
 func (x *TemplateCapacity) GetSlots() int32 {
 	if x != nil {
 		return x.Slots
+	}
+	return 0
+}
+
+func (x *TemplateCapacity) GetImageNodes() int32 {
+	if x != nil {
+		return x.ImageNodes
 	}
 	return 0
 }
@@ -438,7 +447,7 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12/\n" +
 	"\x13admitted_namespaces\x18\x03 \x03(\tR\x12admittedNamespaces\x12<\n" +
 	"\ttemplates\x18\x04 \x03(\v2\x1e.vdi.fleet.v1.TemplateCapacityR\ttemplates\x12 \n" +
-	"\vassignments\x18\x05 \x01(\x05R\vassignments\"\xd8\x01\n" +
+	"\vassignments\x18\x05 \x01(\x05R\vassignments\"\xf9\x01\n" +
 	"\x10TemplateCapacity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1c\n" +
@@ -446,7 +455,9 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12.\n" +
 	"\abuckets\x18\x06 \x03(\v2\x14.vdi.fleet.v1.BucketR\abuckets\x12\x14\n" +
-	"\x05slots\x18\a \x01(\x05R\x05slots\"\x8b\x01\n" +
+	"\x05slots\x18\a \x01(\x05R\x05slots\x12\x1f\n" +
+	"\vimage_nodes\x18\b \x01(\x05R\n" +
+	"imageNodes\"\x8b\x01\n" +
 	"\x06Bucket\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x05R\x05nodes\x122\n" +
 	"\x04free\x18\x02 \x03(\v2\x1e.vdi.fleet.v1.Bucket.FreeEntryR\x04free\x1a7\n" +
