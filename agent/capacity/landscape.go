@@ -43,12 +43,16 @@ func (m *Model) survey() *landscape {
 	return l
 }
 
-// usable is the vectors of the nodes that a template may use.
-func (l *landscape) usable(t *template) []counted {
+// usable is the vectors of the nodes that a template may use, and how many of
+// these nodes have its image.
+func (l *landscape) usable(t *template) (nodes []counted, withImage int32) {
 	counts := make([]int32, len(l.vectors))
 	distinct := 0
 	for _, n := range l.nodes {
 		if t.mayUse(n.node) {
+			if n.Images.has(t.image) {
+				withImage++
+			}
 			if counts[n.vector] == 0 {
 				distinct++
 			}
@@ -61,7 +65,7 @@ func (l *landscape) usable(t *template) []counted {
 			out = append(out, counted{l.vectors[i], count})
 		}
 	}
-	return out
+	return out, withImage
 }
 
 // rounded is what a node has left once those not bound yet have landed.

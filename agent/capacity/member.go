@@ -57,13 +57,13 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 }
 
 func (w *Watcher) nodeHandler() cache.ResourceEventHandler {
-	return handler(func(m *Model, n *corev1.Node) { m.SetNode(NodeOf(n)) },
-		func(m *Model, n *corev1.Node) { m.DeleteNode(n.Name) }, w)
+	return handler(func(m *Model, n *kept[Node]) { m.SetNode(n.counts) },
+		func(m *Model, n *kept[Node]) { m.DeleteNode(n.Name) }, w)
 }
 
 func (w *Watcher) podHandler() cache.ResourceEventHandler {
-	return handler(func(m *Model, p *corev1.Pod) { m.SetPod(PodOf(p)) },
-		func(m *Model, p *corev1.Pod) { m.DeletePod(p.UID) }, w)
+	return handler(func(m *Model, p *kept[Pod]) { m.SetPod(p.counts) },
+		func(m *Model, p *kept[Pod]) { m.DeletePod(p.UID) }, w)
 }
 
 // The smaller kinds are few and seldom change: each change reads all of them.

@@ -18,6 +18,8 @@ type Node struct {
 	Ready bool
 	// Open is whether it takes Pods now: Ready and not cordoned.
 	Open bool
+	// Images that it has.
+	Images ImageSet
 }
 
 // NodeOf reads a node.
@@ -29,6 +31,7 @@ func NodeOf(n *corev1.Node) Node {
 		Allocatable: ResourcesOf(n.Status.Allocatable),
 		Ready:       ready(n),
 		Open:        !n.Spec.Unschedulable && ready(n),
+		Images:      imageSetOf(n.Status.Images),
 	}
 }
 
@@ -43,7 +46,7 @@ func ready(n *corev1.Node) bool {
 
 // equal is whether nothing that counts differs.
 func (n *Node) equal(o *Node) bool {
-	return n.Open == o.Open && n.Ready == o.Ready && maps.Equal(n.Labels, o.Labels) && maps.Equal(n.Allocatable, o.Allocatable) &&
+	return n.Open == o.Open && n.Ready == o.Ready && n.Images == o.Images && maps.Equal(n.Labels, o.Labels) && maps.Equal(n.Allocatable, o.Allocatable) &&
 		slices.EqualFunc(n.Taints, o.Taints, func(a, b corev1.Taint) bool {
 			return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 		})

@@ -27,6 +27,8 @@ type TemplateReport struct {
 	Buckets []Bucket
 	// Slots of the default resources that fit now.
 	Slots int32
+	// ImageNodes that it may use have its image.
+	ImageNodes int32
 }
 
 // Report says what room there is. Its cost grows with the numbers of nodes,
@@ -59,7 +61,8 @@ func (m *Model) judge(t *template, l *landscape) TemplateReport {
 		return out
 	}
 	out.Available = true
-	out.Buckets = bucketsOf(l.usable(t), t.perPod)
+	nodes, withImage := l.usable(t)
+	out.Buckets, out.ImageNodes = bucketsOf(nodes, t.perPod), withImage
 	var slots int64
 	for _, b := range out.Buckets {
 		slots += int64(b.Nodes) * t.perPod.timesIn(b.Free)

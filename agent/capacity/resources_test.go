@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -45,16 +46,11 @@ func TestTrimmingAPodKeepsWhatCounts(t *testing.T) {
 	p.Labels = map[string]string{"vdi.kasm.io/session-uid": "s", "app": "x"}
 	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("1Gi"), gpu: resource.MustParse("2")}}}}
+	p.ResourceVersion = "7"
 	p.Spec.NodeSelector = map[string]string{"a": "b"}
 	p.Status.Phase = corev1.PodRunning
 	want := PodOf(p)
-	trimmed, err := trimPod(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, PodOf(trimmed.(*corev1.Pod))); diff != "" {
-		t.Error(diff)
-	}
+	expectKept(t, trimPod, p, want)
 }
 
 func TestTrimmingANodeKeepsWhatCounts(t *testing.T) {
@@ -63,15 +59,34 @@ func TestTrimmingANodeKeepsWhatCounts(t *testing.T) {
 	n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 	n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	n.Status.Images = images("kiosk:1")
 	want := NodeOf(n)
+	if !want.Images.has(hashImage("kiosk:1")) {
+		t.Error("its image is not among those that it has")
+	}
 	if !want.Open {
 		t.Error("a Ready node is open")
 	}
-	trimmed, err := trimNode(n)
+	expectKept(t, trimNode, n, want)
+}
+
+// expectKept trims an object twice, as an informer may, and expects what counts
+// of it and what names it to be left.
+func expectKept[T any](t *testing.T, trim func(any) (any, error), in metav1.Object, want T) {
+	t.Helper()
+	once, err := trim(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, NodeOf(trimmed.(*corev1.Node))); diff != "" {
+	twice, err := trim(once)
+	if err != nil || twice != once {
+		t.Errorf("trimmed again it is another: %v, %v", twice, err)
+	}
+	got := once.(*kept[T])
+	if diff := cmp.Diff(want, got.counts); diff != "" {
 		t.Error(diff)
+	}
+	if got.Name != in.GetName() || got.Namespace != in.GetNamespace() || got.UID != in.GetUID() || got.ResourceVersion != in.GetResourceVersion() {
+		t.Errorf("it is called %+v", got.ObjectMeta)
 	}
 }

@@ -22,6 +22,8 @@ type Requirements struct {
 	// Home: a volume is asked for, of StorageClass; empty: a default one.
 	Home         bool
 	StorageClass string
+	// Image of the desktop.
+	Image string
 	// Problem: the template can't be read, and why.
 	Problem string
 }
@@ -32,10 +34,12 @@ type template struct {
 	constraints
 	// perPod is what one session takes of a node by default.
 	perPod demand
+	// image is the hash of its name.
+	image uint64
 }
 
 func newTemplate(r Requirements, runtime RuntimeClass) *template {
-	t := &template{Requirements: r, perPod: r.Resources.ofPod().demand()}
+	t := &template{Requirements: r, perPod: r.Resources.ofPod().demand(), image: hashImage(r.Image)}
 	t.selector = maps.Clone(r.NodeSelector)
 	if t.selector == nil {
 		t.selector = map[string]string{}

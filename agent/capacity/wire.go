@@ -21,7 +21,7 @@ func RequirementsOf(set *fleetv1.TemplateSet) []Requirements {
 			NodeSelector: t.GetNodeSelector(),
 			RuntimeClass: t.GetRuntimeClassName(),
 			IngressClass: t.GetIngressClassName(),
-			Home:         t.GetHome(), StorageClass: t.GetStorageClassName(),
+			Home:         t.GetHome(), StorageClass: t.GetStorageClassName(), Image: t.GetImage(),
 		}
 		for _, o := range t.GetTolerations() {
 			r.Tolerations = append(r.Tolerations, corev1.Toleration{
@@ -67,7 +67,7 @@ func (r *Report) Wire(sequence uint64) *fleetv1.CapacityReport {
 func (t *TemplateReport) wire() *fleetv1.TemplateCapacity {
 	out := &fleetv1.TemplateCapacity{
 		Name: t.Name, Revision: t.Revision,
-		Available: t.Available, Reason: t.Reason, Message: t.Message, Slots: t.Slots,
+		Available: t.Available, Reason: t.Reason, Message: t.Message, Slots: t.Slots, ImageNodes: t.ImageNodes,
 	}
 	for _, b := range t.Buckets {
 		free := make(map[string]int64, len(b.Free))

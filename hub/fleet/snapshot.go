@@ -177,6 +177,8 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 			Available: t.GetAvailable(),
 			Reason:    t.GetReason(),
 			Message:   t.GetMessage(),
+
+			ImageNodes: t.GetImageNodes(),
 		}
 		for _, b := range t.GetBuckets() {
 			free := make(placement.Resources, len(b.GetFree()))

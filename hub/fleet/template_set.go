@@ -76,6 +76,7 @@ func requirements(name, revision string, spec *v1alpha1.TemplateSpec) *fleetv1.T
 		IngressClassName: spec.IngressClassName,
 		Home:             spec.Home.Mode == v1alpha1.HomePerSession || spec.Home.Mode == v1alpha1.HomePerUser,
 		StorageClassName: spec.Home.StorageClassName,
+		Image:            spec.Image,
 	}
 	for res, q := range spec.Resources.Default {
 		r.Resources[string(res)] = q.String()

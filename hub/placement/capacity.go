@@ -33,6 +33,8 @@ type TemplateCapacity struct {
 	Reason, Message string
 	// Buckets are the nodes that it may use.
 	Buckets []Bucket
+	// ImageNodes that it may use are known to have its image.
+	ImageNodes int32
 }
 
 // Bucket is a group of nodes with the same room left on each.

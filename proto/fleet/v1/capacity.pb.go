@@ -81,8 +81,11 @@ type TemplateRequirements struct {
 	// A home is asked for, of this storage class (empty: the default class).
 	Home             bool   `protobuf:"varint,8,opt,name=home,proto3" json:"home,omitempty"`
 	StorageClassName string `protobuf:"bytes,9,opt,name=storage_class_name,json=storageClassName,proto3" json:"storage_class_name,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Image of the desktop. That a node has it already is a reason to go there,
+	// and no more.
+	Image         string `protobuf:"bytes,10,opt,name=image,proto3" json:"image,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TemplateRequirements) Reset() {
@@ -174,6 +177,13 @@ func (x *TemplateRequirements) GetHome() bool {
 func (x *TemplateRequirements) GetStorageClassName() string {
 	if x != nil {
 		return x.StorageClassName
+	}
+	return ""
+}
+
+func (x *TemplateRequirements) GetImage() string {
+	if x != nil {
+		return x.Image
 	}
 	return ""
 }
@@ -272,7 +282,7 @@ type TemplateCapacity struct {
 	Buckets []*Bucket `protobuf:"bytes,6,rep,name=buckets,proto3" json:"buckets,omitempty"`
 	// Sessions of the default resources that fit now.
 	Slots int32 `protobuf:"varint,7,opt,name=slots,proto3" json:"slots,omitempty"`
-	// Nodes that it may use that have its image already.
+	// Nodes that it may use and that are known to have its image already.
 	ImageNodes    int32 `protobuf:"varint,8,opt,name=image_nodes,json=imageNodes,proto3" json:"image_nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -425,7 +435,7 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\n" +
 	"\x1bvdi/fleet/v1/capacity.proto\x12\fvdi.fleet.v1\x1a\x1dvdi/fleet/v1/assignment.proto\"O\n" +
 	"\vTemplateSet\x12@\n" +
-	"\ttemplates\x18\x01 \x03(\v2\".vdi.fleet.v1.TemplateRequirementsR\ttemplates\"\xcb\x04\n" +
+	"\ttemplates\x18\x01 \x03(\v2\".vdi.fleet.v1.TemplateRequirementsR\ttemplates\"\xe1\x04\n" +
 	"\x14TemplateRequirements\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12O\n" +
@@ -435,7 +445,9 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x12runtime_class_name\x18\x06 \x01(\tR\x10runtimeClassName\x12,\n" +
 	"\x12ingress_class_name\x18\a \x01(\tR\x10ingressClassName\x12\x12\n" +
 	"\x04home\x18\b \x01(\bR\x04home\x12,\n" +
-	"\x12storage_class_name\x18\t \x01(\tR\x10storageClassName\x1a<\n" +
+	"\x12storage_class_name\x18\t \x01(\tR\x10storageClassName\x12\x14\n" +
+	"\x05image\x18\n" +
+	" \x01(\tR\x05image\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
