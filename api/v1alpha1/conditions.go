@@ -69,6 +69,8 @@ const (
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	// ReasonPolicyNotFound: False, spec.placement.policy names no policy.
 	ReasonPolicyNotFound = "PolicyNotFound"
+	// ReasonSessionNotFound: of a PlacementReview alone, no session of that name.
+	ReasonSessionNotFound = "SessionNotFound"
 )
 
 // Reasons of Scheduled.

@@ -29,6 +29,11 @@ type PlacementReviewSpec struct {
 	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:default=1
 	Count int32 `json:"count,omitempty"`
+	// DistinctUsers: every one of the count is of a user of his own. Without it
+	// all are of the same user: the second waits for a home that the first has,
+	// and caps per user count them all.
+	// +optional
+	DistinctUsers bool `json:"distinctUsers,omitempty"`
 }
 
 // PlacementReviewStatus is the hub's answer.
@@ -51,12 +56,17 @@ type PlacementReviewStatus struct {
 	Placed int32 `json:"placed,omitempty"`
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
+	// Unasked is how many of the count were left out, since the time that the
+	// hub gives to a review was over.
+	// +optional
+	Unasked int32 `json:"unasked,omitempty"`
 	// Clusters is what became of every member, the best first.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Clusters []ClusterVerdict `json:"clusters,omitempty"`
 	// OmittedClusters is how many more there are than are listed: at most 256
-	// are, those that fit first.
+	// are, those that sessions go to and those that fit before others.
 	// +optional
 	OmittedClusters int32 `json:"omittedClusters,omitempty"`
 }
@@ -90,7 +100,8 @@ type ClusterVerdict struct {
 	// made none.
 	// +optional
 	CapacityAge Duration `json:"capacityAge,omitempty"`
-	// Sessions of the count that would go there.
+	// Sessions of the count that would go there, each in the room that those
+	// before it leave.
 	// +optional
 	Sessions int32 `json:"sessions,omitempty"`
 }
@@ -115,6 +126,7 @@ type PlacementScore struct {
 // +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type PlacementReview struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

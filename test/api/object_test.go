@@ -36,6 +36,10 @@ spec: {region: eu-west, ingressDomain: eu.example.com}`,
 kind: PlacementPolicy
 metadata: {name: default}
 spec: {}`,
+	"placementreviews": `
+kind: PlacementReview
+metadata: {name: where, namespace: desktops}
+spec: {session: {user: alice@example.com, template: browser}}`,
 	"vdihomes": `
 kind: VDIHome
 metadata: {name: home-alice, namespace: desktops}

@@ -99,7 +99,7 @@ func walk(rules []rule, plural, path string, schema apiextensionsv1.JSONSchemaPr
 var _ = Describe("Admission", Ordered, ContinueOnFailure, func() {
 	rules := rulesOf(crdDir)
 	told := map[string]string{} // by the case's title
-	cases := slices.Concat(sharedCases(), desktopCases(), sessionCases(), templateCases(), fleetCases(), schemaCases())
+	cases := slices.Concat(sharedCases(), desktopCases(), sessionCases(), templateCases(), fleetCases(), reviewCases(), schemaCases())
 	slices.SortStableFunc(cases, func(a, b ruleCase) int {
 		return strings.Compare(a.plural+" "+a.path, b.plural+" "+b.path)
 	})

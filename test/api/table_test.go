@@ -33,6 +33,10 @@ var shown = map[string][]string{
 		`{metadata: {name: default}, status: {sessions: 12}}`,
 		`{metadata: {name: gpu}, spec: {strategy: BinPack, precedence: 10}}`,
 	},
+	"placementreviews": {
+		`{metadata: {name: where}, status: {reviewTime: "2026-01-01T00:00:00Z", placed: 1, reason: Placed, message: "eu-west: 7 slots left, the only one of 3 that fits"}}`,
+		`{metadata: {name: hundred}, spec: {count: 100}}`,
+	},
 	"vdihomes": {
 		`{metadata: {name: home-developer-0123456789}, spec: {size: 20Gi}, status: {mountedBy: alice-developer}}`,
 	},
@@ -45,7 +49,7 @@ var shown = map[string][]string{
 var _ = Describe("kubectl", func() {
 	It("prints what testdata/tables.txt shows", func(ctx context.Context) {
 		var b strings.Builder
-		for _, plural := range []string{"vdisessions", "vditemplates", "memberclusters", "placementpolicies", "vdihomes", "sessionassignments"} {
+		for _, plural := range []string{"vdisessions", "vditemplates", "memberclusters", "placementpolicies", "placementreviews", "vdihomes", "sessionassignments"} {
 			for _, patch := range shown[plural] {
 				store(ctx, plural, build(plural, patch))
 			}
@@ -64,7 +68,7 @@ var _ = Describe("kubectl", func() {
 	It("knows the short names and the category", func(ctx context.Context) {
 		store(ctx, "vdisessions", build("vdisessions"))
 		store(ctx, "vdihomes", build("vdihomes"))
-		for _, name := range []string{"vdis", "vdit", "vdih", "vdimc", "vdipp", "vdia"} {
+		for _, name := range []string{"vdis", "vdit", "vdih", "vdimc", "vdipp", "vdipr", "vdia"} {
 			_, err := cluster.Kubectl(ctx, "get", name, "-n", "desktops")
 			Expect(err).NotTo(HaveOccurred())
 		}
@@ -85,7 +89,7 @@ var _ = Describe("kubectl", func() {
 // than its title.
 func withoutAges(table string) string {
 	lines := strings.Split(strings.TrimRight(table, "\n"), "\n")
-	title := regexp.MustCompile(`AGE\b`).FindStringIndex(lines[0])
+	title := regexp.MustCompile(`\bAGE\b`).FindStringIndex(lines[0])
 	Expect(title).NotTo(BeNil(), table)
 	for i, line := range lines {
 		if i > 0 {

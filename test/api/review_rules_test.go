@@ -1,0 +1,44 @@
+package api
+
+import (
+	"slices"
+	"strings"
+)
+
+// reviewCases are of reviews: those of a session's spec, asked of the one that
+// a review holds, and the review's own.
+func reviewCases() []ruleCase {
+	var cases []ruleCase
+	for _, c := range slices.Concat(sharedCases(), desktopCases(), sessionCases()) {
+		if c.plural != "vdisessions" || !strings.HasPrefix(c.path, "spec") || c.schema {
+			continue
+		}
+		c.plural, c.path = "placementreviews", strings.Replace(c.path, "spec", "spec.session", 1)
+		c.bad, c.stored = inReview(c.bad), inReview(c.stored)
+		c.good = inReview(c.good)
+		if c.stored != "" {
+			c.good = c.stored // nothing of it changes
+		}
+		cases = append(cases, c)
+	}
+	return append(cases,
+		ruleCase{plural: "placementreviews", path: "spec", name: "of a session that there is and of another",
+			good: `spec: {sessionName: alice, session: null}`, bad: `spec: {sessionName: alice}`},
+		ruleCase{plural: "placementreviews", path: "spec", name: "of nothing",
+			good: `spec: {count: 100}`, bad: `spec: {session: null}`},
+		ruleCase{plural: "placementreviews", path: "(root)", name: "another question", stored: `{}`,
+			good: `metadata: {labels: {a: b}}`, bad: `spec: {count: 2}`},
+		ruleCase{plural: "placementreviews", path: "status.clusters[].capacityAge", name: "days", ofStatus: true, stored: `{}`,
+			good: `status: {clusters: [{clusterName: a, clusterUID: b, fits: true, capacityAge: 1.5s}]}`,
+			bad:  `status: {clusters: [{clusterName: a, clusterUID: b, fits: true, capacityAge: 2d}]}`},
+	)
+}
+
+// inReview lays a patch of a session's spec over the session of a review.
+func inReview(patch string) string {
+	rest, found := strings.CutPrefix(patch, "spec: ")
+	if !found {
+		return patch
+	}
+	return "spec: {session: " + rest + "}"
+}
