@@ -59,6 +59,8 @@ type answer struct {
 	available bool
 	// slots that the report shows, before reservations and headroom.
 	slots int64
+	// image is whether a node that may be used has the template's image.
+	image bool
 	// short is why there are none, once somebody has asked.
 	short *lack
 }
@@ -124,6 +126,7 @@ func (a *account) answer(q *question) *answer {
 		out.known, out.available = true, t.Available
 		if t.Available {
 			out.slots = q.shape.slotsIn(t.Buckets)
+			out.image = t.ImageNodes > 0
 		}
 	}
 	a.answers[q] = out
@@ -159,6 +162,18 @@ func (a *account) slots(q *question) int64 {
 		slots -= g.count * g.question.costIn
 	}
 	return slots
+}
+
+// own is how much more is left for a question where the session itself is set
+// aside that sits there: what its reservation costs, or, where the report counts
+// it as used, its one slot.
+func (a *account) own(session types.UID, q *question) int64 {
+	held := a.reservations[session]
+	if held == nil {
+		return 1
+	}
+	held.question.meet(q)
+	return held.question.costIn
 }
 
 // harms is whether one more of a question, landing where it hurts most, could

@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // fleet of n members with 100 buckets each, which hold 100,000 sessions
@@ -22,7 +26,8 @@ func fleet(n int) ([]Candidate, *Ledger) {
 		c := member(fmt.Sprintf("member-%04d", i), 0)
 		c.UID = types.UID(fmt.Sprintf("5f0c1f0e-6a51-4d06-9d49-%012d", i))
 		c.Region = fmt.Sprint("region-", i%20)
-		c.Capacity = reporting(buckets...)
+		c.Labels = map[string]string{"tier": fmt.Sprint(i % 3)}
+		c.Capacity = withImage(int32(i%2), reporting(buckets...))
 		c.Sessions = int32(100_000 / n)
 		candidates = append(candidates, c)
 		for s := range 20 {
@@ -32,19 +37,43 @@ func fleet(n int) ([]Candidate, *Ledger) {
 	return candidates, ledger
 }
 
+// everything is a policy with all that one can say, in ways that cost the most:
+// most members are in the last tier, and all of them below the caps.
+func everything(candidates []Candidate) (*v1alpha1.PlacementPolicySpec, Counts) {
+	counts := Counts{Total: 100_000, User: 10, Namespace: 1000, Clusters: map[types.UID]int32{}}
+	for _, c := range candidates {
+		counts.Clusters[c.UID] = c.Sessions
+	}
+	return &v1alpha1.PlacementPolicySpec{
+		PreferredRegions:  []string{"region-3", "region-4"},
+		PreferredClusters: selecting("tier", "1"),
+		RequiredClusters:  &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpExists}}},
+		Overflow: []v1alpha1.OverflowTier{
+			{Regions: []string{"region-none"}}, {ClusterLabels: map[string]string{"tier": "none"}},
+			{Regions: []string{"region-1", "region-2"}, ClusterLabels: map[string]string{"tier": "none"}}, {},
+		},
+		ClusterTolerations: []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+		HeadroomPercent:    10,
+		SessionCaps: v1alpha1.SessionCaps{
+			Total: ptr(int32(200_000)), PerUser: ptr(int32(20)), PerNamespace: ptr(int32(2000)), PerCluster: ptr(int32(150_000)),
+		},
+	}, counts
+}
+
 // BenchmarkPlace decides, reserves, and lets one member report anew between
 // two decisions, as in a fleet at work.
 func BenchmarkPlace(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) {
 			candidates, ledger := fleet(n)
+			policy, counts := everything(candidates)
 			took := make([]time.Duration, 0, b.N)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
 				r := session("bench")
 				r.UID = types.UID(fmt.Sprintf("session-%d", i))
-				r.PreferredRegions = []string{"region-3", "region-4"}
+				r.PolicyName, r.Policy, r.Counts = "p", policy, counts
 				c := &candidates[i%n]
 				fresh := *c.Capacity
 				fresh.Sequence++

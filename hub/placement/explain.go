@@ -44,7 +44,7 @@ func rankedVerdicts(q *query, fitting []score) []Verdict {
 	for i, s := range fitting {
 		out = append(out, Verdict{
 			Cluster: s.candidate.ref(), Region: s.candidate.Region, Fits: true,
-			Message: slotsLeft(s.slots), Slots: s.slots, Rank: i + 1,
+			Message: slotsLeft(s.slots), Slots: s.slots, Rank: i + 1, Scores: s.named(q),
 		})
 	}
 	return out
@@ -70,15 +70,21 @@ func placed(q *query, won contest, candidates int) Decision {
 
 // wishes that the candidate meets.
 func wishes(q *query, s *score) []string {
-	why := make([]string, 0, 4)
+	why := make([]string, 0, 6)
 	if q.Home != nil {
 		why = append(why, "it holds the user's home")
 	}
 	if s.region < len(q.PreferredRegions) || s.policyRegion < len(q.policyRegions) {
 		why = append(why, "in preferred region "+s.candidate.Region)
 	}
+	if n := len(q.overflow); n > 0 {
+		why = append(why, fmt.Sprintf("in tier %d of %d of %s", s.tier+1, n, q.policyRef()))
+	}
 	if s.others == 0 {
 		why = append(why, "preferred by the policy")
+	}
+	if s.pull == 0 {
+		why = append(why, "it has the image already")
 	}
 	return why
 }

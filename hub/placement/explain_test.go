@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -54,11 +55,23 @@ func TestExplanations(t *testing.T) {
 			r.Policy = &v1alpha1.PlacementPolicySpec{Strategy: v1alpha1.StrategySpread, PreferredClusters: selecting("tier", "a")}
 		}), []Candidate{member("eu-1", 9), with(member("us-1", 1), func(c *Candidate) { c.Region = "us" }),
 			with(member("us-2", 1), func(c *Candidate) { c.Region = "us"; c.Labels = nil })}},
+		{"policy-overflow", governed(tiers(inRegions("us"), inRegions("eu"))), []Candidate{
+			withImageIn(member("eu-1", 1)), with(short("us-1", 500, 32), func(c *Candidate) { c.Region = "us" }),
+			with(member("ap-1", 1), func(c *Candidate) { c.Region = "ap" })}},
+		{"policy-cap", governed(func(p *v1alpha1.PlacementPolicySpec) { p.SessionCaps.PerUser = ptr(int32(2)) }, func(r *Request) { r.Counts.User = 2 }),
+			[]Candidate{member("eu-1", 1), cordoned("eu-2")}},
+		{"policy-cluster-caps", governed(func(p *v1alpha1.PlacementPolicySpec) { p.SessionCaps.PerCluster = ptr(int32(2)) }, func(r *Request) {
+			r.Counts.Clusters = map[types.UID]int32{"uid-eu-1": 2, "uid-eu-2": 3}
+		}), []Candidate{member("eu-1", 1), member("eu-2", 1)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			golden(t, tc.name, describe(Explain(tc.request, tc.candidates, nil)))
 		})
 	}
+}
+
+func withImageIn(c Candidate) Candidate {
+	return with(c, func(c *Candidate) { withImage(1, c.Capacity) })
 }
 
 // A waiting session's condition is an API write: Pods that come and go on

@@ -15,27 +15,40 @@ type capacityFilter struct{}
 func (capacityFilter) Name() string { return "Capacity" }
 
 func (capacityFilter) Check(q *query, c *Candidate, a *account) bool {
-	return q.left(c, a) > 0 && !a.harms(q.question)
+	return q.left(c, a) > 0 && (q.sits(c) && q.Seat.Taken || !a.harms(q.question))
 }
 
 // left is how many slots the request may use, before it is asked whether one
 // more would harm those on their way.
 func (q *query) left(c *Candidate, a *account) int64 {
-	left := a.slots(q.question)
+	left := q.slots(c, a)
 	if q.Failover {
 		return left
 	}
-	return left - c.headroom(left)
+	return left - headroom(q.headroomPercent(c), q.sessions(c), left)
+}
+
+// slots that no other session has or will have.
+func (q *query) slots(c *Candidate, a *account) int64 {
+	slots := a.slots(q.question)
+	if q.sits(c) && q.Seat.Taken {
+		slots += a.own(q.UID, q.question)
+	}
+	return slots
 }
 
 func (capacityFilter) Explain(q *query, c *Candidate, a *account) lack {
 	switch {
-	case a.slots(q.question) > 0 && q.left(c, a) <= 0:
-		return lack{
+	case q.slots(c, a) > 0 && q.left(c, a) <= 0:
+		l := lack{
 			one:    "keeps its last room free for failover",
 			many:   "keep their last room free for failover",
 			remedy: "spec.headroomPercent of the MemberCluster",
 		}
+		if q.Policy != nil && q.Policy.HeadroomPercent > c.HeadroomPercent {
+			l.remedy = "spec.headroomPercent of " + q.policyRef()
+		}
+		return l
 	case a.answer(q.question).slots > 0:
 		return lack{
 			one:    "has just given its last room to other sessions",

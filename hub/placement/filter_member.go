@@ -64,11 +64,16 @@ func (taintFilter) Explain(q *query, c *Candidate, _ *account) lack {
 func untolerated(q *query, c *Candidate) *corev1.Taint {
 	for i := range c.Taints {
 		t := &c.Taints[i]
-		if t.Effect == corev1.TaintEffectNoSchedule && !tolerated(t, q.ClusterTolerations) {
+		if t.Effect == corev1.TaintEffectNoSchedule && !q.tolerates(t) {
 			return t
 		}
 	}
 	return nil
+}
+
+// tolerates is whether the session or its policy tolerates the taint.
+func (q *query) tolerates(taint *corev1.Taint) bool {
+	return tolerated(taint, q.ClusterTolerations) || q.Policy != nil && tolerated(taint, q.Policy.ClusterTolerations)
 }
 
 // tolerated is whether one of the tolerations matches the taint, as
@@ -117,8 +122,8 @@ type capFilter struct{}
 
 func (capFilter) Name() string { return "SessionCap" }
 
-func (capFilter) Check(_ *query, c *Candidate, _ *account) bool {
-	return c.SessionCap == nil || c.Sessions < *c.SessionCap
+func (capFilter) Check(q *query, c *Candidate, _ *account) bool {
+	return c.SessionCap == nil || q.sessions(c) < int64(*c.SessionCap)
 }
 
 func (capFilter) Explain(_ *query, _ *Candidate, _ *account) lack {

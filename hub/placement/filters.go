@@ -33,13 +33,16 @@ var pipeline = []filter{
 	taintFilter{},
 	regionFilter{},
 	selectorFilter{},
+	overflowFilter{},
 	homeFilter{},
 	reportedFilter{},
 	namespaceFilter{},
 	templateFilter{},
 	refusedFilter{},
 	capFilter{},
+	clusterCapFilter{},
 	capacityFilter{},
+	policyCapFilter{},
 }
 
 // firstFailing is the first filter that the candidate doesn't pass, nil if it

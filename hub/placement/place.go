@@ -15,6 +15,9 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 		return noMembers()
 	}
 	q := newQuery(&req, ledger)
+	if q.cap != nil {
+		return q.capped()
+	}
 	var c contest
 	for i := range candidates {
 		a := ledger.read(&candidates[i])

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"math/big"
 	"math/rand"
 	"slices"
 	"testing"
@@ -44,7 +45,7 @@ func drawCandidate(t *rapid.T, name string) Candidate {
 		c.SessionCap = ptr(rapid.Int32Range(0, 6).Draw(t, "cap"))
 	}
 	if rapid.IntRange(0, 6).Draw(t, "reported") > 0 {
-		c.Capacity = reporting(drawBuckets(t)...)
+		c.Capacity = withImage(rapid.Int32Range(0, 1).Draw(t, "images"), reporting(drawBuckets(t)...))
 	}
 	return c
 }
@@ -72,8 +73,7 @@ func drawScene(t *rapid.T) (Request, []Candidate, *Ledger) {
 	r := session("s")
 	r.Resources = drawResources(t, "asked", 3)
 	r.Failover = rapid.Bool().Draw(t, "failover")
-	r.Policy = &v1alpha1.PlacementPolicySpec{Strategy: rapid.SampledFrom([]v1alpha1.Strategy{
-		v1alpha1.StrategySpread, v1alpha1.StrategyBinPack, v1alpha1.StrategyLeastLoaded, v1alpha1.StrategyWeighted}).Draw(t, "strategy")}
+	drawPolicy(t, &r, candidates)
 	if rapid.IntRange(0, 3).Draw(t, "picky") == 0 {
 		r.RequiredRegions = []string{"eu"}
 		r.ClusterSelector = selecting("tier", "a")
@@ -81,7 +81,51 @@ func drawScene(t *rapid.T) (Request, []Candidate, *Ledger) {
 	if rapid.Bool().Draw(t, "prefers") {
 		r.PreferredRegions = []string{"us"}
 	}
+	if rapid.IntRange(0, 2).Draw(t, "seated") == 0 {
+		at := rapid.SampledFrom(candidates).Draw(t, "seat")
+		r.Seat = &Seat{Cluster: at.UID, Taken: rapid.Bool().Draw(t, "taken")}
+		if rapid.Bool().Draw(t, "not counted yet") {
+			ledger.ReserveFor(r.UID, 1, at.UID, desk, r.Resources)
+		}
+	}
 	return r, candidates, ledger
+}
+
+// drawPolicy gives the request a policy, with what its caps count.
+func drawPolicy(t *rapid.T, r *Request, candidates []Candidate) {
+	p := &v1alpha1.PlacementPolicySpec{
+		Strategy: rapid.SampledFrom([]v1alpha1.Strategy{
+			v1alpha1.StrategySpread, v1alpha1.StrategyBinPack, v1alpha1.StrategyLeastLoaded, v1alpha1.StrategyWeighted}).Draw(t, "strategy"),
+		HeadroomPercent: rapid.SampledFrom([]int32{0, 0, 0, 30, 90}).Draw(t, "policy headroom"),
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "tiers") {
+		tier := v1alpha1.OverflowTier{Regions: rapid.SampledFrom([][]string{nil, {"eu"}, {"us"}, {"us", "eu"}}).Draw(t, "tier regions")}
+		if rapid.Bool().Draw(t, "tier by label") {
+			tier.ClusterLabels = map[string]string{"tier": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tier label")}
+		}
+		p.Overflow = append(p.Overflow, tier)
+	}
+	if rapid.IntRange(0, 2).Draw(t, "tolerates") == 0 {
+		p.ClusterTolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
+	}
+	for _, most := range []**int32{&p.SessionCaps.Total, &p.SessionCaps.PerUser, &p.SessionCaps.PerNamespace, &p.SessionCaps.PerCluster} {
+		if rapid.IntRange(0, 3).Draw(t, "policy capped") == 0 {
+			*most = ptr(rapid.Int32Range(0, 8).Draw(t, "most"))
+		}
+	}
+	count := rapid.Int32Range(0, 4)
+	r.Counts = Counts{Total: count.Draw(t, "total"), User: count.Draw(t, "of user"), Namespace: count.Draw(t, "of namespace"), Clusters: map[types.UID]int32{}}
+	for _, c := range candidates {
+		r.Counts.Clusters[c.UID] = count.Draw(t, "in cluster")
+	}
+	r.PolicyName, r.Policy = "p", p
+}
+
+func withImage(nodes int32, c *Capacity) *Capacity {
+	t := c.Templates[desk]
+	t.ImageNodes = nodes
+	c.Templates[desk] = t
+	return c
 }
 
 func TestOrderOfCandidatesDoesNotMatter(t *testing.T) {
@@ -107,15 +151,25 @@ func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 			return
 		}
 		c := candidates[slices.IndexFunc(candidates, func(c Candidate) bool { return c.UID == d.Cluster.UID })]
+		own, caps := int32(0), r.Policy.SessionCaps
+		if r.Seat != nil && r.Seat.Cluster == c.UID {
+			own = 1
+		}
+		tainted := len(c.Taints) > 0 && c.Taints[0].Effect == corev1.TaintEffectNoSchedule
 		wrong := map[string]bool{
-			"not ready":       !c.Ready,
-			"cordoned":        c.Scheduling == v1alpha1.SchedulingCordoned || c.Scheduling == v1alpha1.SchedulingDraining,
-			"tainted":         len(c.Taints) > 0 && c.Taints[0].Effect == corev1.TaintEffectNoSchedule,
-			"another region":  len(r.RequiredRegions) > 0 && c.Region != "eu",
-			"another tier":    r.ClusterSelector != nil && c.Labels["tier"] != "a",
-			"never reported":  c.Capacity == nil,
-			"at its cap":      c.SessionCap != nil && c.Sessions >= *c.SessionCap,
-			"all is headroom": c.HeadroomPercent == 100 && !r.Failover,
+			"not ready":                 !c.Ready,
+			"cordoned":                  c.Scheduling == v1alpha1.SchedulingCordoned || c.Scheduling == v1alpha1.SchedulingDraining,
+			"tainted":                   tainted && len(r.Policy.ClusterTolerations) == 0,
+			"in another region":         len(r.RequiredRegions) > 0 && c.Region != "eu",
+			"not selected":              r.ClusterSelector != nil && c.Labels["tier"] != "a",
+			"in no tier":                len(r.Policy.Overflow) > 0 && tierBySight(r.Policy.Overflow, c) < 0,
+			"one that never reported":   c.Capacity == nil,
+			"at its cap":                c.SessionCap != nil && c.Sessions-own >= *c.SessionCap,
+			"at the policy's cap":       caps.PerCluster != nil && r.Counts.Clusters[c.UID] >= *caps.PerCluster,
+			"wanted beyond the total":   caps.Total != nil && r.Counts.Total >= *caps.Total,
+			"wanted beyond a user's":    caps.PerUser != nil && r.Counts.User >= *caps.PerUser,
+			"wanted beyond a namespace": caps.PerNamespace != nil && r.Counts.Namespace >= *caps.PerNamespace,
+			"all headroom":              c.HeadroomPercent == 100 && !r.Failover,
 		}
 		for what, is := range wrong {
 			if is {
@@ -123,6 +177,69 @@ func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+func tierBySight(tiers []v1alpha1.OverflowTier, c Candidate) int {
+	for i, tier := range tiers {
+		region := len(tier.Regions) == 0
+		for _, r := range tier.Regions {
+			region = region || r == c.Region
+		}
+		if want, asked := tier.ClusterLabels["tier"]; region && (!asked || want == c.Labels["tier"]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// A later tier is used only where no member of an earlier one fits, unless the
+// session itself prefers another region.
+func TestNoLaterTierWhereAnEarlierOneFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, candidates, ledger := drawScene(t)
+		r.PreferredRegions = nil
+		if d := Place(r, candidates, ledger); d.Placed && len(r.Policy.Overflow) > 0 {
+			at := slices.IndexFunc(candidates, func(c Candidate) bool { return c.UID == d.Cluster.UID })
+			tier := tierBySight(r.Policy.Overflow, candidates[at])
+			for _, c := range candidates {
+				if other := tierBySight(r.Policy.Overflow, c); other >= 0 && other < tier && Place(r, []Candidate{c}, ledger).Placed {
+					t.Fatalf("placed in tier %d of %s where %s fits in tier %d", tier, d.Cluster.Name, c.Name, other)
+				}
+			}
+		}
+	})
+}
+
+// The best by its scores as they are shown is the one that is chosen: nothing
+// decides that is not told.
+func TestScoresAreInTheOrderInWhichTheyDecide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, candidates, ledger := drawScene(t)
+		d := Explain(r, candidates, ledger)
+		for i := 1; i < len(d.Verdicts) && d.Verdicts[i].Fits; i++ {
+			before, after := d.Verdicts[i-1].Scores, d.Verdicts[i].Scores
+			for j := range before {
+				if before[j].Name != after[j].Name {
+					t.Fatalf("%s stands where %s does: %v, %v", before[j].Name, after[j].Name, before, after)
+				}
+				order := fraction(t, before[j].Value).Cmp(fraction(t, after[j].Value))
+				if order > 0 {
+					t.Fatalf("%s comes after %s: %v, %v", d.Verdicts[i-1].Cluster.Name, d.Verdicts[i].Cluster.Name, before, after)
+				}
+				if order < 0 {
+					break
+				}
+			}
+		}
+	})
+}
+
+func fraction(t *rapid.T, text string) *big.Rat {
+	out, ok := new(big.Rat).SetString(text)
+	if !ok {
+		t.Fatalf("%q is no number", text)
+	}
+	return out
 }
 
 func TestMoreRoomNeverHurts(t *testing.T) {
@@ -134,7 +251,7 @@ func TestMoreRoomNeverHurts(t *testing.T) {
 		i := rapid.IntRange(0, len(candidates)-1).Draw(t, "which")
 		grown := slices.Clone(candidates)
 		if c := grown[i].Capacity; c != nil {
-			grown[i].Capacity = reporting(grow(t, c.Templates[desk].Buckets)...)
+			grown[i].Capacity = withImage(c.Templates[desk].ImageNodes, reporting(grow(t, c.Templates[desk].Buckets)...))
 		}
 		if d := Place(r, grown, ledger); !d.Placed {
 			t.Fatalf("no longer placed: %s", d.Message)

@@ -21,6 +21,10 @@ type query struct {
 	preferred labels.Selector
 	// policyRegions that the policy prefers, in order.
 	policyRegions []string
+	// overflow are the policy's tiers; none: every member is as good.
+	overflow []tier
+	// cap of the policy that is reached; nil: none is.
+	cap *reachedCap
 }
 
 // regionRule is a list of required regions and the field that holds it.
@@ -48,7 +52,8 @@ func newQuery(r *Request, ledger *Ledger) *query {
 	if p := r.Policy; p != nil {
 		q.requireRegions("the policy's requiredRegions", p.RequiredRegions)
 		q.requireClusters("the policy's requiredClusters", p.RequiredClusters)
-		q.policyRegions = p.PreferredRegions
+		q.policyRegions, q.overflow = p.PreferredRegions, tiersOf(p.Overflow)
+		q.cap = q.reached(&p.SessionCaps)
 		if p.PreferredClusters != nil {
 			q.preferred, _ = compile(p.PreferredClusters)
 		}
@@ -58,6 +63,26 @@ func newQuery(r *Request, ledger *Ledger) *query {
 	}
 	q.requireClusters("the template's clusterSelector", r.TemplateClusterSelector)
 	return q
+}
+
+// sits is whether the session is placed in the candidate already.
+func (q *query) sits(c *Candidate) bool { return q.Seat != nil && q.Seat.Cluster == c.UID }
+
+// sessions of a candidate, this one left out.
+func (q *query) sessions(c *Candidate) int64 {
+	n := int64(c.Sessions)
+	if q.sits(c) {
+		n--
+	}
+	return max(n, 0)
+}
+
+// policyRef names the policy, in explanations.
+func (q *query) policyRef() string {
+	if q.PolicyName == "" {
+		return "the policy"
+	}
+	return "policy " + q.PolicyName
 }
 
 func (q *query) requireRegions(field string, regions []string) {

@@ -30,8 +30,11 @@ type Request struct {
 	// Priority orders waiting sessions; it does not change where one goes.
 	Priority int32
 
-	// Policy that governs the session; nil: none.
-	Policy *v1alpha1.PlacementPolicySpec
+	// Policy that governs the session, by name and what it says; nil: none.
+	// Counts are the sessions that its caps count, this one left out.
+	PolicyName string
+	Policy     *v1alpha1.PlacementPolicySpec
+	Counts     Counts
 	// Home is the member that holds the user's home; nil: none does.
 	Home *v1alpha1.ClusterRef
 	// Refused are members that refused this session lately, with why.
@@ -39,6 +42,26 @@ type Request struct {
 	// Failover is whether the session lost its member: it may use the room
 	// that is kept free for that.
 	Failover bool
+	// Seat is set where it is asked where a session that is placed would go,
+	// were it placed anew; nil: it is placed nowhere.
+	Seat *Seat
+}
+
+// Seat is where a session is placed already. It does not stand in its own way
+// there, and among members that nothing but chance tells apart it stays.
+type Seat struct {
+	Cluster types.UID
+	// Taken is whether it takes room there now: one that is idle does not.
+	Taken bool
+}
+
+// Counts are how many sessions a policy has placed that are not confirmed
+// stopped.
+type Counts struct {
+	// Total of them, those of the request's user, and those of its namespace.
+	Total, User, Namespace int32
+	// Clusters are how many there are in each member. It is only read.
+	Clusters map[types.UID]int32
 }
 
 // Candidate is a member as it is known now.
@@ -102,4 +125,13 @@ type Verdict struct {
 	Slots int64
 	// Rank among those that fit, from 1.
 	Rank int
+	// Scores of one that fits, in the order in which they decide.
+	Scores []NamedScore
+}
+
+// NamedScore is one of the numbers that rank a candidate: the lower the better.
+type NamedScore struct {
+	Name string
+	// Value as text, exact: a whole number or a fraction.
+	Value string
 }

@@ -15,17 +15,24 @@ type score struct {
 	candidate *Candidate
 
 	// region is the place of the member's region among those that the session
-	// prefers, and policyRegion among those that its policy prefers; a region
-	// that is not among them comes last.
-	region, policyRegion int
+	// prefers; one that is not among them comes last.
+	region int
+	// tier of the policy's overflow that the member is in, from 0.
+	tier int
+	// policyRegion is as region, among those that the policy prefers.
+	policyRegion int
 	// others is 0 for a member that the policy prefers.
 	others int
 	// avoided counts taints that would rather keep the session away.
 	avoided int
+	// pull is 0 for a member where a node that may be used has the image.
+	pull int
 	// strategy of the policy: the lower the better.
 	strategy ratio
 	// then is the strategy's own tie-break: the lower the better.
 	then int64
+	// leave is 0 for the member where the session is placed already.
+	leave int
 
 	// slots left, for explanations; not compared.
 	slots int64
@@ -36,15 +43,24 @@ func (q *query) score(c *Candidate, a *account) score {
 	s := score{
 		candidate:    c,
 		region:       rankOf(c.Region, q.PreferredRegions),
+		tier:         q.tierOf(c),
 		policyRegion: rankOf(c.Region, q.policyRegions),
 		others:       1,
 		avoided:      countAvoided(q, c),
+		pull:         1,
+		leave:        1,
 		slots:        left,
+	}
+	if a.answer(q.question).image {
+		s.pull = 0
+	}
+	if q.sits(c) {
+		s.leave = 0
 	}
 	if q.preferred != nil && q.preferred.Matches(labels.Set(c.Labels)) {
 		s.others = 0
 	}
-	s.strategy, s.then = q.strategy.rank(c, left)
+	s.strategy, s.then = q.strategy.rank(c, q.sessions(c), left)
 	return s
 }
 
@@ -58,15 +74,22 @@ func (s *score) compare(t *score, session types.UID) int {
 func (s *score) compareWishes(t *score) int {
 	return cmp.Or(
 		cmp.Compare(s.region, t.region),
+		cmp.Compare(s.tier, t.tier),
 		cmp.Compare(s.policyRegion, t.policyRegion),
 		cmp.Compare(s.others, t.others),
 		cmp.Compare(s.avoided, t.avoided),
+		cmp.Compare(s.pull, t.pull),
 	)
 }
 
 // compareStrategy by the policy's strategy, and then by chance.
 func (s *score) compareStrategy(t *score, session types.UID) int {
-	if order := cmp.Or(s.strategy.compare(t.strategy), cmp.Compare(s.then, t.then)); order != 0 {
+	order := cmp.Or(
+		s.strategy.compare(t.strategy),
+		cmp.Compare(s.then, t.then),
+		cmp.Compare(s.leave, t.leave),
+	)
+	if order != 0 {
 		return order
 	}
 	return cmp.Or(
@@ -87,7 +110,7 @@ func countAvoided(q *query, c *Candidate) int {
 	n := 0
 	for i := range c.Taints {
 		t := &c.Taints[i]
-		if t.Effect == corev1.TaintEffectPreferNoSchedule && !tolerated(t, q.ClusterTolerations) {
+		if t.Effect == corev1.TaintEffectPreferNoSchedule && !q.tolerates(t) {
 			n++
 		}
 	}

@@ -3,15 +3,19 @@ package placement
 import (
 	"cmp"
 	"math"
+	"strconv"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // ranking orders candidates that fit by a strategy: the lower the better, the
-// second number where the first is equal. left is how many slots the member
-// has left for the request, at least one.
+// second number where the first is equal. sessions are those of the member,
+// less the one that asks; left is how many slots it has left for it, at least
+// one.
 type ranking interface {
-	rank(c *Candidate, left int64) (ratio, int64)
+	rank(c *Candidate, sessions, left int64) (ratio, int64)
+	// names of both numbers; the second is empty where it is always 0.
+	names() (first, second string)
 	// phrase completes "eu-west: 118 slots left, ... of 3 that fit".
 	phrase() string
 }
@@ -28,10 +32,11 @@ var strategies = map[v1alpha1.Strategy]ranking{
 // room, rather than poured into the largest until it is level with the next.
 type leastLoaded struct{}
 
-func (leastLoaded) rank(c *Candidate, left int64) (ratio, int64) {
-	used := int64(max(c.Sessions, 0))
-	return ratio{used + 1, used + left}, 0
+func (leastLoaded) rank(_ *Candidate, sessions, left int64) (ratio, int64) {
+	return ratio{sessions + 1, sessions + left}, 0
 }
+
+func (leastLoaded) names() (string, string) { return string(v1alpha1.StrategyLeastLoaded), "" }
 
 func (leastLoaded) phrase() string { return "the least loaded" }
 
@@ -39,18 +44,22 @@ func (leastLoaded) phrase() string { return "the least loaded" }
 // ones the smallest. Once chosen it is chosen again until it is full.
 type binPack struct{}
 
-func (binPack) rank(c *Candidate, left int64) (ratio, int64) {
-	return ratio{left, int64(max(c.Sessions, 0)) + left}, left
+func (binPack) rank(_ *Candidate, sessions, left int64) (ratio, int64) {
+	return ratio{left, sessions + left}, left
 }
+
+func (binPack) names() (string, string) { return string(v1alpha1.StrategyBinPack), "Slots" }
 
 func (binPack) phrase() string { return "the fullest" }
 
 // spread takes the member with the fewest sessions.
 type spread struct{}
 
-func (spread) rank(c *Candidate, _ int64) (ratio, int64) {
-	return ratio{int64(max(c.Sessions, 0)), 1}, 0
+func (spread) rank(_ *Candidate, sessions, _ int64) (ratio, int64) {
+	return ratio{sessions, 1}, 0
 }
+
+func (spread) names() (string, string) { return string(v1alpha1.StrategySpread), "" }
 
 func (spread) phrase() string { return "the one with the fewest sessions" }
 
@@ -58,13 +67,14 @@ func (spread) phrase() string { return "the one with the fewest sessions" }
 // member of weight 0 comes after all others.
 type weighted struct{}
 
-func (weighted) rank(c *Candidate, _ int64) (ratio, int64) {
-	sessions := int64(max(c.Sessions, 0))
+func (weighted) rank(c *Candidate, sessions, _ int64) (ratio, int64) {
 	if c.Weight <= 0 {
 		return ratio{math.MaxInt32, 1}, sessions
 	}
 	return ratio{sessions + 1, int64(c.Weight)}, 0
 }
+
+func (weighted) names() (string, string) { return string(v1alpha1.StrategyWeighted), "Sessions" }
 
 func (weighted) phrase() string { return "the furthest below its weight's share" }
 
@@ -74,4 +84,12 @@ type ratio struct{ numerator, denominator int64 }
 
 func (r ratio) compare(o ratio) int {
 	return cmp.Compare(r.numerator*o.denominator, o.numerator*r.denominator)
+}
+
+// String is the fraction as it stands, and a whole number without the one.
+func (r ratio) String() string {
+	if r.denominator == 1 {
+		return strconv.FormatInt(r.numerator, 10)
+	}
+	return strconv.FormatInt(r.numerator, 10) + "/" + strconv.FormatInt(r.denominator, 10)
 }

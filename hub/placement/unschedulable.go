@@ -10,6 +10,16 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// mendsItself are the filters of which the lack passes by itself, as sessions
+// end and agents report. What the others say stays until a person does something.
+var mendsItself = map[string]bool{
+	reportedFilter{}.Name():   true,
+	refusedFilter{}.Name():    true,
+	capFilter{}.Name():        true,
+	clusterCapFilter{}.Name(): true,
+	capacityFilter{}.Name():   true,
+}
+
 // tally is the candidates that lack the same.
 type tally struct {
 	stage int // of the filter in the pipeline
@@ -18,8 +28,9 @@ type tally struct {
 	first string // the name by whose remedy it speaks
 }
 
-// unschedulable says what the candidates lack, as counts with the remedy, in
-// the order of the pipeline: what keeps a member furthest away comes first.
+// unschedulable says what the candidates lack, as counts with the remedy, the
+// worst first: what only a person can mend before what time does, and of each
+// what keeps the most members away; then in the order of the pipeline.
 func unschedulable(q *query, candidates []Candidate, ledger *Ledger) Decision {
 	tallies := map[string]*tally{}
 	for i := range candidates {
@@ -54,7 +65,7 @@ func summary(candidates int, tallies map[string]*tally) string {
 		sorted = append(sorted, t)
 	}
 	slices.SortFunc(sorted, func(a, b *tally) int {
-		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(b.count, a.count), strings.Compare(a.lack.many, b.lack.many))
+		return cmp.Or(a.patience()-b.patience(), cmp.Compare(b.count, a.count), cmp.Compare(a.stage, b.stage), strings.Compare(a.lack.many, b.lack.many))
 	})
 	parts := make([]string, 0, len(sorted))
 	for _, t := range sorted {
@@ -71,6 +82,14 @@ func shorten(parts []string) string {
 		parts = append(parts[:maxParts:maxParts], fmt.Sprintf("and %d more reasons", len(parts)-maxParts))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// patience is 1 for what passes by itself, and 0 for what does not.
+func (t *tally) patience() int {
+	if mendsItself[pipeline[t.stage].Name()] {
+		return 1
+	}
+	return 0
 }
 
 func (t *tally) text() string {

@@ -1,0 +1,140 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// overflowFilter: the member is in a tier of the policy's overflow, where it has
+// one.
+type overflowFilter struct{}
+
+func (overflowFilter) Name() string { return "Overflow" }
+
+func (overflowFilter) Check(q *query, c *Candidate, _ *account) bool {
+	return len(q.overflow) == 0 || q.tierOf(c) < len(q.overflow)
+}
+
+func (overflowFilter) Explain(q *query, _ *Candidate, _ *account) lack {
+	what := "in no overflow tier of " + q.policyRef()
+	return lack{one: "is " + what, many: "are " + what, remedy: "an empty tier at the end of spec.overflow is any cluster"}
+}
+
+// tierOf is the first tier of the overflow that a candidate is in, from 0; their
+// number where it is in none.
+func (q *query) tierOf(c *Candidate) int {
+	for i := range q.overflow {
+		if q.overflow[i].has(c) {
+			return i
+		}
+	}
+	return len(q.overflow)
+}
+
+// tier of an overflow, made ready to be asked of a thousand candidates.
+type tier struct {
+	regions []string
+	labels  []label
+}
+
+type label struct{ key, value string }
+
+func tiersOf(overflow []v1alpha1.OverflowTier) []tier {
+	if len(overflow) == 0 {
+		return nil
+	}
+	out := make([]tier, len(overflow))
+	for i := range overflow {
+		out[i].regions = overflow[i].Regions
+		for key, value := range overflow[i].ClusterLabels {
+			out[i].labels = append(out[i].labels, label{key, value})
+		}
+	}
+	return out
+}
+
+func (t *tier) has(c *Candidate) bool {
+	if len(t.regions) > 0 && !slices.Contains(t.regions, c.Region) {
+		return false
+	}
+	for _, l := range t.labels {
+		if value, ok := c.Labels[l.key]; !ok || value != l.value {
+			return false
+		}
+	}
+	return true
+}
+
+// clusterCapFilter: the policy has placed fewer sessions in the member than it
+// may in one.
+type clusterCapFilter struct{}
+
+func (clusterCapFilter) Name() string { return "PolicyClusterCap" }
+
+func (clusterCapFilter) Check(q *query, c *Candidate, _ *account) bool {
+	return q.Policy == nil || q.Policy.SessionCaps.PerCluster == nil || q.Counts.Clusters[c.UID] < *q.Policy.SessionCaps.PerCluster
+}
+
+func (clusterCapFilter) Explain(q *query, _ *Candidate, _ *account) lack {
+	what := fmt.Sprintf("the %d sessions that %s places in a cluster", *q.Policy.SessionCaps.PerCluster, q.policyRef())
+	return lack{one: "holds " + what, many: "hold " + what, remedy: "raise spec.sessionCaps.perCluster of the policy"}
+}
+
+// policyCapFilter: no cap of the policy on all members together is reached.
+// Place does not get as far; it is for the verdicts on members that would do
+// otherwise.
+type policyCapFilter struct{}
+
+func (policyCapFilter) Name() string { return "PolicyCap" }
+
+func (policyCapFilter) Check(q *query, _ *Candidate, _ *account) bool { return q.cap == nil }
+
+func (policyCapFilter) Explain(q *query, _ *Candidate, _ *account) lack {
+	return lack{
+		one:    "has room, but " + q.cap.what(q),
+		many:   "have room, but " + q.cap.what(q),
+		remedy: q.cap.remedy(q),
+	}
+}
+
+// reachedCap is a cap of a policy that leaves no place for another session.
+type reachedCap struct {
+	// field of spec.sessionCaps, and whose sessions it counts.
+	field, of string
+	count     int32
+	most      int32
+}
+
+// reached is the first of the caps on all members together that is reached.
+func (q *query) reached(caps *v1alpha1.SessionCaps) *reachedCap {
+	switch {
+	case caps.Total != nil && q.Counts.Total >= *caps.Total:
+		return &reachedCap{field: "total", count: q.Counts.Total, most: *caps.Total}
+	case caps.PerNamespace != nil && q.Counts.Namespace >= *caps.PerNamespace:
+		return &reachedCap{field: "perNamespace", of: " of namespace " + q.Namespace, count: q.Counts.Namespace, most: *caps.PerNamespace}
+	case caps.PerUser != nil && q.Counts.User >= *caps.PerUser:
+		return &reachedCap{field: "perUser", of: " of user " + q.User, count: q.Counts.User, most: *caps.PerUser}
+	}
+	return nil
+}
+
+func (r *reachedCap) what(q *query) string {
+	return fmt.Sprintf("%s has placed %d sessions%s, and places at most %d (sessionCaps.%s)", q.policyRef(), r.count, r.of, r.most, r.field)
+}
+
+func (r *reachedCap) remedy(q *query) string {
+	if r.most == 0 {
+		return fmt.Sprintf("raise spec.sessionCaps.%s of %s", r.field, q.policyRef())
+	}
+	return fmt.Sprintf("end one of them, or raise spec.sessionCaps.%s of %s", r.field, q.policyRef())
+}
+
+// capped says which cap is reached.
+func (q *query) capped() Decision {
+	return Decision{
+		Reason:  v1alpha1.ReasonPolicyCap,
+		Message: q.cap.what(q) + ": " + q.cap.remedy(q),
+	}
+}

@@ -1,0 +1,26 @@
+package placement
+
+import "strconv"
+
+// named are the numbers of a score in the order in which they decide.
+func (s *score) named(q *query) []NamedScore {
+	whole := func(name string, value int) NamedScore { return NamedScore{name, strconv.Itoa(value)} }
+	out := make([]NamedScore, 0, 10)
+	out = append(out,
+		whole("PreferredRegion", s.region),
+		whole("Overflow", s.tier),
+		whole("PolicyRegion", s.policyRegion),
+		whole("PolicyCluster", s.others),
+		whole("AvoidedTaints", s.avoided),
+		whole("Image", s.pull),
+	)
+	first, second := q.strategy.names()
+	out = append(out, NamedScore{first, s.strategy.String()})
+	if second != "" {
+		out = append(out, NamedScore{second, strconv.FormatInt(s.then, 10)})
+	}
+	if q.Seat != nil {
+		out = append(out, whole("Moves", s.leave))
+	}
+	return append(out, NamedScore{"Hash", strconv.FormatUint(tieBreak(q.UID, s.candidate.UID), 10)})
+}

@@ -1,0 +1,84 @@
+package placement
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// contents of a ledger, as text: whose reservation of what is where, and how the
+// groups and the questions count them.
+func contents(l *Ledger) map[string]string {
+	out := map[string]string{}
+	for member, a := range l.accounts {
+		for session, r := range a.reservations {
+			out[fmt.Sprint("reservation ", member, " ", session)] = fmt.Sprintf("%d %s %s %v %d %v %s %s",
+				r.epoch, r.question.template, r.question.shape.key, r.acknowledged, r.countedFrom, r.again, r.expected, r.stored)
+		}
+		for _, g := range a.groups {
+			out[fmt.Sprint("group ", member, " ", g.question.template, g.question.shape.key)] = fmt.Sprint(g.count)
+		}
+		out[fmt.Sprint("report ", member)] = fmt.Sprint(a.reported, a.sequence)
+	}
+	for key, q := range l.questions {
+		if q.reservations > 0 {
+			out[fmt.Sprint("question ", key)] = fmt.Sprint(q.reservations)
+		}
+	}
+	return out
+}
+
+func TestWhatIsTriedOnASketchLeavesTheLedgerAsItWas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, candidates, ledger := drawScene(t)
+		before := contents(ledger)
+		sketch := ledger.Sketch(r.UID, func(types.UID) bool { return false })
+		for i := range rapid.IntRange(1, 8).Draw(t, "tries") {
+			r.UID = types.UID(fmt.Sprint("try-", i))
+			if d := Place(r, candidates, sketch); d.Placed {
+				sketch.ReserveFor(r.UID, 1, d.Cluster.UID, r.Template, r.Resources)
+			}
+		}
+		if diff := cmp.Diff(before, contents(ledger)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestASketchDecidesAsTheLedgerDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, candidates, ledger := drawScene(t)
+		want := Explain(r, candidates, ledger)
+		// What the session has itself is no part of it, and does not stand in its way.
+		for i := range candidates {
+			if rapid.Bool().Draw(t, "has something there") {
+				ledger.ReserveFor(r.UID, 1, candidates[i].UID, desk, drawResources(t, "own", 3))
+			}
+		}
+		sketch := ledger.Sketch(r.UID, func(types.UID) bool { return false })
+		if diff := cmp.Diff(want, Explain(r, candidates, sketch), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestASketchKeepsWhatTheSessionHasInItsSeat(t *testing.T) {
+	m := member("eu", 1)
+	ledger := NewLedger()
+	r := session("s")
+	ledger.ReserveFor(r.UID, 3, m.UID, r.Template, r.Resources)
+	ledger.ReserveFor(r.UID, 4, "uid-us", r.Template, r.Resources)
+	sketch := ledger.Sketch(r.UID, func(member types.UID) bool { return member == m.UID })
+	if got := []int{sketch.Outstanding(m.UID), sketch.Outstanding("uid-us")}; got[0] != 1 || got[1] != 0 {
+		t.Fatalf("the session has %v reservations there and elsewhere, instead of one there", got)
+	}
+	r.Seat = &Seat{Cluster: m.UID, Taken: true}
+	want := Explain(r, []Candidate{m}, ledger)
+	if diff := cmp.Diff(want, Explain(r, []Candidate{m}, sketch)); diff != "" {
+		t.Fatal(diff)
+	}
+}

@@ -1,0 +1,35 @@
+package placement
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestTheWorstReasonComesFirst(t *testing.T) {
+	full := func(name string) Candidate {
+		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, room(0, 0)}) })
+	}
+	tainted := func(name string) Candidate {
+		return with(member(name, 1), func(c *Candidate) {
+			c.Taints = []corev1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}
+		})
+	}
+	down := func(name string) Candidate {
+		return with(member(name, 1), func(c *Candidate) { c.Ready = false })
+	}
+	foreign := func(name string) Candidate {
+		return with(member(name, 1), func(c *Candidate) { c.Region = "us" })
+	}
+	r := asking(session("s"), func(r *Request) { r.RequiredRegions = []string{"eu"} })
+	d := Place(r, []Candidate{full("a"), full("b"), full("c"), full("d"), down("e"), tainted("f"), tainted("g"), foreign("h"), foreign("i"), foreign("j")}, nil)
+	at := 0
+	for _, part := range []string{"10 clusters: 3 are outside eu", "2 have the taint team", "1 is not ready", "4 lack cpu"} {
+		next := strings.Index(d.Message, part)
+		if next < at {
+			t.Fatalf("%q is not there, or too early, in %s", part, d.Message)
+		}
+		at = next
+	}
+}
