@@ -146,7 +146,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
 	sessions := &session.Reconciler{
 		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
-		ForceAfter: o.scaled(session.DefaultForceAfter),
+		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter),
 	}
 	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace}
 	assignments := &session.MemberReconciler{

@@ -2,8 +2,8 @@
 // it to its member, mirror what the member reports, and finalize it.
 //
 // Three controllers share the work. The Reconciler is keyed by session and looks
-// at the hub alone: it accepts, places, lets rest and resumes, and lays over what
-// the hub knows of the member's health. The MemberReconciler is keyed by
+// at the hub alone: it accepts, places, lets rest and resumes, moves what finds no
+// node where it is, and lays over what the hub knows of the member's health. The MemberReconciler is keyed by
 // (cluster, assignment) and compares what the session's status wants of a member
 // with what that member reports: it assigns, withdraws, mirrors and records ends,
 // and makes the Secrets that travel. The HomeReconciler is keyed by home and frees

@@ -15,6 +15,10 @@ var (
 		Help:    "From a session's creation to its first being ready.",
 		Buckets: prometheus.ExponentialBuckets(0.1, 2, 12),
 	})
+	moved = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_sessions_moved_total",
+		Help: "Sessions taken from where they were placed because another member has room, by reason (PodUnschedulable, NoRoomToResume).",
+	}, []string{"reason"})
 	orphans = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "vdi_hub_orphaned_assignments_total",
 		Help: "Assignments seen in members whose session the hub does not know, or does not know to have been given to them. They are left alone.",
@@ -26,5 +30,5 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(placements, startSeconds, orphans, foreignReports)
+	metrics.Registry.MustRegister(placements, startSeconds, moved, orphans, foreignReports)
 }

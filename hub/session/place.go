@@ -190,7 +190,7 @@ func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placemen
 		ClusterSelector:         s.Spec.Placement.ClusterSelector,
 		ClusterTolerations:      s.Spec.Placement.ClusterTolerations,
 		Priority:                s.Spec.Placement.Priority,
-		Refused:                 r.refusals.of(s.UID, r.Clock.Now()),
+		Refused:                 r.unwilling(s.UID),
 		Home:                    p.home.pinned,
 	}
 	if policy != nil {

@@ -66,12 +66,17 @@ type Reconciler struct {
 	// DefaultForceAfter.
 	ForceAfter time.Duration
 
+	// MoveAfter is how long a member gets to find a node for a session's Pod
+	// before another is asked; zero: DefaultMoveAfter.
+	MoveAfter time.Duration
+
 	refusals refusals
 	rebuilt  rebuild
 	given    given
 	written  written
 	forcing  forcing
 	resends  resends
+	moves    moves
 }
 
 // pass is one reconcile of one session.
@@ -185,6 +190,7 @@ func (r *Reconciler) steps(ctx context.Context, before *v1alpha1.VDISession, p *
 		r.place,
 		r.rest,
 		r.resume,
+		r.move,
 		r.overlay,
 	} {
 		n, err := step(ctx, p)

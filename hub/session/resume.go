@@ -3,10 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -128,15 +124,9 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string) (ne
 		return done, nil
 	}
 	p.holds = true
-	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })
-	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Epoch: held.Epoch})
-	s.Status.Placement, s.Status.URL = nil, ""
-	s.Status.Conditions = dropAgents(s.Status.Conditions)
-	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: releasing(s),
-	})
+	r.giveUpPlace(p)
 	p.record(r, "Normal", v1alpha1.EventMoved, "Resume", fmt.Sprintf("%s: it goes to %s", message, d.Cluster.Name))
+	p.events = append(p.events, moved.WithLabelValues(v1alpha1.ReasonNoRoomToResume).Inc)
 	return done, nil
 }
 

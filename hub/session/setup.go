@@ -75,6 +75,7 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 			r.written.forget(s.UID)
 			r.forcing.forget(s.UID)
 			r.resends.forget(s.UID)
+			r.moves.forget(s.UID)
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{

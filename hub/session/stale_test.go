@@ -37,12 +37,14 @@ type oneMember struct {
 	other, away bool
 	// nowhere: nothing is placed.
 	nowhere bool
+	// refused are the members that the last placement was not to go to.
+	refused map[types.UID]string
 }
 
 func (f *oneMember) Judging(placement.TemplateKey) bool { return f.judging }
 
-func (f *oneMember) Place(_ placement.Request, epoch int64) placement.Decision {
-	f.placed = append(f.placed, epoch)
+func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision {
+	f.placed, f.refused = append(f.placed, epoch), req.Refused
 	if f.nowhere {
 		return placement.Decision{Reason: v1alpha1.ReasonUnschedulable, Message: "2 clusters: 2 lack cpu"}
 	}

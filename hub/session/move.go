@@ -1,0 +1,144 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// DefaultMoveAfter is how long a member's kube-scheduler gets to find a node for
+// a session's Pod before another member is asked.
+const DefaultMoveAfter = 10 * time.Second
+
+// move gives up a placement whose Pod fits no node of the member, where another
+// member would take the session now. What the hub takes for free may lie
+// otherwise than it thinks: kube-scheduler chooses the nodes. It is placed anew
+// once its stop is confirmed; until then the room there is kept for it.
+//
+// A session that has run there is not moved, nor one whose home lies there.
+func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
+	s := p.session
+	pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady)
+	if pod == nil || pod.Status != metav1.ConditionFalse || pod.Reason != v1alpha1.ReasonUnschedulablePod || !neverRan(s) {
+		r.moves.settled(s)
+		return goOn, nil
+	}
+	if r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != fleet.HealthReady {
+		return goOn, nil // it could not confirm the stop
+	}
+	now := r.Clock.Now()
+	if wait := r.moves.wait(s, now, r.moveAfter()); wait > 0 {
+		p.again = soonest(p.again, wait)
+		return goOn, nil
+	}
+	if kept, err := r.keptByHome(ctx, p); err != nil || kept {
+		return goOn, err
+	}
+	d, err := r.another(ctx, p)
+	if err != nil {
+		return done, err
+	}
+	if !d.Placed {
+		p.again = soonest(p.again, r.moves.inVain(s, now))
+		return goOn, nil
+	}
+	held := s.Status.Placement
+	r.giveUpPlace(p)
+	p.record(r, "Warning", v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it goes to %s", held.ClusterName, d.Cluster.Name))
+	p.events = append(p.events, func() {
+		r.moves.moved(s, held, now)
+		moved.WithLabelValues(v1alpha1.ReasonUnschedulablePod).Inc()
+	})
+	return done, nil
+}
+
+// neverRan is whether a session that is to run was never ready where it is
+// placed.
+func neverRan(s *v1alpha1.VDISession) bool {
+	at, start := s.Status.Placement, s.Status.StartTime
+	if !toRun(s) {
+		return false
+	}
+	return start == nil || s.Status.RunningSince == nil && at.Run <= 1 && start.Before(&at.PlacementTime)
+}
+
+// keptByHome is whether the session's home is where it is placed: one that was
+// ever ready with it. One that was not has nothing in its home.
+func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
+	s := p.session
+	switch {
+	case !hasHome(p.spec):
+		return s.Status.Home != nil, nil
+	case s.Status.StartTime != nil:
+		return true, nil
+	case p.spec.Home.Mode == v1alpha1.HomePerSession:
+		return false, nil
+	}
+	h := &v1alpha1.VDIHome{}
+	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return true, fmt.Errorf("reading the home: %w", err)
+	}
+	return h.Annotations[annotationUnused] == "" || h.Status.MountedByUID != s.UID, nil
+}
+
+// another asks for room in any member but the one where the session is placed,
+// as the policies have it now.
+func (r *Reconciler) another(ctx context.Context, p *pass) (placement.Decision, error) {
+	s := p.session
+	if err := r.readPolicies(ctx, p); err != nil {
+		return placement.Decision{}, err
+	}
+	policy, found := governing(s, p.policies)
+	if !found {
+		return placement.Decision{}, nil
+	}
+	req := r.request(p, policy)
+	req.Refused[s.Status.Placement.ClusterUID] = noNodeFits
+	d := r.Fleet.Place(req, s.Status.Epoch+1)
+	p.holds = d.Placed
+	return d, nil
+}
+
+// unwilling are the members that a session is not sent to for a while, with why:
+// they refused it, or had no node for it.
+func (r *Reconciler) unwilling(session types.UID) map[types.UID]string {
+	now := r.Clock.Now()
+	out := r.moves.from(session, now)
+	maps.Copy(out, r.refusals.of(session, now))
+	return out
+}
+
+// giveUpPlace takes a session from where it is placed. It is placed anew once
+// the member has confirmed that nothing of it runs.
+func (r *Reconciler) giveUpPlace(p *pass) {
+	s, held := p.session, p.session.Status.Placement
+	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })
+	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Policy: held.Policy, Epoch: held.Epoch})
+	s.Status.Placement, s.Status.URL = nil, ""
+	s.Status.Conditions = dropAgents(s.Status.Conditions)
+	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: releasing(s),
+	})
+}
+
+func (r *Reconciler) moveAfter() time.Duration {
+	if r.MoveAfter > 0 {
+		return r.MoveAfter
+	}
+	return DefaultMoveAfter
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// misfitInMemory is a hub whose session is placed in "eu", where no node fits
+// its Pod, and where another member has room.
+func misfitInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubInMemory, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	h := newHubInMemory(t)
+	clock := clocktesting.NewFakePassiveClock(testNow.Truncate(time.Second))
+	h.Clock = clock
+	h.pass()
+	h.fleet.other = true
+	h.edit(func(s *v1alpha1.VDISession) {
+		s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: 1, Run: 1, PlacementTime: seconds(clock.Now())}
+		conditionOf(v1alpha1.ConditionAssigned, yes, v1alpha1.ReasonStored)(s)
+		conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonUnschedulablePod)(s)
+		for _, f := range change {
+			f(s)
+		}
+	})
+	h.pass()
+	h.heard()
+	h.fleet.placed, h.fleet.released = nil, 0
+	return h, clock
+}
+
+// later lets time pass, and reconciles.
+func (h *hubInMemory) later(clock *clocktesting.FakePassiveClock, d time.Duration) *v1alpha1.VDISession {
+	clock.SetTime(clock.Now().Add(d))
+	return h.pass()
+}
+
+func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
+	h, clock := misfitInMemory(t)
+	s := h.later(clock, DefaultMoveAfter-time.Second)
+	h.Expect(s.Status.Placement).NotTo(BeNil(), "kube-scheduler has not had its time yet")
+	h.Expect(h.fleet.placed).To(BeEmpty())
+	before := h.movesCounted()
+
+	s = h.later(clock, time.Second)
+	h.Expect(s.Status.Placement).To(BeNil())
+	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1}}))
+	h.Expect(s.Status.Epoch).To(Equal(int64(1)), "it is placed anew once the stop is confirmed")
+	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
+	h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
+	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
+	h.Expect(h.fleet.placed).To(Equal([]int64{2}))
+	h.Expect(h.fleet.released).To(BeZero(), "the room there is kept for it")
+	h.Expect(h.movesCounted()).To(Equal(before + 1))
+
+	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
+	s = h.pass()
+	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
+	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
+	h.Expect(h.fleet.refused).To(HaveKey(types.UID(here)), "it may not go back at once")
+	h.later(clock, leftFor)
+	h.Expect(h.unwilling(s.UID)).To(BeEmpty(), "but it may later")
+}
+
+// movesCounted are the moves that the hub remembers.
+func (h *hubInMemory) movesCounted() int {
+	h.Reconciler.moves.mu.Lock()
+	defer h.Reconciler.moves.mu.Unlock()
+	n := 0
+	for _, f := range h.Reconciler.moves.of {
+		n += f.count
+	}
+	return n
+}
+
+func TestSessionThatNoNodeFitsStays(t *testing.T) {
+	for name, why := range map[string]func(*hubInMemory){
+		"while no other member would take it": func(h *hubInMemory) { h.fleet.nowhere = true },
+		"while its member can't confirm":      func(h *hubInMemory) { h.fleet.away = true },
+		"while its Pod waits for something else": func(h *hubInMemory) {
+			h.edit(conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonPodPending))
+		},
+		"once it has run there": func(h *hubInMemory) {
+			h.edit(func(s *v1alpha1.VDISession) {
+				at := metav1.NewTime(s.Status.Placement.PlacementTime.Add(time.Second))
+				s.Status.StartTime = &at
+			})
+		},
+		"where it runs again": func(h *hubInMemory) {
+			h.edit(func(s *v1alpha1.VDISession) {
+				at := metav1.NewTime(s.Status.Placement.PlacementTime.Add(-time.Hour))
+				s.Status.StartTime, s.Status.Placement.Run = &at, 2
+			})
+		},
+		"where its home is": func(h *hubInMemory) {
+			h.edit(func(s *v1alpha1.VDISession) {
+				at := metav1.NewTime(s.Status.Placement.PlacementTime.Add(-time.Hour))
+				s.Status.StartTime = &at
+				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "c"}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, clock := misfitInMemory(t)
+			why(h)
+			for range 10 {
+				s := h.later(clock, time.Minute)
+				h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
+				h.Expect(s.Status.Releasing).To(BeEmpty())
+			}
+			h.Expect(h.heard()).NotTo(ContainElement(v1alpha1.EventMoved))
+		})
+	}
+}
+
+func TestSessionThatRanElsewhereBeforeIsMovedAllTheSame(t *testing.T) {
+	h, clock := misfitInMemory(t, func(s *v1alpha1.VDISession) {
+		at := metav1.NewTime(s.Status.Placement.PlacementTime.Add(-time.Hour))
+		s.Status.StartTime = &at
+	})
+	h.Expect(h.later(clock, DefaultMoveAfter).Status.Placement).To(BeNil())
+}
+
+func TestOtherMembersAreAskedNowAndThen(t *testing.T) {
+	h, clock := misfitInMemory(t)
+	h.fleet.nowhere = true
+	clock.SetTime(clock.Now().Add(DefaultMoveAfter))
+	var waits []time.Duration
+	for range 6 {
+		result, err := h.reconcile()
+		h.Expect(err).NotTo(HaveOccurred())
+		waits = append(waits, result.RequeueAfter)
+		clock.SetTime(clock.Now().Add(result.RequeueAfter))
+	}
+	h.Expect(waits).To(Equal([]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, askAgainMost, askAgainMost, askAgainMost}))
+	h.Expect(h.fleet.placed).To(HaveLen(6))
+	h.fleet.nowhere = false
+	h.Expect(h.pass().Status.Placement).To(BeNil(), "somebody has room now")
+}
+
+func TestEachMoveTakesLonger(t *testing.T) {
+	var m moves
+	s := sessionWith()
+	s.Status.Placement = &v1alpha1.Placement{ClusterUID: here}
+	now := testNow
+	var waits []time.Duration
+	for epoch := range int64(8) {
+		s.Status.Placement.Epoch = epoch + 1
+		waits = append(waits, m.wait(s, now, time.Second))
+		m.moved(s, s.Status.Placement, now)
+	}
+	if want := []time.Duration{1, 2, 4, 8, 16, 32, 32, 32}; !equalSeconds(waits, want) {
+		t.Errorf("it waits %v", waits)
+	}
+	s.Status.RunningSince = &metav1.Time{Time: now}
+	m.settled(s)
+	s.Status.RunningSince = nil
+	if wait := m.wait(s, now, time.Second); wait != time.Second {
+		t.Errorf("it waits %s after it has run", wait)
+	}
+	m.forget(s.UID)
+	if len(m.of) != 0 {
+		t.Error("a session that is gone is remembered")
+	}
+}
+
+func equalSeconds(got, want []time.Duration) bool {
+	for i := range want {
+		if got[i] != want[i]*time.Second {
+			return false
+		}
+	}
+	return len(got) == len(want)
+}
+
+func TestWriteOfAMoveThatIsRejectedGivesTheRoomBack(t *testing.T) {
+	h, clock := misfitInMemory(t)
+	clock.SetTime(clock.Now().Add(DefaultMoveAfter))
+	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("changed"))
+	_, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
+	h.Expect(h.fleet.released).To(Equal(1))
+	h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
+	h.Expect(h.unwilling(h.stored().UID)).To(BeEmpty(), "it was not moved")
+}
