@@ -29,6 +29,7 @@ var pure = []string{
 	"api/v1alpha1/",
 	"proto/convert/",
 	"hub/placement/",
+	"hub/queue/",
 	"hub/fleet/liveness.go",
 	"hub/identity/pki/",
 	"hub/identity/record.go",
