@@ -61,7 +61,9 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 				}
 				open = nil
 			},
-			"wait": func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second) },
+			"wait": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
+			},
 			"": func(t *rapid.T) {
 				waiting := 0
 				for _, r := range held {

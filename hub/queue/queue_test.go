@@ -110,9 +110,9 @@ func TestWhoComesAnewIsNotFavoured(t *testing.T) {
 				}
 				for j, name := range names {
 					if of == "user" {
-						q.Push(name, at("n", name, 0, -j))
+						q.Push(name, at("n", name, 0, j))
 					} else {
-						q.Push(name, at(name, "u", 0, -j))
+						q.Push(name, at(name, "u", 0, j))
 					}
 				}
 				for first := true; q.Len() > 0; first = false {
