@@ -146,6 +146,8 @@ func TestUsersAreRememberedWhileOtherNamespacesAreServed(t *testing.T) {
 			q.Push(fmt.Sprint("m", i), at(fmt.Sprint("m", round, "/", i%100), "u", 0, 2))
 		}
 		take(t, q, 400, now)
+		q.levels[0].namespaces.sweepAt = 0
+		q.levels[0].namespaces.sweep(now)
 	}
 	if got["ann"] != 10 || got["ben"] != 10 {
 		t.Errorf("served %v, want each ten times", got)
