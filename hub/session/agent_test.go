@@ -36,6 +36,8 @@ type agent struct {
 	refuse func(*api.SessionAssignment) (reason, message string)
 	// holdStops: what is withdrawn keeps stopping; starts: Pods become ready.
 	holdStops, holdStarts bool
+	// misfits: no node fits the Pods.
+	misfits bool
 	// quiet: no renewals. mute: orders come, and nothing is done about them.
 	quiet, mute bool
 
@@ -251,6 +253,11 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 	order.Status.State = api.AssignmentActive
 	if !a.holdStarts {
 		order.Status.Conditions, order.Status.ObservedGeneration = conditions(order.Spec.RunState), 1
+	}
+	if a.misfits {
+		api.SetCondition(&order.Status.Conditions, 1, metav1.Condition{
+			Type: api.ConditionPodReady, Status: metav1.ConditionFalse, Reason: api.ReasonUnschedulablePod, Message: "No node fits the Pod",
+		})
 	}
 	result.Code, result.CountedFrom = link.Stored, a.sequence+1
 	report, capacity := reportOf(order), a.capacity()

@@ -3,6 +3,8 @@ package session
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 var (
@@ -31,4 +33,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(placements, startSeconds, moved, orphans, foreignReports)
+	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume} {
+		moved.WithLabelValues(reason) // from the start, so that the first one is seen to be one more
+	}
 }

@@ -48,6 +48,9 @@ var timings = fleet.Timings{
 // forceAfter is how long members get to confirm a forced cleanup.
 const forceAfter = 2 * time.Second
 
+// moveAfter is how long a member gets to find a node for a Pod.
+const moveAfter = 500 * time.Millisecond
+
 var (
 	scheme = runtime.NewScheme()
 	plane  *harness.ControlPlane
@@ -137,7 +140,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 	revisions := &session.Revisions{Client: c, Namespace: systemNamespace}
 	sessions := &session.Reconciler{
 		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
-		ForceAfter: forceAfter,
+		ForceAfter: forceAfter, MoveAfter: moveAfter,
 	}
 	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace}
 	assignments := &session.MemberReconciler{
