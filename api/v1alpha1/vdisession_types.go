@@ -350,6 +350,10 @@ type Release struct {
 	ClusterName string `json:"clusterName"`
 	// ClusterUID is the UID of the MemberCluster.
 	ClusterUID types.UID `json:"clusterUID"`
+	// Policy by which it was placed there; absent: none. Its caps count it until
+	// the stop is confirmed.
+	// +optional
+	Policy string `json:"policy,omitempty"`
 	// Epoch up to which everything in that member must stop.
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`

@@ -89,13 +89,17 @@ const (
 	MemberRoom
 	// MemberSessions: more is placed there.
 	MemberSessions
+	// PolicyRoom: the caps of a policy count less than they did, in whatever
+	// member. It names no member.
+	PolicyRoom
 )
 
-// Change tells a listener that something changed of a member.
+// Change tells a listener that something changed of a member, or of a policy.
 type Change struct {
 	Kind   ChangeKind
 	Member string
 	UID    types.UID
+	Policy string
 }
 
 // Listen calls the listener on every change, from whatever goroutine it

@@ -292,7 +292,7 @@ func TestRenewal(t *testing.T) {
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(x.cluster("eu")()).To(Succeed())
 	x.Expect(x.heard.take()).To(ContainElements(
-		Change{MemberChanged, "eu", "uid-eu"}, Change{MemberConnected, "eu", "uid-eu"},
+		Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}, Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"},
 	), "what was shown as unknown is looked at again")
 	m.Closed(nil)
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
@@ -309,7 +309,7 @@ func TestHealthThatChangesBySilenceIsTold(t *testing.T) {
 	x.Expect(x.heard.take()).To(BeEmpty())
 	x.clock.Step(x.timings.Suspect)
 	x.show("eu")
-	x.Expect(x.heard.take()).To(Equal([]Change{{MemberChanged, "eu", "uid-eu"}}))
+	x.Expect(x.heard.take()).To(Equal([]Change{{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}}))
 }
 
 func TestListenBeginsWithHowThingsStand(t *testing.T) {
@@ -323,12 +323,12 @@ func TestListenBeginsWithHowThingsStand(t *testing.T) {
 		late.note(c)
 	})
 	x.Expect(late.take()).To(ConsistOf(
-		Change{MemberChanged, "eu", "uid-eu"}, Change{MemberConnected, "eu", "uid-eu"}, Change{MemberChanged, "us", "uid-us"},
+		Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}, Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}, Change{Kind: MemberChanged, Member: "us", UID: "uid-us"},
 	))
 	x.register("eu", "uid-eu")
 	x.Expect(late.take()).To(BeEmpty(), "nothing has changed")
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.IngressDomain = 2, "new.example.com" })
-	x.Expect(late.take()).To(ConsistOf(Change{MemberChanged, "eu", "uid-eu"}, Change{MemberConnected, "eu", "uid-eu"}), "the URLs change")
+	x.Expect(late.take()).To(ConsistOf(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}, Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "the URLs change")
 }
 
 func TestTemplatesReachEveryAgent(t *testing.T) {

@@ -94,7 +94,9 @@ var identityChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool
 func (r *MemberReconciler) changes() source.Source {
 	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.Fleet.Listen(func(c Change) {
-			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: c.Member}})
+			if c.Kind != PolicyRoom {
+				q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: c.Member}})
+			}
 		})
 		return nil
 	})

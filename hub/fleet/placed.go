@@ -1,32 +1,47 @@
 package fleet
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // placedSessions counts which sessions each member holds or may still hold:
 // placed there, or given up and not confirmed stopped.
 type placedSessions struct {
-	// sessions by member, and members by session.
+	// sessions by member, and what holds each session.
 	sessions map[types.UID]map[types.UID]struct{}
-	members  map[types.UID][]types.UID
+	members  map[types.UID]holding
+	// governed counts them by policy.
+	governed governedSessions
 	// decided are decisions that the hub's cache does not show yet.
 	decided map[types.UID]decision
 }
 
-// decision to place a session in a member under an epoch.
+// holding is where a session is, and whose it is.
+type holding struct {
+	owner  owner
+	places []place
+}
+
+// decision to place a session in a member under an epoch, by a policy.
 type decision struct {
 	epoch  int64
 	member types.UID
+	policy string
+	// added is whether the session was not there before.
+	added bool
 	// giveBack is set where the session is placed there under this epoch already
 	// and is to run again, as this run.
 	giveBack func()
 	run      int64
 }
+
+func (d decision) place() place { return place{d.member, d.policy} }
 
 func (d decision) again() bool { return d.giveBack != nil }
 
@@ -42,19 +57,23 @@ func (d decision) shownBy(epoch, run int64) bool {
 func newPlacedSessions() placedSessions {
 	return placedSessions{
 		sessions: map[types.UID]map[types.UID]struct{}{},
-		members:  map[types.UID][]types.UID{},
+		members:  map[types.UID]holding{},
+		governed: governedSessions{},
 		decided:  map[types.UID]decision{},
 	}
 }
 
 func (p placedSessions) count(member types.UID) int32 { return int32(len(p.sessions[member])) } //nolint:gosec // a member holds no billions
 
-// decide counts a session for a member before any cache shows it there.
-func (p placedSessions) decide(session types.UID, d decision) {
-	p.decided[session] = d
+// decide counts a session for a member, and for the policy by which it goes
+// there, before any cache shows it.
+func (p placedSessions) decide(session types.UID, o owner, d decision) {
 	if !d.again() {
-		p.set(session, append(slices.Clone(p.members[session]), d.member))
+		held := p.members[session].places
+		d.added = !slices.Contains(held, d.place())
+		p.set(session, holding{o, append(slices.Clone(held), d.place())})
 	}
+	p.decided[session] = d
 }
 
 // undo takes back a decision that no cache has shown.
@@ -64,84 +83,131 @@ func (p placedSessions) undo(session types.UID) (decision, bool) {
 		return d, false
 	}
 	delete(p.decided, session)
-	if !d.again() {
-		p.set(session, slices.DeleteFunc(slices.Clone(p.members[session]), func(m types.UID) bool { return m == d.member }))
+	if d.added {
+		h := p.members[session]
+		h.places = slices.DeleteFunc(slices.Clone(h.places), func(q place) bool { return q == d.place() })
+		p.set(session, h)
 	}
 	return d, true
 }
 
 // observe counts a session as the hub's cache shows it. A view that is older
 // than the last decision does not undo it.
-func (p placedSessions) observe(session types.UID, epoch, run int64, held []types.UID) (gained, lost []types.UID) {
+func (p placedSessions) observe(session types.UID, epoch, run int64, h holding) moved {
 	if d, ok := p.decided[session]; ok {
 		switch {
 		case d.shownBy(epoch, run):
 			delete(p.decided, session)
 		case !d.again():
-			held = append(slices.Clone(held), d.member)
+			h.places = append(slices.Clone(h.places), d.place())
 		}
 	}
-	return p.set(session, held)
+	return p.set(session, h)
 }
 
-// drop forgets a session; it returns the members that held it.
-func (p placedSessions) drop(session types.UID) (lost []types.UID) {
+// drop forgets a session.
+func (p placedSessions) drop(session types.UID) moved {
 	delete(p.decided, session)
-	_, lost = p.set(session, nil)
-	return lost
+	return p.set(session, holding{})
 }
 
-// set makes a session held by just these members.
-func (p placedSessions) set(session types.UID, held []types.UID) (gained, lost []types.UID) {
+// moved is what a change of a session's places means: members that have got it,
+// members that are rid of it, and policies whose caps count less.
+type moved struct {
+	gained, lost []types.UID
+	eased        []string
+}
+
+// set makes a session held in just these places.
+func (p placedSessions) set(session types.UID, after holding) moved {
 	before := p.members[session]
-	for _, m := range held {
-		if slices.Contains(before, m) || slices.Contains(gained, m) {
-			continue
-		}
-		gained = append(gained, m)
-		if p.sessions[m] == nil {
-			p.sessions[m] = map[types.UID]struct{}{}
-		}
-		p.sessions[m][session] = struct{}{}
+	if before.owner == after.owner && slices.Equal(before.places, after.places) {
+		return moved{}
 	}
-	for _, m := range before {
-		if slices.Contains(held, m) {
-			continue
+	m := between(before.places, after.places)
+	for _, member := range m.gained {
+		if p.sessions[member] == nil {
+			p.sessions[member] = map[types.UID]struct{}{}
 		}
-		lost = append(lost, m)
-		if delete(p.sessions[m], session); len(p.sessions[m]) == 0 {
-			delete(p.sessions, m)
+		p.sessions[member][session] = struct{}{}
+	}
+	for _, member := range m.lost {
+		if delete(p.sessions[member], session); len(p.sessions[member]) == 0 {
+			delete(p.sessions, member)
 		}
 	}
-	switch {
-	case len(held) == 0:
+	p.governed.add(before.owner, before.places, -1)
+	p.governed.add(after.owner, after.places, 1)
+	if len(after.places) == 0 {
 		delete(p.members, session)
-	case len(gained)+len(lost) > 0:
-		p.members[session] = slices.Compact(slices.Sorted(slices.Values(held)))
+	} else {
+		p.members[session] = after
 	}
-	return gained, lost
+	return m
 }
 
-// HeldBy lists the members that hold a session or may still do so.
-func HeldBy(s *v1alpha1.VDISession) []types.UID {
-	var held []types.UID
+func between(before, after []place) (m moved) {
+	in := func(places []place, member types.UID) bool {
+		return slices.ContainsFunc(places, func(p place) bool { return p.member == member })
+	}
+	for _, p := range after {
+		if !in(before, p.member) && !slices.Contains(m.gained, p.member) {
+			m.gained = append(m.gained, p.member)
+		}
+	}
+	for _, p := range before {
+		if !in(after, p.member) && !slices.Contains(m.lost, p.member) {
+			m.lost = append(m.lost, p.member)
+		}
+		if p.policy != "" && !slices.Contains(after, p) && !slices.Contains(m.eased, p.policy) {
+			m.eased = append(m.eased, p.policy)
+		}
+	}
+	return m
+}
+
+// holdingOf is where a session is or may still be, as its status has it.
+func holdingOf(s *v1alpha1.VDISession) holding {
+	h := holding{owner: owner{s.Spec.User, s.Namespace}}
 	if p := s.Status.Placement; p != nil {
-		held = append(held, p.ClusterUID)
+		h.places = append(h.places, place{p.ClusterUID, p.Policy})
 	}
 	for _, r := range s.Status.Releasing {
-		held = append(held, r.ClusterUID)
+		h.places = append(h.places, place{r.ClusterUID, r.Policy})
 	}
-	return held
+	return h
+}
+
+// counted tells a request what the caps of its policy count: every session that
+// it has placed, with decisions that the hub's cache does not show yet and
+// sessions that are being released, but for the one that asks. putBack must be
+// called once that is answered, and before the lock is let go.
+func (f *Fleet) counted(req *placement.Request) (putBack func()) {
+	own := f.placed.members[req.UID]
+	f.placed.governed.add(own.owner, own.places, -1)
+	req.Counts = f.placed.governed.of(req.PolicyName, owner{req.User, req.Namespace})
+	return func() { f.placed.governed.add(own.owner, own.places, 1) }
+}
+
+// countsFor is what a request must know of its policy's caps, as a copy that
+// outlives the lock.
+func (f *Fleet) countsFor(req placement.Request) placement.Counts {
+	defer f.counted(&req)()
+	c := req.Counts
+	if c.Clusters = maps.Clone(c.Clusters); c.Clusters == nil {
+		c.Clusters = map[types.UID]int32{}
+	}
+	return c
 }
 
 // Observe counts a session as it stands on the hub; gone is for one that is
 // there no more.
 func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
 	f.mu.Lock()
-	var gained, lost []types.UID
+	var m moved
 	if gone {
-		lost = f.placed.drop(s.UID)
-		for _, uid := range lost {
+		m = f.placed.drop(s.UID)
+		for _, uid := range m.lost {
 			f.ledger.Release(s.UID, s.Status.Epoch+1, uid)
 		}
 	} else {
@@ -149,8 +215,17 @@ func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
 		if p := s.Status.Placement; p != nil {
 			run = p.Run
 		}
-		gained, lost = f.placed.observe(s.UID, s.Status.Epoch, run, HeldBy(s))
+		m = f.placed.observe(s.UID, s.Status.Epoch, run, holdingOf(s))
 	}
+	changes := f.changesOf(m)
+	f.mu.Unlock()
+	for _, c := range changes {
+		f.tell(c)
+	}
+}
+
+// changesOf is what listeners are told of a session's move.
+func (f *Fleet) changesOf(m moved) []Change {
 	var changes []Change
 	note := func(kind ChangeKind, uids []types.UID) {
 		for _, uid := range uids {
@@ -159,10 +234,10 @@ func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
 			}
 		}
 	}
-	note(MemberSessions, gained)
-	note(MemberRoom, lost)
-	f.mu.Unlock()
-	for _, c := range changes {
-		f.tell(c)
+	note(MemberSessions, m.gained)
+	note(MemberRoom, m.lost)
+	for _, policy := range m.eased {
+		changes = append(changes, Change{Kind: PolicyRoom, Policy: policy})
 	}
+	return changes
 }

@@ -30,7 +30,7 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	x.Expect(p.closed).To(MatchError(link.ErrRevoked), "before Register returns")
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound))
-	x.Expect(x.heard.take()).To(ContainElement(Change{MemberChanged, "eu", "uid-eu"}), "its sessions are looked at")
+	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are looked at")
 	standing, known := x.Standing("uid-eu")
 	x.Expect(known).To(BeTrue())
 	x.Expect(standing.Revoked).To(BeTrue())

@@ -21,10 +21,12 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 	if d, wait := f.awaitsReports(start); wait {
 		return d
 	}
+	putBack := f.counted(&req)
 	d := placement.Place(req, f.candidates(), f.ledger)
+	putBack()
 	if d.Placed {
 		f.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
-		f.placed.decide(req.UID, decision{epoch: epoch, member: d.Cluster.UID})
+		f.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
 	}
 	placementSeconds.Observe(f.clock.Now().Sub(start).Seconds())
 	return d
@@ -56,7 +58,7 @@ func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 	}
 	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
 	giveBack := f.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
-	f.placed.decide(req.UID, decision{epoch: epoch, run: run, member: member.UID, giveBack: giveBack})
+	f.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, run: run, member: member.UID, giveBack: giveBack})
 	return d, false
 }
 
@@ -85,12 +87,23 @@ func (f *Fleet) Reserve(session types.UID, epoch, run int64, member types.UID, t
 // written.
 func (f *Fleet) Release(session types.UID) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.takeBack(session)
+	d, ok := f.takeBack(session)
+	var changes []Change
+	if m := f.uids[d.member]; ok && m != nil {
+		changes = append(changes, Change{Kind: MemberRoom, Member: m.name, UID: m.uid})
+	}
+	if d.added && d.policy != "" {
+		changes = append(changes, Change{Kind: PolicyRoom, Policy: d.policy})
+	}
+	f.mu.Unlock()
+	for _, c := range changes {
+		f.tell(c)
+	}
 }
 
-// takeBack undoes a decision that the hub's cache has never shown.
-func (f *Fleet) takeBack(session types.UID) {
+// takeBack undoes a decision that the hub's cache has never shown; it is false
+// where there is none.
+func (f *Fleet) takeBack(session types.UID) (decision, bool) {
 	d, ok := f.placed.undo(session)
 	switch {
 	case ok && d.again():
@@ -98,6 +111,7 @@ func (f *Fleet) takeBack(session types.UID) {
 	case ok:
 		f.ledger.Release(session, d.epoch, d.member)
 	}
+	return d, ok
 }
 
 func (f *Fleet) candidates() []placement.Candidate {

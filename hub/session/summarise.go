@@ -190,7 +190,7 @@ func seconds(t time.Time) metav1.Time { return metav1.NewTime(t).Rfc3339Copy() }
 func outstanding(s *v1alpha1.VDISession) []v1alpha1.Release {
 	out := append([]v1alpha1.Release(nil), s.Status.Releasing...)
 	if p := s.Status.Placement; p != nil {
-		out = append(out, v1alpha1.Release{ClusterName: p.ClusterName, ClusterUID: p.ClusterUID, Epoch: p.Epoch})
+		out = append(out, v1alpha1.Release{ClusterName: p.ClusterName, ClusterUID: p.ClusterUID, Policy: p.Policy, Epoch: p.Epoch})
 	}
 	return out
 }
