@@ -1,0 +1,237 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
+)
+
+// hub places sessions. All that it knows of members came over the link.
+type hub struct {
+	*run
+	policy     v1alpha1.PlacementPolicySpec
+	ledger     *placement.Ledger
+	candidates []placement.Candidate // by the member's index
+	// sequences of the reports that it has.
+	sequences map[types.UID]uint64
+	// regions: the list of one that a request prefers.
+	regions map[string][]string
+	// line of those that wait, by class: the classes in the order in which they
+	// came up, and in each the oldest first.
+	line []*class
+}
+
+// class is sessions that wait for the same.
+type class struct {
+	size     trace.Size
+	failover bool
+	waiting  []*session
+}
+
+func newHub(r *run) *hub {
+	h := &hub{
+		run: r, ledger: placement.NewLedger(), sequences: map[types.UID]uint64{}, regions: map[string][]string{},
+		policy: v1alpha1.PlacementPolicySpec{Strategy: r.options.Strategy, HeadroomPercent: r.options.HeadroomPercent},
+	}
+	for _, m := range r.trace.Members {
+		h.candidates = append(h.candidates, placement.Candidate{
+			Name: m.Name, UID: types.UID(m.Name), Region: m.Region, Weight: m.Weight,
+			Scheduling: v1alpha1.SchedulingActive, Ready: true, HeadroomPercent: r.options.HeadroomPercent,
+		})
+		h.regions[m.Region] = []string{m.Region}
+	}
+	for i := range r.trace.Sessions {
+		region := r.trace.Sessions[i].Region
+		h.regions[region] = []string{region}
+	}
+	return h
+}
+
+// place a session, or put it in line.
+func (h *hub) place(s *session) {
+	h.leaveLine(s)
+	if s.over {
+		return
+	}
+	req := s.request(h.now, h)
+	began := h.options.Clock()
+	d := placement.Place(req, h.candidates, h.ledger)
+	h.result.DecisionTimes = append(h.result.DecisionTimes, h.options.Clock().Sub(began))
+	if !d.Placed {
+		h.queue(s)
+		return
+	}
+	if s.member != nil {
+		h.giveUp(s)
+	}
+	m := h.members[slices.IndexFunc(h.candidates, func(c placement.Candidate) bool { return c.UID == d.Cluster.UID })]
+	s.epoch++
+	s.member = m
+	h.ledger.ReserveFor(s.uid, s.epoch, m.uid, s.template, s.resources)
+	if _, held := s.releasing[m]; !held {
+		h.candidates[m.index].Sessions++
+	}
+	h.assign(s)
+}
+
+// assign tells the member of a session that is placed there.
+func (h *hub) assign(s *session) {
+	epoch, m := s.epoch, s.member
+	m.hears(func() { m.assign(s, epoch) })
+}
+
+// giveUp a session's placement: the member is to stop it. The member's count
+// goes down when it has.
+func (h *hub) giveUp(s *session) {
+	m, epoch := s.member, s.epoch
+	s.releasing[m], s.member = epoch, nil
+	m.hears(func() { m.withdraw(s, epoch) })
+}
+
+func (h *hub) queue(s *session) {
+	s.waits = true
+	for _, c := range h.line {
+		if c.size == s.Size && c.failover == s.failover {
+			i, _ := slices.BinarySearchFunc(c.waiting, s, func(a, b *session) int { return cmp.Compare(a.At, b.At) })
+			c.waiting = slices.Insert(c.waiting, i, s)
+			return
+		}
+	}
+	h.line = append(h.line, &class{size: s.Size, failover: s.failover, waiting: []*session{s}})
+}
+
+func (h *hub) leaveLine(s *session) {
+	if !s.waits {
+		return
+	}
+	s.waits = false
+	for _, c := range h.line {
+		if i := slices.Index(c.waiting, s); i >= 0 {
+			c.waiting = slices.Delete(c.waiting, i, i+1)
+		}
+	}
+}
+
+// wake who waits and now fits into a member: each class is asked with its first
+// whether it does, until it doesn't. None holds up another class.
+func (h *hub) wake(m *member) {
+	one := h.candidates[m.index : m.index+1]
+	if !one[0].Ready {
+		return
+	}
+	for _, c := range h.line {
+		for i := 0; i < len(c.waiting); {
+			s := c.waiting[i]
+			req := s.request(h.now, h)
+			if _, no := req.Refused[m.uid]; no {
+				i++
+				continue
+			}
+			if !placement.Place(req, one, h.ledger).Placed {
+				break
+			}
+			h.place(s)
+		}
+	}
+}
+
+// reported is a member's capacity that has come in.
+func (h *hub) reported(m *member, c *placement.Capacity) {
+	h.candidates[m.index].Capacity = c
+	h.sequences[m.uid] = c.Sequence
+	h.ledger.Reported(m.uid, c.Sequence)
+	h.wake(m)
+}
+
+// stored is a member's acknowledgement.
+func (h *hub) stored(m *member, s *session, epoch int64, countedFrom uint64) {
+	h.ledger.CountedFrom(s.uid, epoch, m.uid, "", countedFrom)
+	if s.epoch == epoch {
+		s.inRow, s.failover = 0, false
+	}
+}
+
+// refusedBy a member: the next best at once, three times in a row.
+func (h *hub) refusedBy(m *member, s *session, epoch int64, sequence uint64) {
+	h.result.Refusals++
+	h.ledger.Release(s.uid, epoch, m.uid)
+	if held, ok := s.releasing[m]; ok && held == epoch {
+		h.released(m, s)
+		return
+	}
+	if s.epoch != epoch || s.member != m {
+		return
+	}
+	s.member = nil
+	h.uncount(m, s)
+	s.refused[m.uid] = refusal{until: h.now + refusalLasts, sequence: sequence}
+	s.inRow++
+	if s.inRow <= refusalsInRow {
+		h.place(s)
+		return
+	}
+	pause := min(backoffLeast<<min(s.inRow-refusalsInRow-1, 10), backoffMost)
+	h.after(pause, func() {
+		if s.member == nil && s.epoch == epoch {
+			h.place(s)
+		}
+	})
+}
+
+// unschedulable is that a session's Pod finds no node, and never had one under
+// this placement: it is moved if another member would take it now.
+func (h *hub) unschedulable(m *member, s *session, epoch int64, again time.Duration) {
+	if s.epoch != epoch || s.member != m || !m.pendingAnew(s, epoch) {
+		return
+	}
+	req := s.request(h.now, h)
+	if req.Refused == nil {
+		req.Refused = map[types.UID]string{}
+	}
+	req.Refused[m.uid] = v1alpha1.ReasonUnschedulablePod
+	if !placement.Place(req, h.candidates, h.ledger).Placed {
+		h.after(again, func() { h.unschedulable(m, s, epoch, min(2*again, moveMost)) })
+		return
+	}
+	h.result.Moves++
+	s.refused[m.uid] = refusal{until: h.now + refusalLasts, sequence: ^uint64(0)}
+	h.giveUp(s)
+}
+
+// stopped is that nothing of a session's epoch is left in a member: it has
+// ended, or what the hub gave up is gone.
+func (h *hub) stopped(m *member, s *session, epoch int64) {
+	h.ledger.Release(s.uid, epoch, m.uid)
+	switch held, releasing := s.releasing[m]; {
+	case releasing && held <= epoch:
+		h.released(m, s)
+		if s.member == nil && !s.waits {
+			h.place(s) // it was moved, and waited for this
+		}
+	case s.member == m && s.epoch == epoch:
+		h.leaveLine(s)
+		s.member, s.over = nil, true
+		h.uncount(m, s)
+		h.result.Finished++
+	}
+	h.wake(m)
+}
+
+// released is that an earlier placement is confirmed to have stopped.
+func (h *hub) released(m *member, s *session) {
+	delete(s.releasing, m)
+	h.uncount(m, s)
+}
+
+// uncount a session in a member that held it, unless it still does.
+func (h *hub) uncount(m *member, s *session) {
+	if _, held := s.releasing[m]; !held && s.member != m {
+		h.candidates[m.index].Sessions--
+	}
+}

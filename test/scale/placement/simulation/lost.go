@@ -1,0 +1,92 @@
+package simulation
+
+import (
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
+)
+
+// lose a node or a member for a while.
+func (r *run) lose(l trace.Loss) {
+	m := r.byName[l.Member]
+	if l.Node != "" {
+		n := m.node(l.Node)
+		m.loseNode(n)
+		r.after(l.Lasts, func() { m.regainNode(n) })
+		return
+	}
+	m.losses++
+	if m.losses == 1 {
+		m.spell++
+		r.hub.missing(m)
+	}
+	r.after(l.Lasts, func() {
+		if m.losses--; m.losses == 0 {
+			m.spell++
+			m.changed()
+			r.after(r.options.Link, func() {
+				if m.losses == 0 {
+					r.hub.back(m)
+				}
+			})
+		}
+	})
+}
+
+// missing is that a member has fallen silent.
+func (h *hub) missing(m *member) {
+	spell := m.spell
+	at := h.now
+	h.after(suspectAfter, func() {
+		if m.spell == spell {
+			h.candidates[m.index].Ready = false
+		}
+	})
+	h.after(failoverAfter, func() { h.failOver(m, spell, at, 0) })
+}
+
+// failOver the next session of a member that is away, no more than twenty a
+// second. Room first: what fits nowhere stays placed where it is, and waits.
+func (h *hub) failOver(m *member, spell int, since time.Duration, next int) {
+	for ; m.spell == spell && next < len(h.sessions); next++ {
+		s := h.sessions[next]
+		if s.member != m || s.waits {
+			continue
+		}
+		h.result.Failovers++
+		s.left, s.failover = m.leftOf(s, since), true
+		h.place(s)
+		h.after(failoverPause, func() { h.failOver(m, spell, since, next+1) })
+		return
+	}
+}
+
+// back is that a member's agent has connected again: it tells what it has, and
+// is told what it should.
+func (h *hub) back(m *member) {
+	for _, s := range h.sessions {
+		if epoch, ok := s.releasing[m]; ok {
+			m.hears(func() { m.withdraw(s, epoch) })
+		}
+		if s.member != m {
+			continue
+		}
+		h.leaveLine(s)
+		s.failover = false
+		switch c := m.copies[s]; {
+		case m.ended[s] == s.epoch:
+			h.stopped(m, s, s.epoch)
+		case c != nil && c.epoch == s.epoch:
+			h.stored(m, s, s.epoch, c.countedFrom)
+		default:
+			h.assign(s)
+		}
+	}
+	spell := m.spell
+	h.after(stableFor, func() {
+		if m.spell == spell {
+			h.candidates[m.index].Ready = true
+			h.wake(m)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// member is a cluster with its agent.
+type member struct {
+	*run
+	index int
+	name  string
+	uid   types.UID
+	nodes []*node
+	model *capacity.Model
+
+	// copies are what it has of sessions; ended is the last epoch of those that
+	// it has stopped.
+	copies map[*session]*copied
+	ended  map[*session]int64
+	// pending are Pods without a node, the oldest first.
+	pending []*pod
+
+	// sequence of the last report; reporting: one is on its way.
+	sequence  uint64
+	reporting bool
+	// losses that cut it off now; spell grows whenever it goes or comes.
+	losses, spell int
+}
+
+// copied is a session's assignment in a member, and its Pod.
+type copied struct {
+	session     *session
+	epoch       int64
+	countedFrom uint64
+	pod         *pod
+	// ran: it had a node under this epoch.
+	ran bool
+	// left of its time when it last had none, which was at since.
+	left  time.Duration
+	since time.Duration
+}
+
+func newMember(r *run, index int) *member {
+	name := r.trace.Members[index].Name
+	m := &member{
+		run: r, index: index, name: name, uid: types.UID(name), model: capacity.NewModel(),
+		copies: map[*session]*copied{}, ended: map[*session]int64{},
+	}
+	m.model.SetIngressClasses(capacity.Classes{Default: true})
+	m.model.SetAdmittedNamespaces(r.namespaces())
+	m.model.SetTemplates([]capacity.Requirements{
+		{Name: desk.Name, Revision: desk.Revision, Resources: capacity.Resources(resourcesOf(deskSize))},
+		{Name: workstation.Name, Revision: workstation.Revision, Resources: capacity.Resources(resourcesOf(workstationSize)), Tolerations: tolerations(workstationSize)},
+	})
+	for _, n := range r.trace.Nodes {
+		if n.Member == name {
+			m.addNode(n)
+		}
+	}
+	return m
+}
+
+// hears what the hub says, a message later, unless it is cut off then.
+func (m *member) hears(do func()) {
+	m.after(m.options.Link, func() {
+		if m.losses == 0 {
+			do()
+		}
+	})
+}
+
+// tells the hub, likewise.
+func (m *member) tells(do func()) { m.hears(do) }
+
+// assign is that an assignment has come.
+func (m *member) assign(s *session, epoch int64) {
+	if c := m.copies[s]; c != nil && c.epoch >= epoch || m.ended[s] >= epoch {
+		return
+	}
+	if !m.hasRoom(s) {
+		sequence := m.sequence
+		m.tells(func() { m.hub.refusedBy(m, s, epoch, sequence) })
+		return
+	}
+	c := &copied{session: s, epoch: epoch, countedFrom: m.sequence + 1, left: s.left}
+	m.copies[s] = c
+	m.model.SetAssignment(capacity.Assignment{
+		UID: "a-" + s.uid, Session: s.uid, Resources: capacity.Resources(s.resources), Tolerations: tolerations(s.Size),
+	})
+	m.changed()
+	m.tells(func() { m.hub.stored(m, s, epoch, c.countedFrom) })
+	m.makePod(c)
+}
+
+// hasRoom is whether what the member would report now has room for a session.
+func (m *member) hasRoom(s *session) bool {
+	for _, t := range m.model.Report().Templates {
+		if t.Name != s.template.Name {
+			continue
+		}
+		return slices.ContainsFunc(t.Buckets, func(b capacity.Bucket) bool { return fits(s.Size, b.Free) })
+	}
+	return false
+}
+
+// makePod of a copy, a while later.
+func (m *member) makePod(c *copied) {
+	c.pod = nil
+	m.after(m.options.Schedule, func() {
+		if m.copies[c.session] != c || c.pod != nil {
+			return
+		}
+		c.pod = &pod{uid: m.newUID(), size: c.session.Size, copied: c}
+		m.schedule(c.pod)
+		if c.pod.node == nil && !c.ran {
+			s, epoch := c.session, c.epoch
+			m.after(unschedulableFor, func() {
+				m.tells(func() { m.hub.unschedulable(m, s, epoch, moveLeast) })
+			})
+		}
+	})
+}
+
+// landed is that a copy's Pod has a node: it runs, for as long as it has left.
+func (m *member) landed(c *copied) {
+	s, p := c.session, c.pod
+	c.ran, c.since = true, m.now
+	if !s.hasNode {
+		s.hasNode, s.landed = true, m.now
+	}
+	m.after(c.left, func() {
+		if m.copies[s] == c && c.pod == p {
+			m.stop(c)
+		}
+	})
+}
+
+// pendingAnew is whether a session's Pod has no node, and never had one under
+// this epoch.
+func (m *member) pendingAnew(s *session, epoch int64) bool {
+	c := m.copies[s]
+	return c != nil && c.epoch == epoch && !c.ran
+}
+
+// leftOf a session's time in a member that was last heard at some time.
+func (m *member) leftOf(s *session, heard time.Duration) time.Duration {
+	c := m.copies[s]
+	if c == nil || c.pod == nil || c.pod.node == nil || heard < c.since {
+		return s.left
+	}
+	return max(c.left-(heard-c.since), time.Second)
+}
+
+// withdraw a session's epochs up to this.
+func (m *member) withdraw(s *session, epoch int64) {
+	if c := m.copies[s]; c != nil && c.epoch <= epoch {
+		m.stop(c)
+		return
+	}
+	m.ended[s] = max(m.ended[s], epoch)
+	m.tells(func() { m.hub.stopped(m, s, epoch) })
+}
+
+// stop a copy: its time is over, or the hub wants it no more.
+func (m *member) stop(c *copied) {
+	s, epoch := c.session, c.epoch
+	delete(m.copies, s)
+	m.ended[s] = epoch
+	m.model.DeleteAssignment("a-" + s.uid)
+	if c.pod != nil {
+		m.remove(c.pod)
+	}
+	m.changed()
+	m.tells(func() { m.hub.stopped(m, s, epoch) })
+}
+
+// changed: what has changed is reported, with what else changes meanwhile.
+func (m *member) changed() {
+	if m.reporting {
+		return
+	}
+	m.reporting = true
+	m.after(m.options.Debounce, func() {
+		m.reporting = false
+		if m.losses > 0 {
+			return // it reports when it is back
+		}
+		m.sequence++
+		c := capacityOf(m.model.Report(), m.sequence)
+		m.tells(func() { m.hub.reported(m, c) })
+	})
+}
+
+// capacityOf is a report as the hub reads it off the wire.
+func capacityOf(r capacity.Report, sequence uint64) *placement.Capacity {
+	c := &placement.Capacity{
+		Sequence: sequence, Nodes: r.Nodes, AdmittedNamespaces: r.AdmittedNamespaces,
+		Templates: make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.Templates)),
+	}
+	for _, t := range r.Templates {
+		tc := placement.TemplateCapacity{Revision: t.Revision, Available: t.Available, Reason: t.Reason, Message: t.Message}
+		for _, b := range t.Buckets {
+			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.Nodes, Free: placement.Resources(b.Free)})
+		}
+		c.Templates[placement.TemplateKey{Name: t.Name, Revision: t.Revision}] = tc
+	}
+	return c
+}

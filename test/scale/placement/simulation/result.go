@@ -1,0 +1,134 @@
+package simulation
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
+)
+
+// Result of a run.
+type Result struct {
+	Strategy v1alpha1.Strategy
+	// Samples of utilisation, until the end of the trace.
+	Samples []Sample
+	// Waits of the sessions that got a node, from their arrival until their Pod
+	// first had one, in order of length.
+	Waits []time.Duration
+	// NeverPlaced are those that had none when the run ended.
+	NeverPlaced int
+	// Finished are those that ran for all of their time.
+	Finished int
+	// Refusals by members, Moves of what was unschedulable, and Failovers of
+	// sessions whose member was lost, tried at least.
+	Refusals, Moves, Failovers int
+	// DecisionTimes are what each decision took, as far as there is a clock.
+	DecisionTimes []time.Duration
+}
+
+// Sample of utilisation. A member's is the share of its cpu or of its memory
+// that Pods have asked for, whichever is larger; nodes and members that are lost
+// do not count.
+type Sample struct {
+	At time.Duration
+	// Fleet is that of all members taken together, Spread the standard deviation
+	// of the members' own.
+	Fleet, Spread float64
+}
+
+func (r *run) sample() {
+	var total, used trace.Size
+	var each []float64
+	for _, m := range r.members {
+		if m.losses > 0 {
+			continue
+		}
+		t, u := m.utilisation()
+		each = append(each, share(t, u))
+		total.CPU, total.Memory = total.CPU+t.CPU, total.Memory+t.Memory
+		used.CPU, used.Memory = used.CPU+u.CPU, used.Memory+u.Memory
+	}
+	r.result.Samples = append(r.result.Samples, Sample{At: r.now, Fleet: share(total, used), Spread: deviation(each)})
+}
+
+func (m *member) utilisation() (total, used trace.Size) {
+	for _, n := range m.nodes {
+		if n.losses > 0 {
+			continue
+		}
+		total.CPU, total.Memory = total.CPU+n.CPU, total.Memory+n.Memory
+		used.CPU, used.Memory = used.CPU+n.used.CPU, used.Memory+n.used.Memory
+	}
+	return total, used
+}
+
+func share(total, used trace.Size) float64 {
+	if total.CPU == 0 || total.Memory == 0 {
+		return 0
+	}
+	return max(float64(used.CPU)/float64(total.CPU), float64(used.Memory)/float64(total.Memory))
+}
+
+func (r *run) conclude() *Result {
+	for _, s := range r.sessions {
+		if s.hasNode {
+			r.result.Waits = append(r.result.Waits, s.landed-s.At)
+		} else {
+			r.result.NeverPlaced++
+		}
+	}
+	slices.Sort(r.result.Waits)
+	return &r.result
+}
+
+// Utilisation is the mean of the fleet's, and its 95th percentile over time.
+func (r *Result) Utilisation() (mean, p95 float64) {
+	var all []float64
+	for _, s := range r.Samples {
+		all = append(all, s.Fleet)
+	}
+	slices.Sort(all)
+	return average(all), Quantile(all, 0.95)
+}
+
+// Spread is the mean over time of how far the members' utilisations differ.
+func (r *Result) Spread() float64 {
+	var all []float64
+	for _, s := range r.Samples {
+		all = append(all, s.Spread)
+	}
+	return average(all)
+}
+
+// Quantile of values in order; zero if there are none.
+func Quantile[T any](sorted []T, q float64) T {
+	var none T
+	if len(sorted) == 0 {
+		return none
+	}
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+func average(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, v := range all {
+		sum += v
+	}
+	return sum / float64(len(all))
+}
+
+func deviation(all []float64) float64 {
+	mean, sum := average(all), 0.0
+	for _, v := range all {
+		sum += (v - mean) * (v - mean)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return math.Sqrt(sum / float64(len(all)))
+}

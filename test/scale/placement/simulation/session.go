@@ -1,0 +1,108 @@
+package simulation
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
+)
+
+// session as the hub knows it.
+type session struct {
+	*trace.Session
+	uid       types.UID
+	template  placement.TemplateKey
+	resources placement.Resources
+
+	epoch int64
+	// member that it is placed in; nil: none.
+	member *member
+	// releasing are earlier placements whose stop is not confirmed, by member.
+	releasing map[*member]int64
+	// waits is whether it is in the hub's line, and failover whether it lost its
+	// member.
+	waits, failover, over bool
+
+	// refused is which members refused it lately.
+	refused map[types.UID]refusal
+	inRow   int
+
+	// left of its time, as the hub would give it to the next placement.
+	left time.Duration
+	// landed is when it first had a node.
+	landed  time.Duration
+	hasNode bool
+}
+
+// refusal holds until it is old, or the member has said something newer.
+type refusal struct {
+	until    time.Duration
+	sequence uint64
+}
+
+const (
+	gpuResource = corev1.ResourceName("nvidia.com/gpu")
+	mebibyte    = int64(1) << 20
+)
+
+// The two templates that there are.
+var (
+	desk        = placement.TemplateKey{Name: "desk", Revision: "r1"}
+	workstation = placement.TemplateKey{Name: "workstation", Revision: "r1"}
+)
+
+// gpuTaint keeps off nodes with GPUs what asks for none.
+var gpuTaint = corev1.Taint{Key: string(gpuResource), Effect: corev1.TaintEffectNoSchedule}
+
+func tolerations(s trace.Size) []corev1.Toleration {
+	if s.GPU == 0 {
+		return nil
+	}
+	return []corev1.Toleration{{Key: gpuTaint.Key, Operator: corev1.TolerationOpExists}}
+}
+
+func newSession(s *trace.Session) *session {
+	out := &session{
+		Session: s, uid: types.UID(s.Name), template: desk, left: s.Runs,
+		releasing: map[*member]int64{}, refused: map[types.UID]refusal{},
+		resources: placement.Resources(resourcesOf(s.Size)),
+	}
+	if s.GPU > 0 {
+		out.template = workstation
+	}
+	return out
+}
+
+func resourcesOf(s trace.Size) map[corev1.ResourceName]int64 {
+	out := map[corev1.ResourceName]int64{corev1.ResourceCPU: s.CPU, corev1.ResourceMemory: s.Memory * mebibyte}
+	if s.GPU > 0 {
+		out[gpuResource] = s.GPU
+	}
+	return out
+}
+
+// request to place it, as it stands now.
+func (s *session) request(now time.Duration, h *hub) placement.Request {
+	r := placement.Request{
+		UID: s.uid, Namespace: s.Namespace, Name: s.Name, User: s.User,
+		Template: s.template, Resources: s.resources, Failover: s.failover, Policy: &h.policy,
+	}
+	if s.Region != "" {
+		r.PreferredRegions = h.regions[s.Region]
+	}
+	for member, f := range s.refused {
+		if f.until <= now || h.sequences[member] > f.sequence {
+			delete(s.refused, member)
+			continue
+		}
+		if r.Refused == nil {
+			r.Refused = map[types.UID]string{}
+		}
+		r.Refused[member] = v1alpha1.RefusedNoRoom
+	}
+	return r
+}

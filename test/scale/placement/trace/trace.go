@@ -1,0 +1,131 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Trace is a fleet and what happens to it.
+type Trace struct {
+	Members  []Member
+	Nodes    []Node
+	Sessions []Session
+	Pods     []Pod
+	Losses   []Loss
+}
+
+// Member of the fleet.
+type Member struct {
+	Name, Region string
+	Weight       int32
+}
+
+// Node of a member.
+type Node struct {
+	Name, Member string
+	Size
+}
+
+// Size is what a node has or a Pod asks for.
+type Size struct {
+	// CPU in milli-units, Memory in MiB, GPU in devices.
+	CPU, Memory, GPU int64
+}
+
+// Session arrives At and wants to run for Runs.
+type Session struct {
+	Name, Namespace, User string
+	// Region that it would rather be in; empty: any.
+	Region   string
+	At, Runs time.Duration
+	Size
+}
+
+// Pod of somebody else, that the hub knows nothing of.
+type Pod struct {
+	Name, Member string
+	At, Runs     time.Duration
+	Size
+}
+
+// Loss of a node, or of a whole member where Node is empty.
+type Loss struct {
+	Member, Node string
+	At, Lasts    time.Duration
+}
+
+// End is when the last thing happens that the trace itself says.
+func (t *Trace) End() time.Duration {
+	var end time.Duration
+	for i := range t.Sessions {
+		end = max(end, t.Sessions[i].At)
+	}
+	for i := range t.Pods {
+		end = max(end, t.Pods[i].At)
+	}
+	for _, l := range t.Losses {
+		end = max(end, l.At)
+	}
+	return end
+}
+
+// Validate says what is wrong with a trace, all of it.
+func (t *Trace) Validate() error {
+	v := validator{names: map[string]bool{}}
+	v.claim(len(t.Members) > 0, "there is no member")
+	for _, m := range t.Members {
+		v.unique("member", m.Name)
+		v.claim(m.Weight >= 0, "member %s has a negative weight", m.Name)
+	}
+	for _, n := range t.Nodes {
+		v.within("node", n.Name, n.Member)
+		v.unique("node", n.Member+"/"+n.Name)
+		v.claim(n.CPU > 0 && n.Memory > 0 && n.GPU >= 0, "node %s/%s has no room", n.Member, n.Name)
+	}
+	for i := range t.Sessions {
+		s := &t.Sessions[i]
+		v.unique("session", s.Name)
+		v.claim(s.Namespace != "" && s.User != "", "session %s has no namespace or no user", s.Name)
+		v.asks("session", s.Name, s.Size, s.At, s.Runs)
+	}
+	for i := range t.Pods {
+		p := &t.Pods[i]
+		v.within("pod", p.Name, p.Member)
+		v.unique("pod", p.Name)
+		v.asks("pod", p.Name, p.Size, p.At, p.Runs)
+	}
+	for _, l := range t.Losses {
+		v.within("loss", l.Node, l.Member)
+		v.claim(l.Node == "" || v.names["node "+l.Member+"/"+l.Node], "a node %s/%s is lost that is not there", l.Member, l.Node)
+		v.claim(l.At >= 0 && l.Lasts > 0, "a loss in member %s has no duration", l.Member)
+	}
+	return errors.Join(v.found...)
+}
+
+// validator gathers what is wrong.
+type validator struct {
+	names map[string]bool
+	found []error
+}
+
+func (v *validator) claim(holds bool, format string, args ...any) {
+	if !holds {
+		v.found = append(v.found, fmt.Errorf(format, args...))
+	}
+}
+
+func (v *validator) unique(kind, name string) {
+	v.claim(name != "", "a %s has no name", kind)
+	v.claim(!v.names[kind+" "+name], "there are two of %s %s", kind, name)
+	v.names[kind+" "+name] = true
+}
+
+func (v *validator) within(kind, name, member string) {
+	v.claim(v.names["member "+member], "%s %s is in member %q, which is not there", kind, name, member)
+}
+
+func (v *validator) asks(kind, name string, s Size, at, runs time.Duration) {
+	v.claim(s.CPU >= 0 && s.Memory >= 0 && s.GPU >= 0, "%s %s asks for less than nothing", kind, name)
+	v.claim(at >= 0 && runs > 0, "%s %s has no duration, or begins before the begin", kind, name)
+}

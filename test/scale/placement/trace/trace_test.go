@@ -1,0 +1,113 @@
+package trace
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var plan = Plan{Seed: 7, Members: 4, Length: 24 * time.Hour, Load: 0.5, Foreign: 0.1, Failures: true}
+
+func TestAFileSaysAllOfATrace(t *testing.T) {
+	written := Generate(plan)
+	if len(written.Losses) == 0 || len(written.Pods) == 0 {
+		t.Fatal("the trace has not all kinds in it")
+	}
+	var file bytes.Buffer
+	if err := written.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	read, err := Read(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(written, read); diff != "" {
+		t.Errorf("(-written +read):\n%s", diff)
+	}
+}
+
+func TestTheSeedDecides(t *testing.T) {
+	if diff := cmp.Diff(Generate(plan), Generate(plan)); diff != "" {
+		t.Errorf("the same seed makes something else:\n%s", diff)
+	}
+	other := plan
+	other.Seed++
+	if cmp.Equal(Generate(plan), Generate(other)) {
+		t.Error("another seed makes the same")
+	}
+}
+
+func TestAGeneratedTraceIsValidAndAsksForWhatThePlanSays(t *testing.T) {
+	p := plan
+	p.Length = 20 * 24 * time.Hour // so that chance evens out
+	made := Generate(p)
+	if err := made.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	there := float64(made.cpu("")) * p.Length.Seconds()
+	sessions, pods := 0.0, 0.0
+	for i := range made.Sessions {
+		if s := &made.Sessions[i]; s.GPU == 0 {
+			sessions += float64(s.CPU) * s.Runs.Seconds()
+		}
+	}
+	for i := range made.Pods {
+		d := &made.Pods[i]
+		if d.Runs < podLeast || d.Runs > podMost {
+			t.Fatalf("a Pod runs for %s", d.Runs)
+		}
+		pods += float64(d.CPU) * d.Runs.Seconds()
+	}
+	// A tenth off is several times what chance does here.
+	if load := sessions / there; math.Abs(load-p.Load) > 0.1*p.Load {
+		t.Errorf("sessions ask for %.3f of the fleet, not for %.2f", load, p.Load)
+	}
+	if foreign := pods / there; math.Abs(foreign-p.Foreign) > 0.1*p.Foreign {
+		t.Errorf("Pods ask for %.3f of the fleet, not for %.2f", foreign, p.Foreign)
+	}
+}
+
+func TestArrivalsFollowTheDay(t *testing.T) {
+	p := plan
+	p.Length = 10 * 24 * time.Hour
+	var byHour [24]int
+	made := Generate(p)
+	for i := range made.Sessions {
+		byHour[int(made.Sessions[i].At.Hours())%24]++
+	}
+	// The rate swings between 25% and 175% of its mean.
+	if ratio := float64(byHour[12]) / float64(byHour[0]); ratio < 4 {
+		t.Errorf("at the busiest hour %.1f times as many arrive as at the quietest, not about 7 times", ratio)
+	}
+}
+
+func TestAFileThatIsWrongIsRefusedWithWhatIsWrong(t *testing.T) {
+	const header = "kind,at,duration,name,member,namespace,user,cpu,memory\n"
+	const fleet = "member,,,a,,,,,\nnode,,,n,a,,,4000,8192\n"
+	for name, c := range map[string]struct{ file, says string }{
+		"nothing":                {"", "header"},
+		"a column nobody knows":  {"kind,colour\n", `"colour"`},
+		"a kind nobody knows":    {header + "planet,,,a,,,,,\n", `line 2: kind "planet"`},
+		"no member":              {header, "no member"},
+		"two of a name":          {header + fleet + "member,,,a,,,,,\n", "two of member a"},
+		"a node of nobody":       {header + fleet + "node,,,n,b,,,4000,8192\n", `"b"`},
+		"a session for no time":  {header + fleet + "session,1,0,s,,ns,ada,1000,1\n", "no duration"},
+		"a session of nobody":    {header + fleet + "session,1,1,s,,,,1000,1\n", "no user"},
+		"a time that is none":    {header + fleet + "session,soon,1,s,,ns,ada,1000,1\n", "line 4: column at"},
+		"a size below nothing":   {header + fleet + "pod,1,1,p,a,,,-1000,1\n", "less than nothing"},
+		"the loss of no node":    {header + fleet + "nodelost,1,1,other,a,,,,\n", "a/other"},
+		"the loss of no member":  {header + fleet + "lost,1,1,,b,,,,\n", `"b"`},
+		"a row that is too long": {header + "member,,,a,,,,,,,,\n", "wrong number of fields"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Read(strings.NewReader(c.file))
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, not an error that says %q", err, c.says)
+			}
+		})
+	}
+}
