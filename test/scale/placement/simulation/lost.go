@@ -72,7 +72,6 @@ func (h *hub) back(m *member) {
 			continue
 		}
 		h.leaveLine(s)
-		s.failover = false
 		switch c := m.copies[s]; {
 		case m.ended[s] == s.epoch:
 			h.stopped(m, s, s.epoch)

@@ -41,13 +41,15 @@
 //   - Whose they are is drawn by Zipf's law, exponent 1.2, from 2,000 users. Each
 //     user has a namespace and a region.
 //   - Their sizes are ranks of a truncated geometric distribution with p = 1/2:
-//     each size is twice the one before and half as frequent, from 1 cpu and 2 GiB
-//     to 8 cpu and 16 GiB. One in thirty has 4 cpu, 16 GiB and a GPU instead.
-//   - Other people's Pods arrive in each member as a Poisson process, and live a
-//     bounded Pareto time, alpha 1.1, from five minutes to six hours. That lifetimes
-//     are Pareto with alpha near 1 was found by Harchol-Balter and Downey
-//     (Exploiting process lifetime distributions for dynamic load balancing, ACM
-//     Transactions on Computer Systems, 1997).
+//     each size is twice the one before and half as frequent, from 1 cpu to 8, with
+//     2 or 4 GiB a cpu by equal chance. One in thirty has 4 cpu, 16 GiB and a GPU
+//     instead.
+//   - Other people's Pods arrive in each member as a Poisson process, ask for half
+//     a cpu to two and for 1 to 8 GiB, evenly, and live a bounded Pareto time,
+//     alpha 1.1, from five minutes to six hours. That lifetimes are Pareto with
+//     alpha near 1 was found by Harchol-Balter and Downey (Exploiting process
+//     lifetime distributions for dynamic load balancing, ACM Transactions on
+//     Computer Systems, 1997).
 //   - Nodes and members fail after a Weibull time of shape 0.7 and are repaired
 //     after a lognormal one, which is what Schroeder and Gibson found (A
 //     large-scale study of failures in high-performance computing systems, DSN

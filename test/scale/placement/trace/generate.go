@@ -41,7 +41,7 @@ const (
 
 	podAlpha           = 1.1
 	podLeast, podMost  = 5 * time.Minute, 6 * time.Hour
-	podCPU, podMemory  = 500, 1024 // times 1 to 4
+	podCPU, podMemory  = 500, 1024 // times 1 to 4, and 1 to 8
 	failureShape       = 0.7
 	nodeFails          = 20 * day
 	nodeRepairMedian   = 20 * time.Minute
@@ -127,7 +127,7 @@ func sessionSize(r *rand.Rand) Size {
 	for rank < sizeRanks-1 && r.IntN(2) == 0 {
 		rank++
 	}
-	return Size{CPU: baseSize.CPU << rank, Memory: baseSize.Memory << rank}
+	return Size{CPU: baseSize.CPU << rank, Memory: baseSize.Memory << (rank + r.IntN(2))}
 }
 
 // meanCPU of the sessions that want no GPU.
@@ -173,7 +173,7 @@ func (t *Trace) pods(p Plan, r *rand.Rand) {
 			times := 1 + r.Int64N(4)
 			t.Pods = append(t.Pods, Pod{
 				Name: fmt.Sprintf("pod-%06d", len(t.Pods)), Member: m.Name, At: at,
-				Runs: pareto(r, podAlpha, podLeast, podMost), Size: Size{CPU: podCPU * times, Memory: podMemory * times},
+				Runs: pareto(r, podAlpha, podLeast, podMost), Size: Size{CPU: podCPU * times, Memory: podMemory * (1 + r.Int64N(8))},
 			})
 		}
 	}
