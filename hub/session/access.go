@@ -210,5 +210,5 @@ func (r *MemberReconciler) showUnfit(ctx context.Context, v *visit, why *unfit) 
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: why.reason, Message: why.message,
 	})
 	summarise(after, v.spec, r.Clock.Now())
-	return ctrl.Result{RequeueAfter: waitAtMost}, r.patch(ctx, v.session, after)
+	return ctrl.Result{RequeueAfter: DefaultLookAfter}, r.patch(ctx, v.session, after)
 }

@@ -71,7 +71,7 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 	}
 	if message := homeInUse(s, h); message != "" {
 		r.unscheduled(p, v1alpha1.ReasonHomeInUse, message)
-		p.again = waitAtMost
+		r.await(p, v1alpha1.ReasonHomeInUse, nil)
 		return done, nil
 	}
 	unused := h.Annotations[annotationUnused] != ""

@@ -32,7 +32,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(placements, startSeconds, moved, orphans, foreignReports)
+	metrics.Registry.MustRegister(placements, startSeconds, moved, orphans, foreignReports, wakeUps, lineMetrics)
 	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume} {
 		moved.WithLabelValues(reason) // from the start, so that the first one is seen to be one more
 	}

@@ -232,27 +232,3 @@ func TestStrikeOff(t *testing.T) {
 		t.Errorf("still outstanding: %v", outstanding(s))
 	}
 }
-
-func textOf(r *refusals, at time.Time) map[string]string {
-	out := map[string]string{}
-	for member, why := range r.of("s", at) {
-		out[string(member)] = why
-	}
-	return out
-}
-
-func TestRefusalsFade(t *testing.T) {
-	var r refusals
-	r.add("s", here, "NoRoom", "full", testNow)
-	r.add("s", elsewhere, "Invalid", "bad", testNow.Add(refusalLasts))
-	if diff := cmp.Diff(map[string]string{"uid-here": "NoRoom: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, testNow.Add(refusalLasts))); diff != "" {
-		t.Errorf("refusals (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "Invalid: bad"}, textOf(&r, testNow.Add(refusalLasts+1))); diff != "" {
-		t.Errorf("refusals, later (-want +got):\n%s", diff)
-	}
-	r.add("other", here, "NoRoom", "full", testNow.Add(3*refusalLasts))
-	if len(r.by) != 1 {
-		t.Errorf("%d sessions are remembered, want the last alone", len(r.by))
-	}
-}

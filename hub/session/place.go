@@ -14,10 +14,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// waitAtMost is how long a session that fits nowhere waits for an event that
-// could help before it is looked at again all the same.
-const waitAtMost = 30 * time.Second
-
 // judgePoll is how often a session looks whether the members have judged its
 // template, which takes them a moment when it is new.
 const judgePoll = 50 * time.Millisecond
@@ -117,17 +113,20 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		p.hold, p.again = true, judgePoll
 		return done, nil
 	}
+	if r.pauses(p) {
+		return done, nil
+	}
 	epoch := s.Status.Epoch + 1
-	decision := r.Fleet.Place(req, epoch)
+	decision := r.decide(ctx, s, func() placement.Decision { return r.Fleet.Place(req, epoch) })
 	if !decision.Placed {
 		placements.WithLabelValues("unschedulable").Inc()
 		r.unscheduled(p, decision.Reason, decision.Message)
-		p.again = waitAtMost
+		r.await(p, decision.Reason, &question{request: req})
 		return done, nil
 	}
 	p.holds = true
 	p.reserved = &v1alpha1.Placement{
-		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region,
+		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region, Policy: req.PolicyName,
 		Epoch: epoch, PlacementTime: seconds(r.Clock.Now()), Run: 1,
 	}
 	if p.template != nil {
@@ -179,22 +178,28 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 
 // request resolves what placement must know of the session. policy may be nil.
 func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placement.Request {
-	s, t := p.session, p.spec
+	req := requestOf(p.session, p.spec, p.revision, policy)
+	req.Resources = placement.ResourcesOf(p.resources)
+	req.Refused = r.unwilling(p.session.UID)
+	req.Home = p.home.pinned
+	return req
+}
+
+// requestOf is what a session, a template's revision and a policy, which may be
+// nil, ask of a member, but for resources.
+func requestOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, revision string, policy *v1alpha1.PlacementPolicy) placement.Request {
 	req := placement.Request{
 		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
-		Template:                placement.TemplateKey{Name: s.Spec.Template, Revision: p.revision},
+		Template:                placement.TemplateKey{Name: s.Spec.Template, Revision: revision},
 		TemplateClusterSelector: t.ClusterSelector,
-		Resources:               placement.ResourcesOf(p.resources),
 		RequiredRegions:         s.Spec.Placement.RequiredRegions,
 		PreferredRegions:        s.Spec.Placement.PreferredRegions,
 		ClusterSelector:         s.Spec.Placement.ClusterSelector,
 		ClusterTolerations:      s.Spec.Placement.ClusterTolerations,
 		Priority:                s.Spec.Placement.Priority,
-		Refused:                 r.unwilling(s.UID),
-		Home:                    p.home.pinned,
 	}
 	if policy != nil {
-		req.Policy = &policy.Spec
+		req.PolicyName, req.Policy = policy.Name, &policy.Spec
 	}
 	return req
 }

@@ -35,6 +35,12 @@ type Fleet interface {
 	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
 	// Ordered says which assignment a member is to have of an epoch, by its hash.
 	Ordered(session types.UID, epoch int64, member types.UID, hash string)
+	// Room is how many more that ask the same fit in some members, nil: in all,
+	// and RoomAgain how many that lie idle in one may run there again, up to most.
+	Room(req placement.Request, members []types.UID, most int64) int64
+	RoomAgain(req placement.Request, member types.UID, most int64) int64
+	// ReportedAt is when a member's last report of its capacity came.
+	ReportedAt(member types.UID) time.Time
 	// Release gives back what Place or Resume reserved last.
 	Release(session types.UID)
 	// HealthOf is how alive a member is.
@@ -69,7 +75,11 @@ type Reconciler struct {
 	// MoveAfter is how long a member gets to find a node for a session's Pod
 	// before another is asked; zero: DefaultMoveAfter.
 	MoveAfter time.Duration
+	// LookAfter is when a session that waits is looked at again for the first time
+	// though nothing called it; zero: DefaultLookAfter.
+	LookAfter time.Duration
 
+	lines    lines
 	refusals refusals
 	rebuilt  rebuild
 	given    given
@@ -101,6 +111,8 @@ type pass struct {
 	sent bool
 	// hold: nothing is decided yet, and nothing worth a write.
 	hold bool
+	// waits: the session waits, and whoever calls those that wait knows.
+	waits bool
 	// again is when to look again at the latest; zero: on the next event.
 	again time.Duration
 	// events to record once the status is written.
@@ -117,6 +129,7 @@ const (
 
 // Reconcile brings one session up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	defer r.turns().over(req)
 	result, err := r.update(ctx, req)
 	return unlessConflict(result, err)
 }
@@ -140,12 +153,16 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	s := &v1alpha1.VDISession{}
 	if err := r.Client.Get(ctx, req.NamespacedName, s); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.waiting().strike(req, false, r.Clock.Now())
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.written.stale(s) {
 		return ctrl.Result{RequeueAfter: staleWait}, nil
 	}
 	if !s.DeletionTimestamp.IsZero() {
+		r.waiting().strike(req, false, r.Clock.Now())
 		return r.finalize(ctx, s)
 	}
 	if err := r.keepFinalizer(ctx, s); err != nil {
@@ -163,6 +180,9 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 			r.Fleet.Release(s.UID)
 		}
 		return ctrl.Result{}, err
+	}
+	if !p.waits {
+		r.waiting().strike(req, p.reserved != nil, r.Clock.Now())
 	}
 	return ctrl.Result{RequeueAfter: p.again}, nil
 }
@@ -236,6 +256,7 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 		}
 		placements.WithLabelValues(result).Inc()
 		r.given.add(before.UID, p.reserved.Epoch)
+		r.turns().served(requestFor(before))
 	}
 	for _, record := range p.events {
 		record()

@@ -52,10 +52,13 @@ func strikeOff(s *v1alpha1.VDISession, member types.UID, epoch int64) {
 // recordRefused gives up a placement that the member would not store: nothing
 // of it runs, so the session may go elsewhere at once.
 func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, member types.UID) error {
-	r.Sessions.refusals.add(s.UID, member, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
+	pauses := r.Sessions.refusals.add(s.UID, member, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
 	placements.WithLabelValues("refused").Inc()
 	cluster := s.Status.Placement.ClusterName
 	message := fmt.Sprintf("%s refused it: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
+	if pauses {
+		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", refusalStreak)
+	}
 	after := s.DeepCopy()
 	after.Status.Placement, after.Status.URL = nil, ""
 	for _, c := range []metav1.Condition{

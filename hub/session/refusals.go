@@ -9,15 +9,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// refusalLasts is how long a member that refused a session is not asked again
-// for it. It is shorter than waitAtMost, so that the next look asks it.
-const refusalLasts = 25 * time.Second
+const (
+	// refusalLasts is how long a member that refused a session is not asked
+	// again for it, unless it reports room for it before.
+	refusalLasts = 25 * time.Second
+	// refusalStreak is how many members may refuse a session one after the other
+	// before it pauses.
+	refusalStreak = 3
+	// refusalPause is the first pause; each refusal after it doubles it, up to
+	// refusalPauseMost.
+	refusalPause     = time.Second
+	refusalPauseMost = 30 * time.Second
+	// streakLasts is how long a streak is remembered.
+	streakLasts = 5 * time.Minute
+)
 
 // refusals remembers which members refused which session lately. It may be
 // forgotten at any time: the member refuses again.
 type refusals struct {
 	mu sync.Mutex
-	by map[types.UID]map[types.UID]refusal
+	by map[types.UID]*refused
+}
+
+// refused is what members said of a session.
+type refused struct {
+	members map[types.UID]refusal
+	// streak is how many refused it since one took it; until then it pauses.
+	streak int
+	last   time.Time
+	until  time.Time
 }
 
 type refusal struct {
@@ -25,38 +45,104 @@ type refusal struct {
 	at  time.Time
 }
 
-// add remembers that a member refused a session.
-func (r *refusals) add(session, member types.UID, reason, message string, now time.Time) {
+// add remembers that a member refused a session; pauses is whether that was one
+// too many, so that it is not tried elsewhere at once.
+func (r *refusals) add(session, member types.UID, reason, message string, now time.Time) (pauses bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.by == nil {
-		r.by = map[types.UID]map[types.UID]refusal{}
+		r.by = map[types.UID]*refused{}
 	}
-	for s, members := range r.by {
-		maps.DeleteFunc(members, func(_ types.UID, f refusal) bool { return now.Sub(f.at) > refusalLasts })
-		if len(members) == 0 {
-			delete(r.by, s)
-		}
+	maps.DeleteFunc(r.by, func(_ types.UID, f *refused) bool { return now.Sub(f.last) > streakLasts })
+	f := r.by[session]
+	if f == nil {
+		f = &refused{members: map[types.UID]refusal{}}
+		r.by[session] = f
 	}
-	if r.by[session] == nil {
-		r.by[session] = map[types.UID]refusal{}
+	maps.DeleteFunc(f.members, func(_ types.UID, x refusal) bool { return now.Sub(x.at) > refusalLasts })
+	f.members[member] = refusal{why: fmt.Sprintf("%s: %s", reason, message), at: now}
+	f.last = now
+	f.streak++
+	if f.streak < refusalStreak {
+		return false
 	}
-	r.by[session][member] = refusal{why: fmt.Sprintf("%s: %s", reason, message), at: now}
+	pause := refusalPauseMost
+	if n := f.streak - refusalStreak; n < 5 {
+		pause = min(pause, refusalPause<<n)
+	}
+	f.until = now.Add(jitter(pause))
+	return true
 }
 
 // of returns which members refused a session lately, with why.
 func (r *refusals) of(session types.UID, now time.Time) map[types.UID]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	f := r.by[session]
+	if f == nil {
+		return nil
+	}
 	var out map[types.UID]string
-	for member, f := range r.by[session] {
-		if now.Sub(f.at) > refusalLasts {
+	for member, x := range f.members {
+		if now.Sub(x.at) > refusalLasts {
 			continue
 		}
 		if out == nil {
 			out = map[types.UID]string{}
 		}
-		out[member] = f.why
+		out[member] = x.why
 	}
 	return out
+}
+
+// pause is how long a session is not to be tried yet.
+func (r *refusals) pause(session types.UID, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.by[session]; f != nil {
+		return max(0, f.until.Sub(now))
+	}
+	return 0
+}
+
+// fade is when the first of the members that refused a session may be asked
+// again; zero: none did.
+func (r *refusals) fade(session types.UID, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.by[session]
+	if f == nil {
+		return 0
+	}
+	var first time.Duration
+	for _, x := range f.members {
+		if left := refusalLasts - now.Sub(x.at); left >= 0 {
+			first = soonest(first, left+time.Millisecond)
+		}
+	}
+	return first
+}
+
+// lift forgets that a member refused a session, if that was before it reported
+// its room; it is false where there is nothing to forget.
+func (r *refusals) lift(session, member types.UID, reported time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.by[session]
+	if f == nil {
+		return false
+	}
+	x, ok := f.members[member]
+	if !ok || !reported.After(x.at) {
+		return false
+	}
+	delete(f.members, member)
+	return true
+}
+
+// forget a session that a member has taken, or that is gone.
+func (r *refusals) forget(session types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.by, session)
 }

@@ -27,28 +27,39 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 		r.Fleet.Release(s.UID)
 		return n, err
 	}
-	req := r.request(p, nil)
+	policy, err := r.placedBy(ctx, p)
+	if err != nil {
+		r.Fleet.Release(s.UID)
+		return done, err
+	}
+	req := r.request(p, policy)
 	if p.template != nil && r.Fleet.Judging(req.Template) {
 		p.hold, p.again = true, judgePoll
 		return done, nil
 	}
 	again := *held
 	again.Idle, again.Run = false, max(1, held.Run)+1
-	decision, away := r.Fleet.Resume(inPlace(req), refOf(held), again.Epoch, again.Run)
+	away := false
+	decision := r.decide(ctx, s, func() (d placement.Decision) {
+		d, away = r.Fleet.Resume(inPlace(req), refOf(held), again.Epoch, again.Run)
+		return d
+	})
+	at := refOf(held)
+	there := &question{request: req, in: &at, stays: true}
 	switch message := "no room to resume it: " + decision.Message; {
 	case decision.Placed:
 	case decision.Reason == v1alpha1.ReasonHubRestored:
 		r.unscheduled(p, decision.Reason, decision.Message)
-		p.again = waitAtMost
+		r.await(p, decision.Reason, there)
 		return done, nil
 	case hasHome(p.spec) || s.Status.Home != nil:
-		r.waitForRoom(p, message+"; its home is there")
+		r.waitForRoom(p, message+"; its home is there", there)
 		return done, nil
 	case away:
-		r.waitForRoom(p, message)
+		r.waitForRoom(p, message, there)
 		return done, nil
 	default:
-		return r.elsewhere(ctx, p, message)
+		return r.elsewhere(ctx, p, message, there)
 	}
 	p.reserved, p.holds = &again, true
 	if p.template != nil {
@@ -60,11 +71,31 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	return goOn, nil
 }
 
+// placedBy is the policy by which a session was placed; the one that governs it
+// now, where that is gone; nil: none does.
+func (r *Reconciler) placedBy(ctx context.Context, p *pass) (*v1alpha1.PlacementPolicy, error) {
+	if err := r.readPolicies(ctx, p); err != nil {
+		return nil, err
+	}
+	for i := range p.policies {
+		if p.policies[i].Name == p.session.Status.Placement.Policy {
+			return &p.policies[i], nil
+		}
+	}
+	policy, _ := governing(p.session, p.policies)
+	return policy, nil
+}
+
 // inPlace asks for room alone: where the session may go was asked when it was
-// placed.
+// placed, and it is one of those that the policy's caps count.
 func inPlace(req placement.Request) placement.Request {
 	req.TemplateClusterSelector, req.ClusterSelector = nil, nil
 	req.RequiredRegions, req.PreferredRegions, req.Refused, req.Home = nil, nil, nil, nil
+	if req.Policy != nil {
+		req.Policy = &v1alpha1.PlacementPolicySpec{
+			ClusterTolerations: req.Policy.ClusterTolerations, HeadroomPercent: req.Policy.HeadroomPercent,
+		}
+	}
 	return req
 }
 
@@ -101,7 +132,7 @@ func (r *Reconciler) startAnew(p *pass) {
 // elsewhere moves a session that has no room where it is, if another member has
 // some: its placement is given up, and it is placed there once its end is
 // confirmed. Until then the room is kept.
-func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string) (next, error) {
+func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, there *question) (next, error) {
 	s := p.session
 	held := s.Status.Placement
 	if err := r.readPolicies(ctx, p); err != nil {
@@ -109,13 +140,14 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string) (ne
 	}
 	policy, found := governing(s, p.policies)
 	if !found {
-		r.waitForRoom(p, message)
+		r.waitForRoom(p, message, there)
 		return done, nil
 	}
-	d := r.Fleet.Place(r.request(p, policy), s.Status.Epoch+1)
+	req := r.request(p, policy)
+	d := r.Fleet.Place(req, s.Status.Epoch+1)
 	switch {
 	case !d.Placed:
-		r.waitForRoom(p, "no room to resume it: "+d.Message)
+		r.waitForRoom(p, "no room to resume it: "+d.Message, &question{request: req, in: there.in})
 		return done, nil
 	case d.Cluster.UID == held.ClusterUID:
 		// There has just come room where it is.
@@ -130,11 +162,12 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string) (ne
 	return done, nil
 }
 
-// waitForRoom says why a session stays idle though it should run.
-func (r *Reconciler) waitForRoom(p *pass, message string) {
+// waitForRoom says why a session stays idle though it should run, and what room
+// would help.
+func (r *Reconciler) waitForRoom(p *pass, message string, q *question) {
 	placements.WithLabelValues("unschedulable").Inc()
 	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, message)
-	p.again = waitAtMost
+	r.await(p, v1alpha1.ReasonNoRoomToResume, q)
 }
 
 func hasHome(t *v1alpha1.TemplateSpec) bool {

@@ -3,9 +3,9 @@ package session
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
@@ -29,29 +30,24 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
-const (
-	// workers of each controller. They wait for the API server most of the
-	// time; decisions are serialised by the fleet's lock.
-	workers = 16
-	// wakeAfter gathers a burst of changes before sessions are looked at again.
-	wakeAfter = 100 * time.Millisecond
-)
+// workers of each controller. They wait for the API server most of the time;
+// decisions are serialised by the fleet's lock.
+const workers = 16
 
 // SetupWithManager registers the controller of sessions.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := r.observe(ctx, mgr); err != nil {
 		return err
 	}
+	lineMetrics.of(r)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("vdisession").
-		For(&v1alpha1.VDISession{}).
-		Watches(&v1alpha1.VDITemplate{}, handler.EnqueueRequestsFromMapFunc(r.ofTemplate)).
-		Watches(&v1alpha1.PlacementPolicy{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-			return append(r.inPhase(ctx, v1alpha1.PhasePending), r.inPhase(ctx, v1alpha1.PhaseFailed)...)
-		})).
-		Watches(&v1alpha1.VDIHome{}, handler.EnqueueRequestsFromMapFunc(r.ofHome), builder.WithPredicates(freed)).
+		For(&v1alpha1.VDISession{}, builder.WithPredicates(r.turns().ranked())).
+		Watches(&v1alpha1.VDITemplate{}, calling(calledByTemplate, r.ofTemplate), builder.WithPredicates(edited)).
+		Watches(&v1alpha1.PlacementPolicy{}, calling(calledByPolicy, r.ofPolicy), builder.WithPredicates(edited)).
+		Watches(&v1alpha1.VDIHome{}, calling(calledByHome, r.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(source.Func(r.wake)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: r.turns().workqueue}).
 		Complete(r)
 }
 
@@ -76,6 +72,9 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 			r.forcing.forget(s.UID)
 			r.resends.forget(s.UID)
 			r.moves.forget(s.UID)
+		}
+		if gone || meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
+			r.refusals.forget(s.UID)
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -104,24 +103,27 @@ func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcil
 	return out
 }
 
-func (r *Reconciler) inPhase(ctx context.Context, phase v1alpha1.SessionPhase) []reconcile.Request {
-	return r.listed(ctx, client.MatchingFields{indexPhase: string(phase)})
-}
-
-// waiting are the sessions that room may help: those that are suspended ask for
-// none.
-func (r *Reconciler) waiting(ctx context.Context) []reconcile.Request {
-	list := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, list, client.MatchingFields{indexPhase: string(v1alpha1.PhasePending)}); err != nil {
-		return nil
-	}
+// ofPolicy are the sessions that may be placed otherwise after a policy was
+// edited: which it governs then is only known of each by itself.
+func (r *Reconciler) ofPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
 	var out []reconcile.Request
-	for i := range list.Items {
-		if list.Items[i].Spec.OperatingMode != v1alpha1.ModeSuspended {
-			out = append(out, requestFor(&list.Items[i]))
-		}
+	for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
+		out = append(out, r.listed(ctx, client.MatchingFields{indexPhase: string(phase)})...)
 	}
 	return out
+}
+
+// edited passes on what changes an object's spec, or ends it: a status that is
+// counted anew calls nobody.
+var edited = predicate.GenerationChangedPredicate{}
+
+// calling enqueues whom a change may help, and counts them.
+func calling(by string, whom handler.MapFunc) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		out := whom(ctx, o)
+		wakeUps.WithLabelValues(by).Add(float64(len(out)))
+		return out
+	})
 }
 
 func (r *Reconciler) listed(ctx context.Context, fields client.MatchingFields) []reconcile.Request {
@@ -134,62 +136,6 @@ func (r *Reconciler) listed(ctx context.Context, fields client.MatchingFields) [
 		out = append(out, requestFor(&list.Items[i]))
 	}
 	return out
-}
-
-// wake enqueues the sessions that wait when something changed that could help
-// them, and those of a member whose health changed.
-func (r *Reconciler) wake(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	changes := make(chan fleet.Change, 1024)
-	r.Fleet.Listen(func(c fleet.Change) {
-		select {
-		case changes <- c:
-		default: // a full channel wakes everybody anyway
-		}
-	})
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case c := <-changes:
-				r.gather(ctx, q, c, changes)
-			}
-		}
-	}()
-	return nil
-}
-
-// gather waits for the end of a burst, then enqueues once.
-func (r *Reconciler) gather(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request], first fleet.Change, more <-chan fleet.Change) {
-	room := false
-	changed := map[string]bool{}
-	note := func(c fleet.Change) {
-		room = room || c.Kind != fleet.MemberSessions
-		if c.Kind == fleet.MemberChanged {
-			changed[c.Member] = true
-		}
-	}
-	note(first)
-	for burst := time.After(wakeAfter); burst != nil; {
-		select {
-		case <-ctx.Done():
-			return
-		case c := <-more:
-			note(c)
-		case <-burst:
-			burst = nil
-		}
-	}
-	if room {
-		for _, req := range r.waiting(ctx) {
-			q.Add(req)
-		}
-	}
-	for member := range changed {
-		for _, req := range r.listed(ctx, client.MatchingFields{indexMember: member}) {
-			q.Add(req)
-		}
-	}
 }
 
 func requestFor(s *v1alpha1.VDISession) reconcile.Request {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +41,12 @@ type oneMember struct {
 	// refused are the members that the last placement was not to go to.
 	refused map[types.UID]string
 }
+
+func (f *oneMember) Room(placement.Request, []types.UID, int64) int64 { return 0 }
+
+func (f *oneMember) RoomAgain(placement.Request, types.UID, int64) int64 { return 0 }
+
+func (f *oneMember) ReportedAt(types.UID) time.Time { return time.Time{} }
 
 func (f *oneMember) Judging(placement.TemplateKey) bool { return f.judging }
 

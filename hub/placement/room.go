@@ -1,0 +1,53 @@
+package placement
+
+// Room is how many more sessions that ask what the request asks fit in the
+// candidates, up to most. It is what to expect, not a promise: each may still
+// take what another needs.
+func Room(req Request, candidates []Candidate, ledger *Ledger, most int64) int64 {
+	q := newQuery(&req, ledger)
+	if q.cap != nil {
+		return 0
+	}
+	most = min(most, q.leftOfCaps(most))
+	room := int64(0)
+	for i := range candidates {
+		if room >= most {
+			break
+		}
+		c := &candidates[i]
+		a := ledger.read(c)
+		if firstFailing(q, c, a) == nil {
+			room += q.roomIn(c, a)
+		}
+	}
+	return min(room, most)
+}
+
+// leftOfCaps is how many more the policy's caps on all members together allow.
+func (q *query) leftOfCaps(most int64) int64 {
+	if q.Policy == nil {
+		return most
+	}
+	caps := &q.Policy.SessionCaps
+	for _, c := range []struct {
+		most  *int32
+		count int32
+	}{{caps.Total, q.Counts.Total}, {caps.PerNamespace, q.Counts.Namespace}, {caps.PerUser, q.Counts.User}} {
+		if c.most != nil {
+			most = min(most, int64(*c.most)-int64(c.count))
+		}
+	}
+	return most
+}
+
+// roomIn is how many fit in a candidate that takes one.
+func (q *query) roomIn(c *Candidate, a *account) int64 {
+	room := q.left(c, a)
+	if c.SessionCap != nil {
+		room = min(room, int64(*c.SessionCap)-int64(c.Sessions))
+	}
+	if q.Policy != nil && q.Policy.SessionCaps.PerCluster != nil {
+		room = min(room, int64(*q.Policy.SessionCaps.PerCluster)-int64(q.Counts.Clusters[c.UID]))
+	}
+	return room
+}

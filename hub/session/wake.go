@@ -1,0 +1,178 @@
+package session
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+)
+
+// wakeAfter gathers a burst of changes before anybody is looked at again.
+const wakeAfter = 100 * time.Millisecond
+
+// What calls sessions that wait, as the metric says it.
+const (
+	calledByRoom     = "room"
+	calledByMember   = "member"
+	calledByCap      = "cap"
+	calledByPolicy   = "policy"
+	calledByTemplate = "template"
+	calledByHome     = "home"
+)
+
+// news is what has changed of the fleet since it was last read. It holds each
+// member once, however often that changes.
+type news struct {
+	mu sync.Mutex
+	// members that may have room that they had not, by UID; true: by a change of
+	// the member itself.
+	members map[types.UID]bool
+	// changed are the names of members that have changed themselves.
+	changed map[string]bool
+	// policies whose caps count less, by name.
+	policies map[string]bool
+	// some is there when there are any.
+	some chan struct{}
+}
+
+func newNews() *news { return &news{some: make(chan struct{}, 1)} }
+
+// note a change. It never blocks.
+func (n *news) note(c fleet.Change) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.members == nil {
+		n.members, n.changed, n.policies = map[types.UID]bool{}, map[string]bool{}, map[string]bool{}
+	}
+	switch c.Kind {
+	case fleet.MemberSessions:
+		return
+	case fleet.PolicyRoom:
+		n.policies[c.Policy] = true
+	case fleet.MemberChanged:
+		n.changed[c.Member] = true
+		n.members[c.UID] = true
+	case fleet.MemberConnected, fleet.MemberRoom:
+		n.members[c.UID] = n.members[c.UID]
+	}
+	select {
+	case n.some <- struct{}{}:
+	default:
+	}
+}
+
+// read takes the news.
+func (n *news) read() *news {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := &news{members: n.members, changed: n.changed, policies: n.policies}
+	n.members, n.changed, n.policies = nil, nil, nil
+	return out
+}
+
+// wake enqueues the sessions that wait when something changed that helps them,
+// and those of a member that changed.
+func (r *Reconciler) wake(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	n := newNews()
+	r.Fleet.Listen(n.note)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-n.some:
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wakeAfter):
+			}
+			r.spread(ctx, n.read(), q.Add)
+		}
+	}()
+	return nil
+}
+
+// spread the news: call those that it helps.
+func (r *Reconciler) spread(ctx context.Context, n *news, call func(reconcile.Request)) {
+	for _, a := range r.waiting().asking() {
+		room, by := a.question.ask(r.Fleet, n, int64(a.size))
+		if room > 0 {
+			// One more than fit, for what was reckoned too cautiously.
+			for _, c := range r.waiting().first(a.class, room+1, r.Clock.Now()) {
+				wakeUps.WithLabelValues(by).Inc()
+				call(c.item)
+			}
+		}
+		r.spreadToRefused(a, n, call)
+	}
+	for member := range n.changed {
+		for _, req := range r.listed(ctx, client.MatchingFields{indexMember: member}) {
+			call(req)
+		}
+	}
+}
+
+// ask how many that ask this fit by what has changed, up to most, and what of it
+// it was.
+func (q *question) ask(f Fleet, n *news, most int64) (room int64, by string) {
+	by = calledByRoom
+	var members []types.UID
+	if n.policies[q.request.PolicyName] {
+		by = calledByCap // room is anywhere
+	} else {
+		members = slices.Collect(maps.Keys(n.members))
+		for _, itself := range n.members {
+			if itself {
+				by = calledByMember
+			}
+		}
+		if len(members) == 0 {
+			return 0, by
+		}
+	}
+	if _, touched := n.members[memberOf(q)]; q.in != nil && touched {
+		room = f.RoomAgain(inPlace(q.request), q.in.UID, most)
+	}
+	if !q.stays && room < most {
+		room += f.Room(q.request, members, most-room)
+	}
+	return room, by
+}
+
+// memberOf is where the session lies that asks.
+func memberOf(q *question) types.UID {
+	if q.in == nil {
+		return ""
+	}
+	return q.in.UID
+}
+
+// spreadToRefused ends a refusal early where the member that refused has since
+// reported room for what it refused.
+func (r *Reconciler) spreadToRefused(a asking, n *news, call func(reconcile.Request)) {
+	for member := range a.question.request.Refused {
+		if _, touched := n.members[member]; !touched {
+			continue
+		}
+		room := r.Fleet.Room(a.question.asksAgain(member), []types.UID{member}, int64(a.size))
+		if room == 0 {
+			continue
+		}
+		reported := r.Fleet.ReportedAt(member)
+		for _, c := range r.waiting().first(a.class, room+1, r.Clock.Now()) {
+			if r.refusals.lift(c.uid, member, reported) {
+				wakeUps.WithLabelValues(calledByRoom).Inc()
+				call(c.item)
+			}
+		}
+	}
+}
