@@ -46,7 +46,7 @@ func missingClass(kind, name string) string {
 // unavailableNodes is why no node could ever run the template. A node that is
 // cordoned, not Ready or full may yet.
 func (m *Model) unavailableNodes(t *template) (reason, message string) {
-	var selected, suitable bool
+	var selected, reached, suitable bool
 	taint := ""
 	largest := Resources{}
 	for _, n := range m.nodes {
@@ -54,6 +54,10 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 			continue
 		}
 		selected = true
+		if !t.reaches(&n.Node) {
+			continue
+		}
+		reached = true
 		if in := untolerated(n.Taints, t.tolerations, true); in != nil {
 			if name := in.ToString(); taint == "" || name < taint {
 				taint = name
@@ -69,10 +73,19 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	switch {
 	case !selected:
 		return v1alpha1.UnavailableNode, noNode(t.selector)
+	case !reached:
+		return v1alpha1.UnavailableNode, fmt.Sprintf("no node that matches is where %s makes volumes", storageClassWord(t.StorageClass))
 	case !suitable:
 		return v1alpha1.UnavailableNode, "every node that matches has a taint that the template does not tolerate, such as " + taint
 	}
 	return v1alpha1.UnavailableResource, tooSmall(t.Resources.ofPod(), largest)
+}
+
+func storageClassWord(name string) string {
+	if name == "" {
+		return "the default storage class"
+	}
+	return fmt.Sprintf("storage class %q", name)
 }
 
 func noNode(selector map[string]string) string {

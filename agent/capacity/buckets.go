@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // maxBuckets of a template in a report.
@@ -32,17 +34,64 @@ type level struct {
 // keys. Where there are too many, those that hold the same number of sessions
 // of the default size are merged down to what all of them have: room for the
 // default size is exact as long as there are no more than maxBuckets
-// different numbers, and never overstated for any size.
+// different numbers, and never overstated for any size. The nodes with the most
+// of anything stay as they are, so that the largest request that fits is told.
 func bucketsOf(nodes []counted, perPod demand) []Bucket {
 	levels := levelsOf(nodes, perPod)
 	spare, crowd := maxBuckets-len(levels), len(nodes)-len(levels)
 	var out []Bucket
+	if crowd > spare {
+		out = keepRoomiest(levels, roomiestOf(nodes, perPod), spare)
+		spare, crowd = spare-len(out), crowd-len(out)
+	}
 	for _, l := range levels {
 		share := 1
 		if crowd > 0 {
 			share += min(spare, crowd) * (len(l.vectors) - 1) / crowd
 		}
 		out = l.merge(share, out)
+	}
+	return out
+}
+
+// roomiestOf are the nodes with the most of each resource that the template asks
+// for, and of cpu and memory. Among equals it is the one with the most of the
+// others.
+func roomiestOf(nodes []counted, perPod demand) []*vector {
+	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+	for _, n := range perPod {
+		if n.name != corev1.ResourcePods && !slices.Contains(names, n.name) {
+			names = append(names, n.name)
+		}
+	}
+	slices.Sort(names[2:])
+	var out []*vector
+	for _, name := range names {
+		most := slices.MaxFunc(nodes, func(a, b counted) int {
+			return cmp.Or(cmp.Compare(a.free[name], b.free[name]),
+				cmp.Compare(perPod.timesIn(a.free), perPod.timesIn(b.free)), cmp.Compare(a.key, b.key))
+		})
+		if !slices.Contains(out, most.vector) {
+			out = append(out, most.vector)
+		}
+	}
+	return out
+}
+
+// keepRoomiest takes vectors out of their levels, unless they are alone there,
+// and makes buckets of them, of which there may be so many.
+func keepRoomiest(levels []*level, keep []*vector, most int) []Bucket {
+	var out []Bucket
+	for _, l := range levels {
+		left := len(l.vectors)
+		l.vectors = slices.DeleteFunc(l.vectors, func(c counted) bool {
+			if len(out) == most || left == 1 || !slices.Contains(keep, c.vector) {
+				return false
+			}
+			left--
+			out = append(out, Bucket{Nodes: c.nodes, Free: c.free})
+			return true
+		})
 	}
 	return out
 }

@@ -12,6 +12,8 @@ type landscape struct {
 	// vectors that there are, in the order of their keys.
 	vectors []*vector
 	nodes   []sited
+	// templates that there are.
+	templates int
 }
 
 // sited is a node and the place of its vector in the landscape.
@@ -32,7 +34,7 @@ func (m *Model) survey() *landscape {
 		}
 		byKey[v.key], of[n] = v, v
 	}
-	l := &landscape{vectors: slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })}
+	l := &landscape{templates: len(m.templates), vectors: slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })}
 	place := make(map[*vector]int, len(l.vectors))
 	for i, v := range l.vectors {
 		place[v] = i
@@ -49,7 +51,7 @@ func (l *landscape) usable(t *template) (nodes []counted, withImage int32) {
 	counts := make([]int32, len(l.vectors))
 	distinct := 0
 	for _, n := range l.nodes {
-		if t.mayUse(n.node) {
+		if t.mayUse(n.node, l.templates) {
 			if n.Images.has(t.image) {
 				withImage++
 			}
@@ -84,7 +86,7 @@ func (m *Model) rounded(n *node, settled map[string]Resources) *vector {
 // the nodes that it used. What fits nowhere takes nothing: it waits as it is.
 func (m *Model) settle() map[string]Resources {
 	settled := map[string]Resources{}
-	for _, k := range kindsOf(m.unbound) {
+	for _, k := range m.kinds() {
 		k.land(m, settled)
 	}
 	return settled

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -28,6 +29,8 @@ type Model struct {
 	sessions map[types.UID]*session
 	// unbound is what no node is known of yet, by its owner's UID.
 	unbound map[types.UID]*claim
+	// version grows with everything that a report may show.
+	version uint64
 }
 
 // Pod is what counts of a Pod.
@@ -38,7 +41,8 @@ type Pod struct {
 	// Node that it is bound to; empty: none yet.
 	Node      string
 	Resources Resources
-	// NodeSelector and Tolerations matter until it is bound.
+	// NodeSelector and Tolerations matter until it is bound. They hold what its
+	// runtime class asks already: Kubernetes writes that into a Pod.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 	// Done: it has succeeded or failed and holds nothing.
@@ -55,6 +59,10 @@ type Assignment struct {
 	Resources    Resources
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
+	RuntimeClass string
+	// Home: a volume of StorageClass; empty: of the default class.
+	Home         bool
+	StorageClass string
 	// Idle: suspended, given up, out of time or stopping, so that no Pod will be
 	// made for it.
 	Idle bool
@@ -65,6 +73,9 @@ type Assignment struct {
 type Classes struct {
 	Names   map[string]bool
 	Default bool
+	// Topologies where a storage class makes volumes, by its name; that of the
+	// default class has the empty name. One that is not here makes them anywhere.
+	Topologies map[string][]corev1.TopologySelectorTerm
 }
 
 // RuntimeClass is what one asks of nodes.
@@ -79,8 +90,8 @@ type node struct {
 	// free and rounded are void after a change of allocatable or used.
 	free    Resources
 	rounded *vector
-	// allowed remembers which templates may use it.
-	allowed map[*template]bool
+	// allowed remembers which templates may use it, by their place in the model.
+	allowed []verdict
 }
 
 // session is what there is of a session in the member.
@@ -93,7 +104,9 @@ type session struct {
 type claim struct {
 	resources Resources
 	demand    demand
-	constraints
+	wishes
+	// session that it is of; empty: somebody else's.
+	session types.UID
 }
 
 // NewModel makes an empty model.
@@ -113,11 +126,15 @@ func (m *Model) SetNode(n Node) {
 	if known := m.nodes[n.Name]; known != nil && known.equal(&n) {
 		return
 	}
-	m.nodes[n.Name] = &node{Node: n, allowed: map[*template]bool{}}
+	m.version++
+	m.nodes[n.Name] = &node{Node: n}
 }
 
 // DeleteNode forgets a node. What is bound to it is remembered.
-func (m *Model) DeleteNode(name string) { delete(m.nodes, name) }
+func (m *Model) DeleteNode(name string) {
+	m.version++
+	delete(m.nodes, name)
+}
 
 // NodeReady reports whether a node is Ready, and whether it is known at all.
 func (m *Model) NodeReady(name string) (ready, known bool) {
@@ -127,12 +144,16 @@ func (m *Model) NodeReady(name string) (ready, known bool) {
 
 // SetPod adds or replaces a Pod.
 func (m *Model) SetPod(p Pod) {
+	if known := m.pods[p.UID]; known != nil && known.equal(&p) {
+		return
+	}
 	m.DeletePod(p.UID)
+	m.version++
 	m.pods[p.UID] = &p
 	if p.Done {
 		return
 	}
-	m.charge(p.UID, p.Node, p.Resources, constraints{p.NodeSelector, p.Tolerations})
+	m.charge(p.UID, p.Session, p.Node, p.Resources, wishes{selector: p.NodeSelector, tolerations: p.Tolerations})
 	if p.Session != "" {
 		m.withSession(p.Session, func(s *session) { s.pods++ })
 	}
@@ -144,6 +165,7 @@ func (m *Model) DeletePod(uid types.UID) {
 	if p == nil {
 		return
 	}
+	m.version++
 	delete(m.pods, uid)
 	if p.Done {
 		return
@@ -156,7 +178,11 @@ func (m *Model) DeletePod(uid types.UID) {
 
 // SetAssignment adds or replaces an assignment.
 func (m *Model) SetAssignment(a Assignment) {
+	if known := m.assignments[a.UID]; known != nil && reflect.DeepEqual(known, &a) {
+		return
+	}
 	m.DeleteAssignment(a.UID)
+	m.version++
 	m.withSession(a.Session, func(s *session) {
 		m.assignments[a.UID] = &a
 		s.assignments[a.UID] = true
@@ -169,6 +195,7 @@ func (m *Model) DeleteAssignment(uid types.UID) {
 	if a == nil {
 		return
 	}
+	m.version++
 	m.withSession(a.Session, func(s *session) {
 		delete(m.assignments, uid)
 		delete(s.assignments, uid)
@@ -186,7 +213,7 @@ func (m *Model) withSession(uid types.UID, change func(*session)) {
 	m.eachHolding(s, func(a *Assignment) { m.discharge(a.UID, "", a.Resources) })
 	change(s)
 	m.eachHolding(s, func(a *Assignment) {
-		m.charge(a.UID, "", a.Resources, constraints{a.NodeSelector, a.Tolerations})
+		m.charge(a.UID, a.Session, "", a.Resources, a.wishes())
 	})
 	if s.pods == 0 && len(s.assignments) == 0 {
 		delete(m.sessions, uid)
@@ -204,9 +231,13 @@ func (m *Model) eachHolding(s *session, do func(*Assignment)) {
 	}
 }
 
-func (m *Model) charge(owner types.UID, node string, r Resources, c constraints) {
+func (a *Assignment) wishes() wishes {
+	return wishes{a.NodeSelector, a.Tolerations, a.RuntimeClass, a.Home, a.StorageClass}
+}
+
+func (m *Model) charge(owner, session types.UID, node string, r Resources, w wishes) {
 	if node == "" {
-		m.unbound[owner] = &claim{r.ofPod(), r.ofPod().demand(), c}
+		m.unbound[owner] = &claim{r.ofPod(), r.ofPod().demand(), w, session}
 		return
 	}
 	m.use(node, r.ofPod(), 1)
@@ -236,10 +267,16 @@ func (m *Model) use(name string, r Resources, sign int64) {
 }
 
 // SetStorageClasses replaces the storage classes.
-func (m *Model) SetStorageClasses(c Classes) { m.storageClasses = c }
+func (m *Model) SetStorageClasses(c Classes) {
+	m.storageClasses = c
+	m.SetTemplates(m.requirements())
+}
 
 // SetIngressClasses replaces the ingress classes.
-func (m *Model) SetIngressClasses(c Classes) { m.ingressClasses = c }
+func (m *Model) SetIngressClasses(c Classes) {
+	m.version++
+	m.ingressClasses = c
+}
 
 // SetRuntimeClasses replaces the runtime classes, by name.
 func (m *Model) SetRuntimeClasses(c map[string]RuntimeClass) {
@@ -250,19 +287,24 @@ func (m *Model) SetRuntimeClasses(c map[string]RuntimeClass) {
 // SetAdmittedNamespaces replaces the namespaces that sessions may live in.
 // Those of Kubernetes itself are never admitted.
 func (m *Model) SetAdmittedNamespaces(names []string) {
+	m.version++
 	m.namespaces = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.HasPrefix(n, "kube-") })
 	slices.Sort(m.namespaces)
 }
 
 // SetTemplates replaces the templates that are judged.
 func (m *Model) SetTemplates(all []Requirements) {
+	m.version++
 	m.templates = nil
 	for _, r := range all {
-		m.templates = append(m.templates, newTemplate(r, m.runtimeClasses[r.RuntimeClass]))
+		m.templates = append(m.templates, m.newTemplate(r))
 	}
 	slices.SortFunc(m.templates, (*template).compare)
+	for i, t := range m.templates {
+		t.place = i
+	}
 	for _, n := range m.nodes {
-		clear(n.allowed)
+		n.allowed = nil
 	}
 }
 

@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -44,23 +43,28 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
-// equal is whether nothing that counts differs.
-func (n *Node) equal(o *Node) bool {
-	return n.Open == o.Open && n.Ready == o.Ready && n.Images == o.Images && maps.Equal(n.Labels, o.Labels) && maps.Equal(n.Allocatable, o.Allocatable) &&
-		slices.EqualFunc(n.Taints, o.Taints, func(a, b corev1.Taint) bool {
-			return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
-		})
-}
-
 // constraints are what keeps a Pod off a node whatever its room.
 type constraints struct {
 	selector    map[string]string
 	tolerations []corev1.Toleration
+	// topologies of which the node must be in one, for its volume; empty:
+	// anywhere will do.
+	topologies []corev1.TopologySelectorTerm
 }
 
 // allow is whether a Pod may be scheduled to the node as it is now.
 func (c *constraints) allow(n *Node) bool {
-	return n.Open && c.selects(n) && untolerated(n.Taints, c.tolerations, false) == nil
+	return n.Open && c.selects(n) && c.reaches(n) && untolerated(n.Taints, c.tolerations, false) == nil
+}
+
+// reaches is whether a volume can be made where the node is.
+func (c *constraints) reaches(n *Node) bool {
+	return len(c.topologies) == 0 || slices.ContainsFunc(c.topologies, func(term corev1.TopologySelectorTerm) bool {
+		return len(term.MatchLabelExpressions) > 0 && !slices.ContainsFunc(term.MatchLabelExpressions,
+			func(e corev1.TopologySelectorLabelRequirement) bool {
+				return !slices.Contains(e.Values, n.Labels[e.Key])
+			})
+	})
 }
 
 func (c *constraints) selects(n *Node) bool {

@@ -24,7 +24,10 @@ type facts struct {
 func (f *facts) rebuild(seed int64) *Model {
 	m := NewModel()
 	m.SetIngressClasses(Classes{Default: true})
-	var sets []func()
+	sets := []func(){func() {
+		m.SetStorageClasses(Classes{Default: true, Topologies: map[string][]corev1.TopologySelectorTerm{"": {{
+			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "pool", Values: []string{"b"}}}}}}})
+	}}
 	for _, n := range f.nodes {
 		sets = append(sets, func() { m.SetNode(n) })
 	}
@@ -68,6 +71,7 @@ func drawTemplate(t *rapid.T, name string) Requirements {
 	if rapid.Bool().Draw(t, "picky") {
 		r.NodeSelector = map[string]string{"pool": "a"}
 	}
+	r.Home = rapid.Bool().Draw(t, "home")
 	if rapid.Bool().Draw(t, "tolerant") {
 		r.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
@@ -110,7 +114,7 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 			},
 			"set assignment": func(t *rapid.T) {
 				a := Assignment{UID: "a-" + uid.Draw(t, "assignment"), Session: session.Draw(t, "session"),
-					Resources: drawRoom(t, 6), Idle: rapid.IntRange(0, 2).Draw(t, "idle") == 0}
+					Resources: drawRoom(t, 6), Idle: rapid.IntRange(0, 2).Draw(t, "idle") == 0, Home: rapid.Bool().Draw(t, "home")}
 				f.assignments[a.UID] = a
 				m.SetAssignment(a)
 			},
@@ -187,6 +191,13 @@ func TestBucketsNeverOverstate(t *testing.T) {
 		if got, most := slotsOf(buckets, other), truth(groups, other); got > most {
 			t.Fatalf("%d slots shown of another size, %d there", got, most)
 		}
+		if levels := distinct(groups, asked); levels+2 <= maxBuckets {
+			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+				if got, want := mostOf(buckets, name), mostThere(groups, name); got != want {
+					t.Fatalf("the most %s on a node is told as %d, and is %d", name, got, want)
+				}
+			}
+		}
 		got, want := slotsOf(buckets, asked), truth(groups, asked)
 		if levels := distinct(groups, asked); got > want || levels <= maxBuckets && got != want {
 			t.Fatalf("%d slots of the default size shown, %d there, in %d levels", got, want, levels)
@@ -206,6 +217,20 @@ func truth(groups []counted, r demand) (slots int64) {
 		slots += int64(c.nodes) * r.timesIn(c.free)
 	}
 	return slots
+}
+
+func mostOf(buckets []Bucket, name corev1.ResourceName) (most int64) {
+	for _, b := range buckets {
+		most = max(most, b.Free[name])
+	}
+	return most
+}
+
+func mostThere(groups []counted, name corev1.ResourceName) (most int64) {
+	for _, c := range groups {
+		most = max(most, c.free[name])
+	}
+	return most
 }
 
 func distinct(groups []counted, r demand) int {

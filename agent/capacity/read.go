@@ -34,6 +34,9 @@ func AssignmentOf(a *v1alpha1.SessionAssignment) Assignment {
 		Resources:    ResourcesOf(a.Spec.Desktop.Resources),
 		NodeSelector: a.Spec.Desktop.NodeSelector,
 		Tolerations:  a.Spec.Desktop.Tolerations,
+		RuntimeClass: a.Spec.Desktop.RuntimeClassName,
+		Home:         a.Spec.Desktop.Home.Mode == v1alpha1.HomePerSession || a.Spec.Desktop.Home.Mode == v1alpha1.HomePerUser,
+		StorageClass: a.Spec.Desktop.Home.StorageClassName,
 		Idle:         idle(a) || a.DeletionTimestamp != nil || a.Status.State == v1alpha1.AssignmentStopping,
 	}
 }
@@ -67,8 +70,35 @@ func classesOf[T metav1.Object](list []T, defaults ...string) Classes {
 	return out
 }
 
+// storageClassesOf also reads where they make volumes. Of several default classes
+// Kubernetes takes the newest, and by name among equals.
 func storageClassesOf(list []*storagev1.StorageClass) Classes {
-	return classesOf(list, defaultStorageClass, defaultStorageClassBeta)
+	out := classesOf(list, defaultStorageClass, defaultStorageClassBeta)
+	out.Topologies = map[string][]corev1.TopologySelectorTerm{}
+	note := func(name string, c *storagev1.StorageClass) {
+		if len(c.AllowedTopologies) > 0 {
+			out.Topologies[name] = c.AllowedTopologies
+		}
+	}
+	var standard *storagev1.StorageClass
+	for _, c := range list {
+		note(c.Name, c)
+		isDefault := c.Annotations[defaultStorageClass] == "true" || c.Annotations[defaultStorageClassBeta] == "true"
+		if isDefault && (standard == nil || newer(c, standard)) {
+			standard = c
+		}
+	}
+	if standard != nil {
+		note("", standard)
+	}
+	return out
+}
+
+func newer(a, b *storagev1.StorageClass) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
 func ingressClassesOf(list []*networkingv1.IngressClass) Classes {

@@ -52,7 +52,7 @@ func (m *Model) Report() Report {
 
 func (m *Model) takesSessions(n *node) bool {
 	return n.Open && (untolerated(n.Taints, nil, false) == nil ||
-		slices.ContainsFunc(m.templates, func(t *template) bool { return t.mayUse(n) }))
+		slices.ContainsFunc(m.templates, func(t *template) bool { return t.mayUse(n, len(m.templates)) }))
 }
 
 func (m *Model) judge(t *template, l *landscape) TemplateReport {

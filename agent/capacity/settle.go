@@ -6,37 +6,54 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // kind is claims that are alike: they are landed together.
 type kind struct {
 	key   string
 	claim *claim
+	constraints
 	count int
 }
 
 // kindsOf groups claims; the largest come first, since they find room least
 // easily, and the order depends on nothing but the claims.
-func kindsOf(unbound map[types.UID]*claim) []*kind {
+func (m *Model) kinds() []*kind {
 	kinds := map[string]*kind{}
-	for _, c := range unbound {
-		key := c.key()
+	for _, c := range m.unbound {
+		w := m.wishesOf(c)
+		key := c.resources.key() + w.key()
 		if kinds[key] == nil {
-			kinds[key] = &kind{key: key, claim: c}
+			kinds[key] = &kind{key: key, claim: c, constraints: m.constraintsOf(w)}
 		}
 		kinds[key].count++
 	}
 	return slices.SortedFunc(maps.Values(kinds), func(a, b *kind) int { return cmp.Compare(b.key, a.key) })
 }
 
-func (c *claim) key() string {
-	key := c.resources.key()
-	for _, name := range slices.Sorted(maps.Keys(c.selector)) {
-		key += fmt.Sprintf("%q=%q,", name, c.selector[name])
+// wishesOf a claim are its own, and where its session's home goes: a Pod does not
+// say itself which class that is of.
+func (m *Model) wishesOf(c *claim) wishes {
+	w := c.wishes
+	s := m.sessions[c.session]
+	if w.home || s == nil {
+		return w
 	}
-	for _, t := range c.tolerations {
+	for _, uid := range slices.Sorted(maps.Keys(s.assignments)) {
+		if a := m.assignments[uid]; a.Home {
+			w.home, w.storageClass = true, a.StorageClass
+			return w
+		}
+	}
+	return w
+}
+
+func (w *wishes) key() string {
+	key := fmt.Sprintf("%q,%t%q,", w.runtimeClass, w.home, w.storageClass)
+	for _, name := range slices.Sorted(maps.Keys(w.selector)) {
+		key += fmt.Sprintf("%q=%q,", name, w.selector[name])
+	}
+	for _, t := range w.tolerations {
 		key += fmt.Sprintf("%q%q%q%q,", t.Key, t.Operator, t.Value, t.Effect)
 	}
 	return key
@@ -46,7 +63,7 @@ func (c *claim) key() string {
 func (k *kind) land(m *Model, settled map[string]Resources) {
 	var open roomiest
 	for _, n := range m.nodes {
-		if !k.claim.allow(&n.Node) {
+		if !k.allow(&n.Node) {
 			continue
 		}
 		free, ok := settled[n.Name]

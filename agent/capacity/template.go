@@ -3,6 +3,7 @@ package capacity
 import (
 	"cmp"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -34,31 +35,69 @@ type template struct {
 	constraints
 	// perPod is what one session takes of a node by default.
 	perPod demand
+	// place among the model's templates.
+	place int
 	// image is the hash of its name.
 	image uint64
 }
 
-func newTemplate(r Requirements, runtime RuntimeClass) *template {
-	t := &template{Requirements: r, perPod: r.Resources.ofPod().demand(), image: hashImage(r.Image)}
-	t.selector = maps.Clone(r.NodeSelector)
-	if t.selector == nil {
-		t.selector = map[string]string{}
+// wishes are what keeps a Pod off nodes before the member's classes are looked
+// up.
+type wishes struct {
+	selector    map[string]string
+	tolerations []corev1.Toleration
+	// runtimeClass; empty: none.
+	runtimeClass string
+	// home: a volume of storageClass; empty: of the default class.
+	home         bool
+	storageClass string
+}
+
+// constraintsOf adds what the classes ask that the member has now.
+func (m *Model) constraintsOf(w wishes) constraints {
+	c := constraints{selector: w.selector, tolerations: w.tolerations}
+	if runtime, ok := m.runtimeClasses[w.runtimeClass]; ok {
+		c.selector = make(map[string]string, len(w.selector)+len(runtime.NodeSelector))
+		maps.Copy(c.selector, w.selector)
+		maps.Copy(c.selector, runtime.NodeSelector)
+		c.tolerations = slices.Concat(w.tolerations, runtime.Tolerations)
 	}
-	maps.Copy(t.selector, runtime.NodeSelector)
-	t.tolerations = append(append(t.tolerations, r.Tolerations...), runtime.Tolerations...)
-	return t
+	if w.home {
+		c.topologies = m.storageClasses.Topologies[w.storageClass]
+	}
+	return c
+}
+
+func (m *Model) newTemplate(r Requirements) *template {
+	return &template{
+		Requirements: r, perPod: r.Resources.ofPod().demand(), image: hashImage(r.Image),
+		constraints: m.constraintsOf(wishes{r.NodeSelector, r.Tolerations, r.RuntimeClass, r.Home, r.StorageClass}),
+	}
 }
 
 func (t *template) compare(o *template) int {
 	return cmp.Or(cmp.Compare(t.Name, o.Name), cmp.Compare(t.Revision, o.Revision))
 }
 
-// mayUse is whether the template may use the node now.
-func (t *template) mayUse(n *node) bool {
-	allowed, known := n.allowed[t]
-	if !known {
-		allowed = t.allow(&n.Node)
-		n.allowed[t] = allowed
+// verdict is whether a template may use a node, once that was asked.
+type verdict int8
+
+const (
+	unasked verdict = iota
+	allowed
+	forbidden
+)
+
+// mayUse is whether the template, one of so many, may use the node now.
+func (t *template) mayUse(n *node, templates int) bool {
+	if n.allowed == nil {
+		n.allowed = make([]verdict, templates)
 	}
-	return allowed
+	if n.allowed[t.place] == unasked {
+		n.allowed[t.place] = forbidden
+		if t.allow(&n.Node) {
+			n.allowed[t.place] = allowed
+		}
+	}
+	return n.allowed[t.place] == allowed
 }

@@ -53,6 +53,8 @@ type Watcher struct {
 	// report that was published last, and the same as it goes to the hub.
 	report    Report
 	published *fleetv1.CapacityReport
+	// reported is the model's version of it.
+	reported uint64
 	// sequence of it, and of the one that OnChange was last called for.
 	sequence, told uint64
 	// promised is the highest number that was given out: a report of that
@@ -181,8 +183,13 @@ func (w *Watcher) make() {
 	if !w.synced {
 		return
 	}
+	owed := w.published == nil || w.promised > w.sequence
+	if !owed && w.reported == w.model.version {
+		return
+	}
 	report := w.model.Report()
-	if w.published != nil && w.promised <= w.sequence && reflect.DeepEqual(report, w.report) {
+	w.reported = w.model.version
+	if !owed && reflect.DeepEqual(report, w.report) {
 		return
 	}
 	w.sequence++
