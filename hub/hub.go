@@ -154,6 +154,9 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
+	policies := &session.PolicyReconciler{
+		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(session.DefaultPolicyInterval),
+	}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
 	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	if err := sessions.SetupWithManager(ctx, local); err != nil {
@@ -161,6 +164,9 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	}
 	if err := homes.SetupWithManager(local); err != nil {
 		return nil, fmt.Errorf("setting up the controller of homes: %w", err)
+	}
+	if err := policies.SetupWithManager(local); err != nil {
+		return nil, fmt.Errorf("setting up the controller of policies: %w", err)
 	}
 	if err := assignments.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("setting up the controller of assignments: %w", err)

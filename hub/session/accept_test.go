@@ -155,6 +155,7 @@ func TestGoverning(t *testing.T) {
 			policies: []v1alpha1.PlacementPolicy{
 				policy("namespace", 9, v1alpha1.PolicyMatch{Namespaces: []string{"lab"}}),
 				policy("user", 8, v1alpha1.PolicyMatch{Namespaces: []string{"desktops"}, Users: []string{"bob"}}),
+				policy("group", 8, v1alpha1.PolicyMatch{Groups: []string{"admins", "ops"}}),
 				policy("template", 7, v1alpha1.PolicyMatch{Templates: []string{"gpu"}}),
 				policy("selector", 6, v1alpha1.PolicyMatch{Selector: selector("red")}),
 				policy("malformed", 5, v1alpha1.PolicyMatch{Selector: malformed}),
@@ -163,6 +164,11 @@ func TestGoverning(t *testing.T) {
 				}),
 			},
 			want: "fits", found: true,
+		},
+		{
+			name:     "one of the groups is enough",
+			policies: []v1alpha1.PlacementPolicy{policy("all", 1, v1alpha1.PolicyMatch{}), policy("groups", 9, v1alpha1.PolicyMatch{Groups: []string{"ops", "makers"}})},
+			want:     "groups", found: true,
 		},
 		{
 			name:     "the one that is named, whatever it matches",
@@ -177,7 +183,7 @@ func TestGoverning(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sessionWith()
-			s.Labels = map[string]string{"team": "blue"}
+			s.Labels, s.Spec.Groups = map[string]string{"team": "blue"}, []string{"staff", "makers"}
 			s.Spec.Placement.Policy = c.named
 			got, found := governing(s, c.policies)
 			name := ""

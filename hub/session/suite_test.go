@@ -148,10 +148,12 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
+	policies := &session.PolicyReconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
 	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
+	Expect(policies.SetupWithManager(local)).To(Succeed())
 	Expect(assignments.SetupWithManager(mgr)).To(Succeed())
 	Expect(members.SetupWithManager(local)).To(Succeed())
 	Expect(templates.SetupWithManager(local)).To(Succeed())
