@@ -26,13 +26,13 @@ type cluster struct {
 	namespace string
 	output    string
 	// client is set by tests; otherwise the kubeconfig says.
-	client client.Client
+	client client.WithWatch
 }
 
 func newCommand(c *cluster) *cobra.Command {
 	root := &cobra.Command{
 		Use: "kubectl-vdi", Version: version, SilenceErrors: true, SilenceUsage: true,
-		Short:       "Manage the members of a fleet of virtual desktops",
+		Short:       "Manage the members of a fleet of virtual desktops, and ask where sessions go",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vdi"},
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if c.output != "" && c.output != "json" {
@@ -48,16 +48,16 @@ func newCommand(c *cluster) *cobra.Command {
 	flags.StringVarP(&c.namespace, "namespace", "n", "vdi-system", "Namespace of the hub.")
 	flags.StringVarP(&c.output, "output", "o", "", "Output format: json, or empty for people.")
 	root.AddCommand(joinCommand(c), installCommand(c), accessCommand(c, "revoke", v1alpha1.AccessRevoked),
-		accessCommand(c, "allow", v1alpha1.AccessAllowed), rotateCommand(c))
+		accessCommand(c, "allow", v1alpha1.AccessAllowed), rotateCommand(c), explainCommand(c))
 	return root
 }
 
 // connect makes a client of the cluster.
-func (c *cluster) connect() (client.Client, error) {
+func (c *cluster) connect() (client.WithWatch, error) {
 	if c.client != nil {
 		return c.client, nil
 	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&c.rules, &c.overrides).ClientConfig()
+	config, err := c.config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -65,11 +65,15 @@ func (c *cluster) connect() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := client.New(config, client.Options{Scheme: scheme})
+	made, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	return made, nil
+}
+
+func (c *cluster) config() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&c.rules, &c.overrides)
 }
 
 func newScheme() (*runtime.Scheme, error) {

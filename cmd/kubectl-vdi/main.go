@@ -1,6 +1,7 @@
 // Command kubectl-vdi manages the members of a fleet, as `kubectl vdi`: join
 // and install-agent bring a cluster in, revoke and allow say whether its agent
-// may speak to the hub, rotate-ca replaces the hub's certificate authority.
+// may speak to the hub, rotate-ca replaces the hub's certificate authority,
+// explain says where a session would go and why.
 package main
 
 import (

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// leaveWithin is how long the review gets to be deleted once it was read; the
+// hub deletes what is left.
+const leaveWithin = 5 * time.Second
+
+// explainOptions say what is asked, and how long the hub gets to answer.
+type explainOptions struct {
+	namespace string
+	session   v1alpha1.SessionSpec
+	resources map[string]string
+	labels    map[string]string
+	count     int32
+	distinct  bool
+	timeout   time.Duration
+}
+
+// asked are the flags that describe a session that there is not.
+var asked = []string{"template", "user", "groups", "resources", "region", "prefer-region", "label", "policy"}
+
+func explainCommand(c *cluster) *cobra.Command {
+	var o explainOptions
+	cmd := &cobra.Command{
+		Use:   "explain [SESSION | --template TEMPLATE --user USER]",
+		Short: "Say where a session would go now, and why, without placing anything",
+		Long: "Say where a session would go now, and why: the verdict on every member with what would help, its scores,\n" +
+			"the room that it has left and how old the report is that says so. Nothing is placed and no room is taken.\n" +
+			"A session that is placed is judged as if it were to be placed anew, its own room set aside.",
+		Example: "  kubectl vdi explain ann -n desktops\n" +
+			"  kubectl vdi explain --template browser --user ann@example.com --count 100 --distinct-users",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := o.review(cmd, args)
+			if err != nil {
+				return err
+			}
+			return c.explainPlacement(cmd, o, spec)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the session; by default the context's.")
+	flags.StringVar(&o.session.Template, "template", "", "Template of a session that there is not.")
+	flags.StringVar(&o.session.User, "user", "", "User of such a session.")
+	flags.StringSliceVar(&o.session.Groups, "groups", nil, "Groups of that user.")
+	flags.StringToStringVar(&o.resources, "resources", nil, "Resources that it asks for, such as cpu=2,memory=4Gi; by default the template's.")
+	flags.StringSliceVar(&o.session.Placement.RequiredRegions, "region", nil, "Region that it must go to; any of several.")
+	flags.StringSliceVar(&o.session.Placement.PreferredRegions, "prefer-region", nil, "Region that it goes to first; several in their order.")
+	flags.StringToStringVar(&o.labels, "label", nil, "Label key=value of the session, by which policies match.")
+	flags.StringVar(&o.session.Placement.Policy, "policy", "", "Placement policy that it names; by default the one that matches.")
+	flags.Int32Var(&o.count, "count", 1, "How many sessions like it, one after the other.")
+	flags.BoolVar(&o.distinct, "distinct-users", false, "Each of the count is of a user of his own.")
+	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "How long the hub gets to answer.")
+	return cmd
+}
+
+// review is the question.
+func (o *explainOptions) review(cmd *cobra.Command, args []string) (v1alpha1.PlacementReviewSpec, error) {
+	spec := v1alpha1.PlacementReviewSpec{Count: o.count, DistinctUsers: o.distinct}
+	if o.count < 1 {
+		return spec, fmt.Errorf("--count %d is less than 1", o.count)
+	}
+	if len(args) == 1 {
+		for _, name := range asked {
+			if cmd.Flags().Changed(name) {
+				return spec, fmt.Errorf("give the name of a session, or --%s of one that there is not", name)
+			}
+		}
+		spec.SessionName = args[0]
+		return spec, nil
+	}
+	if o.session.Template == "" || o.session.User == "" {
+		return spec, errors.New("give the name of a session, or --template and --user of one that there is not")
+	}
+	if len(o.resources) > 0 {
+		o.session.Resources = corev1.ResourceList{}
+	}
+	for name, text := range o.resources {
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil {
+			return spec, fmt.Errorf("--resources %s=%s: %w", name, text, err)
+		}
+		o.session.Resources[corev1.ResourceName(name)] = quantity
+	}
+	spec.Session, spec.Labels = &o.session, o.labels
+	return spec, nil
+}
+
+// explainPlacement asks the hub, and prints its answer.
+func (c *cluster) explainPlacement(cmd *cobra.Command, o explainOptions, spec v1alpha1.PlacementReviewSpec) error {
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	review := &v1alpha1.PlacementReview{Spec: spec}
+	review.GenerateName = "explain-"
+	if review.Namespace, err = c.namespaceOf(o); err != nil {
+		return err
+	}
+	if err := c.ask(cmd.Context(), api, review, o.timeout); err != nil {
+		return err
+	}
+	if c.output == "json" {
+		review.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PlacementReview"}
+		review.ManagedFields = nil
+	}
+	return c.answer(cmd.OutOrStdout(), review, wordsOf(review))
+}
+
+// namespaceOf the session: that of the flag, or of the kubeconfig's context.
+func (c *cluster) namespaceOf(o explainOptions) (string, error) {
+	if o.namespace != "" {
+		return o.namespace, nil
+	}
+	namespace, _, err := c.config().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	return namespace, nil
+}
+
+// ask creates a review, waits until it is answered, and deletes it.
+func (c *cluster) ask(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview, timeout time.Duration) error {
+	ctx, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	if err := api.Create(ctx, review); err != nil {
+		return reviewError(err, "asking the hub", "create", review.Namespace)
+	}
+	defer func() {
+		// Even where the user has given up waiting. What can't be deleted goes by
+		// itself, in ten minutes.
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+		defer stop()
+		_ = api.Delete(ctx, &v1alpha1.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: review.Namespace, Name: review.Name}})
+	}()
+	err := untilAnswered(ctx, api, review)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the hub has not answered within %s: is one of its replicas the leader, and of a version that answers reviews? See its Pods and their logs", timeout)
+	}
+	if err != nil {
+		return reviewError(err, "waiting for the hub's answer", "get and watch", review.Namespace)
+	}
+	return nil
+}
+
+// untilAnswered watches a review until the hub has answered it. A watch that
+// ends is opened anew, from what is there by then.
+func untilAnswered(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview) error {
+	for {
+		w, err := api.Watch(ctx, &v1alpha1.PlacementReviewList{}, client.InNamespace(review.Namespace),
+			client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", review.Name)})
+		if err != nil {
+			return ended(ctx, err)
+		}
+		// It may have been answered before the watch began.
+		if err := api.Get(ctx, client.ObjectKeyFromObject(review), review); err != nil {
+			w.Stop()
+			return ended(ctx, err)
+		}
+		follow(ctx, w, review)
+		w.Stop()
+		if review.Status.ReviewTime != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// follow a watch until the review is answered, or the watch or the context ends.
+func follow(ctx context.Context, w watch.Interface, review *v1alpha1.PlacementReview) {
+	for review.Status.ReviewTime == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case event, open := <-w.ResultChan():
+			if !open {
+				return
+			}
+			if next, is := event.Object.(*v1alpha1.PlacementReview); is && next.Name == review.Name {
+				next.DeepCopyInto(review)
+			}
+		}
+	}
+}
+
+// ended is why the context ended, where it did, and otherwise the error.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// reviewError adds what would help.
+func reviewError(err error, what, verbs, namespace string) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: %w; you need to %s placementreviews.%s in namespace %s", what, err, verbs, v1alpha1.GroupName, namespace)
+	case apierrors.IsNotFound(err) && strings.Contains(err.Error(), "namespaces"):
+		return fmt.Errorf("%s: %w; give the session's namespace with --namespace", what, err)
+	}
+	return explain(err, what)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// wordsOf is the hub's answer for people: what becomes of the sessions, then a
+// line for every member.
+func wordsOf(review *v1alpha1.PlacementReview) string {
+	var b strings.Builder
+	status := &review.Status
+	fmt.Fprintln(&b, headline(review))
+	fmt.Fprintf(&b, "%s: %s\n", status.Reason, status.Message)
+	if status.Policy != "" {
+		fmt.Fprintf(&b, "Policy: %s\n", status.Policy)
+	}
+	if len(status.Clusters) == 0 {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	b.WriteString("\n")
+	many := review.Spec.Count > 1
+	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	columns := []string{"RANK", "CLUSTER", "REGION", "VERDICT", "SLOTS", "CAPACITY AGE", "WHY"}
+	if many {
+		columns = append([]string{"SESSIONS"}, columns...)
+	}
+	fmt.Fprintln(table, strings.Join(columns, "\t"))
+	for i := range status.Clusters {
+		fmt.Fprintln(table, strings.Join(row(&status.Clusters[i], many), "\t"))
+	}
+	table.Flush() //nolint:errcheck // a strings.Builder takes everything
+	if status.OmittedClusters > 0 {
+		fmt.Fprintf(&b, "and %d more clusters\n", status.OmittedClusters)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// headline says what becomes of the sessions in one line.
+func headline(review *v1alpha1.PlacementReview) string {
+	what := "A session like this"
+	if review.Spec.SessionName != "" {
+		what = "Session " + review.Namespace + "/" + review.Spec.SessionName
+	}
+	s := &review.Status
+	if review.Spec.Count <= 1 {
+		if s.Placed == 0 {
+			return what + " would be placed nowhere now."
+		}
+		for _, c := range s.Clusters {
+			if c.Sessions > 0 {
+				return what + " would be placed in " + c.ClusterName + " now."
+			}
+		}
+		return what + " would be placed now."
+	}
+	out := fmt.Sprintf("Of %d sessions like this, %d would be placed now and %d would wait", review.Spec.Count, s.Placed, s.Waiting)
+	if s.Unasked > 0 {
+		out += fmt.Sprintf("; %d were not tried", s.Unasked)
+	}
+	return out + "."
+}
+
+// row of a member.
+func row(c *v1alpha1.ClusterVerdict, many bool) []string {
+	rank, verdict, slots, why := "-", c.Filter, "-", c.Message
+	if c.Fits {
+		rank, verdict = strconv.Itoa(int(c.Rank)), "fits"
+		slots, why = strconv.FormatInt(c.Slots, 10), scoresOf(c)
+	}
+	out := []string{rank, c.ClusterName, dash(c.Region), verdict, slots, ageOf(c.CapacityAge), why}
+	if many {
+		out = append([]string{strconv.Itoa(int(c.Sessions))}, out...)
+	}
+	return out
+}
+
+// scoresOf are the scores but the last, which is chance.
+func scoresOf(c *v1alpha1.ClusterVerdict) string {
+	var out []string
+	for i, s := range c.Scores {
+		if i < len(c.Scores)-1 {
+			out = append(out, s.Name+" "+s.Value)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// ageOf a report, to the tenth of a second.
+func ageOf(d v1alpha1.Duration) string {
+	age, reported := d.Value()
+	if !reported {
+		return "never"
+	}
+	if age < 10*time.Second {
+		return age.Round(100 * time.Millisecond).String()
+	}
+	return age.Round(time.Second).String()
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
