@@ -2,7 +2,7 @@ package api
 
 import "strings"
 
-// fleetCases are of members, homes and assignments.
+// fleetCases are of members, homes, assignments and policies.
 func fleetCases() []ruleCase {
 	var cases []ruleCase
 	for _, kind := range []struct {
@@ -12,6 +12,7 @@ func fleetCases() []ruleCase {
 		{"memberclusters", memberCases},
 		{"vdihomes", homeCases},
 		{"sessionassignments", assignmentCases},
+		{"placementpolicies", policyCases},
 	} {
 		for _, c := range kind.cases {
 			c.plural = kind.plural
@@ -31,6 +32,13 @@ var memberCases = []ruleCase{
 	{path: "spec.ingressDomain", name: "a wildcard", good: `spec: {ingressDomain: localhost}`, bad: `spec: {ingressDomain: "*.example.com"}`},
 	{path: "spec.taints", name: "an effect that members' taints have not", good: `spec: {taints: [{key: gpu, effect: NoSchedule}]}`,
 		bad: `spec: {taints: [{key: gpu, effect: NoExecute}]}`},
+}
+
+var policyCases = []ruleCase{
+	{path: "spec.overflow[].clusterLabels", name: "a key that is no label", good: `spec: {overflow: [{clusterLabels: {example.com/tier: ""}}, {}]}`,
+		bad: `spec: {overflow: [{clusterLabels: {"a tier": gold}}]}`},
+	{path: "spec.overflow[].clusterLabels", name: "a value that is no label's", good: nest("spec.overflow[].clusterLabels.tier", strings.Repeat("a", 63)),
+		bad: nest("spec.overflow[].clusterLabels.tier", strings.Repeat("a", 64))},
 }
 
 var homeCases = []ruleCase{

@@ -15,9 +15,13 @@ import (
 )
 
 var _ = Describe("Samples", func() {
-	files, err := filepath.Glob("../../deploy/samples/*.yaml")
-	if err != nil || len(files) == 0 {
-		panic("no samples")
+	var files []string
+	for _, pattern := range []string{"../../deploy/samples/*.yaml", "../../deploy/samples/policies/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			panic("no samples in " + pattern)
+		}
+		files = append(files, found...)
 	}
 	for _, file := range files {
 		if filepath.Base(file) == "namespace.yaml" {

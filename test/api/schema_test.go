@@ -15,9 +15,7 @@ func schemaCases() []ruleCase {
 		{"vdisessions", sessionSchemaCases},
 		{"vditemplates", templateSchemaCases},
 		{"memberclusters", memberSchemaCases},
-		{"placementpolicies", []ruleCase{
-			{path: "spec.strategy", name: "a strategy that is none", good: `spec: {strategy: BinPack}`, bad: `spec: {strategy: Random}`},
-		}},
+		{"placementpolicies", policySchemaCases},
 		{"sessionassignments", []ruleCase{
 			{path: "spec.epoch", name: "an epoch before the first", good: `spec: {epoch: 1}`, bad: `spec: {epoch: 0}`},
 			{path: "spec.session.uid", name: "no UID", good: `spec: {session: {uid: u}}`, bad: `spec: {session: {uid: ""}}`},
@@ -69,6 +67,21 @@ var memberSchemaCases = []ruleCase{
 	{path: "spec.headroomPercent", name: "more than all", good: `spec: {headroomPercent: 100}`, bad: `spec: {headroomPercent: 101}`},
 	{path: "spec.fenced", name: "said by nobody", good: `spec: {fenced: {fingerprint: f, by: alice, at: "2026-01-01T00:00:00Z"}}`,
 		bad: `spec: {fenced: {fingerprint: f, by: "", at: "2026-01-01T00:00:00Z"}}`},
+}
+
+var policySchemaCases = []ruleCase{
+	{path: "spec.strategy", name: "a strategy that is none", good: `spec: {strategy: BinPack}`, bad: `spec: {strategy: Random}`},
+	{path: "spec.match.groups", name: "an empty group", good: `spec: {match: {groups: [staff]}}`, bad: `spec: {match: {groups: [""]}}`},
+	{path: "spec.match.groups", name: "a group twice", good: `spec: {match: {groups: [a, b]}}`, bad: `spec: {match: {groups: [a, a]}}`},
+	{path: "spec.overflow", name: "nine tiers", good: `spec: {overflow: [{}, {}, {}, {}, {}, {}, {}, {}]}`, bad: `spec: {overflow: [{}, {}, {}, {}, {}, {}, {}, {}, {}]}`},
+	{path: "spec.overflow[].regions", name: "a region twice", good: `spec: {overflow: [{regions: [a, b]}]}`, bad: `spec: {overflow: [{regions: [a, a]}]}`},
+	{path: "spec.overflow[].regions", name: "an empty region", good: `spec: {overflow: [{regions: [a]}]}`, bad: `spec: {overflow: [{regions: [""]}]}`},
+	{path: "spec.headroomPercent", name: "all but nothing", good: `spec: {headroomPercent: 90}`, bad: `spec: {headroomPercent: 91}`},
+	{path: "spec.headroomPercent", name: "a negative share", good: `spec: {headroomPercent: 0}`, bad: `spec: {headroomPercent: -1}`},
+	{path: "spec.sessionCaps.total", name: "a negative cap", good: `spec: {sessionCaps: {total: 0}}`, bad: `spec: {sessionCaps: {total: -1}}`},
+	{path: "spec.sessionCaps.perUser", name: "a negative cap", good: `spec: {sessionCaps: {perUser: 0}}`, bad: `spec: {sessionCaps: {perUser: -1}}`},
+	{path: "spec.sessionCaps.perNamespace", name: "a negative cap", good: `spec: {sessionCaps: {perNamespace: 0}}`, bad: `spec: {sessionCaps: {perNamespace: -1}}`},
+	{path: "spec.sessionCaps.perCluster", name: "a negative cap", good: `spec: {sessionCaps: {perCluster: 0}}`, bad: `spec: {sessionCaps: {perCluster: -1}}`},
 }
 
 // someResources are n extended resources.

@@ -30,7 +30,7 @@ var shown = map[string][]string{
 		`{metadata: {name: new}, spec: {region: us-east, scheduling: Cordoned}}`,
 	},
 	"placementpolicies": {
-		`{metadata: {name: default}, status: {sessions: 12}}`,
+		`{metadata: {name: default}, status: {sessions: 12, placed: 9, waiting: 2, elsewhere: 4}}`,
 		`{metadata: {name: gpu}, spec: {strategy: BinPack, precedence: 10}}`,
 	},
 	"placementreviews": {

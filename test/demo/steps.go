@@ -30,7 +30,7 @@ func (d *demo) members(ctx context.Context) error {
 
 func (d *demo) samples(ctx context.Context) error {
 	d.say("Templates, policies and five sessions: browsers, developers with a home, one GPU")
-	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/policies.yaml", "-f", "deploy/samples/templates.yaml"); err != nil {
+	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/policies", "-f", "deploy/samples/templates.yaml"); err != nil {
 		return err
 	}
 	for template, members := range map[string]string{"browser": "3", "developer": "3", "gpu": "1"} {
