@@ -131,7 +131,7 @@ func (c *connection) Results(results []link.Result) {
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	ok := c.current(func(m *member) {
 		m.capacity, m.slots, m.fresh = capacityFromWire(report), slotsFromWire(report), true
-		m.reported = true
+		m.reported, m.reportedAt = true, c.fleet.clock.Now()
 		c.fleet.ledger.Reported(m.uid, report.GetSequence())
 	})
 	if ok {

@@ -50,6 +50,8 @@ type member struct {
 	// reported: an inventory and a capacity report were in once, on this hub.
 	reported bool
 	capacity *placement.Capacity
+	// reportedAt is when the last capacity report came.
+	reportedAt time.Time
 	// agreement is whether both sides agree on what the member holds, by the
 	// digests on its renewals; empty while that is not known.
 	agreement link.Agreement
