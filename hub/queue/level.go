@@ -46,6 +46,20 @@ func (l *level) pop() (*entry, Turn) {
 	return e, Turn{level: l, namespace: n, user: u}
 }
 
+// lend gives the first its turn, until it is put back and all is as before. What
+// was lent last is put back first.
+func (l *level) lend() (e *entry, putBack func()) {
+	n := l.namespaces.first()
+	u := n.users.first()
+	tags := [...]int64{n.tag, l.namespaces.turn, u.tag, n.users.turn}
+	e, _ = l.pop()
+	return e, func() {
+		u.line.push(e)
+		n.users.giveBack(u, tags[2], tags[3])
+		l.namespaces.giveBack(n, tags[0], tags[1])
+	}
+}
+
 func (l *level) settle(t Turn, served bool, now time.Time) {
 	t.namespace.users.settle(t.user, served, now)
 	l.namespaces.settle(t.namespace, served, now)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,6 +61,13 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 					q.Settle(turn, rapid.Bool().Draw(t, "served"), now)
 				}
 				open = nil
+			},
+			"first": func(t *rapid.T) {
+				n := rapid.IntRange(0, 25).Draw(t, "n")
+				got := q.First(n, now)
+				if !slices.Equal(got, q.First(n, now)) || len(got) != min(n, q.Waiting()) {
+					t.Fatalf("first %d: %v, and then %v", n, got, q.First(n, now))
+				}
 			},
 			"wait": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
@@ -197,6 +205,47 @@ func TestNobodyStarves(t *testing.T) {
 		}
 		if len(left) > 0 {
 			t.Fatalf("%v had no turn in %d minutes", left, minutes)
+		}
+	})
+}
+
+// First tells who would have the next turns, and leaves no trace.
+func TestFirstTellsTheOrderAndChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		asked, other := New[int](), New[int]()
+		now := start
+		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if rapid.IntRange(0, 2).Draw(t, "pops") == 0 {
+				a, x, ok := asked.Pop(now)
+				b, y, _ := other.Pop(now)
+				if a != b {
+					t.Fatalf("%d has its turn where somebody asked, else %d", a, b)
+				}
+				if ok {
+					served := rapid.Bool().Draw(t, "served")
+					asked.Settle(x, served, now)
+					other.Settle(y, served, now)
+				}
+				continue
+			}
+			r := drawRank(t, now)
+			r.Waits = true
+			asked.Push(i, r)
+			other.Push(i, r)
+			asked.First(rapid.IntRange(0, 10).Draw(t, "first"), now)
+			now = now.Add(time.Duration(rapid.IntRange(0, 50).Draw(t, "seconds")) * time.Second)
+		}
+		want := asked.First(asked.Len(), now)
+		var got []int
+		for {
+			item, _, ok := asked.Pop(now)
+			if !ok {
+				break
+			}
+			got = append(got, item)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("turns %v, foretold %v", got, want)
 		}
 	})
 }

@@ -132,6 +132,22 @@ func (q *Queue[T]) Pop(now time.Time) (item T, t Turn, ok bool) {
 	return item, t, true
 }
 
+// First lists the next n that wait for a place, as if each were given its turn
+// now and nothing came of it. Nothing changes by it.
+func (q *Queue[T]) First(n int, now time.Time) []T {
+	var out []T
+	var undo []func()
+	for range min(n, q.waiting) {
+		e, putBack := q.next(now).lend()
+		item, _ := e.item.(T)
+		out, undo = append(out, item), append(undo, putBack)
+	}
+	for _, putBack := range slices.Backward(undo) {
+		putBack()
+	}
+	return out
+}
+
 // Settle says what came of a turn: a place, or nothing.
 func (q *Queue[T]) Settle(t Turn, served bool, now time.Time) {
 	if t.Waits() {

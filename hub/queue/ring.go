@@ -99,6 +99,15 @@ func (r *ring) take(s *share) {
 	r.queued(s)
 }
 
+// giveBack undoes a turn that was taken.
+func (r *ring) giveBack(s *share, tag, turn int64) {
+	s.flying--
+	r.flying--
+	r.queued(s)
+	s.tag, r.turn = tag, turn
+	r.queued(s)
+}
+
 // settle says whether a turn of a share came to something.
 func (r *ring) settle(s *share, served bool, now time.Time) {
 	s.flying--

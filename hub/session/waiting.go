@@ -148,19 +148,10 @@ type called struct {
 func (w *waiting) first(c *class, n int64, now time.Time) []called {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n = min(n, int64(c.line.Len()))
-	out := make([]called, 0, n)
-	turns := make([]queue.Turn, 0, n)
-	for range n {
-		item, turn, ok := c.line.Pop(now)
-		if !ok {
-			break
-		}
-		out, turns = append(out, called{item, w.sessions[item].uid}), append(turns, turn)
-	}
-	for i := range out {
-		c.line.Settle(turns[i], false, now)
-		c.line.Push(out[i].item, w.sessions[out[i].item].rank)
+	items := c.line.First(int(min(n, int64(c.line.Len()))), now)
+	out := make([]called, 0, len(items))
+	for _, item := range items {
+		out = append(out, called{item, w.sessions[item].uid})
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
@@ -126,7 +127,7 @@ func (r *Reconciler) spread(ctx context.Context, n *news, call func(reconcile.Re
 func (q *question) ask(f Fleet, n *news, most int64) (room int64, by string) {
 	by = calledByRoom
 	var members []types.UID
-	if n.policies[q.request.PolicyName] {
+	if p := q.request.Policy; p != nil && p.SessionCaps != (v1alpha1.SessionCaps{}) && n.policies[q.request.PolicyName] {
 		by = calledByCap // room is anywhere
 	} else {
 		members = slices.Collect(maps.Keys(n.members))
