@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -69,9 +70,9 @@ type Machine struct {
 	inventory   []Ref
 	telling     telling
 	// ackTimeout is the hub's word, now the time of the last Tick.
-	ackTimeout  time.Duration
-	now         time.Time
-	capacityDue bool
+	ackTimeout time.Duration
+	now        time.Time
+	room       room
 	// countedFrom is the first capacity report that counts the inventory.
 	countedFrom  uint64
 	reporter     *Reporter
@@ -128,6 +129,7 @@ func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
 	// What is marked from here on comes after the inventory, which is listed
 	// later and covers all that was marked before.
 	m.state, m.protocol = Preparing, w.GetProtocol()
+	m.room.changes = slices.Contains(w.GetCapabilities(), capabilityCapacityChanges)
 	if timeout := w.GetAckTimeout().AsDuration(); timeout > 0 {
 		m.ackTimeout = max(timeout, minAckTimeout)
 	}
@@ -159,7 +161,7 @@ func (m *Machine) orders(batch *fleetv1.OrderBatch) (Effect, error) {
 }
 
 // CapacityChanged says that there is a newer capacity report.
-func (m *Machine) CapacityChanged() { m.capacityDue = true }
+func (m *Machine) CapacityChanged() { m.room.due = true }
 
 // Sources render what is sent when it is sent.
 type Sources struct {
@@ -215,7 +217,7 @@ func (m *Machine) nextPage(render Render) *fleetv1.ConnectRequest {
 // serve begins to, once the inventory is in.
 func (m *Machine) serve() {
 	if m.state != Serving {
-		m.state, m.capacityDue = Serving, true
+		m.state, m.room.due = Serving, true
 	}
 }
 
@@ -228,11 +230,8 @@ func (m *Machine) nextServing(now time.Time, sources Sources) (*fleetv1.ConnectR
 		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_OrderAck{
 			OrderAck: &fleetv1.OrderAck{Sequence: m.orderBatches}}}, 0
 	}
-	if m.capacityDue {
-		m.capacityDue = false
-		if report := sources.Capacity(); report != nil && report.GetSequence() >= m.countedFrom {
-			return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Capacity{Capacity: report}}, 0
-		}
+	if report := m.room.next(now, sources.Capacity, m.countedFrom); report != nil {
+		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Capacity{Capacity: report}}, 0
 	}
 	if batch := m.results.Next(); batch != nil {
 		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: batch}}, 0
@@ -243,7 +242,7 @@ func (m *Machine) nextServing(now time.Time, sources Sources) (*fleetv1.ConnectR
 	}
 	batch, wait := m.reporter.Next(now, render)
 	if batch == nil {
-		return nil, wait
+		return nil, sooner(wait, m.room.wait(now))
 	}
 	if m.protocol >= protocolDigests {
 		m.telling.note(batch.Items)

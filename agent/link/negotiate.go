@@ -17,6 +17,10 @@ const (
 	protocolDigests = 2
 )
 
+// capabilityCapacityChanges is of hubs that take capacity reports of what has
+// changed alone.
+const capabilityCapacityChanges = "capacity-changes"
+
 const (
 	// defaultAckTimeout where the hub does not say how long the oldest batch may
 	// go unacknowledged, before the time factor.

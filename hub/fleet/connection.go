@@ -129,12 +129,19 @@ func (c *connection) Results(results []link.Result) {
 
 // Capacity takes what room the member has.
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
+	counts, news := false, false
 	ok := c.current(func(m *member) {
-		m.capacity, m.slots, m.fresh = capacityFromWire(report), slotsFromWire(report), true
+		if counts, news = m.takeRoom(report); !counts {
+			return
+		}
 		m.reported, m.reportedAt = true, c.fleet.clock.Now()
 		c.fleet.ledger.Reported(m.uid, report.GetSequence())
 	})
-	if ok {
+	if ok && !counts {
+		log.Log.WithName("fleet").Info("Changes of a capacity report are left aside, of which the hub has none or another",
+			"cluster", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
+	}
+	if ok && news {
 		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
 	}
 }

@@ -163,7 +163,7 @@ func boundTemplate(t *fleetv1.TemplateCapacity) error {
 	if err := convert.CheckWord("templates.reason", t.GetReason(), convert.MaxWord); err != nil {
 		return err
 	}
-	if len(t.GetBuckets()) > maxBuckets || t.GetSlots() < 0 {
+	if len(t.GetBuckets()) > maxBuckets || t.GetSlots() < 0 || t.GetImageNodes() < 0 {
 		return fmt.Errorf("template %s: %d buckets, %d slots", t.GetName(), len(t.GetBuckets()), t.GetSlots())
 	}
 	for _, b := range t.GetBuckets() {

@@ -36,10 +36,10 @@ func TestOneTemplateBeyondItsLimitsCostsNoOther(t *testing.T) {
 		return []*fleetv1.Bucket{{Nodes: nodes, Free: map[string]int64{"cpu": free}}}
 	}
 	report := &fleetv1.CapacityReport{Nodes: -1, AdmittedNamespaces: []string{"good", "Bad"}, Templates: []*fleetv1.TemplateCapacity{
-		{Name: "good", Buckets: bucket(1, 1)}, {Name: "few", Buckets: bucket(-1, 1)}, {Name: "little", Buckets: bucket(1, -1)}, {Name: "A B"},
+		{Name: "good", Buckets: bucket(1, 1)}, {Name: "few", Buckets: bucket(-1, 1)}, {Name: "little", Buckets: bucket(1, -1)}, {Name: "A B"}, {Name: "images", ImageNodes: -1},
 	}}
 	malformed := boundCapacity(report)
-	if len(malformed) != 4 || len(report.Templates) != 1 || len(report.AdmittedNamespaces) != 1 || report.Nodes != 0 {
+	if len(malformed) != 5 || len(report.Templates) != 1 || len(report.AdmittedNamespaces) != 1 || report.Nodes != 0 {
 		t.Errorf("%v is left, without %v", report, malformed)
 	}
 }

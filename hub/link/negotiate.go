@@ -17,6 +17,10 @@ const (
 	protocolDigests = 2
 )
 
+// capabilityCapacityChanges: the hub takes capacity reports of what has changed
+// alone.
+const capabilityCapacityChanges = "capacity-changes"
+
 const (
 	// defaultAckTimeout is how long the oldest batch of either side may go
 	// unacknowledged, defaultSendTimeout how long an agent may take no message.
@@ -54,6 +58,9 @@ func (t *Tuning) setDefaults() {
 		t.MaxProtocol = maxProtocol
 	}
 	setDefault(&t.AckTimeout, defaultAckTimeout)
+	if !slices.Contains(t.Capabilities, capabilityCapacityChanges) {
+		t.Capabilities = append(slices.Clip(t.Capabilities), capabilityCapacityChanges)
+	}
 }
 
 // negotiate finds the version to speak, the highest that both know, or says

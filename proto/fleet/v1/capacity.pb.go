@@ -188,7 +188,7 @@ func (x *TemplateRequirements) GetImage() string {
 	return ""
 }
 
-// CapacityReport is what room a member has, always whole.
+// CapacityReport is what room a member has: whole, or what of it has changed.
 type CapacityReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the report, growing within an agent's instance.
@@ -199,7 +199,11 @@ type CapacityReport struct {
 	AdmittedNamespaces []string            `protobuf:"bytes,3,rep,name=admitted_namespaces,json=admittedNamespaces,proto3" json:"admitted_namespaces,omitempty"`
 	Templates          []*TemplateCapacity `protobuf:"bytes,4,rep,name=templates,proto3" json:"templates,omitempty"`
 	// Assignments that the member holds.
-	Assignments   int32 `protobuf:"varint,5,opt,name=assignments,proto3" json:"assignments,omitempty"`
+	Assignments int32 `protobuf:"varint,5,opt,name=assignments,proto3" json:"assignments,omitempty"`
+	// 0: the report is whole. Otherwise the number of the report before it on the
+	// same stream, of which all templates still count that this one does not name.
+	// It is for hubs that have said in Welcome that they know capacity-changes.
+	BasedOn       uint64 `protobuf:"varint,6,opt,name=based_on,json=basedOn,proto3" json:"based_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,6 +269,13 @@ func (x *CapacityReport) GetTemplates() []*TemplateCapacity {
 func (x *CapacityReport) GetAssignments() int32 {
 	if x != nil {
 		return x.Assignments
+	}
+	return 0
+}
+
+func (x *CapacityReport) GetBasedOn() uint64 {
+	if x != nil {
+		return x.BasedOn
 	}
 	return 0
 }
@@ -453,13 +464,14 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xee\x01\n" +
 	"\x0eCapacityReport\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12/\n" +
 	"\x13admitted_namespaces\x18\x03 \x03(\tR\x12admittedNamespaces\x12<\n" +
 	"\ttemplates\x18\x04 \x03(\v2\x1e.vdi.fleet.v1.TemplateCapacityR\ttemplates\x12 \n" +
-	"\vassignments\x18\x05 \x01(\x05R\vassignments\"\xf9\x01\n" +
+	"\vassignments\x18\x05 \x01(\x05R\vassignments\x12\x19\n" +
+	"\bbased_on\x18\x06 \x01(\x04R\abasedOn\"\xf9\x01\n" +
 	"\x10TemplateCapacity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1c\n" +

@@ -1,0 +1,121 @@
+package link
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+func slots(name string, n int32) *fleetv1.TemplateCapacity {
+	return &fleetv1.TemplateCapacity{Name: name, Revision: "r", Slots: n}
+}
+
+func report(sequence uint64, templates ...*fleetv1.TemplateCapacity) *fleetv1.CapacityReport {
+	return &fleetv1.CapacityReport{Sequence: sequence, Nodes: 3, AdmittedNamespaces: []string{"desks"}, Templates: templates}
+}
+
+func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	newest := report(1, slots("a", 1), slots("b", 1))
+	r := room{changes: true}
+	sends := func(want *fleetv1.CapacityReport) {
+		t.Helper()
+		if diff := cmp.Diff(want, r.next(now, func() *fleetv1.CapacityReport { return newest }, 1), protocmp.Transform()); diff != "" {
+			t.Error(diff)
+		}
+	}
+	changed := func(to *fleetv1.CapacityReport) { newest, r.due = to, true }
+	sends(nil) // the inventory is not in yet
+	if r.wait(now) != 0 {
+		t.Error("it would tell by itself before it has told anything")
+	}
+	changed(newest)
+	sends(newest)
+	sends(nil)
+	if wait := r.wait(now); wait != wholeEvery {
+		t.Errorf("the next whole one is due in %s", wait)
+	}
+	changed(report(2, slots("a", 1), slots("b", 2)))
+	change := report(2, slots("b", 2))
+	change.BasedOn = 1
+	sends(change)
+	changed(report(3, slots("a", 1), slots("b", 2)))
+	change = report(3)
+	change.BasedOn = 2
+	sends(change) // a report that was promised comes, though nothing is new in it
+	changed(newest)
+	sends(nil)
+	changed(report(4, slots("b", 2)))
+	sends(newest) // a template is gone
+	changed(report(5, slots("b", 2), slots("c", 7)))
+	change = report(5, slots("c", 7))
+	change.BasedOn = 4
+	sends(change)
+
+	now = now.Add(wholeEvery)
+	if wait := r.wait(now); wait <= 0 || wait > time.Millisecond {
+		t.Errorf("it waits %s for what is due", wait)
+	}
+	sends(newest) // whole, though nothing has changed
+	sends(nil)
+
+	old := room{due: true}
+	r = old
+	sends(newest)
+	changed(report(6, slots("b", 3), slots("c", 7)))
+	sends(newest) // an older hub takes whole ones alone
+}
+
+func TestAQuietStreamTellsItsRoomByItself(t *testing.T) {
+	m := preparing(NewMachine(nil, NewReporter(0), NewResults()))
+	m.Begin(nil, 1)
+	now := time.Unix(1_700_000_000, 0)
+	var told []string
+	for range 200 {
+		message, wait := m.Next(now, sources(1))
+		switch {
+		case message.GetCapacity() != nil:
+			told = append(told, fmt.Sprint(now.Unix()-1_700_000_000))
+		case message == nil && wait == 0:
+			t.Fatal("it will say nothing any more")
+		}
+		if message == nil {
+			now = now.Add(wait)
+		}
+		if len(told) == 3 {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{"0", "30", "60"}, told); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whatever changes between two reports, the hub ends up with the second.
+func TestChangesLaidOverTheReportBeforeAreTheReport(t *testing.T) {
+	before := report(7, slots("a", 1), slots("b", 2), slots("c", 3))
+	for _, now := range []*fleetv1.CapacityReport{
+		report(8, slots("a", 1), slots("b", 2), slots("c", 3)),
+		report(8, slots("a", 9), slots("b", 2), slots("c", 4)),
+		report(8, slots("a", 1), slots("b", 2), slots("c", 3), slots("d", 1)),
+		report(8, slots("a", 0), slots("b", 0), slots("c", 0)),
+	} {
+		changes := changesOf(before, now)
+		laid := map[string]int32{}
+		for _, t := range append(before.GetTemplates(), changes.GetTemplates()...) {
+			laid[t.GetName()] = t.GetSlots()
+		}
+		want := map[string]int32{}
+		for _, t := range now.GetTemplates() {
+			want[t.GetName()] = t.GetSlots()
+		}
+		if diff := cmp.Diff(want, laid); diff != "" || changes.GetBasedOn() != 7 || changes.GetSequence() != 8 {
+			t.Errorf("%v: %s", changes, diff)
+		}
+	}
+}
