@@ -1,0 +1,117 @@
+package placement
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// need is something that a template asks of a member, and that members have or
+// have not.
+type need struct {
+	what, reason string
+	template     func(*v1alpha1.TemplateSpec)
+	// give it to a member, and take it away again.
+	give, take func(ctx context.Context, member string, p *pool)
+}
+
+const special = "special"
+
+// object of which a need is met where it is there.
+func object(make func() client.Object) (give, take func(ctx context.Context, member string, p *pool)) {
+	give = func(ctx context.Context, member string, _ *pool) {
+		GinkgoHelper()
+		Expect(clients[member].Create(ctx, make())).To(Succeed())
+	}
+	take = func(ctx context.Context, member string, _ *pool) {
+		GinkgoHelper()
+		Expect(client.IgnoreNotFound(clients[member].Delete(ctx, make()))).To(Succeed())
+	}
+	return give, take
+}
+
+// label that the pool's nodes have or have not.
+func label(value string) func(ctx context.Context, member string, p *pool) {
+	return func(ctx context.Context, member string, p *pool) {
+		GinkgoHelper()
+		for _, name := range p.nodes[member] {
+			node := fleet.Member(member).ControlPlane.Client.CoreV1().Nodes()
+			patch := []byte(`{"metadata":{"labels":{"` + special + `":` + value + `}}}`)
+			_, err := node.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+}
+
+func needs() []need {
+	meta := metav1.ObjectMeta{Name: special}
+	storage := need{what: "storage", reason: v1alpha1.UnavailableStorageClass, template: func(t *v1alpha1.TemplateSpec) {
+		t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi"), StorageClassName: special}
+	}}
+	storage.give, storage.take = object(func() client.Object {
+		return &storagev1.StorageClass{ObjectMeta: meta, Provisioner: harness.ProvisionerName}
+	})
+	ingress := need{what: "ingress", reason: v1alpha1.UnavailableIngressClass, template: func(t *v1alpha1.TemplateSpec) { t.IngressClassName = special }}
+	ingress.give, ingress.take = object(func() client.Object {
+		return &networkingv1.IngressClass{ObjectMeta: meta, Spec: networkingv1.IngressClassSpec{Controller: "example.com/ingress"}}
+	})
+	runtime := need{what: "runtime", reason: v1alpha1.UnavailableRuntimeClass, template: func(t *v1alpha1.TemplateSpec) { t.RuntimeClassName = special }}
+	runtime.give, runtime.take = object(func() client.Object { return &nodev1.RuntimeClass{ObjectMeta: meta, Handler: special} })
+	nodes := need{what: "node", reason: v1alpha1.UnavailableNode, template: func(t *v1alpha1.TemplateSpec) { t.NodeSelector[special] = "yes" }}
+	nodes.give, nodes.take = label(`"yes"`), label("null")
+	return []need{storage, ingress, runtime, nodes}
+}
+
+var _ = Describe("What a template needs of a member", func() {
+	It("says by name what it lacks; comes, and it is used; goes, and it is used elsewhere", func(ctx SpecContext) {
+		p := newPool("needs")
+		p.add(ctx, eu, pieces("5500m", "500m")...)
+		p.add(ctx, us, pieces("2500m", "3500m")...)
+		p.restless()
+		all := needs()
+		names := func(n need) string { return "needs-" + n.what }
+		waiting := map[string]*v1alpha1.VDISession{}
+		for _, n := range all {
+			p.template(ctx, names(n), n.template)
+			DeferCleanup(func(ctx SpecContext) { n.take(ctx, eu, p); n.take(ctx, us, p) })
+			waiting[n.what] = create(ctx, session(n.what+"-1", names(n)))
+		}
+		for _, n := range all {
+			expectWaiting(ctx, waiting[n.what], "3 can't run template "+names(n)+", "+n.reason+" (")
+			Expect(why(waiting[n.what])(ctx)).To(ContainSubstring(special))
+		}
+
+		By("giving it to one member")
+		for _, n := range all {
+			n.give(ctx, eu, p)
+		}
+		for _, n := range all {
+			Eventually(ctx, member(waiting[n.what])).WithTimeout(byEvent).Should(Equal(eu), n.what)
+		}
+
+		By("giving it to another, and taking it from the first")
+		for _, n := range all {
+			n.give(ctx, us, p)
+			n.take(ctx, eu, p)
+		}
+		for _, n := range all {
+			Eventually(ctx, slots(eu, names(n))).WithTimeout(byEvent).Should(BeZero(), n.what)
+			Eventually(ctx, slots(us, names(n))).WithTimeout(byEvent).ShouldNot(BeZero(), n.what)
+			next := create(ctx, session(n.what+"-2", names(n), near(eu)))
+			Eventually(ctx, member(next)).Should(Equal(us), n.what)
+		}
+		for _, n := range all {
+			Expect(member(waiting[n.what])(ctx)).To(Equal(eu), "one that runs goes on: %s", n.what)
+		}
+	}, SpecTimeout(specTimeout))
+})

@@ -1,0 +1,54 @@
+package placement
+
+import (
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("Those that wait", func() {
+	It("have their turn tenant by tenant: three hundred of one do not hold up the one of another", func(ctx SpecContext) {
+		p := newPool("fair")
+		wide := p.add(ctx, eu, node{free: "500m", taken: "24"})
+		p.add(ctx, us, pieces("500m", "500m")...)
+		p.restless()
+		desktop := p.template(ctx, "fair")
+		Eventually(ctx, slots(us, desktop)).Should(BeZero())
+
+		createAll(ctx, many(300, "burst", desktop, of("greedy@example.com")))
+		single := create(ctx, session("single", desktop, in(teamB)))
+		Eventually(ctx, seen.count(waits)).Should(Equal(301))
+
+		By("making room for twenty-four of them")
+		p.leave(ctx, eu, wide[0])
+		Eventually(ctx, seen.count(running)).Should(Equal(24))
+		order := seen.orderSoFar()
+		Expect(order).To(HaveLen(24))
+		Expect(slices.Index(order, single.Name)).To(And(BeNumerically(">=", 0), BeNumerically("<", 12)), "its place among those placed: %v", order)
+		Expect(seen.count(waits)()).To(Equal(277))
+	}, SpecTimeout(specTimeout))
+
+	It("get the last slot by their priority", func(ctx SpecContext) {
+		p := newPool("last-slot")
+		p.add(ctx, eu, pieces("1500m", "500m")...)
+		p.restless()
+		desktop := p.template(ctx, "last-slot")
+		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(1))
+		first := create(ctx, session("first", desktop))
+		Eventually(ctx, member(first)).Should(Equal(eu))
+
+		low := create(ctx, session("low", desktop, priority(-10)))
+		high := create(ctx, session("high", desktop, in(teamB), priority(50)))
+		middle := create(ctx, session("middle", desktop, in(teamC), priority(10)))
+		Eventually(ctx, seen.count(waits)).Should(Equal(3))
+		end(ctx, first)
+		Eventually(ctx, member(high)).WithTimeout(byEvent).Should(Equal(eu))
+		Expect(seen.count(waits)()).To(Equal(2))
+		end(ctx, high)
+		Eventually(ctx, member(middle)).WithTimeout(byEvent).Should(Equal(eu))
+		end(ctx, middle)
+		Eventually(ctx, member(low)).WithTimeout(byEvent).Should(Equal(eu))
+		Expect(seen.orderSoFar()).To(Equal([]string{"first", "high", "middle", "low"}))
+	}, SpecTimeout(specTimeout))
+})

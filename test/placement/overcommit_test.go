@@ -1,0 +1,108 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var _ = Describe("Two members with ten slots each", func() {
+	It("take twenty of a thousand sessions that come at once, and another for each that ends", func(ctx SpecContext) {
+		p := newPool("twenty")
+		p.add(ctx, eu, pieces("4500m", "2500m", "2500m", "1500m", "1500m", "500m", "500m")...)
+		p.add(ctx, us, pieces("2500m", "2500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "500m", "500m", "500m")...)
+		p.restless()
+		desktop := p.template(ctx, "twenty")
+		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(10))
+		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(10))
+		refused := refusals(ctx)
+
+		createAll(ctx, aThousand(desktop))
+		Eventually(ctx, seen.count(running)).WithTimeout(byEvent * 4).Should(Equal(20))
+		Eventually(ctx, seen.count(waits)).WithTimeout(byEvent * 4).Should(Equal(980))
+		expectRemedies()
+		expectNoMoreThan(20, 10)
+
+		By("ending five, in both members")
+		first := seen.names(placed)
+		calls := byHub(ctx, called)
+		for _, s := range fiveOf(first) {
+			end(ctx, s)
+		}
+		Eventually(ctx, seen.count(running)).WithTimeout(byEvent).Should(Equal(20))
+		Consistently(ctx, seen.count(placed)).Should(Equal(20))
+		Expect(slices.DeleteFunc(seen.names(placed), func(name string) bool { return slices.Contains(first, name) })).To(HaveLen(5), "others that run")
+		expectNoMoreThan(20, 10)
+		Expect(byHub(ctx, called)-calls).To(And(BeNumerically(">=", 5), BeNumerically("<", 500)), "sessions that were called when there was room for five")
+		Expect(refusals(ctx)).To(Equal(refused), "no agent had to refuse one")
+		Expect(seen.stuckPods()).To(BeEmpty())
+	}, SpecTimeout(specTimeout))
+})
+
+// called are the sessions that were looked at again because something helps them.
+const called = "vdi_hub_session_wakeups_total"
+
+// aThousand sessions of a hundred users in three namespaces.
+func aThousand(template string) []*v1alpha1.VDISession {
+	var out []*v1alpha1.VDISession
+	for i := range 1000 {
+		user := fmt.Sprintf("user-%d@example.com", i%100)
+		out = append(out, session(fmt.Sprintf("thousand-%d", i), template, in(namespaces[i%len(namespaces)]), of(user)))
+	}
+	return out
+}
+
+func fiveOf(names []string) []*v1alpha1.VDISession {
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	perMember := map[string]int{}
+	var out []*v1alpha1.VDISession
+	for _, s := range seen.sessions {
+		// Three in one member and two in the other.
+		if slices.Contains(names, s.Name) && perMember[s.Status.Placement.ClusterName] < 3 && len(out) < 5 {
+			perMember[s.Status.Placement.ClusterName]++
+			out = append(out, s.DeepCopy())
+		}
+	}
+	return out
+}
+
+// expectRemedies of all sessions that wait: what every member lacks, and what
+// would help.
+func expectRemedies() {
+	GinkgoHelper()
+	lacks := Or(
+		MatchRegexp(`lacks? cpu \(largest free on a node .*, asked 1\)`),
+		MatchRegexp(`just given (its|their) last room to other sessions \(wait until they have started, or add nodes\)`),
+	)
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	for _, s := range seen.sessions {
+		if waits(s) {
+			Expect(scheduled(s).Message).To(And(HavePrefix("3 clusters: "), lacks), s.Name)
+			Expect(s.Status.Message).To(ContainSubstring(scheduled(s).Message))
+		}
+	}
+}
+
+// expectNoMoreThan so many placed in all, and held in each member, at any moment
+// of the spec.
+func expectNoMoreThan(inAll, inEach int) {
+	GinkgoHelper()
+	most, held := seen.most()
+	Expect(most).To(BeNumerically("<=", inAll))
+	for member, n := range held {
+		Expect(n).To(BeNumerically("<=", inEach), member)
+	}
+}
+
+// expectWaiting until a session says what it waits for.
+func expectWaiting(ctx context.Context, s *v1alpha1.VDISession, says string) {
+	GinkgoHelper()
+	Eventually(ctx, why(s)).Should(ContainSubstring(says))
+}

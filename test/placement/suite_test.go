@@ -1,0 +1,138 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// timeFactor scales the link's timings: a silent member is Suspect after 7.5 s,
+// and a Pod without a node is moved after 5 s. The 30 s after which a waiting
+// session is looked at all the same are not scaled.
+const timeFactor = 0.5
+
+// byEvent is how long an event may take to bring a waiting session to its place:
+// far less than the 30 s.
+const byEvent = 12 * time.Second
+
+// specTimeout is far more than a spec takes on a busy machine.
+const specTimeout = 2 * time.Minute
+
+// The members, each in a region of its name.
+const (
+	eu = "eu-west"
+	us = "us-east"
+	ap = "ap-south"
+)
+
+// The namespaces of the sessions.
+const (
+	teamA = "team-a"
+	teamB = "team-b"
+	teamC = "team-c"
+)
+
+var namespaces = []string{teamA, teamB, teamC}
+
+// strangers is a namespace of the members that is not ours.
+const strangers = "strangers"
+
+// unschedulable labels specs that set out to have a Pod without a node.
+const unschedulable = "unschedulable"
+
+var (
+	fleet *harness.Fleet
+	hub   client.Client
+	// clients of the members, by name.
+	clients map[string]client.Client
+	seen    *watch
+)
+
+func TestPlacement(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Where a fleet puts sessions")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	SetDefaultConsistentlyDuration(2 * time.Second)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	Expect(v1alpha1.AddToScheme(clientgoscheme.Scheme)).To(Succeed())
+
+	var err error
+	// The fleet outlives this node's context.
+	members := harness.DefaultMembers(3, 0)
+	members[1].Labels = map[string]string{"gpu": "nvidia"} // as in deploy/samples/members.yaml
+	fleet, err = harness.Start(context.Background(), harness.Options{
+		MemberSpecs: members, Namespaces: namespaces, HubReplicas: 1, TimeFactor: timeFactor,
+		Progress: func(step string) { GinkgoWriter.Println(step) },
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
+	hub, clients = clientOf(fleet.Hub.ControlPlane), map[string]client.Client{}
+	for _, m := range fleet.Members {
+		clients[m.Name] = clientOf(m.ControlPlane)
+		Expect(m.ControlPlane.EnsureNamespace(ctx, strangers, nil)).To(Succeed())
+	}
+	seen = watchFleet()
+}, NodeTimeout(3*time.Minute))
+
+var _ = BeforeEach(func(ctx SpecContext) {
+	Expect(fleet.WaitMembersReady(ctx)).To(Succeed())
+	seen.begin()
+}, NodeTimeout(time.Minute))
+
+// After every spec its sessions are ended, and no Pod was without a node on the
+// way.
+var _ = AfterEach(func(ctx SpecContext) {
+	report := CurrentSpecReport()
+	if report.Failed() {
+		dump(ctx)
+	}
+	for _, m := range fleet.Members {
+		Expect(m.Agent.Resume()).To(Succeed())
+		Expect(m.ControlPlane.Scheduler.Resume()).To(Succeed())
+	}
+	endAll(ctx)
+	if !report.Failed() && !slices.Contains(report.Labels(), unschedulable) {
+		Expect(seen.stuckPods()).To(BeEmpty(), "Pods that kube-scheduler found no node for")
+	}
+}, NodeTimeout(90*time.Second))
+
+func clientOf(cp *harness.ControlPlane) client.Client {
+	cfg := *cp.Config
+	cfg.QPS, cfg.Burst = 1000, 2000
+	c, err := client.New(&cfg, client.Options{Scheme: clientgoscheme.Scheme})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// dump shows what a failed spec left.
+func dump(ctx context.Context) {
+	out, err := fleet.Hub.ControlPlane.Kubectl(ctx, "get", "memberclusters,placementpolicies,vdisessions", "-A", "-o", "wide")
+	if lines := strings.Split(out, "\n"); len(lines) > 120 {
+		out = strings.Join(lines[:120], "\n") + "\n..."
+	}
+	AddReportEntry("what the hub has", fmt.Sprintf("%s %v", out, err))
+	for _, m := range fleet.Members {
+		out, err := m.ControlPlane.Kubectl(ctx, "get", "nodes,pods,sessionassignments", "-A", "-o", "wide")
+		AddReportEntry("what "+m.Name+" has", fmt.Sprintf("%s %v", out, err))
+	}
+	for _, p := range fleet.Processes() {
+		if name := p.LogFile(); strings.Contains(name, "hub-") || strings.Contains(name, "agent") {
+			AddReportEntry(name, p.LogTail())
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package placement
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// watch sees all that happens in every API server, in the order of each, by
+// clients of its own.
+type watch struct {
+	mu sync.Mutex
+	// sessions as the hub has them now.
+	sessions map[types.UID]*v1alpha1.VDISession
+	// assignments that each member has, those that are being stopped included.
+	assignments map[string]map[types.UID]bool
+
+	// Since begin: the most sessions that were placed at a moment, and the most
+	// assignments that each member had.
+	mostPlaced int
+	mostHeld   map[string]int
+	// order in which sessions were placed, by name; one that is placed anew is
+	// there again.
+	order []string
+	// stuck are the Pods of sessions for which there was no node.
+	stuck map[string]string
+}
+
+func watchFleet() *watch {
+	GinkgoHelper()
+	w := &watch{sessions: map[types.UID]*v1alpha1.VDISession{}, assignments: map[string]map[types.UID]bool{}}
+	w.begin()
+	w.follow(fleet.Hub.ControlPlane, &v1alpha1.VDISession{}, func(o client.Object, gone bool) { w.session(o.(*v1alpha1.VDISession), gone) })
+	for _, m := range fleet.Members {
+		w.assignments[m.Name] = map[types.UID]bool{}
+		w.follow(m.ControlPlane, &v1alpha1.SessionAssignment{}, func(o client.Object, gone bool) { w.assignment(m.Name, o, gone) })
+		w.follow(m.ControlPlane, &corev1.Pod{}, func(o client.Object, _ bool) { w.pod(m.Name, o.(*corev1.Pod)) })
+	}
+	return w
+}
+
+// follow the objects of a kind for as long as the suite runs.
+func (w *watch) follow(cp *harness.ControlPlane, kind client.Object, see func(o client.Object, gone bool)) {
+	GinkgoHelper()
+	c, err := cache.New(cp.Config, cache.Options{Scheme: clientgoscheme.Scheme})
+	Expect(err).NotTo(HaveOccurred())
+	ctx, stop := context.WithCancel(context.Background())
+	DeferCleanup(stop)
+	go func() { _ = c.Start(ctx) }()
+	informer, err := c.GetInformer(ctx, kind)
+	Expect(err).NotTo(HaveOccurred())
+	note := func(o any, gone bool) {
+		if last, lost := o.(toolscache.DeletedFinalStateUnknown); lost {
+			o = last.Obj
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		see(o.(client.Object), gone)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { note(o, false) },
+		UpdateFunc: func(_, o any) { note(o, false) },
+		DeleteFunc: func(o any) { note(o, true) },
+	})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// begin forgets what earlier specs have shown.
+func (w *watch) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mostPlaced, w.mostHeld, w.order, w.stuck = 0, map[string]int{}, nil, map[string]string{}
+}
+
+func (w *watch) session(s *v1alpha1.VDISession, gone bool) {
+	before := w.sessions[s.UID]
+	if gone {
+		delete(w.sessions, s.UID)
+		return
+	}
+	w.sessions[s.UID] = s
+	if placed(s) && (before == nil || before.Status.Placement == nil || before.Status.Placement.Epoch != s.Status.Placement.Epoch) {
+		w.order = append(w.order, s.Name)
+	}
+	n := 0
+	for _, other := range w.sessions {
+		if placed(other) {
+			n++
+		}
+	}
+	w.mostPlaced = max(w.mostPlaced, n)
+}
+
+func (w *watch) assignment(member string, o client.Object, gone bool) {
+	if gone {
+		delete(w.assignments[member], o.GetUID())
+		return
+	}
+	w.assignments[member][o.GetUID()] = true
+	w.mostHeld[member] = max(w.mostHeld[member], len(w.assignments[member]))
+}
+
+func (w *watch) pod(member string, p *corev1.Pod) {
+	if p.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy {
+		return
+	}
+	for i := range p.Status.Conditions {
+		c := &p.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			w.stuck[member+"/"+p.Name] = c.Message
+		}
+	}
+}
+
+// count of the sessions that are so now.
+func (w *watch) count(so func(*v1alpha1.VDISession) bool) func() int {
+	return func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		n := 0
+		for _, s := range w.sessions {
+			if so(s) {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+// names of the sessions that are so now, sorted.
+func (w *watch) names(so func(*v1alpha1.VDISession) bool) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, s := range w.sessions {
+		if so(s) {
+			out = append(out, s.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// where the placed sessions are, as numbers by member.
+func (w *watch) where() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[string]int{}
+	for _, s := range w.sessions {
+		if placed(s) {
+			out[s.Status.Placement.ClusterName]++
+		}
+	}
+	return out
+}
+
+func (w *watch) orderSoFar() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.order)
+}
+
+// most sessions that were placed, and assignments that each member had, at any
+// moment since begin.
+func (w *watch) most() (placed int, held map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mostPlaced, maps.Clone(w.mostHeld)
+}
+
+func (w *watch) stuckPods() map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.stuck)
+}
