@@ -21,8 +21,8 @@ TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 # Packages that `make test` runs with the race detector: all that have tests,
 # those that wait the most first, so that the others run beside them. test/scale
 # is a measurement and has its own target.
-SLOW_PKGS   := ./test/integration ./test/faults ./agent/session ./hub/session ./test/harness
-TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|faults|harness)|(agent|hub)/session)$$')
+SLOW_PKGS   := ./test/integration ./test/faults ./test/placement ./agent/session ./hub/session ./test/harness
+TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|faults|placement|harness)|(agent|hub)/session)$$')
 
 .DEFAULT_GOAL := help
 
