@@ -11,6 +11,9 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -183,8 +186,36 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	ready, known := f.watcher.NodeReady(nodes.Items[0].Name)
 	g.Expect(ready && known).To(BeTrue(), "a cordoned node is Ready all the same")
 
+	f.comesAndGoes(ctx, g)
+
 	// Quiet: the same is not reported twice.
 	sequence := f.watcher.Report().GetSequence()
 	g.Eventually(f.told.Load).Should(Equal(sequence))
 	g.Consistently(func() uint64 { return f.watcher.Report().GetSequence() }).WithTimeout(500 * time.Millisecond).Should(Equal(sequence))
+}
+
+// comesAndGoes makes what the template "fast" lacks and takes it away again: what
+// can run in the member is told as soon as it changes.
+func (f *fixture) comesAndGoes(ctx context.Context, g *WithT) {
+	f.watcher.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{
+		Name: "desk", Revision: "r1", Resources: map[string]string{"cpu": "1"},
+		Home: true, StorageClassName: "fast", IngressClassName: "edge", RuntimeClassName: "sandbox",
+	}}})
+	storage, ingress, sandbox := f.Client.StorageV1().StorageClasses(), f.Client.NetworkingV1().IngressClasses(), f.Client.NodeV1().RuntimeClasses()
+	var none metav1.CreateOptions
+	reason := func() string { return f.desk().GetReason() }
+	g.Eventually(reason).Should(Equal(v1alpha1.UnavailableStorageClass))
+	_, err := storage.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disk"}, none)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(reason).Should(Equal(v1alpha1.UnavailableIngressClass))
+	_, err = ingress.Create(ctx, &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "edge"}, Spec: networkingv1.IngressClassSpec{Controller: "example.com/edge"}}, none)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(reason).Should(Equal(v1alpha1.UnavailableRuntimeClass))
+	_, err = sandbox.Create(ctx, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandbox"}, Handler: "sandbox"}, none)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() bool { return f.desk().GetAvailable() }).Should(BeTrue())
+
+	g.Expect(storage.Delete(ctx, "fast", metav1.DeleteOptions{})).To(Succeed())
+	g.Eventually(reason).Should(Equal(v1alpha1.UnavailableStorageClass))
+	g.Expect(f.desk().GetBuckets()).To(BeEmpty(), "nothing more is placed there")
 }
