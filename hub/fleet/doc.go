@@ -13,7 +13,9 @@
 //     stays engaged as long as its MemberCluster exists. While the member is
 //     away Get returns ErrClusterNotFound; it never returns a cluster whose
 //     cache has not synced.
-//   - A reservation is made under the same lock as the decision that needs it.
+//   - A reservation is made under the same lock as the decision that needs it, and
+//     so is a session counted for the policy by which it goes there: caps of a
+//     policy hold whatever the hub's cache shows.
 //   - Memory per member is O(its sessions): the picture holds one small object
 //     a session, and its watcher one pending entry a session.
 //   - Only the hub's receive clock counts for liveness, and of it only

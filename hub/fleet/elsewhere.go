@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -15,7 +17,8 @@ const judgedAtOnce = 8
 // Elsewhere counts the sessions that would be placed in another member today,
 // were each of them placed anew and all others left where they are. Each is
 // placed where its request's Seat says. One that would fit nowhere is not
-// counted. It decides nothing, and is false where it can't be told: the context
+// counted, nor is one whose member is not ready, which says nothing of where it
+// belongs. It decides nothing, and is false where it can't be told: the context
 // ended, or the fleet waits for its members' reports.
 func (f *Fleet) Elsewhere(ctx context.Context, requests []placement.Request) (n int, ok bool) {
 	for some := range slices.Chunk(requests, judgedAtOnce) {
@@ -35,7 +38,13 @@ func (f *Fleet) elsewhere(requests []placement.Request) (n int, ok bool) {
 		return 0, false
 	}
 	candidates := f.candidates()
+	away := func(member types.UID) bool {
+		return slices.ContainsFunc(candidates, func(c placement.Candidate) bool { return c.UID == member && !c.Ready })
+	}
 	for _, req := range requests {
+		if away(req.Seat.Cluster) {
+			continue
+		}
 		putBack := f.counted(&req)
 		d := placement.Place(req, candidates, f.ledger)
 		putBack()

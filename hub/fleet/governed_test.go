@@ -144,6 +144,7 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 		return func(p *v1alpha1.PlacementPolicySpec) { p.RequiredRegions = []string{region} }
 	}
 	x.members["eu"].spec.Region, x.members["us"].spec.Region = "eu", "us"
+	x.register("ap", "uid-ap")
 	n, ok := x.Elsewhere(t.Context(), []placement.Request{
 		seated("stays", "uid-eu", prefers("eu")),
 		seated("goes", "uid-eu", func(p *v1alpha1.PlacementPolicySpec) {
@@ -153,10 +154,11 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 		seated("is where it wants to be", "uid-us", prefers("us")),
 		seated("finds no room", "uid-us", prefers("eu")),
 		seated("fits nowhere", "uid-us", requires("ap")),
+		seated("is where nobody answers", "uid-ap", func(p *v1alpha1.PlacementPolicySpec) { p.SessionCaps = v1alpha1.SessionCaps{} }),
 	})
 	x.Expect(ok).To(BeTrue())
 	x.Expect(n).To(Equal(1))
-	x.Expect(x.placed.governed["lab"].total).To(Equal(int32(6)), "nothing has changed")
+	x.Expect(x.placed.governed["lab"].total).To(Equal(int32(7)), "nothing has changed")
 }
 
 // Whatever happens in whatever order, the counts are those of the places that

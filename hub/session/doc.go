@@ -3,11 +3,17 @@
 //
 // Three controllers share the work. The Reconciler is keyed by session and looks
 // at the hub alone: it accepts, places, lets rest and resumes, moves what finds no
-// node where it is, and lays over what the hub knows of the member's health. The MemberReconciler is keyed by
-// (cluster, assignment) and compares what the session's status wants of a member
-// with what that member reports: it assigns, withdraws, mirrors and records ends,
-// and makes the Secrets that travel. The HomeReconciler is keyed by home and frees
-// those whose session needs them no more.
+// node where it is, and lays over what the hub knows of the member's health. The
+// MemberReconciler is keyed by (cluster, assignment) and compares what the
+// session's status wants of a member with what that member reports: it assigns,
+// withdraws, mirrors and records ends, and makes the Secrets that travel. The
+// HomeReconciler is keyed by home and frees those whose session needs them no more.
+//
+// Beside them the PolicyReconciler shows on the placement policies what they
+// govern; it moves nothing.
+//
+// The ReviewReconciler answers PlacementReviews: it takes a session's steps up to
+// its placement on a copy, and writes into the review what would come of them.
 //
 // Invariants:
 //   - A placement and its epoch are durable in the session's status before any

@@ -66,7 +66,8 @@ type PolicyReconciler struct {
 
 	// asked is whether a look is due already.
 	asked atomic.Bool
-	// resting is until when there is none. One goroutine alone uses it.
+	// resting is until when there is none: at first for an interval, in which the
+	// members come back to a new leader. One goroutine alone uses it.
 	resting time.Time
 }
 
@@ -124,6 +125,9 @@ func matters(before, after client.Object) bool {
 func (r *PolicyReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	r.asked.Store(false)
 	began := r.Clock.Now()
+	if r.resting.IsZero() {
+		r.resting = began.Add(r.interval())
+	}
 	if wait := r.resting.Sub(began); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}

@@ -88,7 +88,11 @@ func atEU(s *v1alpha1.VDISession) {
 	s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: 1}
 }
 
+// look lets the controller look once, or rest.
 func (h *policyHub) look() (wait time.Duration) {
+	if h.resting.IsZero() {
+		h.resting = h.clock.Now()
+	}
 	result, err := h.Reconcile(context.Background(), allPolicies)
 	h.Expect(err).NotTo(HaveOccurred())
 	return result.RequeueAfter
@@ -140,6 +144,17 @@ func TestPolicyIsWrittenOnlyWhenItsNumbersChange(t *testing.T) {
 	h.Expect(h.Client.Create(context.Background(), of("lab", "another"))).To(Succeed())
 	h.look()
 	h.Expect(h.numbers("lab")).To(Equal("2: 1 placed, 1 waiting, 0 elsewhere"))
+}
+
+func TestNothingIsSaidBeforeTheMembersCouldComeBack(t *testing.T) {
+	h := newPolicyHub(t, of("lab", "placed", atEU))
+	result, err := h.Reconcile(context.Background(), allPolicies)
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(result.RequeueAfter).To(Equal(DefaultPolicyInterval))
+	h.Expect(h.policy("lab").Status.LastReviewTime).To(BeNil())
+	h.clock.SetTime(testNow.Add(DefaultPolicyInterval))
+	h.Expect(h.look()).To(BeZero())
+	h.Expect(h.policy("lab").Status.LastReviewTime).NotTo(BeNil())
 }
 
 func TestLooksThatTakeLongAreFewer(t *testing.T) {
