@@ -157,25 +157,24 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	policies := &session.PolicyReconciler{
 		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(session.DefaultPolicyInterval),
 	}
+	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
 	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
-	if err := sessions.SetupWithManager(ctx, local); err != nil {
-		return nil, fmt.Errorf("setting up the controller of sessions: %w", err)
-	}
-	if err := homes.SetupWithManager(local); err != nil {
-		return nil, fmt.Errorf("setting up the controller of homes: %w", err)
-	}
-	if err := policies.SetupWithManager(local); err != nil {
-		return nil, fmt.Errorf("setting up the controller of policies: %w", err)
-	}
-	if err := assignments.SetupWithManager(mgr); err != nil {
-		return nil, fmt.Errorf("setting up the controller of assignments: %w", err)
-	}
-	if err := members.SetupWithManager(local); err != nil {
-		return nil, fmt.Errorf("setting up the controller of members: %w", err)
-	}
-	if err := templates.SetupWithManager(local); err != nil {
-		return nil, fmt.Errorf("setting up the controller of templates: %w", err)
+	for _, controller := range []struct {
+		of    string
+		setup func() error
+	}{
+		{"sessions", func() error { return sessions.SetupWithManager(ctx, local) }},
+		{"homes", func() error { return homes.SetupWithManager(local) }},
+		{"policies", func() error { return policies.SetupWithManager(local) }},
+		{"reviews", func() error { return reviews.SetupWithManager(local) }},
+		{"assignments", func() error { return assignments.SetupWithManager(mgr) }},
+		{"members", func() error { return members.SetupWithManager(local) }},
+		{"templates", func() error { return templates.SetupWithManager(local) }},
+	} {
+		if err := controller.setup(); err != nil {
+			return nil, fmt.Errorf("setting up the controller of %s: %w", controller.of, err)
+		}
 	}
 	return func(ctx context.Context) error {
 		if err := proofs.Prepare(ctx); err != nil {

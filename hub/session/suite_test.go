@@ -141,6 +141,8 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 	sessions := &session.Reconciler{
 		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
 		ForceAfter: forceAfter, MoveAfter: moveAfter,
+		// No look at those that wait but when something calls them.
+		LookAfter: time.Hour,
 	}
 	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace}
 	assignments := &session.MemberReconciler{
@@ -149,11 +151,13 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	policies := &session.PolicyReconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
+	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
 	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(policies.SetupWithManager(local)).To(Succeed())
+	Expect(reviews.SetupWithManager(local)).To(Succeed())
 	Expect(assignments.SetupWithManager(mgr)).To(Succeed())
 	Expect(members.SetupWithManager(local)).To(Succeed())
 	Expect(templates.SetupWithManager(local)).To(Succeed())
