@@ -33,6 +33,7 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		agent := fleet.Member(eu).Agent
 		Expect(agent.Pause()).To(Succeed())
 		p.stranger(ctx, eu, nodes[0], "quicker", "1")
+		Eventually(ctx, bound(eu, "quicker-"+nodes[0])).Should(BeTrue())
 		s := create(ctx, session("late", desktop, near(eu)))
 		Eventually(ctx, seen.where).Should(HaveKey(eu))
 		Expect(agent.Resume()).To(Succeed())
@@ -66,7 +67,7 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		By("losing one of their Pods while the agent is silent, so that kube-scheduler makes {3,3}")
 		m := fleet.Member(eu)
 		Expect(m.Agent.Pause()).To(Succeed())
-		Expect(m.ControlPlane.Scheduler.Pause()).To(Succeed())
+		Expect(m.ControlPlane.Scheduler.Kill()).To(Succeed())
 		cordon(ctx, eu, nodes[0], true)
 		Expect(clients[eu].Delete(ctx, podOf(two), client.GracePeriodSeconds(0))).To(Succeed())
 		s := create(ctx, session("large", large))
@@ -74,7 +75,8 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		Expect(m.Agent.Resume()).To(Succeed())
 		Eventually(ctx, isThere(eu, podOf(two))).Should(Succeed())
 		Eventually(ctx, isThere(eu, podOf(s))).Should(Succeed())
-		Expect(m.ControlPlane.Scheduler.Resume()).To(Succeed())
+		// One that starts knows all Pods before it takes the first.
+		Expect(m.ControlPlane.Scheduler.Start()).To(Succeed())
 		Eventually(ctx, nodeOf(eu, two)).Should(Equal(nodes[1]))
 		cordon(ctx, eu, nodes[0], false)
 
@@ -93,6 +95,15 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		Expect(member(two)(ctx)).To(Equal(eu))
 	}, SpecTimeout(specTimeout))
 })
+
+// bound is whether a stranger's Pod has a node, for Eventually.
+func bound(member, name string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		pod := &corev1.Pod{}
+		err := clients[member].Get(ctx, client.ObjectKey{Namespace: strangers, Name: name}, pod)
+		return pod.Spec.NodeName != "", err
+	}
+}
 
 // urgent is a class of Pods that kube-scheduler takes before others.
 func urgent(ctx context.Context, member string) {

@@ -3,7 +3,6 @@ package placement
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -29,14 +28,13 @@ var _ = Describe("Two members with ten slots each", func() {
 		expectNoMoreThan(20, 10)
 
 		By("ending five, in both members")
-		first := seen.names(placed)
-		calls := byHub(ctx, called)
+		first, calls := seen.those(placed), byHub(ctx, called)
 		for _, s := range fiveOf(first) {
 			end(ctx, s)
 		}
 		Eventually(ctx, seen.count(running)).WithTimeout(byEvent).Should(Equal(20))
 		Consistently(ctx, seen.count(placed)).Should(Equal(20))
-		Expect(slices.DeleteFunc(seen.names(placed), func(name string) bool { return slices.Contains(first, name) })).To(HaveLen(5), "others that run")
+		Expect(seen.orderSoFar()).To(HaveLen(25), "five others were placed")
 		expectNoMoreThan(20, 10)
 		Expect(byHub(ctx, called)-calls).To(And(BeNumerically(">=", 5), BeNumerically("<", 500)), "sessions that were called when there was room for five")
 		Expect(refusals(ctx)).To(Equal(refused), "no agent had to refuse one")
@@ -57,16 +55,14 @@ func aThousand(template string) []*v1alpha1.VDISession {
 	return out
 }
 
-func fiveOf(names []string) []*v1alpha1.VDISession {
-	seen.mu.Lock()
-	defer seen.mu.Unlock()
+// fiveOf them that are placed: three in one member and two in the other.
+func fiveOf(sessions []*v1alpha1.VDISession) []*v1alpha1.VDISession {
 	perMember := map[string]int{}
 	var out []*v1alpha1.VDISession
-	for _, s := range seen.sessions {
-		// Three in one member and two in the other.
-		if slices.Contains(names, s.Name) && perMember[s.Status.Placement.ClusterName] < 3 && len(out) < 5 {
-			perMember[s.Status.Placement.ClusterName]++
-			out = append(out, s.DeepCopy())
+	for _, s := range sessions {
+		if at := s.Status.Placement.ClusterName; perMember[at] < 3 && len(out) < 5 {
+			perMember[at]++
+			out = append(out, s)
 		}
 	}
 	return out
@@ -80,13 +76,9 @@ func expectRemedies() {
 		MatchRegexp(`lacks? cpu \(largest free on a node .*, asked 1\)`),
 		MatchRegexp(`just given (its|their) last room to other sessions \(wait until they have started, or add nodes\)`),
 	)
-	seen.mu.Lock()
-	defer seen.mu.Unlock()
-	for _, s := range seen.sessions {
-		if waits(s) {
-			Expect(scheduled(s).Message).To(And(HavePrefix("3 clusters: "), lacks), s.Name)
-			Expect(s.Status.Message).To(ContainSubstring(scheduled(s).Message))
-		}
+	for _, s := range seen.those(waits) {
+		Expect(scheduled(s).Message).To(And(HavePrefix("3 clusters: "), lacks), s.Name)
+		Expect(s.Status.Message).To(ContainSubstring(scheduled(s).Message))
 	}
 }
 

@@ -94,16 +94,11 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		p.restless()
 		desktop := p.template(ctx, "headroom")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(10))
-		production := many(10, "production", desktop, labelled("tier", "production"))
-		createAll(ctx, production)
+		createAll(ctx, many(10, "production", desktop, labelled("tier", "production")))
 		Eventually(ctx, seen.count(running)).Should(Equal(8))
 		Eventually(ctx, seen.count(waits)).Should(Equal(2))
-		for _, s := range production {
-			now, err := current(ctx, s)
-			Expect(err).NotTo(HaveOccurred())
-			if waits(now) {
-				Expect(why(s)(ctx)).To(And(ContainSubstring("keeps its last room free for failover"), ContainSubstring("production")))
-			}
+		for _, s := range seen.those(waits) {
+			Expect(scheduled(s).Message).To(ContainSubstring("keeps its last room free for failover (spec.headroomPercent of policy production)"))
 		}
 		Eventually(ctx, status("production")).Should(And(HaveField("Sessions", BeEquivalentTo(10)), HaveField("Placed", BeEquivalentTo(8)), HaveField("Waiting", BeEquivalentTo(2))))
 

@@ -103,7 +103,9 @@ var _ = AfterEach(func(ctx SpecContext) {
 	}
 	for _, m := range fleet.Members {
 		Expect(m.Agent.Resume()).To(Succeed())
-		Expect(m.ControlPlane.Scheduler.Resume()).To(Succeed())
+		if !m.ControlPlane.Scheduler.Running() {
+			Expect(m.ControlPlane.Scheduler.Start()).To(Succeed())
+		}
 	}
 	endAll(ctx)
 	if !report.Failed() && !slices.Contains(report.Labels(), unschedulable) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -95,13 +96,7 @@ func (w *watch) session(s *v1alpha1.VDISession, gone bool) {
 	if placed(s) && (before == nil || before.Status.Placement == nil || before.Status.Placement.Epoch != s.Status.Placement.Epoch) {
 		w.order = append(w.order, s.Name)
 	}
-	n := 0
-	for _, other := range w.sessions {
-		if placed(other) {
-			n++
-		}
-	}
-	w.mostPlaced = max(w.mostPlaced, n)
+	w.mostPlaced = max(w.mostPlaced, w.counted(placed))
 }
 
 func (w *watch) assignment(member string, o client.Object, gone bool) {
@@ -125,32 +120,36 @@ func (w *watch) pod(member string, p *corev1.Pod) {
 	}
 }
 
-// count of the sessions that are so now.
+// count of the sessions that are so now, for Eventually.
 func (w *watch) count(so func(*v1alpha1.VDISession) bool) func() int {
 	return func() int {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		n := 0
-		for _, s := range w.sessions {
-			if so(s) {
-				n++
-			}
-		}
-		return n
+		return w.counted(so)
 	}
 }
 
-// names of the sessions that are so now, sorted.
-func (w *watch) names(so func(*v1alpha1.VDISession) bool) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var out []string
+func (w *watch) counted(so func(*v1alpha1.VDISession) bool) int {
+	n := 0
 	for _, s := range w.sessions {
 		if so(s) {
-			out = append(out, s.Name)
+			n++
 		}
 	}
-	slices.Sort(out)
+	return n
+}
+
+// those sessions that are so now, by name.
+func (w *watch) those(so func(*v1alpha1.VDISession) bool) []*v1alpha1.VDISession {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*v1alpha1.VDISession
+	for _, s := range w.sessions {
+		if so(s) {
+			out = append(out, s.DeepCopy())
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.VDISession) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
