@@ -32,6 +32,8 @@ type agent struct {
 	floor map[types.UID]int64
 	// slots for each template, stored assignments not counted.
 	slots int
+	// lacks is why a template, by name, can't run there.
+	lacks map[string]string
 	// refuse says why an assignment is refused; empty: it is not.
 	refuse func(*api.SessionAssignment) (reason, message string)
 	// holdStops: what is withdrawn keeps stopping; starts: Pods become ready.
@@ -180,6 +182,10 @@ func (a *agent) capacity() *fleetv1.CapacityReport {
 	free := int32(max(0, a.slots-a.busy()))
 	report := &fleetv1.CapacityReport{Sequence: a.sequence, Nodes: int32(a.slots), AdmittedNamespaces: []string{"desktops", "elsewhere"}}
 	for _, t := range a.templates.GetTemplates() {
+		if why := a.lacks[t.GetName()]; why != "" {
+			report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{Name: t.GetName(), Revision: t.GetRevision(), Reason: why, Message: "it has none"})
+			continue
+		}
 		report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{
 			Name: t.GetName(), Revision: t.GetRevision(), Available: true, Slots: free,
 			Buckets: []*fleetv1.Bucket{{Nodes: free, Free: map[string]int64{"cpu": 1000, "memory": 1 << 30, "pods": 1}}},
