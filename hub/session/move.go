@@ -24,7 +24,8 @@ const DefaultMoveAfter = 10 * time.Second
 // move gives up a placement whose Pod fits no node of the member, where another
 // member would take the session now. What the hub takes for free may lie
 // otherwise than it thinks: kube-scheduler chooses the nodes. It is placed anew
-// once its stop is confirmed; until then the room there is kept for it.
+// once its stop is confirmed; until then the room there is kept for it. While
+// nobody else has room it stays, and is among those that wait for some.
 //
 // A session that has run there is not moved, nor one whose home lies there.
 func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
@@ -45,12 +46,12 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	if kept, err := r.keptByHome(ctx, p); err != nil || kept {
 		return goOn, err
 	}
-	d, err := r.another(ctx, p)
+	d, asked, err := r.another(ctx, p)
 	if err != nil {
 		return done, err
 	}
 	if !d.Placed {
-		p.again = soonest(p.again, r.moves.inVain(s, now))
+		r.await(p, v1alpha1.ReasonUnschedulablePod, asked)
 		return goOn, nil
 	}
 	held := s.Status.Placement
@@ -96,21 +97,22 @@ func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
 }
 
 // another asks for room in any member but the one where the session is placed,
-// as the policies have it now.
-func (r *Reconciler) another(ctx context.Context, p *pass) (placement.Decision, error) {
+// as the policies have it now. It returns what it asked; nil: nothing, for there
+// is no such policy.
+func (r *Reconciler) another(ctx context.Context, p *pass) (placement.Decision, *question, error) {
 	s := p.session
 	if err := r.readPolicies(ctx, p); err != nil {
-		return placement.Decision{}, err
+		return placement.Decision{}, nil, err
 	}
 	policy, found := governing(s, p.policies)
 	if !found {
-		return placement.Decision{}, nil
+		return placement.Decision{}, nil, nil
 	}
 	req := r.request(p, policy)
 	req.Refused[s.Status.Placement.ClusterUID] = noNodeFits
 	d := r.Fleet.Place(req, s.Status.Epoch+1)
 	p.holds = d.Placed
-	return d, nil
+	return d, &question{request: req}, nil
 }
 
 // unwilling are the members that a session is not sent to for a while, with why:

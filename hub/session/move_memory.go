@@ -10,10 +10,6 @@ import (
 )
 
 const (
-	// askAgain is how long after no other member would take a session the others
-	// are asked again, doubling up to askAgainMost.
-	askAgain     = 5 * time.Second
-	askAgainMost = 30 * time.Second
 	// patienceDoubles is how many of a session's moves each double the time that
 	// the next member gets: what fits nowhere is not sent round for ever.
 	patienceDoubles = 5
@@ -25,7 +21,8 @@ const (
 const noNodeFits = v1alpha1.ReasonUnschedulablePod + ": no node of it fits the Pod"
 
 // moves remembers which sessions' Pods fit no node, when to ask other members
-// for them, and what they were moved from. It may be forgotten at any time: patience begins anew.
+// for them, and what they were moved from. It may be forgotten at any time:
+// patience begins anew.
 type moves struct {
 	mu sync.Mutex
 	of map[types.UID]*misfit
@@ -35,10 +32,8 @@ type moves struct {
 type misfit struct {
 	// epoch of the placement in which it fits no node; 0: that is of none known.
 	epoch int64
-	// ask is when to ask for another member again, and wait for how long after
-	// that, if it is in vain.
-	ask  time.Time
-	wait time.Duration
+	// due is when other members may be asked.
+	due time.Time
 	// count of its moves, and until when it is not sent back to which members.
 	count int
 	left  map[types.UID]time.Time
@@ -58,24 +53,9 @@ func (m *moves) wait(s *v1alpha1.VDISession, now time.Time, patience time.Durati
 		m.of[s.UID] = f
 	}
 	if epoch := s.Status.Placement.Epoch; f.epoch != epoch {
-		f.epoch, f.wait = epoch, askAgain
-		f.ask = now.Add(patience << min(f.count, patienceDoubles))
+		f.epoch, f.due = epoch, now.Add(patience<<min(f.count, patienceDoubles))
 	}
-	return max(0, f.ask.Sub(now))
-}
-
-// inVain notes that nobody else would take a session, and returns when to ask
-// again.
-func (m *moves) inVain(s *v1alpha1.VDISession, now time.Time) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f := m.of[s.UID]
-	if f == nil {
-		return askAgain
-	}
-	wait := f.wait
-	f.ask, f.wait = now.Add(wait), min(2*wait, askAgainMost)
-	return wait
+	return max(0, f.due.Sub(now))
 }
 
 // moved notes that a session was taken from where it was placed.

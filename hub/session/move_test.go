@@ -130,21 +130,34 @@ func TestSessionThatRanElsewhereBeforeIsMovedAllTheSame(t *testing.T) {
 	h.Expect(h.later(clock, DefaultMoveAfter).Status.Placement).To(BeNil())
 }
 
-func TestOtherMembersAreAskedNowAndThen(t *testing.T) {
+func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 	h, clock := misfitInMemory(t)
-	h.fleet.nowhere = true
-	clock.SetTime(clock.Now().Add(DefaultMoveAfter))
-	var waits []time.Duration
-	for range 6 {
-		result, err := h.reconcile()
-		h.Expect(err).NotTo(HaveOccurred())
-		waits = append(waits, result.RequeueAfter)
-		clock.SetTime(clock.Now().Add(result.RequeueAfter))
+	waits := func() int {
+		reasons, _, _ := h.waiting().count()
+		return reasons[v1alpha1.ReasonUnschedulablePod]
 	}
-	h.Expect(waits).To(Equal([]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, askAgainMost, askAgainMost, askAgainMost}))
-	h.Expect(h.fleet.placed).To(HaveLen(6))
+	h.Expect(waits()).To(BeZero(), "kube-scheduler has not had its time yet")
+	h.fleet.nowhere = true
+	h.later(clock, DefaultMoveAfter)
+	h.Expect(waits()).To(Equal(1))
+	for _, a := range h.waiting().asking() {
+		h.Expect(a.question.request.Refused).To(HaveKey(types.UID(here)), "room where it is helps it no more")
+	}
+	result, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(result.RequeueAfter).To(And(BeNumerically(">", 0), BeNumerically("<=", DefaultLookAfter)))
+
+	h.edit(conditionOf(v1alpha1.ConditionPodReady, yes, v1alpha1.ReasonPodReady))
+	h.pass()
+	h.Expect(waits()).To(BeZero(), "it has found a node after all")
+
+	h.edit(conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonUnschedulablePod))
+	h.pass()
+	h.later(clock, DefaultMoveAfter)
+	h.Expect(waits()).To(Equal(1))
 	h.fleet.nowhere = false
 	h.Expect(h.pass().Status.Placement).To(BeNil(), "somebody has room now")
+	h.Expect(waits()).To(BeZero())
 }
 
 func TestEachMoveTakesLonger(t *testing.T) {
