@@ -49,5 +49,5 @@ func (q *query) roomIn(c *Candidate, a *account) int64 {
 	if q.Policy != nil && q.Policy.SessionCaps.PerCluster != nil {
 		room = min(room, int64(*q.Policy.SessionCaps.PerCluster)-int64(q.Counts.Clusters[c.UID]))
 	}
-	return room
+	return max(1, room)
 }
