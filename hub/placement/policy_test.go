@@ -189,6 +189,9 @@ func TestSeat(t *testing.T) {
 			l.ReserveFor("session-s", 1, "uid-a", desk, session("s").Resources)
 			l.ReserveFor("other", 1, "uid-a", desk, session("s").Resources)
 		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, room(1000, 4)}) })}, ""},
+		{"where it is it harms nobody who is on his way", asking(session("s"), seat(true)), func(l *Ledger) {
+			l.ReserveFor("other", 1, "uid-a", desk, session("s").Resources)
+		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, room(1000, 4)}) })}, "a"},
 		{"it keeps its place under a cap", asking(session("s"), seat(true)), nil,
 			[]Candidate{with(full("a"), func(c *Candidate) { c.SessionCap = ptr(int32(8)) })}, "a"},
 		{"among equals it stays", governed(spreading, seat(true)), nil,
