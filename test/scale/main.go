@@ -61,6 +61,7 @@ func run(ctx context.Context, sessions int, template string, idle time.Duration,
 		func(ctx context.Context) error { return m.idle(ctx, idle) },
 		m.calm,
 		m.delete,
+		m.placements,
 	} {
 		if err := step(ctx); err != nil {
 			return err

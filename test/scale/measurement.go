@@ -91,9 +91,10 @@ func (m *measurement) create(ctx context.Context) error {
 	m.cpu, m.theirs = m.cpuTimes(), m.controlPlanes()
 	// The watch is read from the beginning: the API server ends one that lags.
 	var running map[string]time.Time
+	placed := newPlacements()
 	watching, wctx := errgroup.WithContext(ctx)
 	watching.Go(func() (err error) {
-		running, err = m.awaitRunning(wctx)
+		running, err = m.awaitRunning(wctx, placed)
 		return err
 	})
 	began := time.Now()
@@ -125,6 +126,8 @@ func (m *measurement) create(ctx context.Context) error {
 	all := time.Since(began)
 	fmt.Printf("\n%d sessions created in %s; all Running after %s: %.0f sessions a second\n", m.sessions, round(accepted), round(all), float64(m.sessions)/all.Seconds())
 	m.took = all
+	placing := placed.last.Sub(began)
+	fmt.Printf("all placed after %s: %.0f placements a second, while the members were at work\n", round(placing), float64(len(placed.at))/placing.Seconds())
 	fmt.Printf("create to Running, seen by a watcher of the hub: p50 %s, p99 %s, max %s\n", round(took[len(took)/2]), round(took[len(took)*99/100]), round(took[len(took)-1]))
 	return nil
 }
@@ -137,15 +140,16 @@ func newSession(i int, template string) *v1alpha1.VDISession {
 }
 
 // awaitRunning returns when each session was first seen Running. It watches
-// anew whenever the API server ends a watch, and so misses nothing.
-func (m *measurement) awaitRunning(ctx context.Context) (map[string]time.Time, error) {
+// anew whenever the API server ends a watch, and so misses nothing. On the way it
+// notes the placements.
+func (m *measurement) awaitRunning(ctx context.Context, placed *placements) (map[string]time.Time, error) {
 	running := map[string]time.Time{}
 	for len(running) < m.sessions {
 		w, err := m.hub.Watch(ctx, &v1alpha1.VDISessionList{}, client.InNamespace(namespace))
 		if err != nil {
 			return nil, fmt.Errorf("%d of %d sessions are Running: %w", len(running), m.sessions, err)
 		}
-		err = m.note(ctx, w, running)
+		err = m.note(ctx, w, running, placed)
 		w.Stop()
 		if err != nil {
 			return nil, fmt.Errorf("%d of %d sessions are Running: %w", len(running), m.sessions, err)
@@ -155,7 +159,7 @@ func (m *measurement) awaitRunning(ctx context.Context) (map[string]time.Time, e
 }
 
 // note takes one watch's events until all run or the watch ends.
-func (m *measurement) note(ctx context.Context, w watch.Interface, running map[string]time.Time) error {
+func (m *measurement) note(ctx context.Context, w watch.Interface, running map[string]time.Time, placed *placements) error {
 	progress := time.NewTicker(5 * time.Second)
 	defer progress.Stop()
 	for len(running) < m.sessions {
@@ -172,6 +176,7 @@ func (m *measurement) note(ctx context.Context, w watch.Interface, running map[s
 			if !ok {
 				return fmt.Errorf("watching the sessions: %w", apierrors.FromObject(e.Object))
 			}
+			placed.see(s)
 			if _, seen := running[s.Name]; !seen && s.Status.Phase == v1alpha1.PhaseRunning {
 				running[s.Name] = time.Now()
 			}
