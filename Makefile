@@ -73,9 +73,13 @@ fuzz: ## Run every fuzzer for FUZZTIME (10s); FOCUS= picks some by name.
 	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(FOCUS)
 
 .PHONY: bench
-bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member for the agent's own figures.
+bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member: the agent's own figures, and placements a second next to a bare client's.
 	go test -run '^$$' -bench . -benchmem ./api/... ./proto/... ./hub/... ./agent/...
 	go run ./test/scale --sessions 1000 --members 1 --nodes 80 --idle 20s --baseline=false
+
+.PHONY: simulate
+simulate: ## Replay a day through the placement code in simulated time, and compare strategies (plots in dist/).
+	go run ./test/scale/placement --out dist/simulation $(ARGS)
 
 .PHONY: verify
 verify: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Fail if generated files are stale, or formatting, modules or lint are not clean.

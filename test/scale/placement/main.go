@@ -51,7 +51,7 @@ func parse(args []string) (*settings, error) {
 	f.Uint64Var(&s.plan.Seed, "seed", 1, "of the generated workload")
 	f.IntVar(&s.plan.Members, "members", 12, "members of the generated fleet")
 	f.DurationVar(&s.plan.Length, "length", 24*time.Hour, "of the generated workload")
-	f.Float64Var(&s.plan.Load, "load", 0.5, "mean of what sessions ask for, as a share of all cpu without GPU")
+	f.Float64Var(&s.plan.Load, "load", 0.55, "mean of what sessions ask for, as a share of all cpu without GPU")
 	f.Float64Var(&s.plan.Foreign, "foreign", 0.08, "the same of other people's Pods")
 	f.BoolVar(&s.plan.Failures, "failures", true, "nodes and members are lost and come back")
 	f.StringVar(&s.read, "trace", "", "CSV file to replay instead of a generated workload")
