@@ -139,11 +139,11 @@ func (c *cluster) namespaceOf(o explainOptions) (string, error) {
 
 // ask creates a review, waits until it is answered, and deletes it.
 func (c *cluster) ask(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview, timeout time.Duration) error {
-	ctx, stop := context.WithTimeout(ctx, timeout)
-	defer stop()
 	if err := api.Create(ctx, review); err != nil {
 		return reviewError(err, "asking the hub", "create", review.Namespace)
 	}
+	ctx, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
 	defer func() {
 		// Even where the user has given up waiting. What can't be deleted goes by
 		// itself, in ten minutes.
