@@ -93,6 +93,9 @@ func TestTemplateSet(t *testing.T) {
 	if set.GetTemplates()[2].GetResources()["cpu"] != "500m" {
 		t.Errorf("resources are %v", set.GetTemplates()[2].GetResources())
 	}
+	if first, second := set.GetTemplates()[0].GetImage(), set.GetTemplates()[1].GetImage(); first != "a:1" || second != "a:2" {
+		t.Errorf("images of the revisions are %s and %s", first, second)
+	}
 	if unreadable == nil {
 		t.Error("what can't be read was not told")
 	}
