@@ -215,3 +215,25 @@ func TestWhatMattersToPolicies(t *testing.T) {
 	x.Expect(changed(func(s *v1alpha1.VDISession) { s.Labels = map[string]string{"team": "red"} })).To(BeTrue())
 	x.Expect(changed(func(s *v1alpha1.VDISession) { s.Generation = 2 })).To(BeTrue())
 }
+
+// BenchmarkGovernedBy is a look at 100,000 sessions and ten policies, less what
+// the fleet is asked.
+func BenchmarkGovernedBy(b *testing.B) {
+	policies := make([]v1alpha1.PlacementPolicy, 10)
+	for i := range policies {
+		p := &policies[i]
+		p.Name, p.Spec.Precedence = fmt.Sprint("p", i), int32(i)
+		p.Spec.Match.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": fmt.Sprint(i)}}
+	}
+	sessions := make([]v1alpha1.VDISession, 100_000)
+	for i := range sessions {
+		sessions[i] = *of("lab", fmt.Sprint("s", i), atEU)
+		sessions[i].Labels = map[string]string{"tier": fmt.Sprint(i % 11)}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, g := range governedBy(policies, sessions) {
+			draw(g.placed, judgedMost)
+		}
+	}
+}
