@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/dump"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/dump"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
