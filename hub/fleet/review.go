@@ -20,6 +20,8 @@ type Inquiry struct {
 	Count int
 	// DistinctUsers: each is of a user of his own, for caps per user.
 	DistinctUsers bool
+	// Held: the first would not be placed now whatever room there is.
+	Held bool
 }
 
 // Review is the answer to an Inquiry.
@@ -54,7 +56,11 @@ func (f *Fleet) Review(ctx context.Context, in Inquiry) Review {
 		out.First, out.Stuck, out.Waiting = *t.hold, t.hold, count
 		return out
 	}
-	t.note(&out, &req, out.First)
+	if in.Held {
+		out.Waiting = 1
+	} else {
+		t.note(&out, &req, out.First)
+	}
 	req.Home, req.Refused, req.Seat = nil, nil, nil
 	for n := 2; n <= count; n++ {
 		if ctx.Err() != nil {

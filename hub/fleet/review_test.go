@@ -175,6 +175,16 @@ func TestOfDistinctUsersOneAtHisCapHoldsUpNobody(t *testing.T) {
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}), "the first is of a user who has one already")
 }
 
+func TestOneThatIsHeldUpTakesNoRoom(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	m, _ := x.connect("uid-eu", "i1")
+	m.Capacity(room(2, 2))
+	review := x.Review(t.Context(), Inquiry{Request: request("a"), Count: 3, Held: true})
+	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}))
+	x.Expect(review.First.Verdicts).To(HaveExactElements(HaveField("Fits", true)), "where it would go is told all the same")
+}
+
 func TestNothingWouldBePlacedByARestoredHub(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")

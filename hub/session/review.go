@@ -196,18 +196,14 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 // ask the fleet, and write down what it says.
 func (r *ReviewReconciler) ask(ctx context.Context, review *v1alpha1.PlacementReview, p *pass, req placement.Request, held *metav1.Condition) *v1alpha1.PlacementReviewStatus {
 	count := max(review.Spec.Count, 1)
-	in := fleet.Inquiry{Request: req, Count: int(count), DistinctUsers: review.Spec.DistinctUsers}
+	in := fleet.Inquiry{Request: req, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
 	shared := p.spec.Home.Mode == v1alpha1.HomePerUser && !in.DistinctUsers
-	if held != nil || shared {
-		in.Count = 1
+	if shared || held != nil && held.Reason == v1alpha1.ReasonSuspended {
+		in.Count = 1 // the others wait like it, or for it
 	}
 	ctx, stop := context.WithTimeout(ctx, reviewTime)
 	defer stop()
-	answer := r.Fleet.Review(ctx, in)
-	if held != nil {
-		answer.Sessions, answer.Placed, answer.Unasked = nil, 0, 0
-	}
-	status := statusOf(answer)
+	status := statusOf(r.Fleet.Review(ctx, in))
 	status.Waiting = count - status.Placed - status.Unasked
 	switch {
 	case held != nil:

@@ -166,6 +166,11 @@ var _ = Describe("A review", func() {
 		Expect(status.Reason).To(Equal(api.ReasonHomeInUse))
 		Expect(status.Message).To(ContainSubstring("in use by session ann"))
 		Expect(verdictOn(status, "eu").Fits).To(BeTrue())
+		others := like()
+		others.Count, others.DistinctUsers = 3, true
+		status = reviewed(ctx, others)
+		Expect([]int32{status.Placed, status.Waiting}).To(Equal([]int32{2, 1}), "he waits for his home, and nobody waits for him")
+		Expect(status.Reason).To(Equal(api.ReasonHomeInUse))
 		status = reviewed(ctx, api.PlacementReviewSpec{SessionName: "ann"})
 		Expect(status.Reason).To(Equal(api.ReasonPlaced))
 		Expect(verdictOn(status, "us").Filter).To(Equal("Home"))
