@@ -2,6 +2,8 @@ package queue
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 )
@@ -80,6 +82,9 @@ func (q *Queue[T]) Waiting() int { return q.waiting }
 
 // Has is whether an item is queued.
 func (q *Queue[T]) Has(item T) bool { return q.entries[item] != nil }
+
+// All are the items that are queued, in no order.
+func (q *Queue[T]) All() iter.Seq[T] { return maps.Keys(q.entries) }
 
 // Push queues an item. One that is queued already is touched.
 func (q *Queue[T]) Push(item T, r Rank) {

@@ -17,7 +17,7 @@ var (
 		"Sessions in the queue of the hub's workers: those that wait for a place (waiting), and the others (settled).", []string{"kind"}, nil)
 	wakeUps = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_session_wakeups_total",
-		Help: "Sessions that were looked at again because something happened that may help them: room, member, cap, policy, template, home.",
+		Help: "Sessions that were looked at again because something happened that may help them: room, member, cap, policy, template, home; or so that they say what they wait for now (look).",
 	}, []string{"event"})
 	lineMetrics = &lineCollector{}
 )

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 const (
@@ -41,8 +43,8 @@ type refused struct {
 }
 
 type refusal struct {
-	why string
-	at  time.Time
+	reason, why string
+	at          time.Time
 }
 
 // add remembers that a member refused a session; pauses is whether that was one
@@ -60,7 +62,7 @@ func (r *refusals) add(session, member types.UID, reason, message string, now ti
 		r.by[session] = f
 	}
 	maps.DeleteFunc(f.members, func(_ types.UID, x refusal) bool { return now.Sub(x.at) > refusalLasts })
-	f.members[member] = refusal{why: fmt.Sprintf("%s: %s", reason, message), at: now}
+	f.members[member] = refusal{reason: reason, why: fmt.Sprintf("%s: %s", reason, message), at: now}
 	f.last = now
 	f.streak++
 	if f.streak < refusalStreak {
@@ -123,8 +125,9 @@ func (r *refusals) fade(session types.UID, now time.Time) time.Duration {
 	return first
 }
 
-// lift forgets that a member refused a session, if that was before it reported
-// its room; it is false where there is nothing to forget.
+// lift forgets that a member had no room for a session, if that was before it
+// reported its room; it is false where there is nothing to forget. What else it
+// refused for, its reports say nothing of.
 func (r *refusals) lift(session, member types.UID, reported time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +136,7 @@ func (r *refusals) lift(session, member types.UID, reported time.Time) bool {
 		return false
 	}
 	x, ok := f.members[member]
-	if !ok || !reported.After(x.at) {
+	if !ok || x.reason != v1alpha1.RefusedNoRoom || !reported.After(x.at) {
 		return false
 	}
 	delete(f.members, member)

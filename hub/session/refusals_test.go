@@ -71,6 +71,7 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	var r refusals
 	r.add("s", here, "NoRoom", "full", testNow)
 	r.add("s", elsewhere, "NoRoom", "full", testNow)
+	r.add("s", "uid-invalid", "Invalid", "bad", testNow)
 	for _, c := range []struct {
 		session, member types.UID
 		reported        time.Time
@@ -79,6 +80,7 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 		{"other", here, testNow.Add(time.Second), false},
 		{"s", "unknown", testNow.Add(time.Second), false},
 		{"s", here, testNow, false},
+		{"s", "uid-invalid", testNow.Add(time.Second), false},
 		{"s", here, testNow.Add(time.Second), true},
 		{"s", here, testNow.Add(time.Second), false},
 	} {
@@ -86,7 +88,7 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 			t.Errorf("lift of %s by %s, reported %s: %v, want %v", c.session, c.member, c.reported.Sub(testNow), got, c.want)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "NoRoom: full"}, textOf(&r, testNow)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "NoRoom: full", "uid-invalid": "Invalid: bad"}, textOf(&r, testNow)); diff != "" {
 		t.Errorf("refusals that are left (-want +got):\n%s", diff)
 	}
 }

@@ -156,6 +156,19 @@ func (w *waiting) first(c *class, n int64, now time.Time) []called {
 	return out
 }
 
+// everybody who waits for room, or for a member to come.
+func (w *waiting) everybody() []reconcile.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []reconcile.Request
+	for _, c := range w.classes {
+		for item := range c.line.All() {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
 // count is how many sessions wait, by reason, how many different questions they
 // ask, and since when the longest waits.
 func (w *waiting) count() (reasons map[string]int, classes int, oldest time.Time) {

@@ -187,6 +187,27 @@ func TestWhatCallsWhom(t *testing.T) {
 	}
 }
 
+func TestAllWhoWaitSayWhatForAfterAMemberChanged(t *testing.T) {
+	r := lineOf(&rooms{})
+	for i := range 250 {
+		r.waitFor(fmt.Sprint("s", i), "ann", 0, asks(fmt.Sprint("t", i%3)))
+	}
+	r.waitFor("home", "ann", 0, nil)
+	look := func(c fleet.Change) (n int, last time.Duration) {
+		news := newNews()
+		news.note(c)
+		r.correct(news.read(), func(_ reconcile.Request, after time.Duration) { n, last = n+1, max(last, after) })
+		return n, last
+	}
+	if n, _ := look(roomIn(here)); n > 0 {
+		t.Errorf("%d look again after a report of capacity", n)
+	}
+	n, last := look(fleet.Change{Kind: fleet.MemberChanged, Member: "here", UID: here})
+	if n != 250 || last < 2*time.Second {
+		t.Errorf("%d look again within %s, want all 250, %d a second", n, last, looksASecond)
+	}
+}
+
 func TestWhoWaitsNoMoreIsNotCalled(t *testing.T) {
 	f := &rooms{free: map[types.UID]map[string]int64{here: {"browser": 5}}}
 	r := lineOf(f)

@@ -16,8 +16,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
-// wakeAfter gathers a burst of changes before anybody is looked at again.
-const wakeAfter = 100 * time.Millisecond
+const (
+	// wakeAfter gathers a burst of changes before anybody is looked at again.
+	wakeAfter = 100 * time.Millisecond
+	// looksASecond is how many of those that wait are looked at again, so that
+	// they say what they wait for now, after a member changed that helps none.
+	looksASecond = 100
+)
 
 // What calls sessions that wait, as the metric says it.
 const (
@@ -27,6 +32,7 @@ const (
 	calledByPolicy   = "policy"
 	calledByTemplate = "template"
 	calledByHome     = "home"
+	calledToLook     = "look"
 )
 
 // news is what has changed of the fleet since it was last read. It holds each
@@ -96,7 +102,9 @@ func (r *Reconciler) wake(ctx context.Context, q workqueue.TypedRateLimitingInte
 				return
 			case <-time.After(wakeAfter):
 			}
-			r.spread(ctx, n.read(), q.Add)
+			got := n.read()
+			r.spread(ctx, got, q.Add)
+			r.correct(got, q.AddAfter)
 		}
 	}()
 	return nil
@@ -119,6 +127,18 @@ func (r *Reconciler) spread(ctx context.Context, n *news, call func(reconcile.Re
 		for _, req := range r.listed(ctx, client.MatchingFields{indexMember: member}) {
 			call(req)
 		}
+	}
+}
+
+// correct has everybody who waits look again, a few a second, after a member came,
+// changed or went: what he says that he waits for may not be so any more.
+func (r *Reconciler) correct(n *news, later func(reconcile.Request, time.Duration)) {
+	if len(n.changed) == 0 {
+		return
+	}
+	for i, item := range r.waiting().everybody() {
+		wakeUps.WithLabelValues(calledToLook).Inc()
+		later(item, time.Second+time.Duration(i)*time.Second/looksASecond)
 	}
 }
 
