@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,10 +88,10 @@ func liveHeap() uint64 {
 func inform(b *testing.B, kind apiruntime.Object, trim cache.TransformFunc, handler cache.ResourceEventHandler, n int, object func(int) apiruntime.Object) cache.Store {
 	b.Helper()
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListFunc: func(metav1.ListOptions) (apiruntime.Object, error) {
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (apiruntime.Object, error) {
 			return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
 		},
-		WatchFunc: func(metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 			w := watch.NewFake()
 			go func() {
 				for i := range n {
@@ -191,7 +192,7 @@ func pairs(prefix string, n int) map[string]string {
 }
 
 func managed() []metav1.ManagedFieldsEntry {
-	entry := metav1.ManagedFieldsEntry{Manager: "kubelet", Operation: "Update", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 2000)}}
+	entry := metav1.ManagedFieldsEntry{Manager: "kubelet", Operation: "Update", FieldsV1: metav1.NewFieldsV1(strings.Repeat("f", 2000))}
 	return []metav1.ManagedFieldsEntry{entry, entry}
 }
 

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -66,7 +65,7 @@ func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
-	h.Expect(h.fleet.refused).To(HaveKey(types.UID(here)), "it may not go back at once")
+	h.Expect(h.fleet.refused).To(HaveKey(here), "it may not go back at once")
 	h.later(clock, leftFor)
 	h.Expect(h.unwilling(s.UID)).To(BeEmpty(), "but it may later")
 }
@@ -141,7 +140,7 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 	h.later(clock, DefaultMoveAfter)
 	h.Expect(waits()).To(Equal(1))
 	for _, a := range h.waiting().asking() {
-		h.Expect(a.question.request.Refused).To(HaveKey(types.UID(here)), "room where it is helps it no more")
+		h.Expect(a.question.request.Refused).To(HaveKey(here), "room where it is helps it no more")
 	}
 	result, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
