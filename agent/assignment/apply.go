@@ -54,6 +54,9 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	if !admitted {
 		return &outcome{result: notAdmitted(a)}, nil
 	}
+	if lacks := s.Counter.Refuses(a); lacks != "" {
+		return &outcome{result: refused(a, v1alpha1.RefusedNoRoom, lacks)}, nil
+	}
 	fresh := a.DeepCopy()
 	fresh.Payload = nil // It is nobody's but the Secrets'.
 	dress(fresh, a)

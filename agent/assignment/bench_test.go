@@ -54,7 +54,10 @@ func (t *told) take() []string {
 	return out
 }
 
-type counter struct{}
+// counter says what a member lacks.
+type counter string
+
+func (c counter) Refuses(*v1alpha1.SessionAssignment) string { return string(c) }
 
 func (counter) Stored(*v1alpha1.SessionAssignment) uint64 { return 7 }
 
@@ -142,7 +145,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 				return c.Update(ctx, o, opts...)
 			},
 		}).Build()
-	b.Store = &Store{Client: b.live, Live: b.live, Teller: b.told, Counter: counter{}}
+	b.Store = &Store{Client: b.live, Live: b.live, Teller: b.told, Counter: counter("")}
 	b.init()
 	return b
 }

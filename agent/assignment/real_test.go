@@ -90,7 +90,7 @@ func (b *realBench) run(scheme *runtime.Scheme) {
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: managed}},
 	})
 	b.Expect(err).NotTo(HaveOccurred())
-	b.store = &Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Teller: b.told, Counter: counter{}}
+	b.store = &Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Teller: b.told, Counter: counter("")}
 	b.Expect(mgr.Add(b.store)).To(Succeed())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

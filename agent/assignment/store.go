@@ -29,8 +29,12 @@ type Teller interface {
 	Mark(link.Ref)
 }
 
-// Counter knows from when on an assignment counts as used.
+// Counter knows what room there is, and from when on an assignment counts as
+// used.
 type Counter interface {
+	// Refuses is why there is no room for an assignment that is about to be
+	// stored; empty: there is, as far as is known.
+	Refuses(*v1alpha1.SessionAssignment) string
 	// Stored takes a stored assignment into account and returns the
 	// sequence of the first capacity report that counts it.
 	Stored(*v1alpha1.SessionAssignment) uint64

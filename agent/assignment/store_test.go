@@ -122,6 +122,9 @@ func TestRefusesForGood(t *testing.T) {
 					Name: "kube-system", Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
 			},
 			order: inNamespace("kube-system"), want: "REFUSED e1 NamespaceNotAdmitted"},
+		"what no node has room for": {
+			prepare: func(b *bench) { b.Counter = counter("no node has enough cpu") },
+			order:   assignment("u1", 1, "ada"), want: "REFUSED e1 NoRoom"},
 		"what the API server finds invalid": {
 			fail:  apierrors.NewInvalid(schema.GroupKind{}, "x", nil),
 			order: assignment("u1", 1, "ada"), want: "REFUSED e1 Invalid"},
@@ -187,6 +190,9 @@ func TestKeepsTryingWhileTheAPIServerIsAway(t *testing.T) {
 func TestDoesNotRefuseAChangeOfWhatRuns(t *testing.T) {
 	b := newBench(t)
 	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	b.Counter = counter("no node has enough cpu")
+	b.Put(order(assignment("u1", 1, "carol")))
 	b.expect("STORED e1")
 	b.fail = apierrors.NewInvalid(schema.GroupKind{}, "x", nil)
 	b.Put(order(assignment("u1", 1, "bob")))

@@ -100,17 +100,23 @@ func noNode(selector map[string]string) string {
 }
 
 func tooSmall(asked, largest Resources) string {
+	short := shortOf(asked, largest, "the largest node has")
+	if short == "" {
+		return "no single node is large enough in everything that is asked for"
+	}
+	return "no node has enough " + short
+}
+
+// shortOf is of what there is less than what is asked, and how much; empty:
+// nothing.
+func shortOf(asked, largest Resources, whose string) string {
 	var short []string
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		if largest[name] < asked[name] {
-			short = append(short, fmt.Sprintf("%s (asked %s, the largest node has %s)",
-				name, quantity(name, asked[name]), quantity(name, largest[name])))
+			short = append(short, fmt.Sprintf("%s (asked %s, %s %s)", name, quantity(name, asked[name]), whose, quantity(name, largest[name])))
 		}
 	}
-	if len(short) == 0 {
-		return "no single node is large enough in everything that is asked for"
-	}
-	return "no node has enough " + strings.Join(short, " and ")
+	return strings.Join(short, " and ")
 }
 
 func quantity(name corev1.ResourceName, amount int64) string {
