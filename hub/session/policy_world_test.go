@@ -26,7 +26,9 @@ var _ = Describe("A placement policy", func() {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		join(ctx, "us")
-		p := policy(ctx, "lab", func(p *api.PlacementPolicySpec) { p.SessionCaps.PerUser = ptr.To[int32](1) })
+		p := policy(ctx, "lab", func(p *api.PlacementPolicySpec) {
+			p.RequiredRegions, p.SessionCaps.PerUser = []string{"eu"}, ptr.To[int32](1)
+		})
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
 		Expect(first.Status.Placement.Policy).To(Equal("lab"))
 
@@ -35,10 +37,15 @@ var _ = Describe("A placement policy", func() {
 			"end one of them, or raise spec.sessionCaps.perUser of policy lab"))
 		Expect(reason(ctx, second, api.ConditionScheduled)(NewWithT(GinkgoT()))).To(Equal("False/PolicyCapReached"))
 		running(ctx, create(ctx, "desktops", "of-another", func(s *api.SessionSpec) { s.User = "bob@example.com" }))
-		Eventually(func(g Gomega) []int32 {
+		numbers := func(g Gomega) []int32 {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 			return []int32{p.Status.Sessions, p.Status.Placed, p.Status.Waiting, p.Status.Elsewhere}
-		}).Should(Equal([]int32{3, 2, 1, 0}))
+		}
+		Eventually(numbers).Should(Equal([]int32{3, 2, 1, 0}))
+		edit(ctx, p, func() { p.Spec.RequiredRegions = []string{"us"} })
+		Eventually(numbers).Should(Equal([]int32{3, 2, 1, 2}), "both are in eu, and stay there")
+		Expect(now(ctx, first).Status.Placement).To(Equal(first.Status.Placement))
+		edit(ctx, p, func() { p.Spec.RequiredRegions = nil })
 
 		suspend(ctx, first)
 		replaceHub()
