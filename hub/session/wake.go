@@ -68,7 +68,9 @@ func (n *news) note(c fleet.Change) {
 		n.changed[c.Member] = true
 		n.members[c.UID] = true
 	case fleet.MemberConnected, fleet.MemberRoom:
-		n.members[c.UID] = n.members[c.UID]
+		if _, known := n.members[c.UID]; !known {
+			n.members[c.UID] = false
+		}
 	}
 	select {
 	case n.some <- struct{}{}:
