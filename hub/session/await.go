@@ -71,16 +71,25 @@ func (q *question) key() string {
 	return b.String()
 }
 
-// await notes that the session waits, and asks for another look if nothing that
-// happens calls it before. q is what it asks for; nil: room does not help. A
-// pass that does not say so again ends the wait.
-func (r *Reconciler) await(p *pass, reason string, q *question) {
-	now, s := r.Clock.Now(), p.session
-	asked := r.waiting().add(requestFor(s), waiter{uid: s.UID, reason: reason, rank: rankAmongWaiting(s)}, q, now)
-	p.waits = true
+// wish is what a pass found that its session waits for.
+type wish struct {
+	reason string
+	// question that it asks; nil: room does not help.
+	question *question
+}
+
+// await says that the session waits, and what it asks for; nil: room does not
+// help. A pass that does not say so ends the wait.
+func (r *Reconciler) await(p *pass, reason string, q *question) { p.waits = &wish{reason, q} }
+
+// enlist notes what the pass found that the session waits for, and asks for
+// another look if nothing that happens calls it before.
+func (r *Reconciler) enlist(p *pass) {
+	now, s, w := r.Clock.Now(), p.session, p.waits
+	asked := r.waiting().add(requestFor(s), waiter{uid: s.UID, reason: w.reason, rank: rankAmongWaiting(s)}, w.question, now)
 	look := r.lookAfter()
 	wait := max(look, min(now.Sub(asked), lookAtMost))
-	if reason == v1alpha1.ReasonHubRestored {
+	if w.reason == v1alpha1.ReasonHubRestored {
 		wait = look // it ends by time, which nothing tells of
 	}
 	p.again = soonest(p.again, jitter(wait))

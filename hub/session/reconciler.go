@@ -111,8 +111,8 @@ type pass struct {
 	sent bool
 	// hold: nothing is decided yet, and nothing worth a write.
 	hold bool
-	// waits: the session waits, and whoever calls those that wait knows.
-	waits bool
+	// waits is what the session waits for; nil: it does not.
+	waits *wish
 	// again is when to look again at the latest; zero: on the next event.
 	again time.Duration
 	// events to record once the status is written.
@@ -170,6 +170,9 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	p := &pass{session: s.DeepCopy()}
 	err := r.steps(ctx, s, p)
+	if err == nil && p.waits != nil {
+		r.enlist(p) // before the write: what happens meanwhile calls it
+	}
 	if err == nil && !p.hold {
 		err = r.write(ctx, s, p)
 	}
@@ -181,7 +184,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		}
 		return ctrl.Result{}, err
 	}
-	if !p.waits {
+	if p.waits == nil {
 		r.waiting().strike(req, p.reserved != nil, r.Clock.Now())
 	}
 	return ctrl.Result{RequeueAfter: p.again}, nil

@@ -69,8 +69,14 @@ func lineOf(f *rooms) *Reconciler {
 func (r *Reconciler) waitFor(name, user string, priority int32, q *question) reconcile.Request {
 	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(testNow.Add(-time.Minute))}}
 	s.Spec.User, s.Spec.Placement.Priority = user, priority
-	r.await(&pass{session: s}, v1alpha1.ReasonUnschedulable, q)
+	r.wish(&pass{session: s}, q)
 	return requestFor(s)
+}
+
+// wish has a pass find that its session waits.
+func (r *Reconciler) wish(p *pass, q *question) {
+	r.await(p, v1alpha1.ReasonUnschedulable, q)
+	r.enlist(p)
 }
 
 func asks(template string, change ...func(*question)) *question {
@@ -269,18 +275,18 @@ func TestWhoWaitsIsLookedAtAgainAfterAsLongAgain(t *testing.T) {
 	for _, want := range []time.Duration{30, 30, 60, 120, 240, 300, 300} {
 		want *= time.Second
 		p := &pass{session: s}
-		r.await(p, v1alpha1.ReasonUnschedulable, asks("browser"))
-		if !p.waits || p.again > want || p.again < want*8/10 {
+		r.wish(p, asks("browser"))
+		if p.again > want || p.again < want*8/10 {
 			t.Errorf("looked at again after %s, want about %s", p.again, want)
 		}
 		c.Step(want)
 	}
 	p := &pass{session: s}
-	if r.await(p, v1alpha1.ReasonUnschedulable, asks("gpu")); p.again > DefaultLookAfter {
+	if r.wish(p, asks("gpu")); p.again > DefaultLookAfter {
 		t.Errorf("looked at again after %s though it asks for something else now", p.again)
 	}
 	r.refusals.add("s", here, "NoRoom", "full", c.Now())
-	if r.await(p, v1alpha1.ReasonUnschedulable, asks("gpu")); p.again > refusalLasts+time.Second {
+	if r.wish(p, asks("gpu")); p.again > refusalLasts+time.Second {
 		t.Errorf("looked at again after %s though a refusal fades sooner", p.again)
 	}
 }
