@@ -6,7 +6,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 func textOf(r *refusals, at time.Time) map[string]string {
@@ -90,5 +94,34 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "NoRoom: full", "uid-invalid": "Invalid: bad"}, textOf(&r, testNow)); diff != "" {
 		t.Errorf("refusals that are left (-want +got):\n%s", diff)
+	}
+}
+
+func TestSessionThatPausesSaysWhy(t *testing.T) {
+	clock := clocktesting.NewFakeClock(testNow)
+	r := &Reconciler{Clock: clock}
+	p := &pass{session: inLine("desktops", "s", "ann", 0)}
+	p.session.UID = "s"
+	for _, member := range []types.UID{here, elsewhere} {
+		r.refusals.add("s", member, "NoRoom", "full", testNow)
+	}
+	if r.pauses(p) || p.waits != nil {
+		t.Fatal("it pauses after two refusals")
+	}
+	r.refusals.add("s", here, "Invalid", "bad", testNow)
+	if !r.pauses(p) || p.waits == nil || p.waits.question != nil || p.again == 0 || p.again > refusalPause {
+		t.Fatalf("after three it waits for %+v and is looked at after %s", p.waits, p.again)
+	}
+	c := meta.FindStatusCondition(p.session.Status.Conditions, v1alpha1.ConditionScheduled)
+	if want := "refused: Invalid: bad; NoRoom: full; it is tried again after a pause"; c == nil || c.Reason != v1alpha1.ReasonRefused || c.Message != want {
+		t.Errorf("it says %+v, want %q", c, want)
+	}
+	c.Message = "eu refused it: Invalid: bad; and so on"
+	if r.pauses(p); c.Message != "eu refused it: Invalid: bad; and so on" {
+		t.Errorf("what the refusal said is written over: %q", c.Message)
+	}
+	clock.Step(refusalPause)
+	if r.pauses(p) {
+		t.Error("the pause does not end")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -41,6 +42,16 @@ func waits(ctx context.Context, sessions ...*api.VDISession) {
 		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: "))
 		Eventually(reason(ctx, s, api.ConditionScheduled)).Should(HavePrefix("False/"))
 	}
+}
+
+// taken waits until the hub has taken over a member's spec.
+func taken(ctx context.Context, mc *api.MemberCluster) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		seen := &api.MemberCluster{}
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(mc), seen)).To(Succeed())
+		g.Expect(seen.Status.ObservedGeneration).To(Equal(mc.Generation))
+	}).Should(Succeed())
 }
 
 // runningOf are the names of those that run.
@@ -160,6 +171,7 @@ var _ = Describe("A session that waits is called", func() {
 		func(ctx SpecContext) {
 			mc := member()
 			edit(ctx, mc, func() { mc.Spec.Scheduling = api.SchedulingCordoned })
+			taken(ctx, mc)
 		})
 	call("a taint is taken away",
 		func(ctx SpecContext) {
@@ -169,6 +181,7 @@ var _ = Describe("A session that waits is called", func() {
 		func(ctx SpecContext) {
 			mc := member()
 			edit(ctx, mc, func() { mc.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })
+			taken(ctx, mc)
 		})
 	call("a member gets the label that it asks for",
 		func(ctx SpecContext) {

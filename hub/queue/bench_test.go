@@ -1,0 +1,30 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// BenchmarkTurn is one item queued, and one that has its turn, where 5,000 wait.
+func BenchmarkTurn(b *testing.B) {
+	for _, namespaces := range []int{1, 100, 5000} {
+		b.Run(fmt.Sprintf("%d namespaces", namespaces), func(b *testing.B) {
+			q := New[int]()
+			push := func(i int) {
+				q.Push(i, at(fmt.Sprint("n", i%namespaces), fmt.Sprint("u", i%7), int32(i%3), i))
+			}
+			for i := range 5000 {
+				push(i)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				now := start.Add(time.Duration(i) * time.Second)
+				push(5000 + i)
+				_, turn, _ := q.Pop(now)
+				q.Settle(turn, i%2 == 0, now)
+			}
+		})
+	}
+}
