@@ -181,6 +181,7 @@ func (t *turns) wait(ctx context.Context, item reconcile.Request) {
 		select {
 		case <-moved:
 		case <-timeout.C:
+			t.overtake(item)
 			return
 		case <-ctx.Done():
 			return
@@ -203,6 +204,19 @@ func (t *turns) isFirst(item reconcile.Request) (moved <-chan struct{}, first bo
 		}
 	}
 	return nil, true
+}
+
+// overtake gives up waiting for the turns that came before, for all that wait for
+// them: one that hangs costs everybody together one gateWait.
+func (t *turns) overtake(item reconcile.Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, other := range t.open {
+		if other.number < t.open[item].number {
+			other.past = true
+		}
+	}
+	t.tell()
 }
 
 // decided lets the next turn decide.

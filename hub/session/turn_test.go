@@ -173,17 +173,22 @@ func TestDecisionWaitsForThoseBeforeItAlone(t *testing.T) {
 }
 
 func TestDecisionIsNotHeldUpForEver(t *testing.T) {
-	hangs, next := inLine("a", "hangs", "u", 1), inLine("a", "next", "u", 0)
-	turns, q := queued(t, hangs, next)
-	q.Get()
-	q.Get()
-	turns.wait(t.Context(), requestFor(next)) // the test's own time limit says if it never returns
-	if _, first := turns.isFirst(requestFor(next)); first {
-		t.Error("the turn before was past its decision: nothing was waited for")
+	hangs, next, after := inLine("a", "hangs", "u", 2), inLine("a", "next", "u", 1), inLine("a", "after", "u", 0)
+	turns, q := queued(t, hangs, next, after)
+	for range 3 {
+		q.Get()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	turns.wait(ctx, requestFor(next))
+	turns.wait(ctx, requestFor(next)) // a hub that stops waits for nobody
+	if _, first := turns.isFirst(requestFor(next)); first {
+		t.Fatal("the turn before is past its decision: nothing is waited for")
+	}
+	turns.wait(t.Context(), requestFor(next)) // the test's own time limit says if it never returns
+	turns.decided(requestFor(next))
+	if _, first := turns.isFirst(requestFor(after)); !first {
+		t.Error("what hangs is waited for again")
+	}
 }
 
 func TestTurnThatCameToAPlaceIsCharged(t *testing.T) {
