@@ -83,7 +83,7 @@ func wishes(q *query, s *score) []string {
 	if s.others == 0 {
 		why = append(why, "preferred by the policy")
 	}
-	if s.pull == 0 {
+	if s.image == 1 {
 		why = append(why, "it has the image already")
 	}
 	return why

@@ -154,10 +154,12 @@ func TestPolicyRanking(t *testing.T) {
 		{"a soft taint that the policy tolerates does not count", governed(func(p *v1alpha1.PlacementPolicySpec) {
 			p.ClusterTolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
 		}), []Candidate{soft(member("a", 9)), member("b", 1)}},
-		{"an image that is there comes before load", session("s"), []Candidate{with(withImageIn(member("a", 1)), func(c *Candidate) { c.Sessions = 9 }), member("b", 9)}},
+		{"an image that is there decides between equals", session("s"), []Candidate{withImageIn(member("a", 9)), member("b", 9)}},
+		{"whichever it is", session("s"), []Candidate{withImageIn(member("b", 9)), member("a", 9)}},
+		{"an image that is there is worth one session, and no more", governed(func(p *v1alpha1.PlacementPolicySpec) { p.Strategy = v1alpha1.StrategySpread }), []Candidate{with(member("a", 9), func(c *Candidate) { c.Sessions = 3 }), with(withImageIn(member("b", 9)), func(c *Candidate) { c.Sessions = 5 })}},
 		{"an image that is there comes after soft taints", session("s"), []Candidate{member("a", 1), soft(withImageIn(member("b", 9)))}},
 		{"how many nodes have the image does not matter", session("s"),
-			[]Candidate{withImageIn(member("a", 9)), with(member("b", 1), func(c *Candidate) { withImage(9, c.Capacity) })}},
+			[]Candidate{withImageIn(member("a", 9)), with(member("b", 9), func(c *Candidate) { withImage(9, c.Capacity); c.Sessions = 3 })}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if d := Place(tc.request, tc.members, nil); d.Cluster.Name != tc.members[0].Name {
@@ -220,7 +222,7 @@ func TestScoresAreNamed(t *testing.T) {
 	d := Explain(r, []Candidate{with(member("m", 1), func(c *Candidate) { c.Sessions = 4 })}, nil)
 	want := []NamedScore{
 		{"PreferredRegion", "1"}, {"Overflow", "1"}, {"PolicyRegion", "0"}, {"PolicyCluster", "1"}, {"AvoidedTaints", "0"},
-		{"Image", "1"}, {"BinPack", "8/12"}, {"Slots", "8"}, {"Hash", fmt.Sprint(tieBreak(r.UID, "uid-m"))},
+		{"BinPack", "8/12"}, {"Slots", "8"}, {"Hash", fmt.Sprint(tieBreak(r.UID, "uid-m"))},
 	}
 	if diff := cmp.Diff(want, d.Verdicts[0].Scores); diff != "" {
 		t.Error(diff)

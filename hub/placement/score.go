@@ -25,8 +25,6 @@ type score struct {
 	others int
 	// avoided counts taints that would rather keep the session away.
 	avoided int
-	// pull is 0 for a member where a node that may be used has the image.
-	pull int
 	// strategy of the policy: the lower the better.
 	strategy ratio
 	// then is the strategy's own tie-break: the lower the better.
@@ -34,6 +32,9 @@ type score struct {
 	// leave is 0 for the member where the session is placed already.
 	leave int
 
+	// image is 1 for a member where a node that may be used has the image: the
+	// strategy takes it into account.
+	image int64
 	// slots left, for explanations; not compared.
 	slots int64
 }
@@ -47,12 +48,11 @@ func (q *query) score(c *Candidate, a *account) score {
 		policyRegion: rankOf(c.Region, q.policyRegions),
 		others:       1,
 		avoided:      countAvoided(q, c),
-		pull:         1,
 		leave:        1,
 		slots:        left,
 	}
 	if a.answer(q.question).image {
-		s.pull = 0
+		s.image = 1
 	}
 	if q.sits(c) {
 		s.leave = 0
@@ -60,7 +60,7 @@ func (q *query) score(c *Candidate, a *account) score {
 	if q.preferred != nil && q.preferred.Matches(labels.Set(c.Labels)) {
 		s.others = 0
 	}
-	s.strategy, s.then = q.strategy.rank(c, q.sessions(c), left)
+	s.strategy, s.then = q.strategy.rank(c, q.sessions(c), left, s.image)
 	return s
 }
 
@@ -78,7 +78,6 @@ func (s *score) compareWishes(t *score) int {
 		cmp.Compare(s.policyRegion, t.policyRegion),
 		cmp.Compare(s.others, t.others),
 		cmp.Compare(s.avoided, t.avoided),
-		cmp.Compare(s.pull, t.pull),
 	)
 }
 

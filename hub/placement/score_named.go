@@ -12,7 +12,6 @@ func (s *score) named(q *query) []NamedScore {
 		whole("PolicyRegion", s.policyRegion),
 		whole("PolicyCluster", s.others),
 		whole("AvoidedTaints", s.avoided),
-		whole("Image", s.pull),
 	)
 	first, second := q.strategy.names()
 	out = append(out, NamedScore{first, s.strategy.String()})

@@ -11,9 +11,10 @@ import (
 // ranking orders candidates that fit by a strategy: the lower the better, the
 // second number where the first is equal. sessions are those of the member,
 // less the one that asks; left is how many slots it has left for it, at least
-// one.
+// one. has is 1 for a member where a node has the image: it counts as if it were
+// one session better, so that an image draws sessions, and no crowd.
 type ranking interface {
-	rank(c *Candidate, sessions, left int64) (ratio, int64)
+	rank(c *Candidate, sessions, left, has int64) (ratio, int64)
 	// names of both numbers; the second is empty where it is always 0.
 	names() (first, second string)
 	// phrase completes "eu-west: 118 slots left, ... of 3 that fit".
@@ -32,8 +33,8 @@ var strategies = map[v1alpha1.Strategy]ranking{
 // room, rather than poured into the largest until it is level with the next.
 type leastLoaded struct{}
 
-func (leastLoaded) rank(_ *Candidate, sessions, left int64) (ratio, int64) {
-	return ratio{sessions + 1, sessions + left}, 0
+func (leastLoaded) rank(_ *Candidate, sessions, left, has int64) (ratio, int64) {
+	return ratio{sessions + 1 - has, sessions + left}, 0
 }
 
 func (leastLoaded) names() (string, string) { return string(v1alpha1.StrategyLeastLoaded), "" }
@@ -44,8 +45,8 @@ func (leastLoaded) phrase() string { return "the least loaded" }
 // ones the smallest. Once chosen it is chosen again until it is full.
 type binPack struct{}
 
-func (binPack) rank(_ *Candidate, sessions, left int64) (ratio, int64) {
-	return ratio{left, sessions + left}, left
+func (binPack) rank(_ *Candidate, sessions, left, has int64) (ratio, int64) {
+	return ratio{left - has, sessions + left}, left - has
 }
 
 func (binPack) names() (string, string) { return string(v1alpha1.StrategyBinPack), "Slots" }
@@ -55,8 +56,8 @@ func (binPack) phrase() string { return "the fullest" }
 // spread takes the member with the fewest sessions.
 type spread struct{}
 
-func (spread) rank(_ *Candidate, sessions, _ int64) (ratio, int64) {
-	return ratio{sessions, 1}, 0
+func (spread) rank(_ *Candidate, sessions, _, has int64) (ratio, int64) {
+	return ratio{sessions - has, 1}, 0
 }
 
 func (spread) names() (string, string) { return string(v1alpha1.StrategySpread), "" }
@@ -67,11 +68,11 @@ func (spread) phrase() string { return "the one with the fewest sessions" }
 // member of weight 0 comes after all others.
 type weighted struct{}
 
-func (weighted) rank(c *Candidate, sessions, _ int64) (ratio, int64) {
+func (weighted) rank(c *Candidate, sessions, _, has int64) (ratio, int64) {
 	if c.Weight <= 0 {
-		return ratio{math.MaxInt32, 1}, sessions
+		return ratio{math.MaxInt32, 1}, sessions - has
 	}
-	return ratio{sessions + 1, int64(c.Weight)}, 0
+	return ratio{sessions + 1 - has, int64(c.Weight)}, 0
 }
 
 func (weighted) names() (string, string) { return string(v1alpha1.StrategyWeighted), "Sessions" }
