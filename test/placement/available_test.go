@@ -20,7 +20,9 @@ import (
 // have not.
 type need struct {
 	what, reason string
-	template     func(*v1alpha1.TemplateSpec)
+	// name that the template asks for.
+	name     string
+	template func(*v1alpha1.TemplateSpec)
 	// give it to a member, and take it away again.
 	give, take func(ctx context.Context, member string, p *pool)
 }
@@ -31,7 +33,7 @@ const special = "special"
 func object(make func() client.Object) (give, take func(ctx context.Context, member string, p *pool)) {
 	give = func(ctx context.Context, member string, _ *pool) {
 		GinkgoHelper()
-		Expect(clients[member].Create(ctx, make())).To(Succeed())
+		Expect(client.IgnoreAlreadyExists(clients[member].Create(ctx, make()))).To(Succeed())
 	}
 	take = func(ctx context.Context, member string, _ *pool) {
 		GinkgoHelper()
@@ -55,19 +57,21 @@ func label(value string) func(ctx context.Context, member string, p *pool) {
 
 func needs() []need {
 	meta := metav1.ObjectMeta{Name: special}
-	storage := need{what: "storage", reason: v1alpha1.UnavailableStorageClass, template: func(t *v1alpha1.TemplateSpec) {
-		t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi"), StorageClassName: special}
+	// The harness makes volumes of its own classes alone, which all members have.
+	const class = harness.FixedStorageClass
+	storage := need{what: "storage", reason: v1alpha1.UnavailableStorageClass, name: class, template: func(t *v1alpha1.TemplateSpec) {
+		t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi"), StorageClassName: class}
 	}}
 	storage.give, storage.take = object(func() client.Object {
-		return &storagev1.StorageClass{ObjectMeta: meta, Provisioner: harness.ProvisionerName}
+		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: harness.ProvisionerName}
 	})
-	ingress := need{what: "ingress", reason: v1alpha1.UnavailableIngressClass, template: func(t *v1alpha1.TemplateSpec) { t.IngressClassName = special }}
+	ingress := need{what: "ingress", reason: v1alpha1.UnavailableIngressClass, name: special, template: func(t *v1alpha1.TemplateSpec) { t.IngressClassName = special }}
 	ingress.give, ingress.take = object(func() client.Object {
 		return &networkingv1.IngressClass{ObjectMeta: meta, Spec: networkingv1.IngressClassSpec{Controller: "example.com/ingress"}}
 	})
-	runtime := need{what: "runtime", reason: v1alpha1.UnavailableRuntimeClass, template: func(t *v1alpha1.TemplateSpec) { t.RuntimeClassName = special }}
+	runtime := need{what: "runtime", reason: v1alpha1.UnavailableRuntimeClass, name: special, template: func(t *v1alpha1.TemplateSpec) { t.RuntimeClassName = special }}
 	runtime.give, runtime.take = object(func() client.Object { return &nodev1.RuntimeClass{ObjectMeta: meta, Handler: special} })
-	nodes := need{what: "node", reason: v1alpha1.UnavailableNode, template: func(t *v1alpha1.TemplateSpec) { t.NodeSelector[special] = "yes" }}
+	nodes := need{what: "node", reason: v1alpha1.UnavailableNode, name: special, template: func(t *v1alpha1.TemplateSpec) { t.NodeSelector[special] = "yes" }}
 	nodes.give, nodes.take = label(`"yes"`), label("null")
 	return []need{storage, ingress, runtime, nodes}
 }
@@ -83,12 +87,19 @@ var _ = Describe("What a template needs of a member", func() {
 		waiting := map[string]*v1alpha1.VDISession{}
 		for _, n := range all {
 			p.template(ctx, names(n), n.template)
-			DeferCleanup(func(ctx SpecContext) { n.take(ctx, eu, p); n.take(ctx, us, p) })
+			for _, m := range fleet.Members {
+				n.take(ctx, m.Name, p)
+				back := n.take
+				if n.what == "storage" {
+					back = n.give
+				}
+				DeferCleanup(func(ctx SpecContext) { back(ctx, m.Name, p) })
+			}
 			waiting[n.what] = create(ctx, session(n.what+"-1", names(n)))
 		}
 		for _, n := range all {
 			expectWaiting(ctx, waiting[n.what], "3 can't run template "+names(n)+", "+n.reason+" (")
-			Expect(why(waiting[n.what])(ctx)).To(ContainSubstring(special))
+			Expect(why(waiting[n.what])(ctx)).To(ContainSubstring(n.name))
 		}
 
 		By("giving it to one member")

@@ -20,31 +20,6 @@ import (
 const moves = `vdi_hub_sessions_moved_total{reason="PodUnschedulable"}`
 
 var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(unschedulable), func() {
-	It("is moved when a stranger takes its room in the very moment", func(ctx SpecContext) {
-		p := newPool("taken")
-		nodes := p.add(ctx, eu, pieces("4500m", "1500m")...)
-		p.add(ctx, us, pieces("4500m", "500m")...)
-		p.restless()
-		desktop := p.template(ctx, "taken", asking("4"))
-		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(1))
-		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
-		moved := byHub(ctx, moves)
-
-		agent := fleet.Member(eu).Agent
-		Expect(agent.Pause()).To(Succeed())
-		p.stranger(ctx, eu, nodes[0], "quicker", "1")
-		Eventually(ctx, bound(eu, "quicker-"+nodes[0])).Should(BeTrue())
-		s := create(ctx, session("late", desktop, near(eu)))
-		Eventually(ctx, seen.where).Should(HaveKey(eu))
-		Expect(agent.Resume()).To(Succeed())
-
-		Eventually(ctx, member(s)).Should(Equal(us))
-		Expect(seen.stuckPods()).To(HaveLen(1))
-		Eventually(ctx, events(s)).Should(ContainElement(v1alpha1.EventMoved))
-		Expect(byHub(ctx, moves)).To(Equal(moved + 1))
-		Expect(assignmentsIn(ctx, eu)).To(BeEmpty(), "it goes when nothing of it is left where it was")
-	}, SpecTimeout(specTimeout))
-
 	It("says so where no other member has room, and goes when one has: {4,2} to the hub, {3,3} to kube-scheduler", func(ctx SpecContext) {
 		p := newPool("story")
 		nodes := p.add(ctx, eu, pieces("4500m", "4500m")...)
@@ -95,15 +70,6 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		Expect(member(two)(ctx)).To(Equal(eu))
 	}, SpecTimeout(specTimeout))
 })
-
-// bound is whether a stranger's Pod has a node, for Eventually.
-func bound(member, name string) func(context.Context) (bool, error) {
-	return func(ctx context.Context) (bool, error) {
-		pod := &corev1.Pod{}
-		err := clients[member].Get(ctx, client.ObjectKey{Namespace: strangers, Name: name}, pod)
-		return pod.Spec.NodeName != "", err
-	}
-}
 
 // urgent is a class of Pods that kube-scheduler takes before others.
 func urgent(ctx context.Context, member string) {

@@ -41,7 +41,44 @@ var _ = Describe("A member's refusal", func() {
 		gone(ctx)
 		Eventually(ctx, member(second)).Should(Equal(us))
 	}, SpecTimeout(specTimeout))
+
+	It("comes when a stranger has taken the room in the very moment, before anything is made", func(ctx SpecContext) {
+		p := newPool("taken")
+		nodes := p.add(ctx, eu, pieces("4500m", "1500m")...)
+		p.add(ctx, us, pieces("4500m", "500m")...)
+		p.restless()
+		desktop := p.template(ctx, "taken", asking("4"))
+		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(1))
+		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
+		agent := fleet.Member(eu).Agent
+		noRoom := func() float64 {
+			return counted(ctx, agent.MetricsAddr, `vdi_agent_assignment_refused_total{reason="NoRoom"}`)
+		}
+		before := noRoom()
+
+		// The hub hears of the stranger only after it has decided.
+		Expect(agent.Pause()).To(Succeed())
+		p.stranger(ctx, eu, nodes[0], "quicker", "1")
+		Eventually(ctx, bound(eu, "quicker-"+nodes[0])).Should(BeTrue())
+		s := create(ctx, session("late", desktop, near(eu)))
+		Eventually(ctx, seen.where).Should(HaveKey(eu))
+		Expect(agent.Resume()).To(Succeed())
+
+		Eventually(ctx, member(s)).WithTimeout(byEvent).Should(Equal(us))
+		Eventually(ctx, events(s)).Should(ContainElement(v1alpha1.EventRefused))
+		Expect(noRoom()).To(Equal(before + 1))
+		Expect(assignmentsIn(ctx, eu)).To(BeEmpty())
+	}, SpecTimeout(specTimeout))
 })
+
+// bound is whether a stranger's Pod has a node, for Eventually.
+func bound(member, name string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		pod := &corev1.Pod{}
+		err := clients[member].Get(ctx, client.ObjectKey{Namespace: strangers, Name: name}, pod)
+		return pod.Spec.NodeName != "", err
+	}
+}
 
 // quota of a member's namespace that lets no assignment in.
 func quota(ctx context.Context, member string) *corev1.ResourceQuota {

@@ -114,7 +114,9 @@ func (w *watch) pod(member string, p *corev1.Pod) {
 	}
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		// While its volume is being made no node fits either.
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable &&
+			!strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") {
 			w.stuck[member+"/"+p.Name] = c.Message
 		}
 	}
