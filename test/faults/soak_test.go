@@ -28,7 +28,7 @@ func soak(t *testing.T, s settings) []row {
 	if len(gentle) == 0 {
 		gentle = all
 	}
-	stage := begin(t, s)
+	stage := begin(t, s, false)
 	if stage == nil {
 		return nil
 	}
