@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -126,30 +127,17 @@ func (r *run) serveBeside(ctx context.Context, n int, at *simulated) error {
 	return r.allRun(ctx, []*v1alpha1.VDISession{s})
 }
 
-// foundOut edits what a deaf member holds, and waits until the hub says that it
-// ended the stream since its agent did not keep up, and suspects the member.
+// foundOut edits what a deaf member holds, one session after the other, until the
+// hub says that it ended the stream since its agent did not keep up, and suspects
+// the member.
 func (r *run) foundOut(ctx context.Context, d *deafMember) error {
-	began := time.Now()
-	for n, s := range d.sessions {
-		before := s.DeepCopy()
-		for left := d.edit; left > 0; left -= envValue {
-			name := fmt.Sprintf("EDIT_%d_%d", n, left)
-			s.Spec.Env = append(s.Spec.Env, v1alpha1.EnvVar{Name: name, Value: strings.Repeat("x", min(left, envValue))})
-		}
-		if err := poll(ctx, allowance, func(ctx context.Context) error {
-			return r.watch.hub.Patch(ctx, s.DeepCopy(), client.MergeFrom(before))
-		}); err != nil {
-			return fmt.Errorf("editing %s: %w", s.Name, err)
-		}
-		// One order after the other: a batch that is read is not what is tested.
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	why := ""
+	began, n, why := time.Now(), 0, ""
 	err := poll(ctx, r.scaled(2*time.Minute)+allowance, func(ctx context.Context) (err error) {
-		why, err = r.suspected(ctx, d.name)
-		return err
+		if why, err = r.suspected(ctx, d.name); err == nil {
+			return nil
+		}
+		n++
+		return errors.Join(err, r.edit(ctx, d, n))
 	})
 	if err != nil {
 		return fmt.Errorf("the hub did not find out that %s reads nothing: %w", d.name, err)
@@ -159,6 +147,18 @@ func (r *run) foundOut(ctx context.Context, d *deafMember) error {
 		return fmt.Errorf("%s was told %d bytes a session, and the hub says %q, not that it %s", d.name, d.edit, why, d.foundBy)
 	}
 	return nil
+}
+
+// edit changes a deaf member's next session, so that the hub has an order for it.
+func (r *run) edit(ctx context.Context, d *deafMember, n int) error {
+	s := d.sessions[n%len(d.sessions)]
+	before := s.DeepCopy()
+	s.Spec.Env = nil
+	for left := d.edit; left > 0; left -= envValue {
+		value := strings.Repeat(string(rune('a'+n/len(d.sessions)%26)), min(left, envValue))
+		s.Spec.Env = append(s.Spec.Env, v1alpha1.EnvVar{Name: fmt.Sprintf("EDIT_%d", left), Value: value})
+	}
+	return r.watch.hub.Patch(ctx, s.DeepCopy(), client.MergeFrom(before))
 }
 
 // suspected is nil once a member's stream was ended as stalled and it gets no new
