@@ -50,6 +50,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonHubRestored:        "hub/session: a hub that was restored from a backup",
 	v1alpha1.ReasonTemplateInvalid:    "hub/session: a secret that is too large to travel",
 	v1alpha1.ReasonFingerprintChanged: "hub/fleet: TestAgentOfAnotherClusterIsTold",
+	v1alpha1.ReasonIncompatible:       "hub/fleet: TestAgentThatTheHubDoesNotUnderstandIsTold",
 	v1alpha1.ReasonQuarantined:        "hub/fleet: TestStoriesOfAMember and TestConditionsOfAMember",
 	v1alpha1.ReasonStalled:            "hub/fleet: TestStalledMemberIsShownUntilItIsStableAgain",
 	v1alpha1.ReasonRevoked:            "hub/fleet: TestRevokedMemberLosesItsCertificateForGood",
