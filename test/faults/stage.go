@@ -204,16 +204,21 @@ func (s *stage) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * s.factor)
 }
 
-// poll tries until it works; the error is the last one.
+// poll tries until it works; the error is the last one, but that of a try which
+// the end of the time has cut short says less than the one before.
 func poll(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var err error
 	for {
 		once, done := context.WithTimeout(ctx, 5*time.Second)
-		err := try(once)
+		last := try(once)
 		done()
-		if err == nil {
+		if last == nil {
 			return nil
+		}
+		if err == nil || ctx.Err() == nil && !errors.Is(last, context.DeadlineExceeded) {
+			err = last
 		}
 		select {
 		case <-ctx.Done():
