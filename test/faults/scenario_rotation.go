@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -112,7 +113,7 @@ func (r *run) certificateIs(ctx context.Context, m *harness.Member, what string,
 			return c, nil
 		}
 		if over := sleep(ctx, 10*time.Millisecond); over != nil {
-			return c, fmt.Errorf("waiting until %s: %w (serial %s, next %s; %v)", what, over, short(c.Serial), short(c.NextSerial), err)
+			return c, fmt.Errorf("waiting until %s (serial %s, next %s): %w", what, short(c.Serial), short(c.NextSerial), errors.Join(over, err))
 		}
 	}
 }
