@@ -26,7 +26,7 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 		f.mu.Unlock()
 		return nil, link.ErrUnknownMember
 	}
-	now := f.clock.Now()
+	now := f.look()
 	before, stranger, term := m.judge(f.timings, now), m.stranger, m.term
 	err := f.admit(m, hello, peer, now)
 	after := m.judge(f.timings, now)
@@ -85,7 +85,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 func (f *Fleet) Refused(uid types.UID, reason error) {
 	f.mu.Lock()
 	m := f.uids[uid]
-	told := m != nil && m.misunderstood(f.timings, reason, f.clock.Now())
+	told := m != nil && m.misunderstood(f.timings, reason, f.look())
 	f.mu.Unlock()
 	if told {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
@@ -114,7 +114,7 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 		f.mu.Unlock()
 		return link.Grant{}, link.ErrAlreadyConnected
 	}
-	now := f.clock.Now()
+	now := f.look()
 	before := m.judge(f.timings, now)
 	m.renewed(f.timings, now)
 	m.granted, m.incompatible = now, ""

@@ -55,7 +55,7 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 	case v.health == HealthUnknown && was != nil:
 		return *was
 	case v.health == HealthUnknown:
-		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started and has not heard of the agent yet")
+		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started, or stood still, and has not heard of the agent yet")
 	case v.cause == causeQuarantined:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonQuarantined,
 			"the agent was lost too often: no new sessions go there for a while; look at the network between it and the hub")
