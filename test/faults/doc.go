@@ -20,8 +20,8 @@
 //   - Scenarios (scenario_*.go), each a function that does harm and then stops.
 //     The runner heals what is left, and measures how long both sides need to
 //     agree (agree.go).
-//   - A report (report.go): scenario, seed, what was injected and when, time to
-//     agree, and what is pending and why. It is printed, and written as JSON.
+//   - A report (report.go): scenario, seed, what was injected and when, and
+//     time to agree. It is printed, and written as JSON.
 //
 // # What is judged
 //

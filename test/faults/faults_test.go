@@ -101,10 +101,6 @@ func pass(t *testing.T, s settings) []row {
 	var shared *stage
 	defer func() { end(t, shared) }()
 	for _, sc := range s.chosen {
-		if sc.pending != "" {
-			rows = append(rows, row{Scenario: sc.name, Seed: s.seed, Factor: s.factor, Pending: sc.pending})
-			continue
-		}
 		stage := shared
 		if stage == nil || sc.alone {
 			if stage = begin(t, s, sc.enrol); stage == nil {

@@ -28,9 +28,7 @@ type scenario struct {
 	slack time.Duration
 	// ends: it ends processes of hub or agents.
 	ends bool
-	// pending is why it does not run: something that the product does not have.
-	pending string
-	do      func(context.Context, *run) error
+	do   func(context.Context, *run) error
 }
 
 // scenarios in the order in which they run.
