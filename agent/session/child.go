@@ -186,14 +186,28 @@ func repair[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 // remove asks for an object to go, with the grace that is its own. It asks
 // once, and never for another object of the same name.
 func (r *Reconciler) remove(ctx context.Context, p *pass, k kind, o client.Object) error {
+	return r.removeIf(ctx, p, k, o, client.Preconditions{UID: ptr.To(o.GetUID())})
+}
+
+// removeAsSeen removes an object if it still is as the cache shows it; else it
+// is looked at again.
+func (r *Reconciler) removeAsSeen(ctx context.Context, p *pass, k kind, o client.Object) error {
+	return r.removeIf(ctx, p, k, o, client.Preconditions{UID: ptr.To(o.GetUID()), ResourceVersion: ptr.To(o.GetResourceVersion())})
+}
+
+func (r *Reconciler) removeIf(ctx context.Context, p *pass, k kind, o client.Object, as client.Preconditions) error {
 	asked, known := p.memory.removed[o.GetUID()]
 	if o.GetDeletionTimestamp() != nil || known && p.now.Sub(asked) < trustTime {
 		p.again(trustTime)
 		return nil
 	}
 	writes.WithLabelValues(string(k), "delete").Inc()
-	err := r.Client.Delete(ctx, o, client.Preconditions{UID: ptr.To(o.GetUID())})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	err := r.Client.Delete(ctx, o, as)
+	switch {
+	case apierrors.IsConflict(err) && as.ResourceVersion != nil:
+		p.again(soon)
+		return nil
+	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 		return fmt.Errorf("deleting %s %s: %w", k, o.GetName(), err)
 	}
 	p.memory.removed[o.GetUID()] = p.now

@@ -213,10 +213,11 @@ func TestAPodOfAnotherDesktopKeepsItsImage(t *testing.T) {
 	}
 }
 
+func runs(p *corev1.Pod) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+}
+
 func TestOutdated(t *testing.T) {
-	runs := func(p *corev1.Pod) {
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
-	}
 	waits := func(*corev1.Pod) {}
 	changed := func(a *api.SessionAssignment) { a.Spec.Desktop.Image = "browser:2" }
 	anew := func(a *api.SessionAssignment) { a.Spec.Epoch++ }
@@ -228,7 +229,7 @@ func TestOutdated(t *testing.T) {
 		"as it was":                 {runs, nil, false},
 		"placed anew, same desktop": {runs, []func(*api.SessionAssignment){anew}, false},
 		"changed, running":          {runs, []func(*api.SessionAssignment){changed}, false},
-		"changed, not running":      {waits, []func(*api.SessionAssignment){changed}, true},
+		"changed, not running":      {waits, []func(*api.SessionAssignment){changed}, false},
 		"changed and placed anew":   {runs, []func(*api.SessionAssignment){changed, anew}, true},
 	}
 	for name, c := range cases {
@@ -239,5 +240,31 @@ func TestOutdated(t *testing.T) {
 				t.Errorf("outdated = %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+func TestAPodThatStartsThisMomentIsNotReplaced(t *testing.T) {
+	s := newStage(t, desktop())
+	s.pass()
+	s.refuse = func(write string) error {
+		if write == "delete Pod" {
+			s.refuse = nil
+			s.setPod(func(p *corev1.Pod) { runs(p); makeReady(p) }) // after the agent has looked
+		}
+		return nil
+	}
+	s.order(func(a *api.SessionAssignmentSpec) { a.Desktop.Image = "browser:2" })
+	s.after(soon)
+	var p corev1.Pod
+	if s.get(&p); p.Spec.Containers[0].Image != "browser:1" {
+		t.Error("a desktop that ran was deleted")
+	}
+
+	s = newStage(t, desktop())
+	s.pass()
+	s.order(func(a *api.SessionAssignmentSpec) { a.Desktop.Image = "browser:2" })
+	s.after(soon)
+	if s.get(&p); p.Spec.Containers[0].Image != "browser:2" {
+		t.Errorf("its image is %s: it did not run, and was not replaced", p.Spec.Containers[0].Image)
 	}
 }

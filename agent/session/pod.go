@@ -45,6 +45,9 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		case outdated(p.assignment, have):
 			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed, or is tried again", "pod", have.Name)
 			return r.remove(ctx, p, kindPod, have)
+		case otherwise(p.assignment, have) && !desktopRuns(have):
+			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed before it ran", "pod", have.Name)
+			return r.removeAsSeen(ctx, p, kindPod, have) // it may start this moment
 		}
 	}
 	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, render.Pod(p.assignment))
@@ -98,19 +101,21 @@ func (r *Reconciler) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod)
 }
 
 // outdated reports whether a Pod is to make way for the desktop that the
-// assignment asks for now: somebody asked for another try, or it was made from
-// another desktop, and either the hub has placed the session anew since, or none
-// runs in it that would be lost.
+// assignment asks for now, though it runs: somebody asked for another try, or it
+// was made from another desktop and the hub has placed the session anew since.
 func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
 	attempt, err := strconv.ParseInt(pod.Annotations[api.AnnotationAttempt], 10, 64)
 	if err == nil && attempt < a.Spec.Attempt {
 		return true
 	}
-	if pod.Annotations[render.AnnotationDesktopHash] == render.DesktopHash(a) {
-		return false
-	}
 	epoch, err := strconv.ParseInt(pod.Annotations[api.AnnotationEpoch], 10, 64)
-	return err == nil && epoch < a.Spec.Epoch || !desktopRuns(pod)
+	return otherwise(a, pod) && err == nil && epoch < a.Spec.Epoch
+}
+
+// otherwise reports whether a Pod was made from another desktop than the
+// assignment has now.
+func otherwise(a *api.SessionAssignment, pod *corev1.Pod) bool {
+	return pod.Annotations[render.AnnotationDesktopHash] != render.DesktopHash(a)
 }
 
 func desktopRuns(pod *corev1.Pod) bool {

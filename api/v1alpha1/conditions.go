@@ -218,6 +218,9 @@ const (
 	// ReasonFingerprintChanged: False (Ready, Connected), the agent speaks for
 	// another cluster than before.
 	ReasonFingerprintChanged = "FingerprintChanged"
+	// ReasonIncompatible: False (Ready, Connected), the agent and the hub are too
+	// many versions apart; the message says which of them to upgrade.
+	ReasonIncompatible = "Incompatible"
 	// ReasonRevoked: False (Ready, Enrolled, Connected), an operator took the
 	// agent's access away.
 	ReasonRevoked = "Revoked"

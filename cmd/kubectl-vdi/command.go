@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,6 +26,8 @@ type cluster struct {
 	overrides clientcmd.ConfigOverrides
 	namespace string
 	output    string
+	// patience with the hub; 0 is revocationPatience.
+	patience time.Duration
 	// client is set by tests; otherwise the kubeconfig says.
 	client client.WithWatch
 }

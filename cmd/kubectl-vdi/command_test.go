@@ -64,7 +64,8 @@ func fakeHub(t *testing.T, objects ...client.Object) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()}
+	return &cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Secret{}, "type", func(o client.Object) []string { return []string{string(o.(*corev1.Secret).Type)} }).Build()}
 }
 
 var joinEU = []string{"join", "eu", "--region=eu-west", "--ingress-domain=eu.example.com"}
@@ -156,25 +157,6 @@ func TestTheHubsAddressIsItsLoadBalancers(t *testing.T) {
 	out, err := run(fakeHub(t, hubCA(ca), service), "", joinEU...)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(ContainSubstring("--hub 192.0.2.1:8443 --hub-server-name vdi-hub.vdi-system.svc "))
-}
-
-func TestAMemberIsRevokedAndAllowed(t *testing.T) {
-	g := NewWithT(t)
-	c := fakeHub(t, &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "eu"}})
-	for _, tc := range []struct {
-		verb, says string
-		access     v1alpha1.MemberAccess
-	}{
-		{"revoke", "is revoked", v1alpha1.AccessRevoked}, {"revoke", "nothing to do", v1alpha1.AccessRevoked},
-		{"allow", "kubectl vdi join eu", v1alpha1.AccessAllowed},
-	} {
-		g.Expect(run(c, "", tc.verb, "eu")).To(ContainSubstring(tc.says))
-		member := &v1alpha1.MemberCluster{}
-		g.Expect(c.client.Get(t.Context(), client.ObjectKey{Name: "eu"}, member)).To(Succeed())
-		g.Expect(member.Spec.Access).To(Equal(tc.access))
-	}
-	_, err := run(c, "", "revoke", "us")
-	g.Expect(err).To(MatchError(ContainSubstring("us")))
 }
 
 func TestTheCAIsRotatedByAnAnnotation(t *testing.T) {

@@ -43,6 +43,7 @@ func TestConditionsOfAMember(t *testing.T) {
 	never := func(v *view) { v.ever = false }
 	revoked := func(v *view) { v.revoked = true }
 	stranger := func(v *view) { v.stranger, v.fingerprint = "other", "fp" }
+	incompatible := func(v *view) { v.incompatible = "upgrade the agent" }
 	lost := func(err error) func(*view) {
 		return func(v *view) { v.lostAt = now; v.lostReason, v.lostWhy = lossOf(err) }
 	}
@@ -77,6 +78,8 @@ func TestConditionsOfAMember(t *testing.T) {
 		"another cluster's agent":           {v: is(HealthUnreachable, causeSilence, stranger), want: "False/FingerprintChanged True/ExternallyIssued False/FingerprintChanged Unknown/NotConnected"},
 		"another cluster's, and never one":  {v: is(HealthNeverConnected, "", never, stranger), certificate: certificate(1), want: "False/FingerprintChanged True/Enrolled False/NeverConnected Unknown/NotConnected"},
 		"another cluster's, and it is well": {v: is(HealthReady, "", stranger, settling), was: up, want: "True/Connected True/ExternallyIssued False/FingerprintChanged True/Synced"},
+		"not understood":                    {v: is(HealthUnreachable, causeSilence, incompatible, reset), was: up, want: "False/Incompatible True/ExternallyIssued False/Incompatible Unknown/NotConnected"},
+		"not understood, and never was":     {v: is(HealthNeverConnected, "", never, incompatible), certificate: certificate(1), want: "False/Incompatible True/Enrolled False/NeverConnected Unknown/NotConnected"},
 		"revoked":                           {v: is(HealthUnreachable, causeRevoked, revoked, lost(link.ErrRevoked)), certificate: certificate(1), was: up, want: "False/Revoked False/Revoked False/Revoked Unknown/NotConnected"},
 		"let in again":                      {v: is(HealthUnreachable, causeSilence, lost(link.ErrRevoked)), certificate: &v1alpha1.MemberCertificate{}, want: "False/Unreachable False/AwaitingAgent False/Revoked Unknown/NotConnected"},
 	} {

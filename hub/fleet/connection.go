@@ -148,7 +148,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 
 // Closed says that the connection is over, for whatever reason.
 func (c *connection) Closed(err error) {
-	ok := c.current(func(m *member) { m.ended(c.fleet.timings, c.fleet.clock.Now(), err) })
+	ok := c.current(func(m *member) { m.ended(c.fleet.timings, c.fleet.look(), err) })
 	if !ok {
 		return
 	}

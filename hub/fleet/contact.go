@@ -28,6 +28,11 @@ type contact struct {
 	// stranger is the fingerprint of another cluster whose agent was turned
 	// away since the member's own was connected.
 	stranger string
+	// incompatible is why an agent was turned away that the hub does not
+	// understand, or that does not understand the hub, since the member's own was
+	// heard of; and refused when that was said last.
+	incompatible string
+	refused      time.Time
 	// granted is when this hub last granted a renewal.
 	granted time.Time
 	// expires is when the certificate of the member's agent does; zero: it has
@@ -55,7 +60,7 @@ func (m *member) judge(t Timings, now time.Time) verdict {
 // began notes that a connection was let in.
 func (m *member) began(t Timings, now time.Time) {
 	m.opened(t, now)
-	m.connectedAt, m.stranger = now, ""
+	m.connectedAt, m.stranger, m.incompatible = now, "", ""
 }
 
 // ended notes that the member's connection is over.
@@ -89,7 +94,7 @@ func (m *member) revoke(t Timings, now time.Time) {
 		m.peer.Close(link.ErrRevoked)
 		m.ended(t, now, link.ErrRevoked)
 	}
-	m.instance = ""
+	m.instance, m.incompatible = "", ""
 	m.granted = time.Time{}
 	m.signs = signs{ever: m.ever, fallen: m.fallen}
 }
@@ -132,6 +137,26 @@ func bounded(text string) string {
 // turnedAway says why an agent of another cluster is not let in.
 func (m *member) turnedAway(fingerprint string) error {
 	return fmt.Errorf("%w: %s was %s, the agent speaks for %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
+}
+
+// misunderstood notes why an agent was turned away that does not speak as the
+// hub does, and says whether that is news.
+//
+// Where the member's own agent was heard of a moment ago it is some other, and no
+// matter. Of several that take turns the first is told of, until it asks no more.
+func (m *member) misunderstood(t Timings, reason error, now time.Time) bool {
+	why := bounded(reason.Error())
+	switch {
+	case m.revoked, now.Sub(m.heard) < t.Suspect:
+		return false
+	case m.incompatible == why:
+		m.refused = now
+		return false
+	case m.incompatible != "" && now.Sub(m.refused) < t.Unreachable:
+		return false
+	}
+	m.incompatible, m.refused = why, now
+	return true
 }
 
 // cacheLag is how long a cache may take to show what was registered already.

@@ -26,7 +26,7 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 		f.mu.Unlock()
 		return nil, link.ErrUnknownMember
 	}
-	now := f.clock.Now()
+	now := f.look()
 	before, stranger, term := m.judge(f.timings, now), m.stranger, m.term
 	err := f.admit(m, hello, peer, now)
 	after := m.judge(f.timings, now)
@@ -80,6 +80,18 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 	return nil
 }
 
+// Refused notes for people that an agent and this hub don't understand each other
+// (link.Directory).
+func (f *Fleet) Refused(uid types.UID, reason error) {
+	f.mu.Lock()
+	m := f.uids[uid]
+	told := m != nil && m.misunderstood(f.timings, reason, f.look())
+	f.mu.Unlock()
+	if told {
+		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+}
+
 // Renew records a sign of life of a member's agent (link.Directory). One that
 // is not the connected one is told so: it must connect first.
 func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
@@ -102,10 +114,10 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 		f.mu.Unlock()
 		return link.Grant{}, link.ErrAlreadyConnected
 	}
-	now := f.clock.Now()
+	now := f.look()
 	before := m.judge(f.timings, now)
 	m.renewed(f.timings, now)
-	m.granted = now
+	m.granted, m.incompatible = now, ""
 	after := m.judge(f.timings, now)
 	back := before.health == HealthUnreachable && m.serving && m.synced
 	f.mu.Unlock()

@@ -21,7 +21,8 @@
 //   - Only the hub's receive clock counts for liveness, and of it only
 //     differences: a wall clock that is set changes nothing. liveness.go is pure.
 //   - What this hub did not see go wrong is held against no member: hysteresis
-//     and quarantine begin with a fall from Ready that it saw itself.
+//     and quarantine begin with a fall from Ready that it saw itself. A hub that
+//     did not run for a while (a frozen process) has seen nothing: see look.
 //   - A member whose access is revoked is Unreachable, and its connection ended,
 //     before Register returns.
 //   - A status says what changed; a stream that flaps while its agent goes on

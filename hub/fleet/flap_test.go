@@ -154,6 +154,98 @@ func TestAgentOfAnotherClusterIsTold(t *testing.T) {
 	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Ready=True/Connected"))
 }
 
+func tooOld(version string) error {
+	return fmt.Errorf("%w: the agent (version %s) speaks versions 0 to 0, the hub 1 to 2: upgrade the agent", link.ErrVersion, version)
+}
+
+func TestAgentThatTheHubDoesNotUnderstandIsTold(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	x.clock.Step(x.timings.Suspect)
+	x.heard.take()
+	x.Refused("uid-nobody", tooOld("0.1"))
+	for range 3 {
+		x.Refused("uid-eu", tooOld("0.1"))
+	}
+	x.Expect(x.heard.take()).To(HaveLen(1), "told once, however often it asks")
+	x.reconcile("eu")
+	got := x.member("eu")
+	x.Expect(x.shows(got)).To(ContainElements("Ready=False/Incompatible", "Connected=False/NeverConnected"))
+	x.Expect(got.Status.Conditions[0].Message).To(And(ContainSubstring("version 0.1"), HaveSuffix("upgrade the agent")))
+
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=True/Connected", "Connected=True/Connected"), "it was upgraded")
+
+	// The hub is upgraded, and its agent is not.
+	m.Closed(errReset)
+	x.clock.Step(x.timings.Suspect)
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=Unknown/Suspect", "Connected=False/Disconnected"), "nothing is left of what was")
+	x.Refused("uid-eu", tooOld("0.2"))
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=False/Incompatible", "Connected=False/Incompatible"))
+	x.clock.Step(x.timings.Unreachable)
+	x.Refused("uid-eu", tooOld("0.3"))
+	x.reconcile("eu")
+	x.Expect(x.member("eu").Status.Conditions[2].Message).To(ContainSubstring("version 0.3"), "the other asks no more")
+	x.renew("uid-eu", "i1")
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Ready=False/Recovering"), "its own agent is alive")
+}
+
+func TestAgentsThatAreTurnedAwayAgainAndAgainAreNotWrittenOf(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	x.clock.Step(statusInterval)
+	x.reconcile("eu")
+	x.heard.take()
+	writes := x.writes
+	// Beside one that is well, and whose stream breaks now and then.
+	for range 20 {
+		m.Closed(errReset)
+		x.Refused("uid-eu", tooOld("0.1"))
+		x.reconcile("eu")
+		x.clock.Step(2 * time.Second)
+		x.reconcile("eu")
+		m, _, _ = x.open("uid-eu", "i1")
+		m.Inventory(nil)
+		x.Refused("uid-eu", tooOld("0.1"))
+		x.reconcile("eu")
+	}
+	beats := int(20*2*time.Second/x.timings.Heartbeat) + 1
+	x.Expect(x.writes-writes).To(BeNumerically("<=", beats), "heartbeats alone")
+	// Two that take turns, and none besides.
+	m.Closed(errReset)
+	x.clock.Step(x.timings.Unreachable)
+	x.Refused("uid-eu", tooOld("0.1"))
+	x.reconcile("eu")
+	writes = x.writes
+	x.heard.take()
+	for range 20 {
+		x.clock.Step(x.timings.Unreachable - time.Second)
+		x.Refused("uid-eu", tooOld("0.2"))
+		x.reconcile("eu")
+		x.Refused("uid-eu", tooOld("0.1"))
+		x.reconcile("eu")
+	}
+	x.Expect(x.writes).To(Equal(writes))
+	x.Expect(x.heard.take()).To(BeEmpty())
+}
+
+func TestAgentOfARevokedMemberIsNotToldOfAsIncompatible(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	x.clock.Step(x.timings.Suspect)
+	x.Refused("uid-eu", tooOld("0.1"))
+	x.Expect(x.uids["uid-eu"].incompatible).NotTo(BeEmpty())
+	x.register("eu", "uid-eu", revoked)
+	x.Refused("uid-eu", tooOld("0.1"))
+	x.Expect(x.uids["uid-eu"].incompatible).To(BeEmpty())
+}
+
 func TestCertificateThatExpiresIsTold(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	mc := x.member("eu")

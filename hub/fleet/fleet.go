@@ -36,6 +36,9 @@ type Fleet struct {
 	started time.Time
 
 	mu sync.Mutex
+	// ran is when this hub was last seen to run; zero: nobody watches that. See
+	// look.
+	ran time.Time
 	// began is when this hub began to lead: when it first registered a member.
 	// What was before that it did not see, and holds against nobody.
 	began     time.Time
@@ -143,13 +146,13 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 		ok = false
 	}
 	if f.began.IsZero() {
-		f.began = f.clock.Now()
+		f.began = f.look()
 	}
 	if !ok {
 		m = newMember(mc, f.began)
 		f.members[mc.Name], f.uids[mc.UID] = m, m
 	}
-	now := f.clock.Now()
+	now := f.look()
 	if m.outdated(mc.ResourceVersion, now) {
 		f.mu.Unlock()
 		return false
@@ -251,5 +254,5 @@ func (f *Fleet) HealthOf(uid types.UID) Health {
 	if m == nil {
 		return HealthUnreachable
 	}
-	return m.judge(f.timings, f.clock.Now()).health
+	return m.judge(f.timings, f.look()).health
 }

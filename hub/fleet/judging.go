@@ -17,7 +17,7 @@ const judgeWait = 3 * time.Second
 func (f *Fleet) Judging(key placement.TemplateKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.clock.Now()
+	now := f.look()
 	if !f.unjudged(key, now) {
 		delete(f.judging, key)
 		return false

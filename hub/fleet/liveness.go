@@ -7,8 +7,8 @@ type Health string
 
 // The states of health.
 const (
-	// HealthUnknown: this hub has not heard of the member, and has not led long
-	// enough to hold that against it.
+	// HealthUnknown: this hub has not heard of the member, and has not led, or not
+	// been awake, for long enough to hold that against it.
 	HealthUnknown Health = "Unknown"
 	// HealthNeverConnected: no agent of the member has ever said hello.
 	HealthNeverConnected Health = "NeverConnected"
@@ -55,6 +55,11 @@ type signs struct {
 	// this hub could have seen go wrong.
 	heardHere bool
 
+	// slept: the hub did not run for a while since it last heard of the member,
+	// which was well. woke is when the hub last ran again.
+	slept bool
+	woke  time.Time
+
 	// troubled: this hub saw it fall from Ready, and not stable since.
 	troubled bool
 	// stalled: it fell because it did not keep up, and has opened no other
@@ -91,14 +96,38 @@ func (s *signs) hear(now time.Time) {
 	if s.troubled && !s.stalled && s.since.IsZero() {
 		s.since = now
 	}
-	s.heard, s.heardHere, s.ever = now, true, true
+	s.heard, s.heardHere, s.ever, s.slept = now, true, true, false
 }
 
-// stall notes that a connection was ended since the agent did not keep up.
+// stall notes that a connection was ended since the agent did not keep up. Right
+// after the hub slept it may have been the hub that did not.
 func (s *signs) stall(t Timings, now time.Time) {
 	s.heed(t, now)
+	if !s.woke.IsZero() && now.Sub(s.woke) < t.Suspect {
+		return
+	}
 	s.fall(t, now)
 	s.stalled = true
+}
+
+// sleep notes that the hub itself did not run between two times. Of a member that
+// was well it is as after a new leader's start: nothing is held against it until it
+// was heard again. For any other the time did not pass, so that a hub that sleeps
+// often finds out all the same who is gone.
+func (s *signs) sleep(t Timings, from, to time.Time) {
+	s.heed(t, from)
+	asleep := to.Sub(from)
+	switch {
+	case s.slept:
+		s.woke = s.woke.Add(asleep)
+	case !s.heardHere, from.Sub(s.heard) >= t.Suspect:
+		s.heard = s.heard.Add(asleep)
+	default:
+		s.slept, s.woke = true, to
+		if !s.since.IsZero() {
+			s.since = s.since.Add(asleep)
+		}
+	}
 }
 
 // heed notes what time has made of the member since it was last looked at: it
@@ -113,7 +142,7 @@ func (s *signs) heed(t Timings, now time.Time) {
 	if s.troubled && s.renewals >= recoverRenewals && until.Sub(s.since) >= t.Stable {
 		s.troubled = false
 	}
-	if silent {
+	if silent && !s.slept {
 		s.fall(t, silentAt)
 	}
 }
@@ -143,14 +172,18 @@ type verdict struct {
 func judge(t Timings, s signs, now time.Time) verdict {
 	s.heed(t, now)
 	silence := now.Sub(s.heard)
+	awaited := silence
+	if s.slept {
+		awaited = now.Sub(s.woke)
+	}
 	next := t.Suspect - silence
 	switch {
 	case !s.ever:
 		return verdict{health: HealthNeverConnected}
-	case silence >= t.Unreachable:
+	case awaited >= t.Unreachable:
 		return verdict{health: HealthUnreachable, cause: causeSilence}
-	case !s.heardHere:
-		return verdict{health: HealthUnknown, recheck: t.Unreachable - silence}
+	case !s.heardHere, s.slept && silence >= t.Suspect:
+		return verdict{health: HealthUnknown, recheck: t.Unreachable - awaited}
 	case silence >= t.Suspect:
 		return verdict{HealthSuspect, causeSilence, t.Unreachable - silence}
 	case s.stalled:

@@ -45,6 +45,8 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 		return ready(metav1.ConditionTrue, v1alpha1.ReasonConnected, "the agent is connected and renews its lease")
 	case v.stranger != "":
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonFingerprintChanged, strangerMessage(v))
+	case v.incompatible != "":
+		return ready(metav1.ConditionFalse, v1alpha1.ReasonIncompatible, incompatibleMessage(v))
 	case v.health == HealthNeverConnected:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonNeverConnected, "no agent has connected yet: "+join(v.name))
 	case v.health == HealthUnreachable:
@@ -53,7 +55,7 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 	case v.health == HealthUnknown && was != nil:
 		return *was
 	case v.health == HealthUnknown:
-		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started and has not heard of the agent yet")
+		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started, or stood still, and has not heard of the agent yet")
 	case v.cause == causeQuarantined:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonQuarantined,
 			"the agent was lost too often: no new sessions go there for a while; look at the network between it and the hub")
@@ -71,6 +73,10 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 func strangerMessage(v view) string {
 	return fmt.Sprintf("the agent that asks to be let in speaks for cluster %q, and this member is cluster %q: "+
 		"a cluster that was rebuilt is a new member, so create a new MemberCluster for it and have it join", v.stranger, v.fingerprint)
+}
+
+func incompatibleMessage(v view) string {
+	return "the agent that asks to be let in can't be: " + v.incompatible
 }
 
 // enrolledCondition says whether the member's agent has a certificate.
@@ -130,6 +136,8 @@ func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
 		return connected(metav1.ConditionFalse, v1alpha1.ReasonNeverConnected, "no agent has connected yet: "+join(v.name))
 	case v.stranger != "":
 		return connected(metav1.ConditionFalse, v1alpha1.ReasonFingerprintChanged, strangerMessage(v))
+	case v.incompatible != "":
+		return connected(metav1.ConditionFalse, v1alpha1.ReasonIncompatible, incompatibleMessage(v))
 	case was != nil && (v.health == HealthUnknown || v.settling > 0):
 		return *was
 	case !v.lostAt.IsZero():

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -73,6 +74,9 @@ func (r *MemberReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	memberMetrics.of(r.Fleet)
+	if err := mgr.Add(manager.RunnableFunc(r.Fleet.watchItself)); err != nil {
+		return fmt.Errorf("adding the hub's watch over itself: %w", err)
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(

@@ -40,7 +40,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 	if m == nil {
 		return view{}, false
 	}
-	now := f.clock.Now()
+	now := f.look()
 	v := view{
 		verdict:      m.judge(f.timings, now),
 		name:         m.name,
@@ -79,7 +79,7 @@ func (f *Fleet) show(name string) {
 		f.mu.Unlock()
 		return
 	}
-	now := f.clock.Now()
+	now := f.look()
 	m.heed(f.timings, now)
 	health := m.judge(f.timings, now).health
 	changed := m.shown != "" && m.shown != health

@@ -96,7 +96,7 @@ type measured struct {
 func (f *Fleet) measure() []measured {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.clock.Now()
+	now := f.look()
 	out := make([]measured, 0, len(f.members))
 	for _, m := range f.members {
 		m.heed(f.timings, now)

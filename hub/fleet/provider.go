@@ -28,7 +28,7 @@ func (f *Fleet) Get(_ context.Context, name multicluster.ClusterName) (cluster.C
 	}
 	// A stream that is open while nothing is heard is no better than none: what
 	// it last said must not pass for how things are.
-	if m.judge(f.timings, f.clock.Now()).health == HealthUnreachable {
+	if m.judge(f.timings, f.look()).health == HealthUnreachable {
 		return nil, multicluster.ErrClusterNotFound
 	}
 	return m.cluster, nil

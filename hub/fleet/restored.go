@@ -29,7 +29,7 @@ func (f *Fleet) Restored() {
 	f.mu.Lock()
 	first := f.recovery.until.IsZero()
 	if first {
-		f.recovery.until = f.clock.Now().Add(f.timings.Recovery)
+		f.recovery.until = f.look().Add(f.timings.Recovery)
 	}
 	f.mu.Unlock()
 	if first {

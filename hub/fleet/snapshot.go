@@ -18,7 +18,7 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.takeBack(req.UID)
-	if d, wait := f.awaitsReports(start); wait {
+	if d, wait := f.awaitsReports(f.look()); wait {
 		return d
 	}
 	putBack := f.counted(&req)
@@ -40,14 +40,14 @@ func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.takeBack(req.UID)
-	if d, wait := f.awaitsReports(f.clock.Now()); wait {
+	if d, wait := f.awaitsReports(f.look()); wait {
 		return d, false
 	}
 	m := f.uids[member.UID]
 	if m == nil {
 		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}, true
 	}
-	c := f.candidate(m, f.clock.Now())
+	c := f.candidate(m, f.look())
 	c.SessionCap = nil // it is one of those that the member holds
 	putBack := f.ledger.SetAside(req.UID, member.UID)
 	d = placement.Explain(req, []placement.Candidate{c}, f.ledger)
@@ -115,7 +115,7 @@ func (f *Fleet) takeBack(session types.UID) (decision, bool) {
 }
 
 func (f *Fleet) candidates() []placement.Candidate {
-	now := f.clock.Now()
+	now := f.look()
 	out := make([]placement.Candidate, 0, len(f.members))
 	for _, m := range f.members {
 		out = append(out, f.candidate(m, now))

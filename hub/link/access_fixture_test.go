@@ -43,6 +43,7 @@ type world struct {
 	enrollErr error
 	peers     map[types.UID]link.Peer
 	duties    []string
+	refused   map[types.UID]error
 }
 
 func serve(t *testing.T, change func(*link.Options)) *world {
@@ -55,7 +56,7 @@ func serve(t *testing.T, change func(*link.Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, pki: pki, standing: map[types.UID]link.Standing{"own": {}}, peers: map[types.UID]link.Peer{}}
+	w := &world{t: t, pki: pki, standing: map[types.UID]link.Standing{"own": {}}, peers: map[types.UID]link.Peer{}, refused: map[types.UID]error{}}
 	if w.foreign, err = harness.NewCA("foreign"); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func (w *world) leading() bool {
 	return !w.following
 }
 
-// Standing, Open and Renew are link.Directory's.
+// Standing, Open, Refused and Renew are link.Directory's.
 func (w *world) Standing(uid types.UID) (link.Standing, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,6 +119,10 @@ func (w *world) Open(_ context.Context, uid types.UID, _ link.Hello, peer link.P
 	w.peers[uid] = peer
 	w.duties = append(w.duties, "open")
 	return &heard{}, nil
+}
+
+func (w *world) Refused(uid types.UID, reason error) {
+	w.do(func() { w.refused[uid] = reason })
 }
 
 func (w *world) Renew(types.UID, link.Renewal) (link.Grant, error) {

@@ -43,6 +43,8 @@ var (
 	ErrNoAuthority = errors.New("this hub does not issue certificates")
 	// ErrStalled: the agent has not acknowledged, or not read, for too long.
 	ErrStalled = errors.New("the agent does not keep up")
+	// ErrVersion: the two sides have no version of the link in common.
+	ErrVersion = errors.New("no version of the link in common")
 	// ErrCapability: one side requires what the other does not know.
 	ErrCapability = errors.New("a required capability is missing")
 	// ErrNotLeading: this hub may have lost its leadership, and grants nothing
@@ -220,6 +222,10 @@ type Directory interface {
 	// errors. The context ends with the connection. Open must not wait for the
 	// peer's agent.
 	Open(ctx context.Context, member types.UID, hello Hello, peer Peer) (Member, error)
+	// Refused says that an agent with the member's certificate was turned away
+	// before Open was asked, since the two sides don't understand each other:
+	// ErrVersion or ErrCapability, with what to upgrade. It must not wait.
+	Refused(member types.UID, reason error)
 	// Renew records a sign of life of the member and returns what is granted.
 	Renew(member types.UID, renewal Renewal) (Grant, error)
 	// Standing of a member; false if there is none of that UID.

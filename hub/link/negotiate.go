@@ -21,6 +21,10 @@ const (
 // alone.
 const capabilityCapacityChanges = "capacity-changes"
 
+// maxQuoted is how many characters of a name a refusal quotes, so that what to
+// upgrade, which comes last, is never cut off.
+const maxQuoted = 32
+
 const (
 	// defaultAckTimeout is how long the oldest batch of either side may go
 	// unacknowledged, defaultSendTimeout how long an agent may take no message.
@@ -71,19 +75,19 @@ func (t *Tuning) negotiate(h *fleetv1.Hello) (int32, error) {
 	case h.GetMinProtocol() > h.GetMaxProtocol():
 		return 0, fmt.Errorf("%w: the agent speaks versions %d to %d", errProtocol, h.GetMinProtocol(), h.GetMaxProtocol())
 	case h.GetMinProtocol() > t.MaxProtocol:
-		return 0, fmt.Errorf("%w: the agent (%s) speaks versions %d to %d of the link, the hub %d to %d: upgrade the hub",
-			errProtocol, versionOf(h), h.GetMinProtocol(), h.GetMaxProtocol(), minProtocol, t.MaxProtocol)
+		return 0, fmt.Errorf("%w: the agent (%s) speaks versions %d to %d, the hub %d to %d: upgrade the hub",
+			ErrVersion, versionOf(h), h.GetMinProtocol(), h.GetMaxProtocol(), minProtocol, t.MaxProtocol)
 	case protocol < minProtocol:
-		return 0, fmt.Errorf("%w: the agent (%s) speaks versions %d to %d of the link, the hub %d to %d: upgrade the agent",
-			errProtocol, versionOf(h), h.GetMinProtocol(), h.GetMaxProtocol(), minProtocol, t.MaxProtocol)
+		return 0, fmt.Errorf("%w: the agent (%s) speaks versions %d to %d, the hub %d to %d: upgrade the agent",
+			ErrVersion, versionOf(h), h.GetMinProtocol(), h.GetMaxProtocol(), minProtocol, t.MaxProtocol)
 	}
 	if missing := firstMissing(h.GetRequiredCapabilities(), t.Capabilities); missing != "" {
-		return 0, fmt.Errorf("%w: the agent (%s) requires %q, which this hub does not know: upgrade the hub",
-			ErrCapability, versionOf(h), missing)
+		return 0, fmt.Errorf("%w: the agent (%s) requires %.*q, which this hub does not know: upgrade the hub",
+			ErrCapability, versionOf(h), maxQuoted, missing)
 	}
 	if missing := firstMissing(t.RequiredCapabilities, h.GetCapabilities()); missing != "" {
-		return 0, fmt.Errorf("%w: this hub requires %q, which the agent (%s) does not know: upgrade the agent",
-			ErrCapability, missing, versionOf(h))
+		return 0, fmt.Errorf("%w: this hub requires %.*q, which the agent (%s) does not know: upgrade the agent",
+			ErrCapability, maxQuoted, missing, versionOf(h))
 	}
 	return protocol, nil
 }
@@ -101,5 +105,5 @@ func versionOf(h *fleetv1.Hello) string {
 	if h.GetAgentVersion() == "" {
 		return "of unknown version"
 	}
-	return "version " + h.GetAgentVersion()
+	return fmt.Sprintf("version %.*s", maxQuoted, h.GetAgentVersion())
 }

@@ -55,6 +55,10 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 		err = c.server.laterHub(c.stream.Context(), c.uid, message.GetHello().GetHighestHubTerm(), err)
 		countDenied("Connect", err)
 	}
+	if errors.Is(err, ErrVersion) || errors.Is(err, ErrCapability) {
+		countDenied("Connect", err)
+		c.server.directory.Refused(c.uid, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ var answers = []answer{
 	{ErrToken, codes.PermissionDenied, "Token", false},
 	{ErrRequest, codes.InvalidArgument, "Request", true},
 	{ErrNoAuthority, codes.Unimplemented, "NoAuthority", false},
+	{ErrVersion, codes.FailedPrecondition, "Version", true},
 	{ErrCapability, codes.FailedPrecondition, "Capability", true},
 	{ErrStalled, codes.DeadlineExceeded, "Stalled", true},
 	{ErrNotLeading, codes.Unavailable, "NotLeading", false},

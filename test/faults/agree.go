@@ -57,6 +57,9 @@ func (s *stage) sides(ctx context.Context) (*sides, error) {
 			}
 		}
 	}
+	for name, m := range s.watch.allSimulated() {
+		out.assignments[name] = m.assignments()
+	}
 	s.watch.heard(func(c *checker, _ time.Time) {
 		for uid, k := range c.sessions {
 			if k.lost {

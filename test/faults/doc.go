@@ -12,11 +12,16 @@
 //   - A checker of promises (checker.go). It is pure: it is told what the API
 //     servers of hub and members hold, by watches of the tests' own (watch.go),
 //     and asks them again where only that can prove a violation.
+//   - Simulated members (simulated.go), where a scenario needs more of them than
+//     this machine has room for, or more haste than its API servers can make: the
+//     production link over a store in memory (simulated_memory.go). The hub is the
+//     real one, and they are judged like the others; nothing that they do says
+//     anything of a member's API server.
 //   - Scenarios (scenario_*.go), each a function that does harm and then stops.
 //     The runner heals what is left, and measures how long both sides need to
 //     agree (agree.go).
-//   - A report (report.go): scenario, seed, what was injected and when, time to
-//     agree, and what is pending and why. It is printed, and written as JSON.
+//   - A report (report.go): scenario, seed, what was injected and when, and
+//     time to agree. It is printed, and written as JSON.
 //
 // # What is judged
 //

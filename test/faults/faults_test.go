@@ -101,13 +101,9 @@ func pass(t *testing.T, s settings) []row {
 	var shared *stage
 	defer func() { end(t, shared) }()
 	for _, sc := range s.chosen {
-		if sc.pending != "" {
-			rows = append(rows, row{Scenario: sc.name, Seed: s.seed, Factor: s.factor, Pending: sc.pending})
-			continue
-		}
 		stage := shared
 		if stage == nil || sc.alone {
-			if stage = begin(t, s); stage == nil {
+			if stage = begin(t, s, sc.enrol); stage == nil {
 				return append(rows, row{Scenario: sc.name, Seed: s.seed, Factor: s.factor, Failed: "its fleet did not start"})
 			}
 		}
@@ -139,9 +135,9 @@ func pass(t *testing.T, s settings) []row {
 }
 
 // begin starts a fleet; nil if that failed.
-func begin(t *testing.T, s settings) *stage {
+func begin(t *testing.T, s settings, enrol bool) *stage {
 	t.Helper()
-	stage, err := start(context.Background(), s.factor, s.seed, say)
+	stage, err := start(context.Background(), s.factor, s.seed, enrol, say)
 	if err != nil {
 		t.Errorf("starting a fleet: %v", err)
 	}

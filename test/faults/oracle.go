@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"time"
 
@@ -39,11 +40,30 @@ func (w *watcher) session(ctx context.Context, name string, uid types.UID) (*ses
 }
 
 func (w *watcher) assignment(ctx context.Context, cluster, name string, session types.UID) (*assignmentFact, error) {
+	if m := w.simulatedOf(cluster); m != nil {
+		if a := m.assignments()[session]; a != nil {
+			return assignmentOf(cluster, a), nil
+		}
+		return nil, nil
+	}
 	a := &v1alpha1.SessionAssignment{}
 	if err := w.members[cluster].Get(ctx, key(name), a); err != nil || a.Spec.Session.UID != session {
 		return nil, ignoreNotFound(err)
 	}
 	return assignmentOf(cluster, a), nil
+}
+
+// simulatedOf is nil for a member that is real.
+func (w *watcher) simulatedOf(cluster string) *memory {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.simulated[cluster]
+}
+
+func (w *watcher) allSimulated() map[string]*memory {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.simulated)
 }
 
 func (w *watcher) pod(ctx context.Context, p podFact) (*podFact, error) {

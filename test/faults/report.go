@@ -18,7 +18,6 @@ type row struct {
 	Scenario   string         `json:"scenario"`
 	Seed       uint64         `json:"seed"`
 	Factor     float64        `json:"factor"`
-	Pending    string         `json:"pending,omitempty"`
 	Injected   []injection    `json:"injected,omitempty"`
 	Did        map[string]int `json:"did,omitempty"`
 	Agreed     time.Duration  `json:"agreed,omitempty"`
@@ -31,10 +30,7 @@ type row struct {
 }
 
 func (r row) result() string {
-	switch {
-	case r.Pending != "":
-		return "pending"
-	case r.Failed != "":
+	if r.Failed != "" {
 		return "FAILED"
 	}
 	return "kept"
@@ -45,10 +41,6 @@ func printReport(out io.Writer, rows []row) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "scenario\tpromises\tinjected\tboth agree after\tall runs after\ttook\tchanges\tseen\trestarts")
 	for _, r := range rows {
-		if r.Pending != "" {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t\t\t\t\t\t\t\n", r.Scenario, r.result())
-			continue
-		}
 		did := 0
 		for n := range maps.Values(r.Did) {
 			did += n
@@ -58,9 +50,6 @@ func printReport(out io.Writer, rows []row) {
 	}
 	_ = table.Flush()
 	for _, r := range rows {
-		if r.Pending != "" {
-			_, _ = fmt.Fprintf(out, "\npending: %s\n  %s\n", r.Scenario, r.Pending)
-		}
 		if r.Failed == "" {
 			continue
 		}

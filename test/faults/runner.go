@@ -41,6 +41,9 @@ func (s *stage) play(ctx context.Context, sc scenario) row {
 	}
 	err = errors.Join(err, r.settle(ctx, &out))
 	err = errors.Join(err, s.decided(ctx))
+	for _, undo := range r.last {
+		undo()
+	}
 	out.Violations = s.watch.violations()[before:]
 	out.Injected, out.Did = r.injected, r.work.did
 	out.Heard, out.Restarts = s.told()-heard, s.restarts()-restarts

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -20,13 +21,14 @@ type scenario struct {
 	// alone: it breaks more than the runner can heal, so it has a fleet of its
 	// own and no place in a soak.
 	alone bool
+	// enrol: its fleet's agents joined with a token, and rotate certificates that
+	// the hub issues. It must be alone.
+	enrol bool
 	// slack is what the scenario's harm costs besides, and no factor scales.
 	slack time.Duration
 	// ends: it ends processes of hub or agents.
 	ends bool
-	// pending is why it does not run: something that the product does not have.
-	pending string
-	do      func(context.Context, *run) error
+	do   func(context.Context, *run) error
 }
 
 // scenarios in the order in which they run.
@@ -55,13 +57,17 @@ type run struct {
 	random   *rand.Rand
 	work     *workload
 	began    time.Time
+	// injected is appended to by whoever does harm, one at a time.
+	mu       sync.Mutex
 	injected []injection
-	// after is undone when the scenario is over.
-	after []func()
+	// after is undone when the scenario is over, last when it has been judged.
+	after, last []func()
 }
 
 // harm notes what is being done.
 func (r *run) harm(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	i := injection{After: time.Since(r.began), What: fmt.Sprintf(format, args...)}
 	r.injected = append(r.injected, i)
 	r.say("    %s", i)
@@ -69,6 +75,10 @@ func (r *run) harm(format string, args ...any) {
 
 // finally is called when the scenario is over, however it ends.
 func (r *run) finally(f func()) { r.after = append(r.after, f) }
+
+// atLast is called when what the scenario has left was judged and deleted, the
+// last one first.
+func (r *run) atLast(f func()) { r.last = append([]func(){f}, r.last...) }
 
 // pause waits for a time of production, as this fleet has it.
 func (r *run) pause(ctx context.Context, d time.Duration) error {

@@ -15,8 +15,7 @@ func identities() []scenario {
 	return []scenario{
 		{name: "certificate-expires", ends: true, do: certificateExpires},
 		{name: "cloned-credentials", ends: true, do: clonedCredentials},
-		{name: "rotation-answer-lost", pending: "the fleet of the faults gives its agents certificate files, which they do not rotate: " +
-			"it needs harness.Options.Enrol, where the agent takes the hub's address from a Secret, and so no wire of ours yet"},
+		{name: "rotation-answer-lost", size: 12, alone: true, enrol: true, do: rotationAnswerLost},
 	}
 }
 

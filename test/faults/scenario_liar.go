@@ -82,13 +82,7 @@ func (r *run) enlist(ctx context.Context, name string) (types.UID, error) {
 	if err := r.watch.hub.Create(ctx, mc); err != nil {
 		return "", err
 	}
-	r.finally(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), allowance)
-		defer cancel()
-		if err := r.watch.hub.Delete(ctx, mc); err != nil {
-			r.say("    deleting member %s: %v", name, err)
-		}
-	})
+	r.finally(func() { r.dismiss(mc) })
 	return mc.UID, nil
 }
 

@@ -32,8 +32,7 @@ func many() []scenario {
 	return []scenario{
 		{name: "hub-restart-200-simulated", ends: true, size: 12, do: hubRestartCrowd},
 		{name: "deaf-peer", size: 12, do: deafPeer},
-		{name: "deaf-peer-is-found-out", pending: "the hub has too little to say to an agent without sessions: its acknowledgements did not fill " +
-			"the window in two minutes; the deaf agent must report room and be given sessions first"},
+		{name: "deaf-peer-is-found-out", size: 12, do: deafPeerFoundOut},
 	}
 }
 

@@ -3,63 +3,57 @@ package faults
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // simulated is an agent whose link is the production client, over a member that
-// is a map: what it is sent is stored and ready at once. It stands for the load
-// of many agents, and for nothing else.
+// is a map (memory): what it is sent is stored and ready at once. It stands for
+// the load of many agents, and for nothing else.
 type simulated struct {
-	name   string
+	*memory
 	client *agentlink.Client
 	stop   func()
-
-	mu       sync.Mutex
-	held     map[types.UID]*fleetv1.Assignment
-	capacity uint64
-	terms    []int64
 }
 
 // simulate starts the agent of a member that is on the hub.
-func (r *run) simulate(name string, uid types.UID) (*simulated, error) {
-	files, err := r.fleet.PKI.Agent(name, string(uid))
+func (r *run) simulate(m *memory, uid types.UID) (*simulated, error) {
+	files, err := r.fleet.PKI.Agent(m.name, string(uid))
 	if err != nil {
 		return nil, err
 	}
-	s := &simulated{name: name, held: map[types.UID]*fleetv1.Assignment{}, capacity: 1}
+	s := &simulated{memory: m}
 	s.client = agentlink.NewClient(agentlink.Options{
 		HubAddress: r.wires[r.fleet.Members[0].Name].addr(), HubServerName: "localhost",
 		CertFile: files.CertFile, KeyFile: files.KeyFile, HubCAFile: files.CAFile,
 		AgentVersion: "simulated", Instance: uuid.NewString(), TimeFactor: r.factor,
 	}, agentlink.Member{
-		Assignments: s, Orders: s, Capacity: s, Terms: s,
-		Fingerprint: func(context.Context) (string, error) { return "simulated-" + name, nil },
+		Assignments: m, Orders: m, Capacity: m, Terms: m,
+		Fingerprint: func(context.Context) (string, error) { return "simulated-" + m.name, nil },
 		Synced:      func(context.Context) bool { return true },
 	})
+	m.link = s.client
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := s.client.Start(ctx); err != nil {
-			r.say("    simulated agent %s: %v", name, err)
+			r.say("    simulated agent %s: %v", m.name, err)
 		}
 	}()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
+		m.hear()
 		<-done
 	})
-	r.finally(s.stop)
 	return s, nil
 }
 
@@ -67,12 +61,62 @@ func (r *run) simulate(name string, uid types.UID) (*simulated, error) {
 func (r *run) simulateMany(ctx context.Context, n int) ([]*simulated, error) {
 	var all []*simulated
 	for i := range n {
-		name := fmt.Sprintf("simulated-%03d", i)
-		uid, err := r.enlist(ctx, name)
+		m := newMemory(fmt.Sprintf("simulated-%03d", i), 0, nil)
+		uid, err := r.enlist(ctx, m.name)
 		if err != nil {
 			return nil, err
 		}
-		s, err := r.simulate(name, uid)
+		s, err := r.simulate(m, uid)
+		if err != nil {
+			return nil, err
+		}
+		r.finally(s.stop)
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// simulatedTaint keeps the workload away from members that are simulated: it has
+// desktops whose Pods the checker wants to see.
+const simulatedTaint = "simulated"
+
+// simulatedRoom is how many nodes a simulated member with room has.
+const simulatedRoom = 20
+
+// simulateRoomy makes a member with room, for sessions that are asked for there,
+// with a simulated agent. It is part of what both sides must agree on, and lasts
+// until that was judged.
+func (r *run) simulateRoomy(ctx context.Context, name string) (*simulated, error) {
+	mc := &v1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.MemberClusterSpec{
+			Region: name, IngressDomain: name + ".example.com",
+			Taints: []corev1.Taint{{Key: simulatedTaint, Effect: corev1.TaintEffectNoSchedule}},
+		},
+	}
+	if err := r.watch.hub.Create(ctx, mc); err != nil {
+		return nil, err
+	}
+	r.atLast(func() { r.dismiss(mc) })
+	m := newMemory(name, simulatedRoom, r.watch)
+	s, err := r.simulate(m, mc.UID)
+	if err != nil {
+		return nil, err
+	}
+	r.watch.simulate(m, true)
+	r.finally(s.hear)
+	r.atLast(func() {
+		s.stop()
+		r.watch.simulate(m, false)
+	})
+	return s, nil
+}
+
+// crowdOf makes so many members with room.
+func (r *run) crowdOf(ctx context.Context, prefix string, n int) ([]*simulated, error) {
+	var all []*simulated
+	for i := range n {
+		s, err := r.simulateRoomy(ctx, fmt.Sprintf("%s-%02d", prefix, i))
 		if err != nil {
 			return nil, err
 		}
@@ -81,106 +125,48 @@ func (r *run) simulateMany(ctx context.Context, n int) ([]*simulated, error) {
 	return all, nil
 }
 
-// welcomed is by how many leaders of the hub.
-func (s *simulated) welcomed() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.terms)
-}
-
-// List implements agentlink.Assignments.
-func (s *simulated) List(context.Context) ([]agentlink.Held, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var refs []agentlink.Held
-	for _, uid := range slices.Sorted(maps.Keys(s.held)) {
-		refs = append(refs, agentlink.Held{Ref: refOf(s.held[uid]), Version: s.held[uid].GetSpecHash()})
+// dismiss deletes a MemberCluster of a scenario.
+func (r *run) dismiss(mc *v1alpha1.MemberCluster) {
+	ctx, cancel := context.WithTimeout(context.Background(), allowance)
+	defer cancel()
+	if err := r.watch.hub.Delete(ctx, mc); err != nil {
+		r.say("    deleting member %s: %v", mc.Name, err)
 	}
-	return refs, nil
 }
 
-func refOf(a *fleetv1.Assignment) agentlink.Ref {
-	return agentlink.Ref{UID: types.UID(a.GetSessionUid()), NamespacedName: types.NamespacedName{Namespace: a.GetNamespace(), Name: a.GetName()}}
-}
-
-// Render implements agentlink.Assignments.
-func (s *simulated) Render(r agentlink.Ref) *fleetv1.AssignmentReport {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.held[r.UID]
-	if a == nil {
-		return nil
+// seat creates a session that only a simulated member may have.
+func (r *run) seat(ctx context.Context, name string, at *simulated) (*v1alpha1.VDISession, error) {
+	s := r.work.newSession(0, 3)
+	s.Name = name
+	s.Spec.Placement.RequiredRegions = []string{at.name}
+	s.Spec.Placement.ClusterTolerations = []corev1.Toleration{{Key: simulatedTaint, Operator: corev1.TolerationOpExists}}
+	if err := poll(ctx, allowance, func(ctx context.Context) error { return r.watch.hub.Create(ctx, s) }); err != nil {
+		return nil, fmt.Errorf("creating %s: %w", s.Name, err)
 	}
-	report := &fleetv1.AssignmentReport{
-		SessionUid: a.GetSessionUid(), Namespace: a.GetNamespace(), Name: a.GetName(), Epoch: a.GetEpoch(), SpecHash: a.GetSpecHash(),
-		SessionNamespace: a.GetSessionNamespace(), SessionName: a.GetSessionName(),
-		Status: &fleetv1.AssignmentStatus{ObservedGeneration: 1, State: string(v1alpha1.AssignmentActive)},
-	}
-	for _, condition := range []string{v1alpha1.ConditionHomeReady, v1alpha1.ConditionPodReady, v1alpha1.ConditionEndpointReady} {
-		report.Status.Conditions = append(report.Status.Conditions, &fleetv1.Condition{
-			Type: condition, Status: string(metav1.ConditionTrue), Reason: "Simulated", ObservedGeneration: 1,
-			LastTransitionTime: timestamppb.New(metav1.Now().Time),
-		})
-	}
-	return report
+	return s, nil
 }
 
-// Put implements agentlink.Orders.
-func (s *simulated) Put(order *fleetv1.Order) {
-	answer := &fleetv1.OrderResult{Code: fleetv1.ResultCode_RESULT_CODE_STORED}
-	var ref agentlink.Ref
-	s.mu.Lock()
-	if w := order.GetWithdraw(); w != nil {
-		answer.SessionUid, answer.Namespace, answer.Name, answer.Epoch = w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetUpToEpoch()
-		answer.Code = fleetv1.ResultCode_RESULT_CODE_STOPPED
-		ref = agentlink.Ref{UID: types.UID(w.GetSessionUid()), NamespacedName: types.NamespacedName{Namespace: w.GetNamespace(), Name: w.GetName()}}
-		delete(s.held, ref.UID)
-	} else {
-		a := order.GetAssign()
-		answer.SessionUid, answer.Namespace, answer.Name, answer.Epoch = a.GetSessionUid(), a.GetNamespace(), a.GetName(), a.GetEpoch()
-		answer.SpecHash, answer.CountedFromCapacity = a.GetSpecHash(), s.capacity
-		ref = refOf(a)
-		s.held[ref.UID] = a
-	}
-	s.mu.Unlock()
-	s.client.Mark(ref)
-	s.client.Add(answer)
+// allRun waits until sessions run.
+func (r *run) allRun(ctx context.Context, sessions []*v1alpha1.VDISession) error {
+	return r.await(ctx, fmt.Sprintf("%d sessions in simulated members run", len(sessions)), func(c *checker) bool {
+		for _, s := range sessions {
+			if !runs(s.UID)(c) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
-// Report implements agentlink.Capacity: there is no room.
-func (s *simulated) Report() *fleetv1.CapacityReport {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &fleetv1.CapacityReport{Sequence: s.capacity, Assignments: int32(len(s.held)), AdmittedNamespaces: []string{namespace}}
-}
-
-// NextSequence implements agentlink.Capacity.
-func (s *simulated) NextSequence() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.capacity++
-	return s.capacity
-}
-
-// SetTemplates implements agentlink.Capacity.
-func (s *simulated) SetTemplates(*fleetv1.TemplateSet) {}
-
-// Begin implements agentlink.Terms.
-func (s *simulated) Begin(context.Context) (agentTerm, highestHubTerm int64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.terms); n > 0 {
-		highestHubTerm = s.terms[n-1]
-	}
-	return 1, highestHubTerm, nil
-}
-
-// Observe implements agentlink.Terms.
-func (s *simulated) Observe(_ context.Context, term int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.terms); n == 0 || s.terms[n-1] != term {
-		s.terms = append(s.terms, term)
-	}
-	return nil
+// simulate has the watcher ask a simulated member where it asks API servers, or
+// not any more.
+func (w *watcher) simulate(m *memory, there bool) {
+	w.heard(func(c *checker, _ time.Time) {
+		if there {
+			w.simulated[m.name] = m
+			return
+		}
+		delete(w.simulated, m.name)
+		delete(c.held, m.name)
+	})
 }

@@ -45,16 +45,18 @@ type stage struct {
 
 	factor float64
 	seed   uint64
+	enrol  bool
 	say    func(format string, args ...any)
 }
 
-// start starts a fleet whose agents dial through wires of ours.
-func start(ctx context.Context, factor float64, seed uint64, say func(string, ...any)) (*stage, error) {
+// start starts a fleet whose agents dial through wires of ours. With enrol the
+// hub issues their certificates.
+func start(ctx context.Context, factor float64, seed uint64, enrol bool, say func(string, ...any)) (*stage, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return nil, err
 	}
 	ctrl.SetLogger(logr.Discard()) // of the watches' own libraries
-	s := &stage{factor: factor, seed: seed, say: say, wires: map[string]*wire{}, apiWires: map[string]*wire{}}
+	s := &stage{factor: factor, seed: seed, enrol: enrol, say: say, wires: map[string]*wire{}, apiWires: map[string]*wire{}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -63,7 +65,7 @@ func start(ctx context.Context, factor float64, seed uint64, say func(string, ..
 
 func (s *stage) open(ctx context.Context) (err error) {
 	s.fleet, err = harness.Start(ctx, harness.Options{
-		NodesPerMember: 6, GPUNodes: -1, TimeFactor: s.factor, NoWait: true, Namespaces: []string{namespace},
+		NodesPerMember: 6, GPUNodes: -1, TimeFactor: s.factor, NoWait: true, Enrol: s.enrol, Namespaces: []string{namespace},
 		Progress: func(step string) { s.say("%s", step) },
 	})
 	if err != nil {
@@ -202,16 +204,21 @@ func (s *stage) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * s.factor)
 }
 
-// poll tries until it works; the error is the last one.
+// poll tries until it works; the error is the last one, but that of a try which
+// the end of the time has cut short says less than the one before.
 func poll(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var err error
 	for {
 		once, done := context.WithTimeout(ctx, 5*time.Second)
-		err := try(once)
+		last := try(once)
 		done()
-		if err == nil {
+		if last == nil {
 			return nil
+		}
+		if err == nil || ctx.Err() == nil && !errors.Is(last, context.DeadlineExceeded) {
+			err = last
 		}
 		select {
 		case <-ctx.Done():

@@ -11,7 +11,9 @@ import (
 // takes for the first restart or so.
 const restartDelay = 500 * time.Millisecond
 
-// supervisor starts again what has ended: replicas of the hub, and agents.
+// supervisor starts again what has ended: replicas of the hub, agents, and the
+// members' kube-schedulers, which end themselves when an API server that was
+// killed contradicts what they took for bound.
 type supervisor struct {
 	processes []*harness.Process
 	say       func(string, ...any)
@@ -30,7 +32,7 @@ func supervise(fleet *harness.Fleet, say func(string, ...any)) *supervisor {
 		s.processes = append(s.processes, r.Process)
 	}
 	for _, m := range fleet.Members {
-		s.processes = append(s.processes, m.Agent.Process)
+		s.processes = append(s.processes, m.Agent.Process, m.ControlPlane.Scheduler)
 	}
 	s.done.Go(s.run)
 	return s

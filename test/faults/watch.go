@@ -37,6 +37,8 @@ type watcher struct {
 
 	mu      sync.Mutex
 	checker *checker
+	// simulated members are asked and not watched: they tell by themselves.
+	simulated map[string]*memory
 	// ignore: what the hub's watch says is not heard, while its API server is
 	// being put back to an earlier time.
 	ignore bool
@@ -61,7 +63,7 @@ func clientOf(cp *harness.ControlPlane) (client.Client, error) {
 func watchFleet(fleet *harness.Fleet) (*watcher, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watcher{members: map[string]client.Client{}, pings: map[string]func(context.Context) error{}, audits: map[string]string{},
-		checker: newChecker(), ctx: ctx, stop: stop}
+		checker: newChecker(), simulated: map[string]*memory{}, ctx: ctx, stop: stop}
 	var err error
 	if w.hub, err = clientOf(fleet.Hub.ControlPlane); err != nil {
 		return nil, err

@@ -50,9 +50,14 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonHubRestored:        "hub/session: a hub that was restored from a backup",
 	v1alpha1.ReasonTemplateInvalid:    "hub/session: a secret that is too large to travel",
 	v1alpha1.ReasonFingerprintChanged: "hub/fleet: TestAgentOfAnotherClusterIsTold",
+	v1alpha1.ReasonIncompatible:       "hub/fleet: TestAgentThatTheHubDoesNotUnderstandIsTold",
 	v1alpha1.ReasonQuarantined:        "hub/fleet: TestStoriesOfAMember and TestConditionsOfAMember",
 	v1alpha1.ReasonStalled:            "hub/fleet: TestStalledMemberIsShownUntilItIsStableAgain",
 	v1alpha1.ReasonRevoked:            "hub/fleet: TestRevokedMemberLosesItsCertificateForGood",
+	// These last for a moment, or may be passed over where much happens at once.
+	v1alpha1.ReasonSecretMissing: "agent/session: a Secret that the hub has not sent again yet",
+	v1alpha1.ReasonSuspect:       "hub/fleet: TestConditionsOfAMember",
+	v1alpha1.ReasonDisconnected:  "hub/fleet: TestConditionsOfAMember and TestStreamThatFlapsIsNotWrittenOf",
 	// Which of these two a fleet shows depends on who issues its certificates.
 	v1alpha1.ReasonEnrolled:           "hub/fleet: TestCertificateThatExpiresIsTold",
 	v1alpha1.ReasonExternallyIssued:   "hub/fleet: TestStreamThatFlapsIsNotWrittenOf",

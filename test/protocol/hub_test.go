@@ -117,6 +117,8 @@ func (d *directory) Renew(uid types.UID, renewal hublink.Renewal) (hublink.Grant
 	return hublink.Grant{Lease: time.Minute}, nil
 }
 
+func (d *directory) Refused(types.UID, error) {}
+
 func (d *directory) Standing(uid types.UID) (hublink.Standing, bool) {
 	return hublink.Standing{}, d.of(uid) != nil
 }

@@ -62,11 +62,15 @@ func TestOneVersionApart(t *testing.T) {
 			// The older one is upgraded.
 			agent.stop()
 			h.stop()
+			get(m1, func(r *record) bool {
+				r.agreements = nil
+				return true
+			})
 			h.tuning.MaxProtocol, h.term = 2, 3
 			h.start()
 			startTunedAgent(t, h, agentFiles(t, h, "m1"), "i2", "localhost", agentlink.Tuning{}, held)
 			g.Eventually(agreed).Should(ContainElement(hublink.Agrees))
-			g.Expect(shows("a")().state).To(Equal("Stopping"))
+			g.Eventually(func() string { return shows("a")().state }).Should(Equal("Stopping"))
 		})
 	}
 }

@@ -1,0 +1,88 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// An agent that the hub does not understand is told of by its certificate's
+// identity, and in words that end with what to upgrade, however long its names.
+func TestTheDirectoryHearsOfAnAgentThatTheHubDoesNotUnderstand(t *testing.T) {
+	long := strings.Repeat("w", 128)
+	for name, c := range map[string]struct {
+		change func(*fleetv1.Hello)
+		want   error
+		says   string
+	}{
+		"newer than the hub": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MaxInt32, math.MaxInt32 }, link.ErrVersion, "upgrade the hub"},
+		"older than the hub": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MinInt32, 0 }, link.ErrVersion, "upgrade the agent"},
+		"it requires more":   {func(h *fleetv1.Hello) { h.RequiredCapabilities = []string{"links", long} }, link.ErrCapability, "upgrade the hub"},
+		"it lacks something": {func(h *fleetv1.Hello) { h.Capabilities = nil }, link.ErrCapability, "upgrade the agent"},
+		"it is understood":   {func(*fleetv1.Hello) {}, nil, ""},
+		"it talks nonsense":  {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = 2, 1 }, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := serve(t, func(o *link.Options) {
+				o.Tuning.Capabilities, o.Tuning.RequiredCapabilities = []string{"links"}, []string{"links"}
+			})
+			greeting := hello()
+			greeting.GetHello().AgentVersion, greeting.GetHello().Capabilities = long, []string{"links"}
+			c.change(greeting.GetHello())
+			err := w.greets(t, "own", greeting)
+			if c.want == nil {
+				w.do(func() { g.Expect(w.refused).To(BeEmpty()) })
+				return
+			}
+			g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
+			g.Expect(err).To(MatchError(HaveSuffix(c.says)))
+			w.do(func() {
+				g.Expect(w.refused).To(HaveKeyWithValue(types.UID("own"), MatchError(c.want)))
+				g.Expect(w.refused["own"].Error()).To(HaveSuffix(c.says))
+				g.Expect(len(w.refused["own"].Error())).To(BeNumerically("<=", 200), "or a condition cuts off what to do")
+				g.Expect(w.opened).To(BeEmpty())
+			})
+		})
+	}
+}
+
+func TestTheDirectoryHearsNothingOfAnAgentThatMayNotSpeak(t *testing.T) {
+	g := NewWithT(t)
+	w := serve(t, nil)
+	w.do(func() { w.standing["own"] = link.Standing{Revoked: true} })
+	greeting := hello()
+	greeting.GetHello().MinProtocol, greeting.GetHello().MaxProtocol = 9, 9
+	for _, uid := range []string{"own", "unknown"} {
+		g.Expect(status.Code(w.greets(t, uid, greeting))).To(Equal(codes.PermissionDenied), uid)
+	}
+	w.do(func() { g.Expect(w.refused).To(BeEmpty()) })
+}
+
+// greets returns how the hub answers a greeting: nil is a welcome.
+func (w *world) greets(t *testing.T, uid string, greeting *fleetv1.ConnectRequest) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stream, err := w.client(w.agent(uid)).Connect(ctx)
+	if err != nil {
+		return err
+	}
+	_ = stream.Send(greeting) // what is wrong is told to who receives
+	answer, err := stream.Recv()
+	if err == nil && answer.GetWelcome() == nil {
+		err = errors.New("the first message is no welcome")
+	}
+	return err
+}
