@@ -19,7 +19,7 @@ import (
 func slowHub(t *testing.T, does []func(client.Client, *v1alpha1.MemberCluster) error, objects ...client.Object) *cluster {
 	c := fakeHub(t, objects...)
 	reads := 0
-	c.client = interceptor.NewClient(c.client.(client.WithWatch), interceptor.Funcs{
+	c.client = interceptor.NewClient(c.client, interceptor.Funcs{
 		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if err := inner.Get(ctx, key, o, opts...); err != nil {
 				return err

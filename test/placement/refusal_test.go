@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 var _ = Describe("A member's refusal", func() {
@@ -50,23 +51,23 @@ var _ = Describe("A member's refusal", func() {
 		desktop := p.template(ctx, "taken", asking("4"))
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(1))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
-		agent := fleet.Member(eu).Agent
+		m := fleet.Member(eu)
 		noRoom := func() float64 {
-			return counted(ctx, agent.MetricsAddr, `vdi_agent_assignment_refused_total{reason="NoRoom"}`)
+			return counted(ctx, m.Agent.MetricsAddr, `vdi_agent_assignment_refused_total{reason="NoRoom"}`)
 		}
 		before := noRoom()
 
 		// The hub hears of the stranger only after it has decided.
-		Expect(agent.Pause()).To(Succeed())
+		Expect(m.Proxy.Cut(harness.CutToHub)).To(Succeed())
 		p.stranger(ctx, eu, nodes[0], "quicker", "1")
 		Eventually(ctx, bound(eu, "quicker-"+nodes[0])).Should(BeTrue())
 		s := create(ctx, session("late", desktop, near(eu)))
-		Eventually(ctx, seen.where).Should(HaveKey(eu))
-		Expect(agent.Resume()).To(Succeed())
+		Eventually(ctx, noRoom).Should(Equal(before + 1))
+		Expect(seen.where()).To(Equal(map[string]int{eu: 1}))
+		Expect(m.Proxy.Heal()).To(Succeed())
 
 		Eventually(ctx, member(s)).WithTimeout(byEvent).Should(Equal(us))
 		Eventually(ctx, events(s)).Should(ContainElement(v1alpha1.EventRefused))
-		Expect(noRoom()).To(Equal(before + 1))
 		Expect(assignmentsIn(ctx, eu)).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 })

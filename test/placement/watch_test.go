@@ -23,6 +23,8 @@ import (
 // watch sees all that happens in every API server, in the order of each, by
 // clients of its own.
 type watch struct {
+	ctx context.Context
+
 	mu sync.Mutex
 	// sessions as the hub has them now.
 	sessions map[types.UID]*v1alpha1.VDISession
@@ -42,11 +44,15 @@ type watch struct {
 
 func watchFleet() *watch {
 	GinkgoHelper()
-	w := &watch{sessions: map[types.UID]*v1alpha1.VDISession{}, assignments: map[string]map[types.UID]bool{}}
+	ctx, stop := context.WithCancel(context.Background())
+	DeferCleanup(stop)
+	w := &watch{ctx: ctx, sessions: map[types.UID]*v1alpha1.VDISession{}, assignments: map[string]map[types.UID]bool{}}
 	w.begin()
-	w.follow(fleet.Hub.ControlPlane, &v1alpha1.VDISession{}, func(o client.Object, gone bool) { w.session(o.(*v1alpha1.VDISession), gone) })
 	for _, m := range fleet.Members {
 		w.assignments[m.Name] = map[types.UID]bool{}
+	}
+	w.follow(fleet.Hub.ControlPlane, &v1alpha1.VDISession{}, func(o client.Object, gone bool) { w.session(o.(*v1alpha1.VDISession), gone) })
+	for _, m := range fleet.Members {
 		w.follow(m.ControlPlane, &v1alpha1.SessionAssignment{}, func(o client.Object, gone bool) { w.assignment(m.Name, o, gone) })
 		w.follow(m.ControlPlane, &corev1.Pod{}, func(o client.Object, _ bool) { w.pod(m.Name, o.(*corev1.Pod)) })
 	}
@@ -58,10 +64,8 @@ func (w *watch) follow(cp *harness.ControlPlane, kind client.Object, see func(o 
 	GinkgoHelper()
 	c, err := cache.New(cp.Config, cache.Options{Scheme: clientgoscheme.Scheme})
 	Expect(err).NotTo(HaveOccurred())
-	ctx, stop := context.WithCancel(context.Background())
-	DeferCleanup(stop)
-	go func() { _ = c.Start(ctx) }()
-	informer, err := c.GetInformer(ctx, kind)
+	go func() { _ = c.Start(w.ctx) }()
+	informer, err := c.GetInformer(w.ctx, kind)
 	Expect(err).NotTo(HaveOccurred())
 	note := func(o any, gone bool) {
 		if last, lost := o.(toolscache.DeletedFinalStateUnknown); lost {
