@@ -22,8 +22,8 @@ var _ = Describe("Two members with ten slots each", func() {
 		refused := refusals(ctx)
 
 		createAll(ctx, aThousand(desktop))
-		Eventually(ctx, seen.count(running)).WithTimeout(byEvent * 4).Should(Equal(20))
-		Eventually(ctx, seen.count(waits)).WithTimeout(byEvent * 4).Should(Equal(980))
+		Eventually(ctx, seen.count(running)).WithTimeout(specTimeout).Should(Equal(20))
+		Eventually(ctx, seen.count(waits)).WithTimeout(specTimeout).Should(Equal(980))
 		expectRemedies()
 		expectNoMoreThan(20, 10)
 
@@ -32,7 +32,7 @@ var _ = Describe("Two members with ten slots each", func() {
 		for _, s := range fiveOf(first) {
 			end(ctx, s)
 		}
-		Eventually(ctx, seen.count(running)).WithTimeout(byEvent).Should(Equal(20))
+		Eventually(ctx, seen.count(running)).Should(Equal(20))
 		Consistently(ctx, seen.count(placed)).Should(Equal(20))
 		Expect(seen.orderSoFar()).To(HaveLen(25), "five others were placed")
 		expectNoMoreThan(20, 10)
