@@ -10,7 +10,7 @@ import (
 var _ = Describe("Those that wait", func() {
 	It("have their turn tenant by tenant: three hundred of one do not hold up the one of another", func(ctx SpecContext) {
 		p := newPool("fair")
-		wide := p.add(ctx, eu, node{free: "500m", taken: "24"})
+		wide := p.add(ctx, eu, node{free: "500m", taken: "40"})
 		p.add(ctx, us, pieces("500m", "500m")...)
 		p.restless()
 		desktop := p.template(ctx, "fair")
@@ -20,13 +20,14 @@ var _ = Describe("Those that wait", func() {
 		single := create(ctx, session("single", desktop, in(teamB)))
 		Eventually(ctx, seen.count(waits)).Should(Equal(301))
 
-		By("making room for twenty-four of them")
+		By("making room for forty of them")
 		p.leave(ctx, eu, wide[0])
-		Eventually(ctx, seen.count(running)).Should(Equal(24))
+		Eventually(ctx, seen.count(running)).Should(Equal(40))
 		order := seen.orderSoFar()
-		Expect(order).To(HaveLen(24))
-		Expect(slices.Index(order, single.Name)).To(And(BeNumerically(">=", 0), BeNumerically("<", 12)), "its place among those placed: %v", order)
-		Expect(seen.count(waits)()).To(Equal(277))
+		Expect(order).To(HaveLen(40))
+		// The hub's sixteen workers may each have one of the other tenant in hand.
+		Expect(slices.Index(order, single.Name)).To(And(BeNumerically(">=", 0), BeNumerically("<", 20)), "its place among those placed: %v", order)
+		Expect(seen.count(waits)()).To(Equal(261))
 	}, SpecTimeout(specTimeout))
 
 	It("get the last slot by their priority", func(ctx SpecContext) {

@@ -22,8 +22,8 @@ var _ = Describe("Two members with ten slots each", func() {
 		refused := refusals(ctx)
 
 		createAll(ctx, aThousand(desktop))
-		Eventually(ctx, seen.count(running)).WithTimeout(specTimeout).Should(Equal(20))
-		Eventually(ctx, seen.count(waits)).WithTimeout(specTimeout).Should(Equal(980))
+		Eventually(ctx, seen.count(running)).WithTimeout(specTimeout / 3).Should(Equal(20))
+		Eventually(ctx, seen.count(waits)).WithTimeout(specTimeout / 3).Should(Equal(980))
 		expectRemedies()
 		expectNoMoreThan(20, 10)
 

@@ -90,7 +90,7 @@ func endAll(ctx context.Context) {
 	for _, namespace := range namespaces {
 		Expect(hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(namespace))).To(Succeed())
 	}
-	Eventually(ctx, seen.count(func(*v1alpha1.VDISession) bool { return true })).WithTimeout(specTimeout).Should(BeZero())
+	Eventually(ctx, seen.count(func(*v1alpha1.VDISession) bool { return true })).WithTimeout(specTimeout / 2).Should(BeZero())
 }
 
 // placed is true of a session that has a member and is not being ended.
