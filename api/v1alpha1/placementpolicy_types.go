@@ -188,17 +188,17 @@ type PlacementPolicyStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Sessions that the policy governs.
 	// +optional
-	Sessions int32 `json:"sessions,omitempty"`
+	Sessions int32 `json:"sessions"`
 	// Placed are those of them that have a member.
 	// +optional
-	Placed int32 `json:"placed,omitempty"`
+	Placed int32 `json:"placed"`
 	// Waiting are those that have none and want one.
 	// +optional
-	Waiting int32 `json:"waiting,omitempty"`
+	Waiting int32 `json:"waiting"`
 	// Elsewhere are those placed that would be placed elsewhere today, were they
 	// placed anew. Nothing moves them.
 	// +optional
-	Elsewhere int32 `json:"elsewhere,omitempty"`
+	Elsewhere int32 `json:"elsewhere"`
 	// LastReviewTime is when that was reckoned.
 	// +optional
 	LastReviewTime *metav1.Time `json:"lastReviewTime,omitempty"`
