@@ -26,6 +26,8 @@ type Fleet struct {
 
 	options Options
 	home    *home
+	keeper  context.CancelFunc // nil unless KeepRunning
+	kept    sync.WaitGroup
 	stop    sync.Once
 	stopErr error
 }
@@ -95,6 +97,9 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 	}
 	if err := f.start(ctx); err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", errors.Join(err, f.Stop()))
+	}
+	if options.KeepRunning {
+		f.keepRunning()
 	}
 	return f, nil
 }
@@ -252,6 +257,10 @@ func (f *Fleet) startMember(ctx context.Context, member *Member) error {
 // be called twice, and of a fleet that is only half started.
 func (f *Fleet) Stop() error {
 	f.stop.Do(func() {
+		if f.keeper != nil {
+			f.keeper()
+			f.kept.Wait()
+		}
 		var errs []error
 		for _, member := range f.Members {
 			if proxy, ok := member.Proxy.(*Proxy); ok {

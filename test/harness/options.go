@@ -48,6 +48,9 @@ type Options struct {
 	// NoFleetProcesses starts the control planes and proxies, but neither hub
 	// nor agents.
 	NoFleetProcesses bool
+	// KeepRunning starts hub, agents and kube-schedulers again that end by
+	// themselves, as a kubelet would.
+	KeepRunning bool
 	// NoWait lets Start return before the members are Ready.
 	NoWait bool
 

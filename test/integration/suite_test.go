@@ -51,7 +51,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	// The fleet outlives this node's context.
 	fleet, err = harness.Start(context.Background(), harness.Options{
-		NodesPerMember: 4, TimeFactor: timeFactor, Namespaces: []string{namespace, second},
+		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second},
 		// What can't start is given up after seconds.
 		AgentArgs: []string{"--fail-after=" + failAfter.String()},
 		Progress:  func(step string) { GinkgoWriter.Println(step) },

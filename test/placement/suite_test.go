@@ -79,7 +79,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	members := harness.DefaultMembers(3, 0)
 	members[1].Labels = map[string]string{"gpu": "nvidia"} // as in deploy/samples/members.yaml
 	fleet, err = harness.Start(context.Background(), harness.Options{
-		MemberSpecs: members, Namespaces: namespaces, TimeFactor: timeFactor,
+		MemberSpecs: members, Namespaces: namespaces, TimeFactor: timeFactor, KeepRunning: true,
 		// One replica has nobody to lose its lock to on a busy machine.
 		HubReplicas: 1, HubArgs: []string{"--leader-elect=false"},
 		Progress: func(step string) { GinkgoWriter.Println(step) },

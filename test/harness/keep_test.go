@@ -1,0 +1,44 @@
+package harness
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestWhatEndsByItselfIsStartedAgain(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	process := func(name, script string) *Process {
+		p := NewProcess(ProcessSpec{Name: name, Path: "/bin/sh", Args: []string{"-c", script}, Dir: dir})
+		g.Expect(p.Start()).To(Succeed())
+		t.Cleanup(func() { _ = p.Kill() })
+		return p
+	}
+	ends := process("ends", "[ -e began ] && exec sleep 60; touch began")
+	crashes := process("crashes", "echo 'panic: a bug'; echo 'goroutine 1 [running]:'; exit 2")
+	killed := process("killed", "exec sleep 60")
+	g.Expect(killed.Kill()).To(Succeed())
+
+	var mu sync.Mutex
+	var said []string
+	f := &Fleet{
+		Hub:     &Hub{Replicas: []*Replica{{Process: ends}, {Process: crashes}, {Process: killed}}},
+		options: Options{Progress: func(step string) { mu.Lock(); defer mu.Unlock(); said = append(said, step) }},
+	}
+	f.keepRunning()
+	defer func() {
+		f.keeper()
+		f.kept.Wait()
+	}()
+	first := ends.PID()
+	g.Eventually(func() bool { return ends.PID() != first && ends.Running() }).WithTimeout(10 * time.Second).Should(BeTrue())
+	g.Consistently(ends.Running, "1s").Should(BeTrue())
+	g.Expect(crashes.Running()).To(BeFalse(), "a crash is to be seen")
+	g.Expect(killed.Running()).To(BeFalse(), "a test has ended it")
+	mu.Lock()
+	defer mu.Unlock()
+	g.Expect(said).To(HaveLen(2), "it is said what has ended")
+}
