@@ -51,12 +51,13 @@ func (l *level) pop() (*entry, Turn) {
 func (l *level) lend() (e *entry, putBack func()) {
 	n := l.namespaces.first()
 	u := n.users.first()
-	tags := [...]int64{n.tag, l.namespaces.turn, u.tag, n.users.turn}
+	ofUser, ofNamespace := u.account, n.account
+	users, namespaces := n.users.turn, l.namespaces.turn
 	e, _ = l.pop()
 	return e, func() {
 		u.line.push(e)
-		n.users.giveBack(u, tags[2], tags[3])
-		l.namespaces.giveBack(n, tags[0], tags[1])
+		n.users.giveBack(u, ofUser, users)
+		l.namespaces.giveBack(n, ofNamespace, namespaces)
 	}
 }
 

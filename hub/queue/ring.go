@@ -9,12 +9,9 @@ import (
 // share is what a namespace, or a user of one, has had.
 type share struct {
 	name string
-	// tag is the turn of the ring at which the share has its next one, of this
-	// busy time of the ring.
-	tag, busy int64
-	// served are the turns that came to something, reckoned from the ring's
-	// floor, and flying those that are not settled.
-	served, flying int64
+	account
+	// flying are its turns that are not settled.
+	flying int64
 	// last time that it was served.
 	last time.Time
 
@@ -23,6 +20,16 @@ type share struct {
 	line  line
 
 	index int // among those of the ring that have somebody waiting; -1: none
+}
+
+// account is what a share is charged.
+type account struct {
+	// tag is the turn of the ring at which the share has its next one, of this
+	// busy time of the ring.
+	tag, busy int64
+	// served are the turns that came to something, reckoned from the ring's
+	// floor.
+	served int64
 }
 
 // head is the next of the share to have a turn; nil: none waits.
@@ -99,12 +106,13 @@ func (r *ring) take(s *share) {
 	r.queued(s)
 }
 
-// giveBack undoes a turn that was taken.
-func (r *ring) giveBack(s *share, tag, turn int64) {
+// giveBack undoes a turn that was taken: the share's account and the ring's turn
+// are as they were.
+func (r *ring) giveBack(s *share, was account, turn int64) {
 	s.flying--
 	r.flying--
 	r.queued(s)
-	s.tag, r.turn = tag, turn
+	s.account, r.turn = was, turn
 	r.queued(s)
 }
 
