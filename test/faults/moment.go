@@ -86,3 +86,26 @@ func (r *run) healthIs(ctx context.Context, member, reason string, so bool) erro
 	}
 	return nil
 }
+
+// stableFor is for how long a member must be shown Ready before what it is shown
+// as then is news: more than one needs that was lost, and than the hub holds back
+// what it has to say of it.
+const stableFor = 45 * time.Second
+
+// stable waits until the hub has shown a member Ready for long enough, whatever
+// an earlier scenario did to it.
+func (r *run) stable(ctx context.Context, member string) error {
+	for since := time.Now(); time.Since(since) < r.scaled(stableFor); {
+		reason, err := r.health(ctx, member)
+		if err != nil {
+			return err
+		}
+		if reason != v1alpha1.ReasonConnected {
+			since = time.Now()
+		}
+		if err := r.pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -60,6 +60,9 @@ func certificateExpires(ctx context.Context, r *run) error {
 // stays; when that ends, the other may follow.
 func clonedCredentials(ctx context.Context, r *run) error {
 	m := r.member()
+	if err := r.stable(ctx, m.Name); err != nil {
+		return err
+	}
 	spec := m.Agent.Spec
 	spec.Name, spec.Args = m.Name+"-clone", append([]string(nil), spec.Args...)
 	for i, arg := range spec.Args {
