@@ -10,7 +10,8 @@ NODES       ?= 20
 SESSIONS    ?= 300
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
-TESTFLAGS   ?=
+# Three packages at a time: the slow ones wait more than they reckon.
+TESTFLAGS   ?= -p 3
 FUZZTIME    ?= 10s
 # A pass of test-faults takes under 20 minutes with its default FACTOR; FACTOR=1
 # and a long SOAK take what they take.
