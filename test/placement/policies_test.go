@@ -98,7 +98,11 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		Eventually(ctx, seen.count(running)).Should(Equal(8))
 		Eventually(ctx, seen.count(waits)).Should(Equal(2))
 		for _, s := range seen.those(waits) {
-			Expect(scheduled(s).Message).To(ContainSubstring("keeps its last room free for failover (spec.headroomPercent of policy production)"))
+			// The second while reservations of the eight still hold more than they take.
+			Expect(scheduled(s).Message).To(Or(
+				ContainSubstring("keeps its last room free for failover (spec.headroomPercent of policy production)"),
+				ContainSubstring("has just given its last room to other sessions"),
+			))
 		}
 		Eventually(ctx, status("production")).Should(And(HaveField("Sessions", BeEquivalentTo(10)), HaveField("Placed", BeEquivalentTo(8)), HaveField("Waiting", BeEquivalentTo(2))))
 

@@ -104,7 +104,9 @@ func (w *watch) session(s *v1alpha1.VDISession, gone bool) {
 }
 
 func (w *watch) assignment(member string, o client.Object, gone bool) {
-	if gone {
+	if gone || !o.GetDeletionTimestamp().IsZero() {
+		// One that is being removed holds nothing but its Pod, and once that is
+		// gone its room is another's: whether there was room the Pods tell.
 		delete(w.assignments[member], o.GetUID())
 		return
 	}
