@@ -66,8 +66,9 @@ var _ = Describe("A user's home", func() {
 		awaitGone(ctx, first)
 		t := &v1alpha1.VDITemplate{}
 		Expect(hub.Get(ctx, client.ObjectKey{Name: "rigid-home"}, t)).To(Succeed())
+		before := t.DeepCopy()
 		t.Spec.Home.Size = quantity("2Gi")
-		Expect(hub.Update(ctx, t)).To(Succeed())
+		Expect(hub.Patch(ctx, t, client.MergeFrom(before))).To(Succeed())
 		second := awaitRunning(ctx, create(ctx, newSession("rigid-large", of("rigid-home"), mine)))
 		Eventually(ctx, reason(second, v1alpha1.ConditionHomeReady)).Should(Equal(v1alpha1.ReasonBoundTooSmall))
 		Expect(phase(second)(ctx)).To(Equal(v1alpha1.PhaseRunning))
@@ -82,8 +83,9 @@ var _ = Describe("A user's home", func() {
 		awaitGone(ctx, first)
 		t := &v1alpha1.VDITemplate{}
 		Expect(hub.Get(ctx, client.ObjectKey{Name: "growing"}, t)).To(Succeed())
+		before := t.DeepCopy()
 		t.Spec.Home.Size = quantity("2Gi")
-		Expect(hub.Update(ctx, t)).To(Succeed())
+		Expect(hub.Patch(ctx, t, client.MergeFrom(before))).To(Succeed())
 		second := awaitRunning(ctx, create(ctx, newSession("large-home", of("growing"), user("grows@example.com"))))
 		member := memberNamed(second.Status.Placement.ClusterName).ControlPlane
 		Eventually(ctx, func(ctx context.Context) (string, error) {

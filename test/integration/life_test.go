@@ -112,8 +112,9 @@ var _ = Describe("A session's life", func() {
 
 		t := &v1alpha1.VDITemplate{}
 		Expect(hub.Get(ctx, client.ObjectKey{Name: "mistyped"}, t)).To(Succeed())
+		before := t.DeepCopy()
 		t.Spec.Image = "docker.io/kasmweb/chrome:1.16.0"
-		Expect(hub.Update(ctx, t)).To(Succeed())
+		Expect(hub.Patch(ctx, t, client.MergeFrom(before))).To(Succeed())
 		change(ctx, s, func(s *v1alpha1.VDISession) { s.Spec.Attempt = 1 })
 		again := awaitRunning(ctx, s)
 		Expect(again.Status.Attempt).To(BeEquivalentTo(1))
@@ -143,8 +144,9 @@ var _ = Describe("A session's life", func() {
 		t := &v1alpha1.VDITemplate{}
 		key := client.ObjectKey{Name: "edited"}
 		Expect(hub.Get(ctx, key, t)).To(Succeed())
+		before := t.DeepCopy()
 		t.Spec.Env = append(t.Spec.Env, v1alpha1.EnvVar{Name: "NEW", Value: "yes"})
-		Expect(hub.Update(ctx, t)).To(Succeed())
+		Expect(hub.Patch(ctx, t, client.MergeFrom(before))).To(Succeed())
 		young := awaitRunning(ctx, create(ctx, newSession("new-revision", of("edited"))))
 		Expect(young.Status.TemplateRevision).NotTo(Equal(old.Status.TemplateRevision))
 		Eventually(ctx, func(ctx context.Context) ([]v1alpha1.RevisionSessions, error) {
