@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// reviewLasts is how long a review is kept once it is answered.
+	// reviewLasts is how long a review is kept once it is answered, or where it
+	// can't be.
 	reviewLasts = 10 * time.Minute
 	// reviewTime is the most that is spent on trying the sessions of a review. One
 	// is answered at a time, so that however many are asked they take one core.
@@ -73,8 +74,10 @@ func (r *ReviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		if left := reviewLasts - r.Clock.Since(answered.Time); left > 0 {
 			return ctrl.Result{RequeueAfter: left}, nil
 		}
-		err := r.Client.Delete(ctx, review, client.Preconditions{UID: &review.UID})
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, r.drop(ctx, review)
+	}
+	if r.Clock.Since(review.CreationTimestamp.Time) > reviewLasts {
+		return ctrl.Result{}, r.drop(ctx, review) // nobody waits for it any more
 	}
 	status, err := r.answer(ctx, review)
 	switch {
@@ -92,6 +95,10 @@ func (r *ReviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		return unlessConflict(ctrl.Result{}, client.IgnoreNotFound(err))
 	}
 	return ctrl.Result{RequeueAfter: reviewLasts}, nil
+}
+
+func (r *ReviewReconciler) drop(ctx context.Context, review *v1alpha1.PlacementReview) error {
+	return client.IgnoreNotFound(r.Client.Delete(ctx, review, client.Preconditions{UID: &review.UID}))
 }
 
 // answer to a review; nil while members have yet to judge the template.

@@ -28,11 +28,12 @@ type watch struct {
 	mu sync.Mutex
 	// sessions as the hub has them now.
 	sessions map[types.UID]*v1alpha1.VDISession
-	// assignments that each member has, those that are being stopped included.
-	assignments map[string]map[types.UID]bool
+	// assignments that each member has and that are not being stopped, and Pods of
+	// sessions, to the last.
+	assignments, pods map[string]map[types.UID]bool
 
 	// Since begin: the most sessions that were placed at a moment, and the most
-	// assignments that each member had.
+	// assignments, or Pods, that each member had.
 	mostPlaced int
 	mostHeld   map[string]int
 	// order in which sessions were placed, by name; one that is placed anew is
@@ -46,15 +47,15 @@ func watchFleet() *watch {
 	GinkgoHelper()
 	ctx, stop := context.WithCancel(context.Background())
 	DeferCleanup(stop)
-	w := &watch{ctx: ctx, sessions: map[types.UID]*v1alpha1.VDISession{}, assignments: map[string]map[types.UID]bool{}}
+	w := &watch{ctx: ctx, sessions: map[types.UID]*v1alpha1.VDISession{}, assignments: map[string]map[types.UID]bool{}, pods: map[string]map[types.UID]bool{}}
 	w.begin()
 	for _, m := range fleet.Members {
-		w.assignments[m.Name] = map[types.UID]bool{}
+		w.assignments[m.Name], w.pods[m.Name] = map[types.UID]bool{}, map[types.UID]bool{}
 	}
 	w.follow(fleet.Hub.ControlPlane, &v1alpha1.VDISession{}, func(o client.Object, gone bool) { w.session(o.(*v1alpha1.VDISession), gone) })
 	for _, m := range fleet.Members {
 		w.follow(m.ControlPlane, &v1alpha1.SessionAssignment{}, func(o client.Object, gone bool) { w.assignment(m.Name, o, gone) })
-		w.follow(m.ControlPlane, &corev1.Pod{}, func(o client.Object, _ bool) { w.pod(m.Name, o.(*corev1.Pod)) })
+		w.follow(m.ControlPlane, &corev1.Pod{}, func(o client.Object, gone bool) { w.pod(m.Name, o.(*corev1.Pod), gone) })
 	}
 	return w
 }
@@ -105,8 +106,8 @@ func (w *watch) session(s *v1alpha1.VDISession, gone bool) {
 
 func (w *watch) assignment(member string, o client.Object, gone bool) {
 	if gone || !o.GetDeletionTimestamp().IsZero() {
-		// One that is being removed holds nothing but its Pod, and once that is
-		// gone its room is another's: whether there was room the Pods tell.
+		// One that is being stopped holds nothing but its Pod, which is counted
+		// until it is gone: then its room is another's.
 		delete(w.assignments[member], o.GetUID())
 		return
 	}
@@ -114,10 +115,16 @@ func (w *watch) assignment(member string, o client.Object, gone bool) {
 	w.mostHeld[member] = max(w.mostHeld[member], len(w.assignments[member]))
 }
 
-func (w *watch) pod(member string, p *corev1.Pod) {
+func (w *watch) pod(member string, p *corev1.Pod, gone bool) {
 	if p.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy {
 		return
 	}
+	if gone {
+		delete(w.pods[member], p.UID)
+		return
+	}
+	w.pods[member][p.UID] = true
+	w.mostHeld[member] = max(w.mostHeld[member], len(w.pods[member]))
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
 		// While its volume is being made no node fits either.
@@ -180,8 +187,8 @@ func (w *watch) orderSoFar() []string {
 	return slices.Clone(w.order)
 }
 
-// most sessions that were placed, and assignments that each member had, at any
-// moment since begin.
+// most sessions that were placed, and assignments or Pods that each member had,
+// at any moment since begin.
 func (w *watch) most() (placed int, held map[string]int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
