@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,8 +40,8 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	m := &member{}
 	take := func(r *fleetv1.CapacityReport, counts, news bool) {
 		t.Helper()
-		if gotCounts, gotNews := m.takeRoom(r); gotCounts != counts || gotNews != news {
-			t.Errorf("report %d on %d: counts %t, news %t; want %t, %t", r.GetSequence(), r.GetBasedOn(), gotCounts, gotNews, counts, news)
+		if got := m.takeRoom(r); got.counts != counts || got.news != news {
+			t.Errorf("report %d on %d: counts %t, news %t; want %t, %t", r.GetSequence(), r.GetBasedOn(), got.counts, got.news, counts, news)
 		}
 	}
 	shows := func(want map[string]int32) {
@@ -73,4 +74,32 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	shows(map[string]int32{"a": 4})
 	take(roomReport(6, 0, roomOf("a", 2)), true, true)
 	shows(map[string]int32{"a": 2})
+}
+
+func TestTemplatesThatAreJudgedAnew(t *testing.T) {
+	m := &member{}
+	judged := func(r *fleetv1.CapacityReport) (names []string) {
+		for _, key := range m.takeRoom(r).judged {
+			names = append(names, key.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	lacks := func(name, reason, message string) *fleetv1.TemplateCapacity {
+		return &fleetv1.TemplateCapacity{Name: name, Revision: "r", Reason: reason, Message: message}
+	}
+	for i, report := range []struct {
+		r    *fleetv1.CapacityReport
+		want []string
+	}{
+		{roomReport(1, 0, roomOf("a", 4), lacks("b", "Node", "none has the label x")), []string{"a", "b"}},
+		{roomReport(2, 1, roomOf("a", 3)), nil}, // other room, the same verdict
+		{roomReport(3, 0, roomOf("a", 3), lacks("b", "Node", "none has the label x")), nil},
+		{roomReport(4, 3, lacks("b", "Node", "none has the label y")), []string{"b"}},
+		{roomReport(5, 4, lacks("a", "StorageClass", "no such class"), roomOf("b", 1)), []string{"a", "b"}},
+	} {
+		if diff := cmp.Diff(report.want, judged(report.r)); diff != "" {
+			t.Errorf("report %d: %s", i, diff)
+		}
+	}
 }

@@ -129,20 +129,23 @@ func (c *connection) Results(results []link.Result) {
 
 // Capacity takes what room the member has.
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
-	counts, news := false, false
+	var took taken
 	ok := c.current(func(m *member) {
-		if counts, news = m.takeRoom(report); !counts {
+		if took = m.takeRoom(report); !took.counts {
 			return
 		}
 		m.reported, m.reportedAt = true, c.fleet.clock.Now()
 		c.fleet.ledger.Reported(m.uid, report.GetSequence())
 	})
-	if ok && !counts {
+	if ok && !took.counts {
 		log.Log.WithName("fleet").Info("Changes of a capacity report are left aside, of which the hub has none or another",
 			"cluster", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
 	}
-	if ok && news {
+	if ok && took.news {
 		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
+	}
+	if ok && len(took.judged) > 0 {
+		c.fleet.tell(Change{Kind: MemberVerdicts, Member: c.member.name, UID: c.member.uid, Templates: took.judged})
 	}
 }
 

@@ -90,6 +90,9 @@ const (
 	// MemberRoom: it may have room that it had not: a capacity report, a
 	// session less, a reservation given back.
 	MemberRoom
+	// MemberVerdicts: it says of some templates something else than before, of
+	// whether they can run there or why they can't.
+	MemberVerdicts
 	// MemberSessions: more is placed there.
 	MemberSessions
 	// PolicyRoom: the caps of a policy count less than they did, in whatever
@@ -103,6 +106,8 @@ type Change struct {
 	Member string
 	UID    types.UID
 	Policy string
+	// Templates of MemberVerdicts.
+	Templates []placement.TemplateKey
 }
 
 // Listen calls the listener on every change, from whatever goroutine it

@@ -156,12 +156,15 @@ func (w *waiting) first(c *class, n int64, now time.Time) []called {
 	return out
 }
 
-// everybody who waits for room, or for a member to come.
-func (w *waiting) everybody() []reconcile.Request {
+// everybody who waits for room, or for a member to come, and asks what is true of.
+func (w *waiting) everybody(of func(*question) bool) []reconcile.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []reconcile.Request
 	for _, c := range w.classes {
+		if !of(c.question) {
+			continue
+		}
 		for item := range c.line.All() {
 			out = append(out, item)
 		}

@@ -212,6 +212,10 @@ func TestAllWhoWaitSayWhatForAfterAMemberChanged(t *testing.T) {
 	if n != 250 || last < 2*time.Second {
 		t.Errorf("%d look again within %s, want all 250, %d a second", n, last, looksASecond)
 	}
+	of := asks("t1").request.Template
+	if n, _ := look(fleet.Change{Kind: fleet.MemberVerdicts, Member: "here", UID: here, Templates: []placement.TemplateKey{of}}); n != 83 {
+		t.Errorf("%d look again after a member judged %s anew, want the 83 that ask for it", n, of)
+	}
 }
 
 func TestWhoWaitsNoMoreIsNotCalled(t *testing.T) {

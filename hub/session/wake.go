@@ -14,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 const (
@@ -46,6 +47,8 @@ type news struct {
 	changed map[string]bool
 	// policies whose caps count less, by name.
 	policies map[string]bool
+	// judged are templates of which a member says something else than before.
+	judged map[placement.TemplateKey]bool
 	// some is there when there are any.
 	some chan struct{}
 }
@@ -58,12 +61,17 @@ func (n *news) note(c fleet.Change) {
 	defer n.mu.Unlock()
 	if n.members == nil {
 		n.members, n.changed, n.policies = map[types.UID]bool{}, map[string]bool{}, map[string]bool{}
+		n.judged = map[placement.TemplateKey]bool{}
 	}
 	switch c.Kind {
 	case fleet.MemberSessions:
 		return
 	case fleet.PolicyRoom:
 		n.policies[c.Policy] = true
+	case fleet.MemberVerdicts:
+		for _, t := range c.Templates {
+			n.judged[t] = true
+		}
 	case fleet.MemberChanged:
 		n.changed[c.Member] = true
 		n.members[c.UID] = true
@@ -82,8 +90,8 @@ func (n *news) note(c fleet.Change) {
 func (n *news) read() *news {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := &news{members: n.members, changed: n.changed, policies: n.policies}
-	n.members, n.changed, n.policies = nil, nil, nil
+	out := &news{members: n.members, changed: n.changed, policies: n.policies, judged: n.judged}
+	n.members, n.changed, n.policies, n.judged = nil, nil, nil, nil
 	return out
 }
 
@@ -132,13 +140,12 @@ func (r *Reconciler) spread(ctx context.Context, n *news, call func(reconcile.Re
 	}
 }
 
-// correct has everybody who waits look again, a few a second, after a member came,
-// changed or went: what he says that he waits for may not be so any more.
+// correct has those who wait look again, a few a second, where what they say that
+// they wait for may not be so any more: everybody after a member came, changed or
+// went, and those of a template after a member has judged that anew.
 func (r *Reconciler) correct(n *news, later func(reconcile.Request, time.Duration)) {
-	if len(n.changed) == 0 {
-		return
-	}
-	for i, item := range r.waiting().everybody() {
+	concerned := func(q *question) bool { return len(n.changed) > 0 || n.judged[q.request.Template] }
+	for i, item := range r.waiting().everybody(concerned) {
 		wakeUps.WithLabelValues(calledToLook).Inc()
 		later(item, time.Second+time.Duration(i)*time.Second/looksASecond)
 	}

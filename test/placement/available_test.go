@@ -95,6 +95,11 @@ var _ = Describe("What a template needs of a member", func() {
 				}
 				DeferCleanup(func(ctx SpecContext) { back(ctx, m.Name, p) })
 			}
+		}
+		for _, n := range all {
+			for _, m := range fleet.Members {
+				Eventually(ctx, slots(m.Name, names(n))).Should(BeZero(), n.what)
+			}
 			waiting[n.what] = create(ctx, session(n.what+"-1", names(n)))
 		}
 		for _, n := range all {

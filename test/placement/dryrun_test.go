@@ -48,8 +48,10 @@ var _ = Describe("A dry run", func() {
 		By("creating fifty, and fifty more")
 		createAll(ctx, many(50, "dry", desktop))
 		Eventually(ctx, seen.count(running)).Should(Equal(50))
+		// Until a report tells where a Pod landed it is charged to every bucket that
+		// it may have landed in, so that scores are a little behind the dry run's.
 		for _, m := range fleet.Members {
-			Expect(seen.where()[m.Name]).To(BeEquivalentTo(verdictOn(half, m.Name).Sessions), "of fifty in %s; %v", m.Name, seen.where())
+			Expect(seen.where()[m.Name]).To(BeNumerically("~", verdictOn(half, m.Name).Sessions, 3), "of fifty in %s; %v", m.Name, seen.where())
 		}
 		createAll(ctx, many(50, "drier", desktop))
 		Eventually(ctx, seen.count(running)).Should(Equal(93))
