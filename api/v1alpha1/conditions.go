@@ -24,6 +24,15 @@ const (
 	// given up, for the reason of the condition that did not come true. It tries
 	// again once spec.attempt is raised.
 	ConditionProgressing = "Progressing"
+	// ConditionFailoverReady (hub): shown only when it is False: the session asks
+	// for a failover mode that can't be kept where it runs.
+	ConditionFailoverReady = "FailoverReady"
+	// ConditionDrained (hub), on a MemberCluster that is Draining: nothing is
+	// placed there any more.
+	ConditionDrained = "Drained"
+	// ConditionFenced (hub), on a MemberCluster that was declared fenced: the
+	// declaration holds.
+	ConditionFenced = "Fenced"
 	// ConditionReady (hub): the sum of the others. On a MemberCluster: its
 	// agent is connected and renews its lease.
 	ConditionReady = "Ready"
@@ -69,6 +78,9 @@ const (
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	// ReasonPolicyNotFound: False, spec.placement.policy names no policy.
 	ReasonPolicyNotFound = "PolicyNotFound"
+	// ReasonFailoverLosesHome: False, the failover mode would lose what is in the
+	// session's home.
+	ReasonFailoverLosesHome = "FailoverLosesHome"
 	// ReasonSessionNotFound: of a PlacementReview alone, no session of that name.
 	ReasonSessionNotFound = "SessionNotFound"
 )
@@ -187,6 +199,17 @@ const (
 	// ReasonMemberUnreachable: Unknown, it was ready when its member was last
 	// heard of.
 	ReasonMemberUnreachable = "MemberUnreachable"
+	// ReasonFailoverPending: Unknown, its member is lost, and the session waits to
+	// be placed anew; the message says for what.
+	ReasonFailoverPending = "FailoverPending"
+	// ReasonUnguarded: False (FailoverReady), the member has no guard that would
+	// stop the desktop when its lease is over: the session is held as with mode
+	// Hold.
+	ReasonUnguarded = "Unguarded"
+	// ReasonLeaseExpired: False (PodReady), the member had no word from the hub for
+	// as long as its lease: the desktop is stopped, and runs again when the hub
+	// says that it was not placed anew.
+	ReasonLeaseExpired = "LeaseExpired"
 	// ReasonTerminating: False, the session is being deleted.
 	ReasonTerminating = "Terminating"
 	// ReasonExpiringSoon: True, the session is about to be ended by a time limit.
@@ -224,6 +247,27 @@ const (
 	// ReasonRevoked: False (Ready, Enrolled, Connected), an operator took the
 	// agent's access away.
 	ReasonRevoked = "Revoked"
+)
+
+// Reasons of a MemberCluster's Drained and Fenced.
+const (
+	// ReasonDraining: False (Drained), sessions are being moved; the message says
+	// how many, and what the others wait for.
+	ReasonDraining = "Draining"
+	// ReasonDrained: True (Drained), nothing is placed there any more.
+	ReasonDrained = "Drained"
+	// ReasonSessionsRemain: False (Drained), all that can be moved was; the message
+	// says why the rest stays and what to do.
+	ReasonSessionsRemain = "SessionsRemain"
+	// ReasonMemberFenced: True (Fenced), an operator has declared that nothing runs
+	// there any more, and its sessions were released.
+	ReasonMemberFenced = "MemberFenced"
+	// ReasonFencedOther: False (Fenced), the declaration is of another cluster than
+	// the member's, and counts for nothing.
+	ReasonFencedOther = "FencedOtherCluster"
+	// ReasonFencedAlive: False (Fenced), the agent is connected, so that the cluster
+	// is not off: the declaration counts for nothing and is taken away.
+	ReasonFencedAlive = "FencedButAlive"
 )
 
 // Reasons of a MemberCluster's Enrolled.
@@ -332,6 +376,22 @@ const (
 	// EventTermRaised: the hub was restored from a backup, and has raised its term
 	// above those that agents have seen. It is on the Lease vdi-hub-term.
 	EventTermRaised = "TermRaised"
+	// EventFailedOver: the session was placed anew, for its member is lost.
+	EventFailedOver = "FailedOver"
+	// EventFailoverPending: its member is lost, and the session waits to be placed
+	// anew; the note says for what.
+	EventFailoverPending = "FailoverPending"
+	// EventHealed: a copy that was left behind in a member that was lost is
+	// stopped, or was kept in the stead of its replacement.
+	EventHealed = "Healed"
+	// EventDraining: the session's member is being drained; the note says when the
+	// session is moved.
+	EventDraining = "Draining"
+	// EventNotMoved: a move that was asked for was not done; the note says why.
+	EventNotMoved = "NotMoved"
+	// EventFenced: an operator declared a member fenced, or the declaration was
+	// taken away. It is on the MemberCluster.
+	EventFenced = "Fenced"
 	// EventOlderAgent: an agent was let in of a lower term than an earlier one had;
 	// its cluster was restored from a backup. It is on the MemberCluster.
 	EventOlderAgent = "OlderAgentLetIn"

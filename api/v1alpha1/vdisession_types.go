@@ -53,6 +53,22 @@ const (
 	FailoverHold FailoverMode = "Hold"
 )
 
+// HealingMode is what becomes of the first copy of a session that was placed
+// anew, once its member is heard of again and the copy still runs.
+//
+// +kubebuilder:validation:Enum=KeepReplacement;KeepOriginal
+type HealingMode string
+
+// The healing modes.
+const (
+	// HealKeepReplacement stops the first copy.
+	HealKeepReplacement HealingMode = "KeepReplacement"
+	// HealKeepOriginal goes back to the first copy, under a new epoch, and stops
+	// the replacement: for desktops whose state is worth more than the work that
+	// was done since. Only with FailoverRestart.
+	HealKeepOriginal HealingMode = "KeepOriginal"
+)
+
 // SessionSpec is what a user asks for.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.groups) ? self.groups : []) == (has(oldSelf.groups) ? oldSelf.groups : [])",message="groups are immutable: delete the session and create one with the other groups",fieldPath=".groups"
@@ -195,15 +211,21 @@ type SessionPlacement struct {
 
 // SessionFailover says what happens when a session's member is lost.
 type SessionFailover struct {
-	// Mode, by default Restart for a template without a home and Hold for one
-	// with a home in the cluster.
+	// Mode, by default the policy's that governs the session, else Restart for a
+	// template without a home and Hold for one with a home in the cluster. With a
+	// home only Hold is accepted: any other mode would lose what is in it.
 	// +optional
 	Mode FailoverMode `json:"mode,omitempty"`
 
 	// After is how long a Restart session waits beyond its member's being
-	// declared Unreachable.
+	// declared Unreachable; 60s by default. The hub's time factor, of which tests
+	// and demonstrations make use, scales the default alone.
 	// +optional
 	After Duration `json:"after,omitempty"`
+
+	// Healing of a Restart session, KeepReplacement by default.
+	// +optional
+	Healing HealingMode `json:"healing,omitempty"`
 }
 
 // SessionStatus is what became of it. The hub alone writes it.
@@ -245,6 +267,16 @@ type SessionStatus struct {
 	// +listType=map
 	// +listMapKey=clusterUID
 	Releasing []Release `json:"releasing,omitempty"`
+
+	// LastFailover is where the session last came from when its member was lost.
+	// +optional
+	LastFailover *FailoverRecord `json:"lastFailover,omitempty"`
+
+	// IdleSince is when the desktop was last used, by the hub's clock, where the
+	// desktop tells and it was not for 5 minutes; absent: it is in use, or nobody
+	// knows.
+	// +optional
+	IdleSince *metav1.Time `json:"idleSince,omitempty"`
 
 	// Epoch is the highest epoch ever given to this session. It outlives the
 	// placement, so that no epoch is given twice.
@@ -319,6 +351,38 @@ type Placement struct {
 	// runs again, room is reserved.
 	// +optional
 	Idle bool `json:"idle,omitempty"`
+	// FailoverMode of the session as it holds for this placement, after defaults.
+	// +optional
+	FailoverMode FailoverMode `json:"failoverMode,omitempty"`
+	// Guarded: the member has told that beside the desktop a guard runs, without
+	// which a Fence session is held.
+	// +optional
+	Guarded bool `json:"guarded,omitempty"`
+	// Lapse is the last lapse of the member's lease after which the hub has let
+	// the desktop run again.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Lapse int64 `json:"lapse,omitempty"`
+}
+
+// FailoverRecord is a session's way from a member that was lost.
+type FailoverRecord struct {
+	// From is the name of the MemberCluster that was lost, and FromRegion where
+	// it is.
+	From string `json:"from"`
+	// +optional
+	FromRegion string `json:"fromRegion,omitempty"`
+	// FromEpoch of the placement there.
+	FromEpoch int64 `json:"fromEpoch"`
+	// Reason for which it was lost: MemberUnreachable or MemberFenced.
+	Reason string `json:"reason"`
+	// LostTime is when that member was last heard of, by the hub's clock.
+	LostTime metav1.Time `json:"lostTime"`
+	// Time at which the session was placed anew.
+	Time metav1.Time `json:"time"`
+	// RecoveredTime is when it was ready again; absent: not yet.
+	// +optional
+	RecoveredTime *metav1.Time `json:"recoveredTime,omitempty"`
 }
 
 // SessionHome is where a session's home lies, and so where the session must
@@ -357,6 +421,14 @@ type Release struct {
 	// Epoch up to which everything in that member must stop.
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
+	// Superseded: the session was placed anew without waiting for this stop, for
+	// the member was lost. It is remembered until that member has confirmed it, or
+	// is gone for good.
+	// +optional
+	Superseded bool `json:"superseded,omitempty"`
+	// HomeClaimName is the claim of a home that was left behind there.
+	// +optional
+	HomeClaimName string `json:"homeClaimName,omitempty"`
 }
 
 // VDISession is one user's desktop, made from one template, for a time.
