@@ -222,6 +222,7 @@ func (r *MemberReconciler) status(ctx context.Context, mc *v1alpha1.MemberCluste
 	}
 	r.deedsOf(mc).written = now
 	r.announce(before, mc)
+	r.announceDrain(before, mc)
 	return 0, nil
 }
 
@@ -233,7 +234,7 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 			return true
 		}
 	}
-	return before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+	return drainPressing(before, after) || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
 		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
 }
 

@@ -16,6 +16,7 @@ type view struct {
 	fingerprint  string
 	agentVersion string
 	sessions     int32
+	drain        *drainView
 	capacity     *placement.Capacity
 	slots        map[placement.TemplateKey]int32
 	current      map[string]string
@@ -47,6 +48,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		fingerprint:  m.fingerprint,
 		agentVersion: m.agentVersion,
 		sessions:     f.placed.count(m.uid),
+		drain:        m.drainView(),
 		capacity:     m.capacity,
 		slots:        m.slots,
 		current:      f.current,
@@ -103,6 +105,7 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		v1alpha1.SetCondition(&status.Conditions, generation, c)
 	}
 	status.Sessions = v.sessions
+	writeDrain(status, v, generation)
 	if v.fingerprint != "" {
 		status.Fingerprint = v.fingerprint
 	}
