@@ -102,7 +102,7 @@ func (f *Fleet) measure() []measured {
 		m.heed(f.timings, now)
 		one := measured{name: m.name, health: m.judge(f.timings, now).health, flips: m.fallen, lease: -1}
 		if !m.granted.IsZero() {
-			one.lease = max(0, (f.timings.Lease - now.Sub(m.granted)).Seconds())
+			one.lease = max(0, (f.timings.Failover.Lease - now.Sub(m.granted)).Seconds())
 		}
 		if !m.expires.IsZero() {
 			one.expiry = m.expires.Unix()
