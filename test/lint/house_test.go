@@ -28,6 +28,7 @@ const longest = 400
 var pure = []string{
 	"api/v1alpha1/",
 	"proto/convert/",
+	"hub/failover/",
 	"hub/placement/",
 	"hub/queue/",
 	"hub/fleet/liveness.go",
