@@ -8,6 +8,7 @@ AGENT_IMG   ?= vdi-agent:$(VERSION)
 MEMBERS     ?= 3
 NODES       ?= 20
 SESSIONS    ?= 300
+LOST        ?= 500
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
 # Three packages at a time: the slow ones wait more than they reckon.
@@ -68,6 +69,10 @@ test-faults: controlplane build ## Break a fleet in every way, and watch its pro
 	@mkdir -p dist
 	SCENARIOS=all REPORT=$(or $(REPORT),$(CURDIR)/dist/faults.json) LOGS=$(or $(LOGS),$(CURDIR)/dist/faults-logs) \
 	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults
+
+.PHONY: failover
+failover: controlplane build ## Measure how a member with LOST sessions dies: detected, decided, assigned, Running, next to what policy waits.
+	go run ./test/scale/failover --sessions $(LOST) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzzer for FUZZTIME (10s); FOCUS= picks some by name.

@@ -14,6 +14,7 @@ import (
 type demo struct {
 	dir  string
 	step int
+	lost string // the region that dies
 }
 
 // say announces a step.

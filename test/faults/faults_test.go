@@ -101,9 +101,13 @@ func pass(t *testing.T, s settings) []row {
 	var shared *stage
 	defer func() { end(t, shared) }()
 	for _, sc := range s.chosen {
+		if shared != nil && shared.kind != sc.kind {
+			end(t, shared)
+			shared = nil
+		}
 		stage := shared
 		if stage == nil || sc.alone {
-			if stage = begin(t, s, sc.enrol); stage == nil {
+			if stage = begin(t, s, sc.kind); stage == nil {
 				return append(rows, row{Scenario: sc.name, Seed: s.seed, Factor: s.factor, Failed: "its fleet did not start"})
 			}
 		}
@@ -135,9 +139,9 @@ func pass(t *testing.T, s settings) []row {
 }
 
 // begin starts a fleet; nil if that failed.
-func begin(t *testing.T, s settings, enrol bool) *stage {
+func begin(t *testing.T, s settings, of kind) *stage {
 	t.Helper()
-	stage, err := start(context.Background(), s.factor, s.seed, enrol, say)
+	stage, err := start(context.Background(), s.factor, s.seed, of, say)
 	if err != nil {
 		t.Errorf("starting a fleet: %v", err)
 	}

@@ -263,13 +263,16 @@ func sessionOf(s *v1alpha1.VDISession) *sessionFact {
 	f := &sessionFact{
 		UID: s.UID, Name: s.Namespace + "/" + s.Name, Epoch: s.Status.Epoch, Deleting: s.DeletionTimestamp != nil,
 		Suspended: s.Spec.OperatingMode == v1alpha1.ModeSuspended, Attempt: s.Spec.Attempt,
-		Releasing: map[string]int64{}, PodReady: podReady(s.Status.Conditions),
+		Releasing: map[string]int64{}, Superseded: map[string]int64{}, PodReady: podReady(s.Status.Conditions),
 	}
 	if p := s.Status.Placement; p != nil {
 		f.Cluster, f.Placed = p.ClusterName, p.Epoch
 	}
 	for _, r := range s.Status.Releasing {
 		f.Releasing[r.ClusterName] = r.Epoch
+		if r.Superseded {
+			f.Superseded[r.ClusterName] = r.Epoch
+		}
 	}
 	return f
 }
@@ -279,6 +282,7 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *assignmentFact
 		Cluster: cluster, Session: a.Spec.Session.UID, Name: a.Namespace + "/" + a.Name, Epoch: a.Spec.Epoch,
 		Attempt: a.Spec.Attempt, Revision: a.Spec.TemplateRevision, User: a.Spec.User, Mode: string(a.Spec.FailoverMode),
 		Suspended: a.Spec.RunState == v1alpha1.ModeSuspended, Failed: a.Status.Failure != nil,
+		Lapsed:   a.Status.Lapse > a.Spec.Lapse,
 		Deleting: a.DeletionTimestamp != nil, PodReady: podReady(a.Status.Conditions),
 		Desktop: fmt.Sprint(a.Spec.Desktop.Env),
 	}
