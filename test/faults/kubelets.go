@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/vdi-fleet/vdi-fleet/test/harness"
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
@@ -24,9 +23,9 @@ type kubelets struct {
 }
 
 // observe follows the logs until close.
-func observe(fleet *harness.Fleet, watch *watcher) *kubelets {
+func observe(logs []string, watch *watcher) *kubelets {
 	ctx, stop := context.WithCancel(context.Background())
-	k := &kubelets{follower: observer.Follow(fleet.ContainerLogs()...), watch: watch, stop: stop}
+	k := &kubelets{follower: observer.Follow(logs...), watch: watch, stop: stop}
 	k.done.Go(func() { k.follower.Watch(ctx, lookEvery, k.mayRunTwice, k.twice) })
 	return k
 }

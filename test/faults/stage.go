@@ -101,7 +101,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	}
 	s.watch.heard(func(c *checker, _ time.Time) { c.patience, c.logged = s.patience(), s.kind.kubelets })
 	if s.kind.kubelets {
-		s.kubelets = observe(s.fleet, s.watch)
+		s.kubelets = observe(s.fleet.ContainerLogs(), s.watch)
 	}
 	if err := s.templates(ctx); err != nil {
 		return err
