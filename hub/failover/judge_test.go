@@ -97,9 +97,9 @@ func TestTimings(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Timings){
 		"regain is 4m32s, and with a lease of 3m0s it must be at least 4m32.447s; raise it": func(t *Timings) { t.Regain = 272 * time.Second },
-		"after is -1s":               func(t *Timings) { t.After = -time.Second },
-		"more than nothing":          func(t *Timings) { t.Lease = 0 },
-		"and slack 0s":               func(t *Timings) { t.Slack = 0 },
+		"after is -1s":                   func(t *Timings) { t.After = -time.Second },
+		"more than nothing":              func(t *Timings) { t.Lease = 0 },
+		"and slack 0s":                   func(t *Timings) { t.Slack = 0 },
 		"it must be at least 12m16.658s": func(t *Timings) { t.Lease = 10 * time.Minute },
 	} {
 		timings := normal

@@ -111,9 +111,13 @@ func (f *Fleet) lost(ask failover.Session, from types.UID, now time.Time) failov
 			Message: "its member is not known to this hub, which has just begun to lead",
 		}
 	}
-	return failover.Judge(f.timings.Failover, ask, f.factsOf(m, now), failover.Fleet{
-		Now: now, LedSince: f.ledSince, CutOff: f.stands(now).cutOff,
-	})
+	facts, fleet := f.factsOf(m, now), failover.Fleet{Now: now, LedSince: f.ledSince}
+	// Of each that is placed it is asked at every turn: all others are only looked
+	// at where that matters.
+	if facts.Unreachable {
+		fleet.CutOff = f.stands(now).cutOff
+	}
+	return failover.Judge(f.timings.Failover, ask, facts, fleet)
 }
 
 // factsOf a member; nil: it was removed.
@@ -158,6 +162,22 @@ func (f *Fleet) stands(now time.Time) standing {
 		}
 	}
 	return standing{cutOff: others > 0 && heard == 0, mass: failover.Mass(gone, members)}
+}
+
+// shift says what listeners are told when the fleet stands otherwise than before:
+// the sessions of every member that is lost are looked at anew.
+func (f *Fleet) shift(now time.Time) []Change {
+	before := f.standing
+	if f.standing = f.stands(now); f.standing == before {
+		return nil
+	}
+	var changes []Change
+	for _, m := range f.members {
+		if m.judge(f.timings, now).health == HealthUnreachable {
+			changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		}
+	}
+	return changes
 }
 
 // mass is whether a session is placed anew at the lower rates. An operator's word
