@@ -41,7 +41,7 @@ func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
 			},
 			Patience:        observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
 			CleanupDeadline: 2 * time.Minute,
-			Activity:        activity.Options{Least: time.Second, Most: time.Minute},
+			Activity:        activity.Options{Least: time.Second, Most: time.Minute, IdleAfter: 5 * time.Minute},
 		}
 	}
 	for _, tc := range []struct {
@@ -66,7 +66,7 @@ func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
 			o.Patience.FailAfter, o.CleanupDeadline = 90*time.Second, time.Hour
 		}},
 		{"time as a demonstration has it", []string{"--time-factor=0.1"}, func(o *session.Options) {
-			o.Activity = activity.Options{Least: 100 * time.Millisecond, Most: 6 * time.Second}
+			o.Activity = activity.Options{Least: 100 * time.Millisecond, Most: 6 * time.Second, IdleAfter: 30 * time.Second}
 		}},
 		{"the agent's namespace", []string{"--namespace=agents"}, func(o *session.Options) { o.Network.AgentNamespace = "agents" }},
 	} {
