@@ -2,12 +2,16 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
+
+// guardContainer is what agent/render calls the guard beside a desktop.
+const guardContainer = "vdi-guard"
 
 // imageReasons are the kubelet's words for an image that it can't get, and
 // whether it never will as long as nobody changes the Pod.
@@ -38,17 +42,41 @@ func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	switch {
 	case s.State.Waiting != nil:
 		return waiting(pod, s)
+	case s.Name == guardContainer:
+		return guarding(pod, s)
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
 		return finding{restarting(s.State.Terminated), "The desktop " + ended(s.State.Terminated) + " and is started again"}
 	case s.State.Running == nil || s.Ready:
 		return finding{}
-	case s.Started != nil && *s.Started:
+	case s.Started != nil && *s.Started && !starts(pod, s):
 		return finding{api.ReasonPodNotReady, fmt.Sprintf("The desktop runs on node %s but does not answer on its port", pod.Spec.NodeName)}
 	case s.RestartCount > 0 && last != nil:
 		return finding{restarting(last), fmt.Sprintf("The desktop %s and was started again (restart %d)", ended(last), s.RestartCount)}
 	default:
 		return finding{api.ReasonStarting, fmt.Sprintf("The desktop runs on node %s and does not answer on its port yet", pod.Spec.NodeName)}
 	}
+}
+
+// guarding is what a guard has to say that was started: until it has a lease, the
+// desktop waits for it.
+func guarding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+	if s.Started != nil && *s.Started || s.State.Running == nil {
+		return finding{}
+	}
+	return finding{api.ReasonStarting, fmt.Sprintf("The guard on node %s waits for the agent's word that the desktop may start", pod.Spec.NodeName)}
+}
+
+func guarded(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == guardContainer })
+}
+
+// starts reports whether a desktop that has a guard has never answered since it
+// was started. It has no startup probe, by which that is known of others.
+func starts(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
+	if !guarded(pod) || s.State.Running == nil {
+		return false
+	}
+	return !podCondition(pod, corev1.PodReady).LastTransitionTime.After(s.State.Running.StartedAt.Time)
 }
 
 // restarting is the reason of a desktop that ended and starts again: that it

@@ -50,7 +50,7 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 			return r.removeAsSeen(ctx, p, kindPod, have) // it may start this moment
 		}
 	}
-	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, render.Pod(p.assignment))
+	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, p.rendered())
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
 		// Somebody else's Pod is not this session's, whatever its name.
 		p.found.Pod = nil
@@ -74,6 +74,10 @@ func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
 		if p.ending != nil {
 			p.found.PodProblem = &observe.Problem{Reason: p.ending.reason, Message: p.ending.message}
 		}
+		return false, nil
+	}
+	if p.fencing.notYet != nil {
+		p.found.PodProblem = p.fencing.notYet
 		return false, nil
 	}
 	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.guarded {

@@ -1,0 +1,88 @@
+package guard
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// leasePath is where the endpoint answers.
+const leasePath = "/v1/lease"
+
+// Errors of a guard that has no leave.
+var (
+	errNoLease   = errors.New("the agent has not said yet that the desktop may run")
+	errSignature = errors.New("the answer is not the agent's")
+)
+
+// question is what a guard asks.
+type question struct {
+	// namespace, name and uid of the assignment.
+	namespace, name, uid string
+	// nonce is chosen by chance for each question, in hexadecimal digits.
+	nonce string
+}
+
+func newNonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // It never fails.
+	return hex.EncodeToString(b[:])
+}
+
+func (q question) query() string {
+	return url.Values{"namespace": {q.namespace}, "name": {q.name}, "uid": {q.uid}, "nonce": {q.nonce}}.Encode()
+}
+
+// questionOf reads a query; the lengths are those of the API.
+func questionOf(v url.Values) (question, bool) {
+	q := question{v.Get("namespace"), v.Get("name"), v.Get("uid"), v.Get("nonce")}
+	fits := func(s string, most int) bool { return s != "" && len(s) <= most }
+	return q, fits(q.namespace, 63) && fits(q.name, 253) && fits(q.uid, 128) && fits(q.nonce, 64)
+}
+
+// answer is what the agent says.
+type answer struct {
+	// Left is for how long the desktop may go on, in nanoseconds.
+	Left int64 `json:"left"`
+	// Signature of the question and of what is left.
+	Signature []byte `json:"signature"`
+}
+
+// signed is the text that is signed. None of its parts can hold a line's end.
+func (q question) signed(left int64) []byte {
+	return []byte("vdi-fleet guard lease 1\n" + q.uid + "\n" + q.nonce + "\n" + strconv.FormatInt(left, 10))
+}
+
+func sign(key ed25519.PrivateKey, q question, left time.Duration) answer {
+	return answer{Left: int64(left), Signature: ed25519.Sign(key, q.signed(int64(left)))}
+}
+
+// verify returns what is left according to an answer to the question.
+func (q question) verify(key ed25519.PublicKey, a answer) (time.Duration, error) {
+	if !ed25519.Verify(key, q.signed(a.Left), a.Signature) {
+		return 0, errSignature
+	}
+	return time.Duration(a.Left), nil
+}
+
+func publicText(key ed25519.PrivateKey) string {
+	return base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))
+}
+
+// parsePublic reads a public key as publicText writes it.
+func parsePublic(text string) (ed25519.PublicKey, error) {
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the agent's key: %w", err)
+	}
+	if len(key) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("reading the agent's key: it has %d bytes, not %d", len(key), ed25519.PublicKeySize)
+	}
+	return key, nil
+}
