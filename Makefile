@@ -147,8 +147,8 @@ scale: controlplane build ## Measure a fleet: SESSIONS at once, what they cost, 
 ##@ Deploy
 
 .PHONY: install
-install: $(KUBECTL) ## Install the CRDs, and who may create sessions, into the cluster of the current kubeconfig.
-	$(KUBECTL) apply --server-side -f deploy/admission/session-user.yaml -f deploy/crds
+install: $(KUBECTL) ## Install the CRDs, and who may create sessions and fence or remove members, into the cluster of the current kubeconfig.
+	$(KUBECTL) apply --server-side -f deploy/crds -f deploy/admission/session-user.yaml -f deploy/admission/member-fenced.yaml -f deploy/admission/member-removal.yaml
 
 .PHONY: deploy
 deploy: install ## Deploy the hub with image HUB_IMG.
@@ -157,7 +157,7 @@ deploy: install ## Deploy the hub with image HUB_IMG.
 	$(KUBECTL) apply -f deploy/rbac
 
 .PHONY: undeploy
-undeploy: $(KUBECTL) ## Remove the hub; the CRDs, who may create sessions, and all that people made stay.
+undeploy: $(KUBECTL) ## Remove the hub; the CRDs, the policies of `make install`, and all that people made stay.
 	$(KUBECTL) delete --ignore-not-found -f deploy/admission/session-finalizer.yaml -f deploy/hub.yaml -f deploy/rbac
 
 # ---- files
