@@ -32,9 +32,12 @@ func (c *checker) together() {
 }
 
 // superseded checks that a session had a right not to wait for its stop in a
-// member: promise 1, before anything runs twice.
+// member: promise 1, before anything runs twice. One that goes back to a copy that
+// it left behind leaves the replacement behind in its turn.
 func (c *checker) superseded(now time.Time, f sessionFact, cluster string, epoch int64) {
-	if k := c.sessions[f.UID]; k.Superseded[cluster] >= epoch || c.word[cluster] || c.gone[cluster] {
+	before := c.sessions[f.UID].Superseded
+	goesBack := f.Cluster != "" && before[f.Cluster] > 0
+	if before[cluster] >= epoch || goesBack || c.word[cluster] || c.gone[cluster] {
 		return
 	}
 	key := string(f.UID) + "/superseded/" + cluster

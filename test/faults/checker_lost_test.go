@@ -54,6 +54,14 @@ var losses = []struct {
 		h.together()
 		h.session(sessionFact{Epoch: 2, Cluster: "b", Placed: 2, PodReady: false, Releasing: map[string]int64{"a": 1}, Superseded: map[string]int64{"a": 1}})
 	}, ""},
+	{"going back to what was left behind", func(h *told) {
+		supersedes("Restart", 2*time.Minute)(h)
+		h.session(sessionFact{Epoch: 3, Cluster: "a", Placed: 3, Releasing: map[string]int64{"b": 2}, Superseded: map[string]int64{"b": 2}})
+	}, ""},
+	{"going on to a third for nothing", func(h *told) {
+		supersedes("Restart", 2*time.Minute)(h)
+		h.session(sessionFact{Epoch: 3, Cluster: "c", Placed: 3, Releasing: map[string]int64{"a": 1, "b": 2}, Superseded: map[string]int64{"a": 1, "b": 2}})
+	}, "sooner than 1m30s"},
 	{"a Pod that a power cut took", func(h *told) {
 		h.runs()
 		h.powerCut(h.now, "a")
