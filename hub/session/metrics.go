@@ -19,7 +19,7 @@ var (
 	})
 	moved = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_sessions_moved_total",
-		Help: "Sessions taken from where they were placed because another member has room, by reason (PodUnschedulable, NoRoomToResume).",
+		Help: "Sessions taken from where they were placed because another member has room, by reason (PodUnschedulable, NoRoomToResume, Drain, Rebalance).",
 	}, []string{"reason"})
 	orphans = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "vdi_hub_orphaned_assignments_total",
@@ -33,7 +33,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(placements, startSeconds, moved, orphans, foreignReports, wakeUps, lineMetrics)
-	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume} {
+	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume, movedByDrain, movedByRebalance} {
 		moved.WithLabelValues(reason) // from the start, so that the first one is seen to be one more
 	}
 }

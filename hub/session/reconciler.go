@@ -49,6 +49,9 @@ type Fleet interface {
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
 	// IngressOf is the scheme and domain of a member's URLs.
 	IngressOf(member types.UID) (scheme, domain string, ok bool)
+	// DrainOf is the draining of a member, and ShowDrain takes how far it is.
+	DrainOf(member types.UID) (fleet.Drain, bool)
+	ShowDrain(member types.UID, counts fleet.DrainCounts)
 	// Observe counts a session for the members that hold it.
 	Observe(s *v1alpha1.VDISession, gone bool)
 	// Listen tells of every change of a member.
@@ -87,6 +90,7 @@ type Reconciler struct {
 	forcing  forcing
 	resends  resends
 	moves    moves
+	leaves   leaves
 }
 
 // pass is one reconcile of one session.
@@ -214,6 +218,7 @@ func (r *Reconciler) steps(ctx context.Context, before *v1alpha1.VDISession, p *
 		r.rest,
 		r.resume,
 		r.move,
+		r.leave,
 		r.overlay,
 	} {
 		n, err := step(ctx, p)

@@ -47,6 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.PlacementPolicy{}, calling(calledByPolicy, r.ofPolicy), builder.WithPredicates(edited)).
 		Watches(&v1alpha1.VDIHome{}, calling(calledByHome, r.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(source.Func(r.wake)).
+		WatchesRawSource(source.Func(r.callLeavers)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: r.turns().workqueue}).
 		Complete(r)
 }
@@ -66,6 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 			return
 		}
 		r.Fleet.Observe(s, gone)
+		r.seeLeaver(s, gone)
 		if gone {
 			r.given.forget(s.UID)
 			r.written.forget(s.UID)

@@ -27,6 +27,7 @@ import (
 // oneMember is a fleet that places everything in one member.
 type oneMember struct {
 	Fleet
+	drainage
 	placed   []int64
 	released int
 	// judging: a member has yet to say if it can run the template.
