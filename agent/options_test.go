@@ -68,6 +68,11 @@ func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
 		{"time as a demonstration has it", []string{"--time-factor=0.1"}, func(o *session.Options) {
 			o.Activity = activity.Options{Least: 100 * time.Millisecond, Most: 6 * time.Second, IdleAfter: 30 * time.Second}
 		}},
+		{"guards", []string{"--guard-image=agent:1", "--lease-url=http://agent:8082", "--lease-address=127.0.0.1:9000", "--time-factor=2"}, func(o *session.Options) {
+			o.Network.LeasePort = 9000
+			o.Guard = &render.Guard{Image: "agent:1", LeaseURL: "http://agent:8082", Port: 8079, TimeFactor: 2}
+			o.Activity = activity.Options{Least: 2 * time.Second, Most: 2 * time.Minute, IdleAfter: 10 * time.Minute}
+		}},
 		{"the agent's namespace", []string{"--namespace=agents"}, func(o *session.Options) { o.Network.AgentNamespace = "agents" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -110,6 +115,11 @@ func TestFlagsThatCannotBeAreRefusedByName(t *testing.T) {
 		want string
 	}{
 		{[]string{"--gateway=public"}, "--gateway"},
+		{[]string{"--guard-image=agent:1"}, "--lease-url"},
+		{[]string{"--guard-image=agent:1", "--lease-url=agent:8082"}, "--lease-url"},
+		{[]string{"--guard-image=agent:1", "--lease-url=http://agent:8082", "--lease-address=agent"}, "--lease-address"},
+		{[]string{"--guard-image=agent:1", "--lease-url=http://agent:8082", "--guard-port=0"}, "--guard-port"},
+		{[]string{"--lease-url=http://agent:8082"}, "--guard-image"},
 		{[]string{"--gateway=/public"}, "--gateway"},
 		{[]string{"--gateway=gateways/"}, "--gateway"},
 		{[]string{"--gateway=gateways/public/"}, "--gateway"},
