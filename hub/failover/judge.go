@@ -82,7 +82,7 @@ func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
 	case s.Mode == v1alpha1.FailoverFence && !s.Guarded:
 		v.Message = m.missing() + ": no guard beside the desktop is known to stop it, so the session is held there as with mode Hold, until it is heard of again, " + m.orFence()
 		return v
-	case f.CutOff:
+	case f.CutOff && !f.Now.Before(f.LedSince.Add(t.Regain)):
 		v.Message = m.missing() + ", and no other outside the hub's own cluster is: it may be the hub that is cut off, so that nothing is moved. " +
 			"Look at the hub's network; " + m.orFence()
 		return v

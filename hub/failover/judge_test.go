@@ -191,6 +191,10 @@ func TestWaitsAreExactAndDueStaysDue(t *testing.T) {
 			if after := at(some); !after.Due {
 				t.Fatalf("due, and not %s later: %+v", some, after)
 			}
+		case v.Wait > 0 && w.fleet.CutOff:
+			if after := at(v.Wait + some); after.Due || after.Wait > 0 {
+				t.Fatalf("while all others are gone %+v becomes %+v", v, after)
+			}
 		case v.Wait > 0:
 			if before := at(v.Wait - 1); before.Due || before.Wait != 1 || before.Message != v.Message {
 				t.Fatalf("%+v becomes %+v", v, before)

@@ -50,7 +50,7 @@ func saidBy(d *v1alpha1.FencedDeclaration) string {
 
 // unfence takes away a declaration of a member whose agent is back.
 func (r *MemberReconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v view) error {
-	if !v.fence.alive || mc.Spec.Fenced == nil {
+	if !v.fence.alive || v.fence.other || mc.Spec.Fenced == nil {
 		return nil
 	}
 	before := mc.DeepCopy()
