@@ -24,6 +24,12 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	if !controllerutil.ContainsFinalizer(s, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
+	r.lost.found(s.UID)
+	before := s.DeepCopy()
+	r.forgetGone(s)
+	if at := s.Status.Placement; at != nil && r.Fleet.Gone(at.ClusterUID) {
+		s.Status.Placement = nil
+	}
 	if len(outstanding(s)) == 0 {
 		return ctrl.Result{}, letGo(ctx, r.Client, s)
 	}
@@ -31,7 +37,6 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	if forced && wait == 0 {
 		return ctrl.Result{}, r.letGoByForce(ctx, s)
 	}
-	before := s.DeepCopy()
 	r.showAway(s)
 	summarise(s, nil, r.Clock.Now())
 	if equality.Semantic.DeepEqual(before.Status, s.Status) {
@@ -40,22 +45,23 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.patchStatus(ctx, before, s))
 }
 
-// showAway says that the member of a deleted session can confirm nothing now,
-// and what would help.
+// showAway says that a member of a deleted session can confirm nothing now, and
+// what would help.
 func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
-	if s.Status.Placement == nil {
-		return
+	away := ""
+	for _, o := range outstanding(s) {
+		if r.Fleet.HealthOf(o.ClusterUID) == fleet.HealthUnreachable {
+			away = o.ClusterName
+		}
 	}
-	cluster := s.Status.Placement.ClusterName
-	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == fleet.HealthUnreachable
 	shown := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
 	switch {
-	case away:
+	case away != "":
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,
-			Message: fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", cluster, v1alpha1.AnnotationForceCleanup),
+			Message: fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", away, v1alpha1.AnnotationForceCleanup),
 		})
-	case shown != nil && shown.Reason == v1alpha1.ReasonMemberUnreachable:
+	case shown != nil && (shown.Reason == v1alpha1.ReasonMemberUnreachable || shown.Reason == v1alpha1.ReasonFailoverPending):
 		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	}
 }

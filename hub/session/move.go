@@ -131,11 +131,11 @@ func (r *Reconciler) giveUpPlace(p *pass) {
 	s, held := p.session, p.session.Status.Placement
 	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })
 	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Policy: held.Policy, Epoch: held.Epoch})
-	s.Status.Placement, s.Status.URL = nil, ""
+	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	s.Status.Conditions = dropAgents(s.Status.Conditions)
 	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: releasing(s),
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: releasing(s, ""),
 	})
 }
 

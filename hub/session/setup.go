@@ -74,6 +74,7 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 			r.forcing.forget(s.UID)
 			r.resends.forget(s.UID)
 			r.moves.forget(s.UID)
+			r.lost.found(s.UID)
 		}
 		if gone || meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
 			r.refusals.forget(s.UID)
@@ -112,7 +113,8 @@ func (r *Reconciler) ofPolicy(ctx context.Context, _ client.Object) []reconcile.
 	for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
 		out = append(out, r.listed(ctx, client.MatchingFields{indexPhase: string(phase)})...)
 	}
-	return out
+	// Those whose member is lost are Running as far as anybody knows.
+	return append(out, r.waiting().everybody(func(q *question) bool { return q.request.Failover })...)
 }
 
 // edited passes on what changes an object's spec, or ends it: a status that is
