@@ -130,7 +130,9 @@ func guardedOne(name string, change ...func(*v1alpha1.SessionAssignment)) *v1alp
 }
 
 func TestNothingIsWrittenWhileNobodyIsFenced(t *testing.T) {
-	m := newMember(t, guardedOne("web", func(a *v1alpha1.SessionAssignment) { a.Spec.FailoverMode, a.Status.Guarded = v1alpha1.FailoverRestart, false }))
+	m := newMember(t, guardedOne("web", func(a *v1alpha1.SessionAssignment) {
+		a.Spec.FailoverMode, a.Status.Guarded = v1alpha1.FailoverRestart, false
+	}))
 	for range 100 {
 		m.renew()
 		m.wait(100 * time.Second)

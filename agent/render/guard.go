@@ -99,6 +99,9 @@ func shareOf(of corev1.ResourceList) corev1.ResourceList {
 		if part.Cmp(most) > 0 {
 			part = ptr.To(most.DeepCopy())
 		}
+		if part.IsZero() {
+			return // It would be read as no limit at all.
+		}
 		have.Sub(*part)
 		of[name], share[name] = have, *part
 	}
