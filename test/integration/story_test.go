@@ -56,11 +56,14 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonQuarantined:        "hub/fleet: TestStoriesOfAMember and TestConditionsOfAMember",
 	v1alpha1.ReasonStalled:            "hub/fleet: TestStalledMemberIsShownUntilItIsStableAgain",
 	v1alpha1.ReasonRevoked:            "hub/fleet: TestRevokedMemberLosesItsCertificateForGood",
+	v1alpha1.ReasonFailoverLosesHome:  "hub/session: a session whose member is lost, and is told when its mode would lose its home",
+	v1alpha1.ReasonUnguarded:          "hub/session: a session whose member is lost, with mode Fence",
 	v1alpha1.ReasonMemberFenced:       "hub/fleet: TestDeclarationIsShownForAsLongAsItHolds",
 	v1alpha1.ReasonFencedOther:        "hub/fleet: TestDeclarationOfAnotherClusterCountsForNothing",
 	v1alpha1.ReasonFencedAlive:        "hub/fleet: TestDeclarationIsTakenAwayOnceTheAgentIsBack",
 	// These last for a moment, or may be passed over where much happens at once.
 	v1alpha1.ReasonSecretMissing: "agent/session: a Secret that the hub has not sent again yet",
+	v1alpha1.ReasonLeaseExpired:  "agent/session: fenced sessions whose lease is over",
 	v1alpha1.ReasonSuspect:       "hub/fleet: TestConditionsOfAMember",
 	v1alpha1.ReasonDisconnected:  "hub/fleet: TestConditionsOfAMember and TestStreamThatFlapsIsNotWrittenOf",
 	// Which of these two a fleet shows depends on who issues its certificates.

@@ -42,6 +42,8 @@ var pure = []string{
 	"hub/link/outbox.go",
 	"agent/render/",
 	"agent/observe/",
+	"agent/fence/lease.go",
+	"agent/guard/machine.go",
 	"agent/capacity/buckets.go",
 	"agent/capacity/images.go",
 	"agent/capacity/model.go",
