@@ -143,7 +143,7 @@ scale: controlplane build ## Measure a fleet: SESSIONS at once, what they cost, 
 
 .PHONY: install
 install: $(KUBECTL) ## Install the CRDs, and who may create sessions, into the cluster of the current kubeconfig.
-	$(KUBECTL) apply --server-side -f deploy/admission/session-user.yaml -f deploy/crds
+	$(KUBECTL) apply --server-side -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/crds
 
 .PHONY: deploy
 deploy: install ## Deploy the hub with image HUB_IMG.
