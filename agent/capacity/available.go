@@ -78,7 +78,7 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	case !suitable:
 		return v1alpha1.UnavailableNode, "every node that matches has a taint that the template does not tolerate, such as " + taint
 	}
-	return v1alpha1.UnavailableResource, tooSmall(t.Resources.ofPod(), largest)
+	return v1alpha1.UnavailableResource, tooSmall(t.Resources.ofPod().plus(t.overhead), largest)
 }
 
 func storageClassWord(name string) string {

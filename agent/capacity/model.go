@@ -82,6 +82,8 @@ type Classes struct {
 type RuntimeClass struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
+	// Overhead that a Pod of it takes besides what its containers ask for.
+	Overhead Resources
 }
 
 // node and what was reckoned from it.

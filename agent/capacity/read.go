@@ -112,6 +112,9 @@ func runtimeClassesOf(list []*nodev1.RuntimeClass) map[string]RuntimeClass {
 		if c.Scheduling != nil {
 			r = RuntimeClass{NodeSelector: c.Scheduling.NodeSelector, Tolerations: c.Scheduling.Tolerations}
 		}
+		if c.Overhead != nil {
+			r.Overhead = ResourcesOf(c.Overhead.PodFixed)
+		}
 		out[c.Name] = r
 	}
 	return out

@@ -14,7 +14,8 @@ func (m *Model) Lacks(a Assignment) string {
 		return ""
 	}
 	allowed := m.constraintsOf(a.wishes())
-	demand := a.Resources.ofPod().demand()
+	asked := a.Resources.ofPod().plus(m.runtimeClasses[a.RuntimeClass].Overhead)
+	demand := asked.demand()
 	usable := 0
 	largest := Resources{}
 	for _, n := range m.nodes {
@@ -31,7 +32,7 @@ func (m *Model) Lacks(a Assignment) string {
 	if usable == 0 {
 		return "no node that the desktop may use is open to Pods"
 	}
-	if short := shortOf(a.Resources.ofPod(), largest, "the most that is free on a node is"); short != "" {
+	if short := shortOf(asked, largest, "the most that is free on a node is"); short != "" {
 		return "no node has enough room left: " + short
 	}
 	return "no single node has room left for all that is asked for"

@@ -29,6 +29,8 @@ type TemplateReport struct {
 	Slots int32
 	// ImageNodes that it may use have its image.
 	ImageNodes int32
+	// Overhead that each Pod takes besides what the session asks for.
+	Overhead Resources
 }
 
 // Report says what room there is. Its cost grows with the numbers of nodes,
@@ -60,7 +62,7 @@ func (m *Model) judge(t *template, l *landscape) TemplateReport {
 	if out.Reason, out.Message = m.unavailable(t); out.Reason != "" {
 		return out
 	}
-	out.Available = true
+	out.Available, out.Overhead = true, t.overhead
 	nodes, withImage := l.usable(t)
 	out.Buckets, out.ImageNodes = bucketsOf(nodes, t.perPod), withImage
 	var slots int64

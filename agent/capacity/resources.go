@@ -57,6 +57,16 @@ type need struct {
 	amount int64
 }
 
+// plus is the sum of r and more; r is not changed.
+func (r Resources) plus(more Resources) Resources {
+	if len(more) == 0 {
+		return r
+	}
+	out := maps.Clone(r)
+	out.add(more, 1)
+	return out
+}
+
 // demand of r, without what it asks nothing of.
 func (r Resources) demand() demand {
 	out := make(demand, 0, len(r))

@@ -10,8 +10,11 @@ import (
 
 // kind is claims that are alike: they are landed together.
 type kind struct {
-	key   string
-	claim *claim
+	key string
+	// resources of one, and the same as a demand. Of a Pod that there is they hold
+	// the overhead of its runtime class already.
+	resources Resources
+	demand    demand
 	constraints
 	count int
 }
@@ -24,7 +27,8 @@ func (m *Model) kinds() []*kind {
 		w := m.wishesOf(c)
 		key := c.resources.key() + w.key()
 		if kinds[key] == nil {
-			kinds[key] = &kind{key: key, claim: c, constraints: m.constraintsOf(w)}
+			resources := c.resources.plus(m.runtimeClasses[w.runtimeClass].Overhead)
+			kinds[key] = &kind{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(w)}
 		}
 		kinds[key].count++
 	}
@@ -70,7 +74,7 @@ func (k *kind) land(m *Model, settled map[string]Resources) {
 		if !ok {
 			free = m.left(n)
 		}
-		if times := k.claim.demand.timesIn(free); times > 0 {
+		if times := k.demand.timesIn(free); times > 0 {
 			open = append(open, landing{n.Name, times, free})
 		}
 	}
@@ -84,8 +88,8 @@ func (k *kind) land(m *Model, settled map[string]Resources) {
 			l.free = maps.Clone(l.free)
 			settled[l.node] = l.free
 		}
-		l.free.add(k.claim.resources, -1)
-		if l.times = k.claim.demand.timesIn(l.free); l.times > 0 {
+		l.free.add(k.resources, -1)
+		if l.times = k.demand.timesIn(l.free); l.times > 0 {
 			heap.Fix(&open, 0)
 		} else {
 			heap.Pop(&open)

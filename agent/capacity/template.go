@@ -33,8 +33,10 @@ type Requirements struct {
 type template struct {
 	Requirements
 	constraints
-	// perPod is what one session takes of a node by default.
-	perPod demand
+	// perPod is what one session takes of a node by default, the overhead of its
+	// runtime class included.
+	perPod   demand
+	overhead Resources
 	// place among the model's templates.
 	place int
 	// image is the hash of its name.
@@ -69,8 +71,9 @@ func (m *Model) constraintsOf(w wishes) constraints {
 }
 
 func (m *Model) newTemplate(r Requirements) *template {
+	overhead := m.runtimeClasses[r.RuntimeClass].Overhead
 	return &template{
-		Requirements: r, perPod: r.Resources.ofPod().demand(), image: hashImage(r.Image),
+		Requirements: r, overhead: overhead, perPod: r.Resources.ofPod().plus(overhead).demand(), image: hashImage(r.Image),
 		constraints: m.constraintsOf(wishes{r.NodeSelector, r.Tolerations, r.RuntimeClass, r.Home, r.StorageClass}),
 	}
 }

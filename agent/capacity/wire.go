@@ -69,12 +69,19 @@ func (t *TemplateReport) wire() *fleetv1.TemplateCapacity {
 		Name: t.Name, Revision: t.Revision,
 		Available: t.Available, Reason: t.Reason, Message: t.Message, Slots: t.Slots, ImageNodes: t.ImageNodes,
 	}
+	if len(t.Overhead) > 0 {
+		out.Overhead = t.Overhead.wire()
+	}
 	for _, b := range t.Buckets {
-		free := make(map[string]int64, len(b.Free))
-		for name, amount := range b.Free {
-			free[string(name)] = amount
-		}
-		out.Buckets = append(out.Buckets, &fleetv1.Bucket{Nodes: b.Nodes, Free: free})
+		out.Buckets = append(out.Buckets, &fleetv1.Bucket{Nodes: b.Nodes, Free: b.Free.wire()})
+	}
+	return out
+}
+
+func (r Resources) wire() map[string]int64 {
+	out := make(map[string]int64, len(r))
+	for name, amount := range r {
+		out[string(name)] = amount
 	}
 	return out
 }

@@ -197,16 +197,23 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 
 			ImageNodes: t.GetImageNodes(),
 		}
+		if len(t.GetOverhead()) > 0 {
+			tc.Overhead = resourcesFromWire(t.GetOverhead())
+		}
 		for _, b := range t.GetBuckets() {
-			free := make(placement.Resources, len(b.GetFree()))
-			for name, v := range b.GetFree() {
-				free[corev1.ResourceName(name)] = v
-			}
-			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: free})
+			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
 		}
 		c.Templates[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = tc
 	}
 	return c
+}
+
+func resourcesFromWire(amounts map[string]int64) placement.Resources {
+	out := make(placement.Resources, len(amounts))
+	for name, amount := range amounts {
+		out[corev1.ResourceName(name)] = amount
+	}
+	return out
 }
 
 func slotsFromWire(r *fleetv1.CapacityReport) map[placement.TemplateKey]int32 {

@@ -166,16 +166,29 @@ func boundTemplate(t *fleetv1.TemplateCapacity) error {
 	if len(t.GetBuckets()) > maxBuckets || t.GetSlots() < 0 || t.GetImageNodes() < 0 {
 		return fmt.Errorf("template %s: %d buckets, %d slots", t.GetName(), len(t.GetBuckets()), t.GetSlots())
 	}
+	if err := boundResources(t.GetOverhead()); err != nil {
+		return fmt.Errorf("template %s: overhead: %w", t.GetName(), err)
+	}
 	for _, b := range t.GetBuckets() {
-		if b.GetNodes() < 0 || len(b.GetFree()) > maxResources {
-			return fmt.Errorf("template %s: a bucket of %d nodes with %d resources", t.GetName(), b.GetNodes(), len(b.GetFree()))
+		if b.GetNodes() < 0 {
+			return fmt.Errorf("template %s: a bucket of %d nodes", t.GetName(), b.GetNodes())
 		}
-		for name, free := range b.GetFree() {
-			if len(name) > convert.MaxName || free < 0 {
-				return fmt.Errorf("template %s: %d of %q left", t.GetName(), free, convert.Truncated(name, convert.MaxName))
-			}
+		if err := boundResources(b.GetFree()); err != nil {
+			return fmt.Errorf("template %s: a bucket: %w", t.GetName(), err)
 		}
 	}
 	t.Message = convert.Truncated(t.GetMessage(), convert.MaxMessage)
+	return nil
+}
+
+func boundResources(amounts map[string]int64) error {
+	if len(amounts) > maxResources {
+		return fmt.Errorf("%d resources", len(amounts))
+	}
+	for name, amount := range amounts {
+		if len(name) > convert.MaxName || amount < 0 {
+			return fmt.Errorf("%d of %q", amount, convert.Truncated(name, convert.MaxName))
+		}
+	}
 	return nil
 }

@@ -22,7 +22,9 @@ type account struct {
 	// What follows was reckoned from this report and is void with it.
 	capacity *Capacity
 	answers  map[*question]*answer
-	admitted map[string]bool
+	// overheads: some template's Pods take more there than is asked for.
+	overheads bool
+	admitted  map[string]bool
 }
 
 // reservation of a session's epoch in a member.
@@ -54,6 +56,9 @@ type group struct {
 
 // answer is what a report says to a question.
 type answer struct {
+	// asked is what the member is asked in truth: with the overhead that the
+	// template's Pods have there.
+	asked *question
 	// known is whether the member has judged the template at all.
 	known     bool
 	available bool
@@ -111,7 +116,12 @@ func (a *account) read(c *Capacity) {
 	if a.capacity == c {
 		return
 	}
-	a.capacity, a.reckoned = c, false
+	a.capacity, a.reckoned, a.overheads = c, false, false
+	for key := range c.Templates {
+		if len(c.Templates[key].Overhead) > 0 {
+			a.overheads = true
+		}
+	}
 	clear(a.answers)
 	clear(a.admitted)
 }
@@ -121,11 +131,14 @@ func (a *account) answer(q *question) *answer {
 	if known := a.answers[q]; known != nil {
 		return known
 	}
-	out := &answer{}
+	out := &answer{asked: q}
 	if t, ok := a.capacity.Templates[q.template]; ok {
 		out.known, out.available = true, t.Available
+		if len(t.Overhead) > 0 {
+			out.asked = q.with(t.Overhead)
+		}
 		if t.Available {
-			out.slots = q.shape.slotsIn(t.Buckets)
+			out.slots = out.asked.shape.slotsIn(t.Buckets)
 			out.image = t.ImageNodes > 0
 		}
 	}
@@ -137,7 +150,7 @@ func (a *account) answer(q *question) *answer {
 func (a *account) shortage(q *question) lack {
 	known := a.answer(q)
 	if known.short == nil {
-		l := shortage(q.shape, a.capacity.Templates[q.template].Buckets)
+		l := shortage(known.asked.shape, a.capacity.Templates[q.template].Buckets)
 		known.short = &l
 	}
 	return *known.short
@@ -153,13 +166,22 @@ func (a *account) admits(namespace string) bool {
 	return yes
 }
 
+// asked is what the member is asked in truth by a question.
+func (a *account) asked(q *question) *question {
+	if !a.overheads {
+		return q
+	}
+	return a.answer(q).asked
+}
+
 // slots left for a question: those of the report, less the most that the
 // outstanding reservations can cost, wherever they land. It may be negative.
 func (a *account) slots(q *question) int64 {
-	slots := a.answer(q).slots
+	slots, asked := a.answer(q).slots, a.asked(q)
 	for _, g := range a.groups {
-		g.question.meet(q)
-		slots -= g.count * g.question.costIn
+		other := a.asked(g.question)
+		other.meet(asked)
+		slots -= g.count * other.costIn
 	}
 	return slots
 }
@@ -172,8 +194,9 @@ func (a *account) own(session types.UID, q *question) int64 {
 	if held == nil {
 		return 1
 	}
-	held.question.meet(q)
-	return held.question.costIn
+	own := a.asked(held.question)
+	own.meet(a.asked(q))
+	return own.costIn
 }
 
 // harms is whether one more of a question, landing where it hurts most, could
@@ -181,9 +204,11 @@ func (a *account) own(session types.UID, q *question) int64 {
 // take the only node that a large one, on its way, fits on.
 func (a *account) harms(q *question) bool {
 	a.reckon()
+	asked := a.asked(q)
 	for _, g := range a.groups {
-		g.question.meet(q)
-		if g.guarded && g.spare < g.question.costsOf {
+		other := a.asked(g.question)
+		other.meet(asked)
+		if g.guarded && g.spare < other.costsOf {
 			return true
 		}
 	}
@@ -199,7 +224,7 @@ func (a *account) reckon() {
 		known := a.answer(g.question)
 		g.guarded, g.spare = known.available, known.slots
 		for _, other := range a.groups {
-			g.spare -= other.count * other.question.shape.costIn(g.question.shape)
+			g.spare -= other.count * a.asked(other.question).shape.costIn(a.asked(g.question).shape)
 		}
 	}
 	a.reckoned = true

@@ -35,6 +35,8 @@ type TemplateCapacity struct {
 	Buckets []Bucket
 	// ImageNodes that it may use are known to have its image.
 	ImageNodes int32
+	// Overhead that each Pod takes there besides what its session asks for.
+	Overhead Resources
 }
 
 // Bucket is a group of nodes with the same room left on each.

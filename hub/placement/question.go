@@ -1,5 +1,7 @@
 package placement
 
+import "maps"
+
 // question is what room is asked for: a shape, on the nodes that a template
 // may use. Equal questions share one within a Ledger, so that answers are
 // remembered by its address and a thousand like reservations are reckoned as
@@ -28,6 +30,15 @@ type questionKey struct {
 // maxQuestions bounds what is remembered. Sessions of a template mostly ask
 // for the same, so that in practice there are a few.
 const maxQuestions = 4096
+
+// with is the question where each Pod takes so much besides. It is not shared.
+func (q *question) with(overhead Resources) *question {
+	sum := maps.Clone(overhead)
+	for _, n := range q.shape.needs {
+		sum[n.name] += n.amount
+	}
+	return &question{template: q.template, shape: newShape(sum)}
+}
 
 // meet reckons the costs between this question and another.
 func (q *question) meet(other *question) {

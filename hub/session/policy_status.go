@@ -32,8 +32,8 @@ const (
 	DefaultPolicyInterval = 10 * time.Second
 	// settleShare of the interval gathers a burst of changes into one look.
 	settleShare = 10
-	// restShare: after a look it rests for as many times what that took, so that
-	// in a large fleet it costs no more than this share of a core.
+	// restShare: after a look it rests for as many times what that took, writes
+	// apart, so that in a large fleet it costs no more than this share of a core.
 	restShare = 50
 	// judgedMost is how many sessions of a policy are judged in one look. Where it
 	// has placed more, as many are drawn by a hash of their UIDs, always the same,
@@ -69,6 +69,8 @@ type PolicyReconciler struct {
 	// resting is until when there is none: at first for an interval, in which the
 	// members come back to a new leader. One goroutine alone uses it.
 	resting time.Time
+	// writing is how long the writes of a look took. Likewise.
+	writing time.Duration
 }
 
 var allPolicies = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
@@ -131,9 +133,10 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.
 	if wait := r.resting.Sub(began); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
+	r.writing = 0
 	err := r.look(ctx)
 	ended := r.Clock.Now()
-	r.resting = ended.Add(max(r.interval(), restShare*ended.Sub(began)))
+	r.resting = ended.Add(max(r.interval(), restShare*(ended.Sub(began)-r.writing)))
 	return unlessConflict(ctrl.Result{}, err)
 }
 
@@ -215,7 +218,9 @@ func (r *PolicyReconciler) show(ctx context.Context, policy *v1alpha1.PlacementP
 	if *status == policy.Status && status.LastReviewTime != nil {
 		return nil
 	}
-	now := seconds(r.Clock.Now())
+	began := r.Clock.Now()
+	defer func() { r.writing += r.Clock.Since(began) }()
+	now := seconds(began)
 	status.LastReviewTime = &now
 	patch := client.MergeFromWithOptions(policy, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); client.IgnoreNotFound(err) != nil {

@@ -13,6 +13,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
@@ -162,6 +163,18 @@ func TestLooksThatTakeLongAreFewer(t *testing.T) {
 	h.fleet.takes = func() { h.clock.SetTime(h.clock.Now().Add(time.Second)) }
 	h.look()
 	h.Expect(h.look()).To(Equal(2*restShare*time.Second), "two policies took a second each")
+}
+
+func TestSlowWritesMakeNoFewerLooks(t *testing.T) {
+	h := newPolicyHub(t, of("lab", "placed", atEU))
+	h.Client = interceptor.NewClient(h.Client.(client.WithWatch), interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			h.clock.SetTime(h.clock.Now().Add(time.Second))
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	h.look()
+	h.Expect(h.look()).To(Equal(DefaultPolicyInterval), "two writes took a second each")
 }
 
 func TestWhatIsAskedOfASessionThatIsPlaced(t *testing.T) {

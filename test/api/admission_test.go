@@ -47,7 +47,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: session-creator}
 rules:
-- {apiGroups: [vdi.kasm.io], resources: [vdisessions], verbs: ["*"]}
+- {apiGroups: [vdi.kasm.io], resources: [vdisessions], verbs: [get, list, watch, create, update, patch, delete]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -111,6 +111,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(hub.Stop()).To(Succeed()) })
 		Expect(hub.Apply(ctx, fmt.Appendf(nil, requesters, strings.Join(deskGroups, ", ")))).To(Succeed())
+		Expect(hub.Apply(ctx, []byte(steerers))).To(Succeed())
 		// The API server learns of roles a moment later.
 		Eventually(ctx, func(ctx context.Context) error {
 			_, err := as(hub, desk).Create(ctx, sessionFor("bob", "g1"), dryRun)
@@ -120,7 +121,13 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 			_, err := as(hub, portal).Create(ctx, sessionFor("bob", "h1"), dryRun)
 			return err
 		}).Should(Succeed())
+		Eventually(ctx, func(ctx context.Context) error {
+			_, err := as(hub, gerda).Create(ctx, steered("gerda", "gold", 10), dryRun)
+			return err
+		}).Should(Succeed())
 	})
+
+	judgeSteering(func() *harness.ControlPlane { return hub })
 
 	DescribeTable("let a session in that is asked for by", func(ctx context.Context, who requester, user string, groups []string) {
 		_, err := as(hub, who).Create(ctx, sessionFor(user, groups...), dryRun)

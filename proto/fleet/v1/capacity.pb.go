@@ -294,7 +294,10 @@ type TemplateCapacity struct {
 	// Sessions of the default resources that fit now.
 	Slots int32 `protobuf:"varint,7,opt,name=slots,proto3" json:"slots,omitempty"`
 	// Nodes that it may use and that are known to have its image already.
-	ImageNodes    int32 `protobuf:"varint,8,opt,name=image_nodes,json=imageNodes,proto3" json:"image_nodes,omitempty"`
+	ImageNodes int32 `protobuf:"varint,8,opt,name=image_nodes,json=imageNodes,proto3" json:"image_nodes,omitempty"`
+	// What each of its Pods takes of a node besides what the session asks for: the
+	// overhead of its runtime class there, in the units of Bucket.free.
+	Overhead      map[string]int64 `protobuf:"bytes,9,rep,name=overhead,proto3" json:"overhead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -385,6 +388,13 @@ func (x *TemplateCapacity) GetImageNodes() int32 {
 	return 0
 }
 
+func (x *TemplateCapacity) GetOverhead() map[string]int64 {
+	if x != nil {
+		return x.Overhead
+	}
+	return nil
+}
+
 // Bucket is a group of nodes with the same room left on each.
 type Bucket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -471,7 +481,7 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x13admitted_namespaces\x18\x03 \x03(\tR\x12admittedNamespaces\x12<\n" +
 	"\ttemplates\x18\x04 \x03(\v2\x1e.vdi.fleet.v1.TemplateCapacityR\ttemplates\x12 \n" +
 	"\vassignments\x18\x05 \x01(\x05R\vassignments\x12\x19\n" +
-	"\bbased_on\x18\x06 \x01(\x04R\abasedOn\"\xf9\x01\n" +
+	"\bbased_on\x18\x06 \x01(\x04R\abasedOn\"\x80\x03\n" +
 	"\x10TemplateCapacity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1c\n" +
@@ -481,7 +491,11 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\abuckets\x18\x06 \x03(\v2\x14.vdi.fleet.v1.BucketR\abuckets\x12\x14\n" +
 	"\x05slots\x18\a \x01(\x05R\x05slots\x12\x1f\n" +
 	"\vimage_nodes\x18\b \x01(\x05R\n" +
-	"imageNodes\"\x8b\x01\n" +
+	"imageNodes\x12H\n" +
+	"\boverhead\x18\t \x03(\v2,.vdi.fleet.v1.TemplateCapacity.OverheadEntryR\boverhead\x1a;\n" +
+	"\rOverheadEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8b\x01\n" +
 	"\x06Bucket\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x05R\x05nodes\x122\n" +
 	"\x04free\x18\x02 \x03(\v2\x1e.vdi.fleet.v1.Bucket.FreeEntryR\x04free\x1a7\n" +
@@ -501,7 +515,7 @@ func file_vdi_fleet_v1_capacity_proto_rawDescGZIP() []byte {
 	return file_vdi_fleet_v1_capacity_proto_rawDescData
 }
 
-var file_vdi_fleet_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_vdi_fleet_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_vdi_fleet_v1_capacity_proto_goTypes = []any{
 	(*TemplateSet)(nil),          // 0: vdi.fleet.v1.TemplateSet
 	(*TemplateRequirements)(nil), // 1: vdi.fleet.v1.TemplateRequirements
@@ -510,22 +524,24 @@ var file_vdi_fleet_v1_capacity_proto_goTypes = []any{
 	(*Bucket)(nil),               // 4: vdi.fleet.v1.Bucket
 	nil,                          // 5: vdi.fleet.v1.TemplateRequirements.ResourcesEntry
 	nil,                          // 6: vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
-	nil,                          // 7: vdi.fleet.v1.Bucket.FreeEntry
-	(*Toleration)(nil),           // 8: vdi.fleet.v1.Toleration
+	nil,                          // 7: vdi.fleet.v1.TemplateCapacity.OverheadEntry
+	nil,                          // 8: vdi.fleet.v1.Bucket.FreeEntry
+	(*Toleration)(nil),           // 9: vdi.fleet.v1.Toleration
 }
 var file_vdi_fleet_v1_capacity_proto_depIdxs = []int32{
 	1, // 0: vdi.fleet.v1.TemplateSet.templates:type_name -> vdi.fleet.v1.TemplateRequirements
 	5, // 1: vdi.fleet.v1.TemplateRequirements.resources:type_name -> vdi.fleet.v1.TemplateRequirements.ResourcesEntry
 	6, // 2: vdi.fleet.v1.TemplateRequirements.node_selector:type_name -> vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
-	8, // 3: vdi.fleet.v1.TemplateRequirements.tolerations:type_name -> vdi.fleet.v1.Toleration
+	9, // 3: vdi.fleet.v1.TemplateRequirements.tolerations:type_name -> vdi.fleet.v1.Toleration
 	3, // 4: vdi.fleet.v1.CapacityReport.templates:type_name -> vdi.fleet.v1.TemplateCapacity
 	4, // 5: vdi.fleet.v1.TemplateCapacity.buckets:type_name -> vdi.fleet.v1.Bucket
-	7, // 6: vdi.fleet.v1.Bucket.free:type_name -> vdi.fleet.v1.Bucket.FreeEntry
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	7, // 6: vdi.fleet.v1.TemplateCapacity.overhead:type_name -> vdi.fleet.v1.TemplateCapacity.OverheadEntry
+	8, // 7: vdi.fleet.v1.Bucket.free:type_name -> vdi.fleet.v1.Bucket.FreeEntry
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_capacity_proto_init() }
@@ -540,7 +556,7 @@ func file_vdi_fleet_v1_capacity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_capacity_proto_rawDesc), len(file_vdi_fleet_v1_capacity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
