@@ -18,6 +18,8 @@ type Follower struct {
 	reader *reader
 	errs   []error
 	told   map[pair]bool
+	// confirmed is how long an open overlap lasts before it is told of.
+	confirmed time.Duration
 }
 
 // pair names two runs.
@@ -25,7 +27,7 @@ type pair struct{ first, second life }
 
 // Follow reads logs from their beginnings, whether they are there yet or not.
 func Follow(paths ...string) *Follower {
-	return &Follower{reader: newReader(paths), told: map[pair]bool{}}
+	return &Follower{reader: newReader(paths), told: map[pair]bool{}, confirmed: confirmed}
 }
 
 // History is what ran until now. Errors are of all readings.
@@ -61,7 +63,7 @@ func (f *Follower) fresh(overlaps []Overlap) []Overlap {
 	defer f.mu.Unlock()
 	var fresh []Overlap
 	for _, o := range overlaps {
-		certain := !o.First.Open && !o.Second.Open || o.Length() >= confirmed
+		certain := !o.First.Open && !o.Second.Open || o.Length() >= f.confirmed
 		if id := (pair{o.First.life(), o.Second.life()}); certain && !f.told[id] {
 			f.told[id] = true
 			fresh = append(fresh, o)

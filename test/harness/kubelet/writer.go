@@ -24,7 +24,7 @@ const (
 	firstRetry   = 20 * time.Millisecond
 	lastRetry    = time.Second
 	writeTimeout = 10 * time.Second
-	writers      = 8
+	writers      = 16
 )
 
 // A writer writes what was last to be said of each Pod, as often as it takes. What
