@@ -155,6 +155,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
+		IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	policies := &session.PolicyReconciler{

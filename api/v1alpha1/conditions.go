@@ -199,8 +199,8 @@ const (
 	// ReasonMemberUnreachable: Unknown, it was ready when its member was last
 	// heard of.
 	ReasonMemberUnreachable = "MemberUnreachable"
-	// ReasonFailoverPending: Unknown, its member is lost, and the session waits to
-	// be placed anew; the message says for what.
+	// ReasonFailoverPending: Unknown, or False if it was not ready, its member is
+	// lost, and the session waits to be placed anew; the message says for what.
 	ReasonFailoverPending = "FailoverPending"
 	// ReasonUnguarded: False (FailoverReady), the member has no guard that would
 	// stop the desktop when its lease is over: the session is held as with mode

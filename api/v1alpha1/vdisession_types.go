@@ -210,6 +210,8 @@ type SessionPlacement struct {
 }
 
 // SessionFailover says what happens when a session's member is lost.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.healing) || self.healing != 'KeepOriginal' || !has(self.mode) || self.mode == 'Restart'",message="healing KeepOriginal is of mode Restart alone: with any other mode no two copies ever run, so leave healing out, or set mode to Restart",fieldPath=".healing"
 type SessionFailover struct {
 	// Mode, by default the policy's that governs the session, else Restart for a
 	// template without a home and Hold for one with a home in the cluster. With a
