@@ -172,12 +172,22 @@ func (s *stage) keepLogs(t *testing.T, scenario string) {
 		t.Error(err)
 	}
 	for _, cp := range s.controlPlanes() {
-		content, err := os.ReadFile(cp.AuditLog())
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, cp.Name+"-audit.log"), content, 0o644)
+		keep(t, cp.AuditLog(), filepath.Join(to, cp.Name+"-audit.log"))
+	}
+	if s.kind.kubelets {
+		for _, log := range s.fleet.ContainerLogs() {
+			keep(t, log, filepath.Join(to, "containers-"+filepath.Base(log)))
 		}
-		if err != nil {
-			t.Error(err)
-		}
+	}
+}
+
+func keep(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, content, 0o644)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

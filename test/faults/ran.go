@@ -74,7 +74,7 @@ func (r *run) fencedOff(ctx context.Context, all guests, since time.Time) error 
 		return fmt.Errorf("the lease of %s is over: %w", all[0].at.Name, err)
 	}
 	r.harm("%d %s guests ended in %s after %.1fs to %.1fs (L is %s, R is %s)", len(all), all[0].mode, all[0].at.Name, first.Seconds(), last.Seconds(), r.scaled(fenceLease), r.scaled(regain))
-	if least := r.scaled(fenceLease - renewal - skewBound); first < least {
+	if least := r.scaled(fenceLease-renewal-skewBound) - lag; first < least {
 		return fmt.Errorf("a %s guest ended %s after its member was cut off, before its lease was over: %s at least", all[0].mode, first, least)
 	}
 	return nil

@@ -25,6 +25,10 @@ const (
 	skewBound    = 10 * time.Second
 )
 
+// lag is how old a lease may be on a busy machine whose agents come late to renew it;
+// no factor scales it.
+const lag = 10 * time.Second
+
 // patience that the hub must have, counted from a harm: a renewal may have been
 // granted for the last time just before.
 func (s *stage) patience() patience {

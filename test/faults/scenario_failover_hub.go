@@ -88,7 +88,7 @@ func allLost(ctx context.Context, r *run) error {
 	if err := r.ranOn(rest, since); err != nil {
 		return err
 	}
-	if err := r.pending(ctx, all.of(v1alpha1.FailoverRestart), "members"); err != nil {
+	if err := r.pending(ctx, all.of(v1alpha1.FailoverRestart), "cut off"); err != nil {
 		return err
 	}
 	for _, m := range r.fleet.Members {

@@ -38,7 +38,7 @@ func partitionShort(ctx context.Context, r *run) error {
 	}
 	since := time.Now()
 	r.weather(m.Name, cutOff, "cut off both ways")
-	if err := r.pause(ctx, fenceLease-4*renewal); err != nil {
+	if err := sleep(ctx, max(r.scaled(unreachable), r.scaled(fenceLease-4*renewal)-lag)); err != nil {
 		return err
 	}
 	r.weather(m.Name, weather{}, fmt.Sprintf("healed, before L = %s", r.scaled(fenceLease)))
