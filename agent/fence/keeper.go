@@ -34,12 +34,12 @@ const patience = 5 * time.Second
 type State int
 
 const (
-	// Unknown: what is kept of it could not be read or written yet. Nothing is to
-	// be started, and nothing stopped.
+	// Unknown means that what is kept of it could not be read or written yet.
+	// Nothing is to be started, and nothing stopped.
 	Unknown State = iota
-	// Valid: fenced desktops may run that the hub has affirmed.
+	// Valid means that fenced desktops may run that the hub has affirmed.
 	Valid
-	// Over: none may.
+	// Over means that none may.
 	Over
 )
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -56,6 +57,10 @@ func (a *asker) once(ctx context.Context) (time.Duration, error) {
 	}
 	response, err := a.client.Do(request)
 	if err != nil {
+		// The address has the nonce in it: with it no two errors would be alike.
+		if whole := (*url.Error)(nil); errors.As(err, &whole) {
+			err = whole.Err
+		}
 		return 0, fmt.Errorf("asking the agent: %w", err)
 	}
 	defer response.Body.Close()

@@ -76,7 +76,8 @@ func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPol
 		}},
 		Egress: []networkingv1.NetworkPolicyEgressRule{toDNS(), toTheWorld(a)},
 	}
-	if a.Spec.FailoverMode == api.FailoverFence && n.AgentNamespace != "" && n.LeasePort != 0 {
+	guarded := a.Spec.FailoverMode == api.FailoverFence || a.Status.Guarded
+	if guarded && n.AgentNamespace != "" && n.LeasePort != 0 {
 		policy.Spec.Egress = append(policy.Spec.Egress, toAgent(n))
 	}
 	return policy

@@ -55,7 +55,8 @@ type fenceState struct {
 // fence keeps a fenced desktop from running without the hub's leave. Its time
 // stands still meanwhile, as while it is suspended.
 func (r *Reconciler) fence(ctx context.Context, p *pass) error {
-	if p.assignment.Spec.FailoverMode != api.FailoverFence {
+	fenced := p.assignment.Spec.FailoverMode == api.FailoverFence
+	if !fenced && !p.assignment.Status.Guarded {
 		return nil
 	}
 	pod, err := find(ctx, r, p, pods, p.assignment.Name)
@@ -64,6 +65,11 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	}
 	if pod != nil && pods.stranger(p.assignment, pod) != "" {
 		pod = nil
+	}
+	if !fenced {
+		// The guard lives on beside its desktop, and must reach the agent.
+		p.fencing.guarded = pod != nil && render.Guarded(pod)
+		return nil
 	}
 	s := fenceState{pod: pod}
 	if r.Options.Guard != nil && r.Lease != nil {

@@ -147,3 +147,19 @@ func TestTheGuardsContainerIsTheOneThatIsObserved(t *testing.T) {
 		t.Errorf("PodReady is %+v", c)
 	}
 }
+
+func TestAGuardOutlivesTheModeThatAskedForIt(t *testing.T) {
+	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }))
+	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = &said{fence.Standing{State: fence.Valid, Left: time.Hour}}, func() string { return "key" }, aGuard
+	s.begin()
+	a := s.assignment()
+	a.Spec.FailoverMode = api.FailoverRestart
+	if err := s.client.Update(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	s.after(time.Minute)
+	s.after(time.Minute)
+	if a := s.assignment(); s.gone(&corev1.Pod{}) || !a.Status.Guarded {
+		t.Errorf("the Pod was ended, or its guard forgotten: %+v", a.Status)
+	}
+}
