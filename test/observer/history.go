@@ -106,7 +106,10 @@ func (h History) Overlaps(may func(session string) bool) []Overlap {
 
 // RanAt are the desktops of a session that ran at a moment.
 func (h History) RanAt(session string, at Moment) []Run {
-	return slices.DeleteFunc(h.Of(session), func(r Run) bool { return at < r.From || at >= r.To && !(r.Open && at == r.To) })
+	return h.Filter(func(r Run) bool {
+		there := at < r.To || r.Open && at == r.To
+		return r.Session == session && r.Container == Desktop && r.From <= at && there
+	})
 }
 
 // Of are all desktops of a session, in the order of their beginnings.
