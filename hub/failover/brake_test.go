@@ -186,3 +186,19 @@ func within(t *rapid.T, what string, n int, most float64) {
 		t.Fatalf("%s: %d passed, and at most %.2f may", what, n, most)
 	}
 }
+
+func TestWhoAsksEarlyKeepsHisTurn(t *testing.T) {
+	c := newCrowd(false, 1)
+	for i := range 10 {
+		c.try(i, start)
+	}
+	first := c.try(10, start)
+	for range 50 {
+		if again := c.try(10, start); again != first {
+			t.Fatalf("%s becomes %s", first, again)
+		}
+	}
+	if next := c.try(11, start); next > 2*first {
+		t.Errorf("the next waits %s after %s", next, first)
+	}
+}
