@@ -177,7 +177,7 @@ func (o *operations) policies(file string) {
 	o.Expect(err).NotTo(HaveOccurred())
 	in, err := os.Open(filepath.Join(root, "deploy", "admission", file))
 	o.Expect(err).NotTo(HaveOccurred())
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close()
 	for decoder := yaml.NewYAMLOrJSONDecoder(in, 4096); ; {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(object); err != nil {
