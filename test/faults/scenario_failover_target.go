@@ -135,13 +135,18 @@ func targetLost(ctx context.Context, r *run) error {
 	return r.healed(ctx, all)
 }
 
-// big is a desktop of which each node has room for two, and bigs how many a member
-// has then; left is for how many there is room elsewhere when it is lost.
+// big is a desktop of which each node has room for two. Of them fillers run in each
+// of two members, bigs in the third, which is lost: for no more than left of those is
+// there room elsewhere, nor for less than least, whatever the workload's desktops
+// reserve meanwhile. freed is for how many there is room later.
 const (
-	big   = "faults-big"
-	cores = "6"
-	bigs  = 2 * nodesPerMember
-	left  = 6
+	big     = "faults-big"
+	cores   = "6"
+	fillers = 2*nodesPerMember - 3
+	bigs    = 2*nodesPerMember - 2
+	left    = 6
+	least   = 2
+	freed   = 4
 )
 
 // targetFillsUp loses a member with more sessions than there is room for elsewhere.
@@ -151,13 +156,13 @@ func targetFillsUp(ctx context.Context, r *run) error {
 		return err
 	}
 	members := r.shuffled()
-	var fillers []*v1alpha1.VDISession
+	var inTheWay []*v1alpha1.VDISession
 	for i, m := range members[1:] {
-		some, err := r.fill(ctx, m, bigs-left/2, i)
+		some, err := r.fill(ctx, m, fillers, i)
 		if err != nil {
 			return err
 		}
-		fillers = append(fillers, some...)
+		inTheWay = append(inTheWay, some...)
 	}
 	var wishes []wish
 	for range bigs {
@@ -171,10 +176,37 @@ func targetFillsUp(ctx context.Context, r *run) error {
 	if err := r.powerOff(members[0]); err != nil {
 		return err
 	}
-	if err := r.arrive(ctx, all, left, since); err != nil {
+	if err := r.arrive(ctx, all, least, since); err != nil {
 		return err
 	}
-	waiting := guests{}
+	if err := r.pause(ctx, 30*time.Second); err != nil {
+		return err
+	}
+	waiting := r.waiting(all)
+	if len(waiting) < bigs-left {
+		return fmt.Errorf("%d of %d guests wait, and there is room for %d", len(waiting), bigs, left)
+	}
+	if err := r.pending(ctx, waiting, "cpu"); err != nil {
+		return err
+	}
+	r.harm("%d guests wait for room and say so; %d of those that are in the way are deleted", len(waiting), freed)
+	for _, s := range inTheWay[:freed] {
+		if err := client.IgnoreNotFound(r.watch.hub.Delete(ctx, s)); err != nil {
+			return err
+		}
+	}
+	if err := r.arrive(ctx, waiting, least, time.Now()); err != nil {
+		return err
+	}
+	if err := r.powerOn(ctx, members[0]); err != nil {
+		return err
+	}
+	return r.healed(ctx, all)
+}
+
+// waiting are the guests that are where they were.
+func (r *run) waiting(all guests) guests {
+	var waiting guests
 	r.watch.heard(func(c *checker, _ time.Time) {
 		for _, g := range all {
 			if !g.movedTo(c) {
@@ -182,23 +214,7 @@ func targetFillsUp(ctx context.Context, r *run) error {
 			}
 		}
 	})
-	if err := r.pending(ctx, waiting, ""); err != nil {
-		return err
-	}
-	const freed = 2
-	r.harm("%d of those that are in the way are deleted", freed)
-	for _, s := range fillers[:freed] {
-		if err := client.IgnoreNotFound(r.watch.hub.Delete(ctx, s)); err != nil {
-			return err
-		}
-	}
-	if err := r.arrive(ctx, all, left+freed, time.Now()); err != nil {
-		return err
-	}
-	if err := r.powerOn(ctx, members[0]); err != nil {
-		return err
-	}
-	return r.healed(ctx, all)
+	return waiting
 }
 
 // makeBig makes the template, and waits until every member can run it.
