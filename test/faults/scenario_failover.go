@@ -53,7 +53,7 @@ func failovers() []scenario {
 // lostMembers lose a member, or what is needed to stop anything there.
 func lostMembers() []scenario {
 	return []scenario{
-		{name: "member-dead", do: memberDead},
+		{name: "member-dead", short: true, do: memberDead},
 		{name: "agent-dead", do: agentDead},
 		{name: "api-dead", do: apiDead},
 		{name: "api-dead-and-cut-off", do: apiDeadCutOff},
