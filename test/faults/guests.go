@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,12 +66,46 @@ func (r *run) invite(ctx context.Context, m *harness.Member, wishes []wish) (gue
 		if w.template != "" {
 			s.Spec.Template = w.template
 		}
-		if err := poll(ctx, allowance, func(ctx context.Context) error { return r.watch.hub.Create(ctx, s) }); err != nil {
-			return nil, fmt.Errorf("creating %s: %w", s.Name, err)
+		uid, err := r.seatIn(ctx, m, s)
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, guest{uid: s.UID, name: s.Name, mode: w.mode, at: m})
+		all = append(all, guest{uid: uid, name: s.Name, mode: w.mode, at: m})
 	}
 	return all, r.settleIn(ctx, all)
+}
+
+// seatIn creates a session until it is placed where it prefers to be: a member that
+// a busy machine kept from renewing for a moment gets none.
+func (r *run) seatIn(ctx context.Context, m *harness.Member, s *v1alpha1.VDISession) (uid types.UID, err error) {
+	err = poll(ctx, r.scaled(agreeWithin)+2*allowance, func(ctx context.Context) error {
+		made := s.DeepCopy()
+		switch err := r.watch.hub.Create(ctx, made); {
+		case apierrors.IsAlreadyExists(err): // not placed in time, or still being deleted
+			if err := r.watch.hub.Get(ctx, key(namespace+"/"+s.Name), made); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		}
+		if made.DeletionTimestamp != nil {
+			return errors.New("the one that was placed elsewhere is still there")
+		}
+		if err := r.await(ctx, "it is placed", placed(made.UID)); err != nil {
+			return err
+		}
+		uid = made.UID
+		cluster := ""
+		r.watch.heard(func(c *checker, _ time.Time) { cluster = c.sessions[uid].Cluster })
+		if cluster == m.Name {
+			return nil
+		}
+		return errors.Join(fmt.Errorf("it is placed in %s", cluster), r.watch.hub.Delete(ctx, made))
+	})
+	if err != nil {
+		return "", fmt.Errorf("placing %s in %s: %w", s.Name, m.Name, err)
+	}
+	return uid, nil
 }
 
 // settleIn waits until guests run where they are to be, with a guard where their
