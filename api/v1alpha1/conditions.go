@@ -1,10 +1,5 @@
 package v1alpha1
 
-import (
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // Conditions of a session. Each has one writer, and True is always the good
 // state.
 const (
@@ -251,8 +246,8 @@ const (
 
 // Reasons of a MemberCluster's Drained and Fenced.
 const (
-	// ReasonDraining: False (Drained), sessions are being moved; the message says
-	// how many, and what the others wait for.
+	// ReasonDraining: False (Drained), sessions are being moved; True (Scheduled),
+	// the session's member is drained. The message says what is waited for.
 	ReasonDraining = "Draining"
 	// ReasonDrained: True (Drained), nothing is placed there any more.
 	ReasonDrained = "Drained"
@@ -396,10 +391,3 @@ const (
 	// its cluster was restored from a backup. It is on the MemberCluster.
 	EventOlderAgent = "OlderAgentLetIn"
 )
-
-// SetCondition stamps the generation that a condition speaks of and sets it;
-// it reports whether anything changed.
-func SetCondition(conditions *[]metav1.Condition, generation int64, c metav1.Condition) bool {
-	c.ObservedGeneration = generation
-	return meta.SetStatusCondition(conditions, c)
-}
