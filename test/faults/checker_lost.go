@@ -1,6 +1,11 @@
 package faults
 
-import "time"
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // patience is what the hub must have with a member that is away before its
 // sessions are placed anew without waiting for their stop (DESIGN section 7). Zero
@@ -23,6 +28,12 @@ func (c *checker) powerCut(now time.Time, cluster string) {
 			c.excused[uid] = true
 		}
 	}
+}
+
+// forget what a cluster held, which is to be told anew.
+func (c *checker) forget(cluster string) {
+	delete(c.held, cluster)
+	maps.DeleteFunc(c.pods, func(_ types.UID, pod seenPod) bool { return pod.Cluster == cluster })
 }
 
 // together: every member is back, and both sides agree.

@@ -29,7 +29,7 @@ func (r *run) powerOn(ctx context.Context, m *harness.Member) error {
 	delete(r.off, m)
 	r.supervise(m, true)
 	r.harm("%s has its power back", m.Name)
-	return nil
+	return r.watch.watchAnew(m)
 }
 
 // supervise says whether what has ended of a member may start again.

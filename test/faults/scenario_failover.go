@@ -187,7 +187,10 @@ func (r *run) killAPI(m *harness.Member) error {
 
 func (r *run) reviveAPI(ctx context.Context, m *harness.Member) error {
 	r.harm("%s starts again", m.ControlPlane.APIServer.Spec.Name)
-	return revive(ctx, m.ControlPlane)
+	if err := revive(ctx, m.ControlPlane); err != nil {
+		return err
+	}
+	return r.watch.watchAnew(m)
 }
 
 // crashEvery is how long an agent lives that crashes all the time.

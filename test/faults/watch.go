@@ -46,8 +46,9 @@ type watcher struct {
 	ctx  context.Context
 	stop context.CancelFunc
 	done sync.WaitGroup
-	// hubCache ends the hub's watches alone.
-	hubCache func()
+	// hubCache ends the hub's watches alone, memberCaches those of members.
+	hubCache     func()
+	memberCaches map[string]func()
 }
 
 // clientOf is the administrator of a control plane.
@@ -63,7 +64,7 @@ func clientOf(cp *harness.ControlPlane) (client.Client, error) {
 func watchFleet(fleet *harness.Fleet) (*watcher, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watcher{members: map[string]client.Client{}, pings: map[string]func(context.Context) error{}, audits: map[string]string{},
-		checker: newChecker(), simulated: map[string]*memory{}, ctx: ctx, stop: stop}
+		checker: newChecker(), simulated: map[string]*memory{}, memberCaches: map[string]func(){}, ctx: ctx, stop: stop}
 	var err error
 	if w.hub, err = clientOf(fleet.Hub.ControlPlane); err != nil {
 		return nil, err
@@ -123,6 +124,7 @@ func (w *watcher) watchHub(ctx context.Context, cp *harness.ControlPlane) error 
 }
 
 func (w *watcher) watchMember(ctx context.Context, name string, cp *harness.ControlPlane) error {
+	ctx, w.memberCaches[name] = context.WithCancel(ctx)
 	w.ping(name, cp)
 	return w.watch(ctx, cp, map[client.Object]func(client.Object, bool){
 		&v1alpha1.SessionAssignment{}: func(o client.Object, gone bool) {
@@ -158,7 +160,19 @@ func (w *watcher) watchMember(ctx context.Context, name string, cp *harness.Cont
 	})
 }
 
+// watchAnew watches a member whose API server was away for so long that an informer
+// would take its time to come back. What went meanwhile is not told any more.
+func (w *watcher) watchAnew(m *harness.Member) error {
+	w.memberCaches[m.Name]()
+	w.heard(func(c *checker, _ time.Time) { c.forget(m.Name) })
+	return w.watchMember(w.ctx, m.Name, m.ControlPlane)
+}
+
+// ping is looked at by others once there is one.
 func (w *watcher) ping(name string, cp *harness.ControlPlane) {
+	if w.pings[name] != nil {
+		return
+	}
 	w.pings[name] = func(ctx context.Context) error {
 		return cp.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	}
