@@ -48,7 +48,8 @@ func (c *checker) together() {
 func (c *checker) superseded(now time.Time, f sessionFact, cluster string, epoch int64) {
 	before := c.sessions[f.UID].Superseded
 	goesBack := f.Cluster != "" && before[f.Cluster] > 0
-	if before[cluster] >= epoch || goesBack || c.word[cluster] || c.gone[cluster] {
+	mode, word := c.held[cluster][f.UID].Mode, c.word[cluster] || c.gone[cluster]
+	if before[cluster] >= epoch || goesBack {
 		return
 	}
 	key := string(f.UID) + "/superseded/" + cluster
@@ -56,14 +57,14 @@ func (c *checker) superseded(now time.Time, f sessionFact, cluster string, epoch
 	if since := c.away[cluster]; !since.IsZero() {
 		away = now.Sub(since)
 	}
-	mode := c.held[cluster][f.UID].Mode
 	switch {
+	case mode == "Restart" && (word || away >= c.patience.restart):
+		c.twice[f.UID] = true
+	case word:
 	case mode == "Hold":
 		c.breach(now, 1, f.UID, key, "session %s of mode Hold was placed anew in %q, and %s has not confirmed its stop", f.Name, f.Cluster, cluster)
 	case mode == "Fence" && away < c.patience.fence:
 		c.breach(now, 1, f.UID, key, "session %s of mode Fence was placed anew in %q after %s was away for %s, sooner than %s", f.Name, f.Cluster, cluster, away, c.patience.fence)
-	case mode == "Restart" && away >= c.patience.restart:
-		c.twice[f.UID] = true
 	case mode == "Restart":
 		c.breach(now, 1, f.UID, key, "session %s of mode Restart was placed anew in %q after %s was away for %s, sooner than %s", f.Name, f.Cluster, cluster, away, c.patience.restart)
 	}
