@@ -61,6 +61,9 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonMemberFenced:       "hub/fleet: TestDeclarationIsShownForAsLongAsItHolds",
 	v1alpha1.ReasonFencedOther:        "hub/fleet: TestDeclarationOfAnotherClusterCountsForNothing",
 	v1alpha1.ReasonFencedAlive:        "hub/fleet: TestDeclarationIsTakenAwayOnceTheAgentIsBack",
+	v1alpha1.ReasonDraining:           "hub/session: a member that is drained",
+	v1alpha1.ReasonDrained:            "hub/session: a member that is drained",
+	v1alpha1.ReasonSessionsRemain:     "hub/session: a member that is drained, with homes there and no room elsewhere",
 	// These last for a moment, or may be passed over where much happens at once.
 	v1alpha1.ReasonSecretMissing: "agent/session: a Secret that the hub has not sent again yet",
 	v1alpha1.ReasonLeaseExpired:  "agent/session: fenced sessions whose lease is over",
