@@ -20,7 +20,7 @@ const timeFactor = "0.1"
 func scaled(d time.Duration) time.Duration { return d / 10 }
 
 // limit ends a demo that hangs.
-const limit = 5 * time.Minute
+const limit = 10 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
