@@ -155,9 +155,28 @@ func (l *loss) watch(ctx context.Context) error {
 		return nil
 	})
 	if err := group.Wait(); err != nil {
-		return fmt.Errorf("watching, with %+v of %d sessions: %w", l.count(), l.sessions, err)
+		return fmt.Errorf("watching, with %+v of %d sessions: %w\n%s", l.count(), l.sessions, err, l.late(context.WithoutCancel(ctx)))
 	}
 	return nil
+}
+
+// late says of sessions that do not run what they wait for, as the API server has it
+// now, and how many do: more than the watch has told of would be the watch's fault.
+func (l *loss) late(ctx context.Context) string {
+	list := &v1alpha1.VDISessionList{}
+	if err := l.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return err.Error()
+	}
+	running, example := 0, ""
+	for i := range list.Items {
+		s := &list.Items[i]
+		if s.Status.Phase == v1alpha1.PhaseRunning {
+			running++
+			continue
+		}
+		example = fmt.Sprintf("; %s is %s: %s (placement %+v)", s.Name, s.Status.Phase, s.Status.Message, s.Status.Placement)
+	}
+	return fmt.Sprintf("%d are Running by now%s", running, example)
 }
 
 // each shows see every object of a kind as it changes, until done. It watches anew
