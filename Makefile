@@ -12,6 +12,8 @@ GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
 # Three packages at a time: the slow ones wait more than they reckon.
 TESTFLAGS   ?= -p 3
+# Memory for CPU: linking takes 40% less of it, and the tests a tenth.
+TEST_GOGC   ?= 400
 FUZZTIME    ?= 10s
 # A pass of test-faults takes under 20 minutes with its default FACTOR; FACTOR=1
 # and a long SOAK take what they take.
@@ -61,7 +63,7 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 .PHONY: test
 test: controlplane build ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
-	go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
+	GOGC=$(TEST_GOGC) go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
 
 .PHONY: test-faults
 test-faults: controlplane build ## Break a fleet in every way, and watch its promises (FOCUS= SEED= FACTOR= SOAK=30m).
