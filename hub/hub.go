@@ -234,6 +234,7 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		ClientCAFile:  l.options.ClientCAFile,
 		TrustDomain:   l.options.TrustDomain,
 		HubTerm:       l.term.get,
+		UniqueTerms:   l.options.LeaderElect,
 		RaiseTerm:     l.term.raise,
 		Leading:       l.leader.guard.Leading,
 		RenewInterval: l.options.timings().Renew,

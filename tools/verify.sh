@@ -48,7 +48,7 @@ check "generated files" "run make generate manifests" generated
 check "formatting" "run make fmt" formatted
 check "modules" "run go mod tidy there" tidy
 check "buf lint" "mend the .proto files" bin/buf lint
-check "golangci-lint" "mend what it names" bin/golangci-lint run ./...
+check "golangci-lint" "mend what it names" bin/golangci-lint run --allow-parallel-runners ./...
 
 if [ ${#failures[@]} -gt 0 ]; then
 	echo "verify: FAILED: $(

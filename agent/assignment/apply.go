@@ -38,10 +38,31 @@ func (s *Store) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outc
 	existing := &v1alpha1.SessionAssignment{}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), existing)
 	if apierrors.IsNotFound(err) {
-		return s.create(ctx, a)
+		out, err := s.create(ctx, a)
+		return s.unlessStored(ctx, a, "", out, err)
 	}
 	if err != nil {
 		return nil, err
+	}
+	return s.revise(ctx, existing, a)
+}
+
+// unlessStored makes sure of a refusal, which says that nothing of the epoch is
+// stored, so that the hub may place the session elsewhere at once. An earlier
+// write may have been done though its answer was lost, as when the API server
+// ends, and the cache may not show it yet. seen is the version of what was found
+// that the refusal speaks of; empty: nothing was.
+func (s *Store) unlessStored(ctx context.Context, a *v1alpha1.SessionAssignment, seen string, out *outcome, err error) (*outcome, error) {
+	if err != nil || out == nil || out.result.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		return out, err
+	}
+	existing := &v1alpha1.SessionAssignment{}
+	err = s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), err == nil && existing.ResourceVersion == seen:
+		return out, nil
+	case err != nil:
+		return nil, fmt.Errorf("making sure that nothing of it is stored: %w", err)
 	}
 	return s.revise(ctx, existing, a)
 }
@@ -170,7 +191,8 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 	case err == nil:
 		return s.again(ctx, revised, a)
 	case permanent(err) && a.Spec.Epoch > existing.Spec.Epoch:
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}, nil
+		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}
+		return s.unlessStored(ctx, a, existing.ResourceVersion, out, nil)
 	}
 	// A change of an epoch that runs is never refused: it would say that
 	// nothing of it does.

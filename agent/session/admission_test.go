@@ -33,7 +33,7 @@ var _ = Describe("Pod Security", func() {
 		for _, change := range []func(*api.SessionAssignment){func(*api.SessionAssignment) {}, full} {
 			Expect(admin.Create(ctx, render.Pod(assignment(change, stored)), client.DryRunAll)).To(Succeed())
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	DescribeTable("restricted refuses, in the same namespace, a Pod that is less than that",
 		func(ctx SpecContext, spoil func(*corev1.PodSpec)) {

@@ -88,7 +88,7 @@ var _ = Describe("A child", func() {
 		c := children[kind]
 		It("of kind "+kind+" is put back, made anew, and refused where another has taken it", func(ctx SpecContext) {
 			expectRepaired(ctx, running(ctx, configured), c)
-		}, SpecTimeout(time.Minute))
+		}, SpecTimeout(3*time.Minute))
 	}
 
 	It("that was made immutable is made anew", func(ctx SpecContext) {
@@ -101,7 +101,7 @@ var _ = Describe("A child", func() {
 			g.Expect(config.UID).NotTo(Equal(uid))
 			g.Expect(config.Data).To(HaveKeyWithValue("policy.json", "{}"))
 		}).Should(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("goes when it is not wanted any more", func(ctx SpecContext) {
 		a := running(ctx, configured)
@@ -117,7 +117,7 @@ var _ = Describe("A child", func() {
 		By("being wanted again")
 		edit(ctx, a, configured)
 		Eventually(ctx, func() error { return admin.Get(ctx, client.ObjectKeyFromObject(a), configOf(a)) }).Should(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("follows the assignment, and the status says what the desktop has", func(ctx SpecContext) {
 		a := running(ctx, configured)
@@ -130,7 +130,7 @@ var _ = Describe("A child", func() {
 			g.Expect(get(ctx, a).Status.Config.Hash).NotTo(Equal(before))
 		}).Should(Succeed())
 		Expect(get(ctx, podOf(a)).UID).To(Equal(pod), "a file of the config changes under a running desktop")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 })
 
 // expectRepaired walks a child through all that a person may do to it.

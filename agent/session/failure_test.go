@@ -38,10 +38,10 @@ var _ = Describe("A failure", Serial, func() {
 			Expect(a.Status.Failure).To(BeNil())
 			Expect(a.Status.Conditions).To(HaveLen(len(observe.Kinds)))
 		},
-		Entry("an image that can't be pulled", "broken.invalid/desktop:1", api.ReasonImagePull, SpecTimeout(time.Minute)),
-		Entry("an image whose name is none", "badname.invalid/desktop:1", api.ReasonImagePull, SpecTimeout(time.Minute)),
-		Entry("a desktop that ends at each start", "crash.invalid/desktop:1", api.ReasonCrashLoop, SpecTimeout(time.Minute)),
-		Entry("a desktop that needs more memory", "oom.invalid/desktop:1", api.ReasonOutOfMemory, SpecTimeout(time.Minute)),
+		Entry("an image that can't be pulled", "broken.invalid/desktop:1", api.ReasonImagePull, SpecTimeout(3*time.Minute)),
+		Entry("an image whose name is none", "badname.invalid/desktop:1", api.ReasonImagePull, SpecTimeout(3*time.Minute)),
+		Entry("a desktop that ends at each start", "crash.invalid/desktop:1", api.ReasonCrashLoop, SpecTimeout(3*time.Minute)),
+		Entry("a desktop that needs more memory", "oom.invalid/desktop:1", api.ReasonOutOfMemory, SpecTimeout(3*time.Minute)),
 	)
 
 	It("of an object that the API server calls invalid is told at once", func(ctx SpecContext) {
@@ -52,7 +52,7 @@ var _ = Describe("A failure", Serial, func() {
 		Expect(a.Status.Failure.Message).To(ContainSubstring("nodeSelector"))
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Desktop.NodeSelector, a.Spec.Attempt = nil, 1 })
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("outlives its agent", func(ctx SpecContext) {
 		withAgent(impatient)
@@ -63,7 +63,7 @@ var _ = Describe("A failure", Serial, func() {
 			g.Expect(get(ctx, a).GivenUp()).To(BeTrue())
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(a), podOf(a))).NotTo(Succeed())
 		}).Should(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("is not waited for: a higher attempt replaces a desktop that runs", func(ctx SpecContext) {
 		a := running(ctx)
@@ -76,7 +76,7 @@ var _ = Describe("A failure", Serial, func() {
 			g.Expect(pod.Annotations).To(HaveKeyWithValue(api.AnnotationAttempt, "1"))
 		}).Should(Succeed())
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("of a node is said, and the desktop is waited for", func(ctx SpecContext) {
 		a := running(ctx)
@@ -91,7 +91,7 @@ var _ = Describe("A failure", Serial, func() {
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonNodeLost, pod.Spec.NodeName)
 		Expect(get(ctx, podOf(a)).DeletionTimestamp).To(BeNil())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 })
 
 // expectGivenUp waits for a failure, and for the Pod to be gone.

@@ -46,7 +46,7 @@ var _ = Describe("A home", func() {
 			Expect(line).NotTo(ContainSubstring("persistentvolumeclaims"))
 		}
 		expectCondition(ctx, a, api.ConditionHomeReady, metav1.ConditionTrue, api.ReasonBound, "")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("that can't grow is used as it is, and says so", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), homeSize("1Gi"), func(a *api.SessionAssignment) {
@@ -57,7 +57,7 @@ var _ = Describe("A home", func() {
 		get(ctx, podOf(a))
 		before := len(tally.of(a.Name))
 		Consistently(func() int { return len(tally.of(a.Name)) - before }).Should(BeNumerically("<=", 1), "it insists")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("of a user is never mounted by two Pods at once, and the second is told for whom it waits", func(ctx SpecContext) {
 		first := running(ctx, home(api.HomePerUser))
@@ -69,7 +69,7 @@ var _ = Describe("A home", func() {
 		By("suspending the first")
 		edit(ctx, first, suspended)
 		expectReady(ctx, second)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("of a user is mounted once by two that come at once", func(ctx SpecContext) {
 		a := assignment(home(api.HomePerUser))
@@ -94,7 +94,7 @@ var _ = Describe("A home", func() {
 		}
 		Eventually(ctx, pods).Should(Equal(1))
 		Consistently(ctx, pods).Should(Equal(1))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("of a session that is to be retained outlives it, and is marked", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), retained("720h"))
@@ -114,7 +114,7 @@ var _ = Describe("A home", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stamped).To(BeTemporally("~", time.Now(), time.Minute))
 		Expect(admin.Delete(ctx, claim)).To(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("without a retention time is not marked, and kept", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), retained(""))
@@ -127,7 +127,7 @@ var _ = Describe("A home", func() {
 			g.Expect(claim.Annotations).NotTo(HaveKey(api.AnnotationLastUse))
 		}).WithTimeout(time.Second).Should(Succeed())
 		Expect(admin.Delete(ctx, claim)).To(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("that is taken up again loses the mark of its last use", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerUser), retained("720h"))
@@ -141,5 +141,5 @@ var _ = Describe("A home", func() {
 		expectGone(ctx, b)
 		Expect(get(ctx, claim).Annotations).To(HaveKey(api.AnnotationLastUse))
 		Expect(admin.Delete(ctx, claim)).To(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 })

@@ -27,7 +27,7 @@ var _ = Describe("A session's life", func() {
 			Expect(a.Status.StartTime).NotTo(BeNil())
 			Expect(a.Status.ObservedGeneration).To(Equal(a.Generation))
 			Expect(a.Status.NodeName).To(Equal(get(ctx, podOf(a)).Spec.NodeName))
-		}, SpecTimeout(time.Minute))
+		}, SpecTimeout(3*time.Minute))
 	}
 
 	It("has an event for running again, and none for a start that went well", func(ctx SpecContext) {
@@ -35,7 +35,7 @@ var _ = Describe("A session's life", func() {
 		Consistently(ctx, events(ctx, a)).WithTimeout(time.Second).ShouldNot(ContainElement(api.EventRunning))
 		Expect(admin.Delete(ctx, podOf(a))).To(Succeed())
 		Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventRunning))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("costs one write a child and at most two of its status", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
@@ -50,7 +50,7 @@ var _ = Describe("A session's life", func() {
 			}
 		}
 		Expect(creates).To(Equal(perSessionChildren), "%v", tally.of(key))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("writes nothing while nothing is wrong, whatever happens around it", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerUser))
@@ -59,7 +59,7 @@ var _ = Describe("A session's life", func() {
 		edit(ctx, serviceOf(a), func(s *corev1.Service) { s.Labels["someone"] = "else" })
 		edit(ctx, a.DeepCopy(), func(a *api.SessionAssignment) { a.Labels["team"] = "x" })
 		Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("writes nothing when its agent starts again", Serial, func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
@@ -71,7 +71,7 @@ var _ = Describe("A session's life", func() {
 		Expect(admin.Delete(ctx, podOf(a))).To(Succeed())
 		Eventually(func() []string { return tally.of(a.Name)[before:] }).ShouldNot(BeEmpty())
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("suspends and resumes, and keeps home and address meanwhile", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
@@ -89,7 +89,7 @@ var _ = Describe("A session's life", func() {
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.RunState = api.ModeRunning })
 		expectReady(ctx, a)
 		Expect(a.Status.StartTime.Equal(start)).To(BeTrue(), "the session has begun but once")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("keeps a running desktop when its template changes under the same epoch", func(ctx SpecContext) {
 		a := running(ctx)
@@ -111,7 +111,7 @@ var _ = Describe("A session's life", func() {
 			g.Expect(pod.Annotations).To(HaveKeyWithValue(api.AnnotationEpoch, "2"))
 		}).Should(Succeed())
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("keeps a running desktop that is placed anew as it is", func(ctx SpecContext) {
 		a := running(ctx)
@@ -120,7 +120,7 @@ var _ = Describe("A session's life", func() {
 		Eventually(ctx, func() map[string]string { return get(ctx, podOf(a)).Annotations }).
 			Should(HaveKeyWithValue(api.AnnotationEpoch, "7"))
 		Expect(get(ctx, podOf(a)).UID).To(Equal(uid))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 })
 
 // events are the reasons of the assignment's events.

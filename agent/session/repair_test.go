@@ -48,7 +48,7 @@ var _ = Describe("Repair", func() {
 			g.Expect(p.Spec.Containers[0].Image).To(Equal(a.Spec.Desktop.Image))
 		}).Should(Succeed())
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("finds a child again whose labels or owner were taken away", func(ctx SpecContext) {
 		a := running(ctx)
@@ -61,7 +61,7 @@ var _ = Describe("Repair", func() {
 			g.Expect(p.Labels).To(HaveKeyWithValue(api.LabelManagedBy, api.ManagedBy))
 			g.Expect(metav1.IsControlledBy(get(ctx, serviceOf(a)), a)).To(BeTrue())
 		}).Should(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("makes anew what was deleted", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
@@ -74,7 +74,7 @@ var _ = Describe("Repair", func() {
 			}).Should(Succeed(), "%T", o)
 		}
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("makes a claim anew that was deleted while no desktop used it", func(ctx SpecContext) {
 		a := assigned(ctx, home(api.HomePerSession), func(a *api.SessionAssignment) { a.Spec.RunState = api.ModeSuspended })
@@ -87,7 +87,7 @@ var _ = Describe("Repair", func() {
 			g.Expect(claim.UID).NotTo(Equal(uid))
 			g.Expect(claim.Status.Phase).To(Equal(corev1.ClaimBound))
 		}).Should(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("puts back a status, labels and a finalizer of the assignment that were edited by hand", func(ctx SpecContext) {
 		a := running(ctx)
@@ -103,7 +103,7 @@ var _ = Describe("Repair", func() {
 			g.Expect(now.Labels).To(HaveKeyWithValue(api.LabelSessionUID, string(a.Spec.Session.UID)))
 			g.Expect(now.Labels).To(HaveKeyWithValue("team", "x"))
 		}).Should(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("replaces a Pod that was evicted", func(ctx SpecContext) {
 		a := running(ctx)
@@ -115,5 +115,5 @@ var _ = Describe("Repair", func() {
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonEvicted, "low on memory")
 		expectReady(ctx, a)
 		Expect(get(ctx, podOf(a)).UID).NotTo(Equal(uid))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 })

@@ -44,7 +44,7 @@ var _ = Describe("A Gateway", Serial, Ordered, func() {
 		Expect(route.Spec.Hostnames).To(ConsistOf(gatewayv1.Hostname(a.Spec.Host)))
 		Expect(route.Spec.ParentRefs).To(HaveLen(1))
 		Expect(string(route.Spec.ParentRefs[0].Name)).To(Equal("public"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("leads to desktops by HTTPRoutes, which are repaired like any child", func(ctx SpecContext) {
 		withAgent(throughGateway)
@@ -62,7 +62,7 @@ var _ = Describe("A Gateway", Serial, Ordered, func() {
 		Expect(admin.Delete(ctx, a)).To(Succeed())
 		expectGone(ctx, a)
 		expectGone(ctx, routeOf(a))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("takes the place of an Ingress, and gives it back", func(ctx SpecContext) {
 		a := running(ctx)
@@ -76,5 +76,5 @@ var _ = Describe("A Gateway", Serial, Ordered, func() {
 		expectGone(ctx, routeOf(a))
 		expectReady(ctx, a)
 		get(ctx, ingressOf(a))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 })

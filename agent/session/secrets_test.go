@@ -62,7 +62,7 @@ var _ = Describe("A Secret that the hub sends", func() {
 		send(ctx, a, "1")
 		expectReady(ctx, a)
 		Eventually(ctx, func() []string { return get(ctx, a).Status.MissingSecrets }).Should(BeEmpty())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("is asked for again when somebody has edited or deleted it, and the desktop goes on", func(ctx SpecContext) {
 		a := assigned(ctx, withAccess)
@@ -79,7 +79,7 @@ var _ = Describe("A Secret that the hub sends", func() {
 		Expect(admin.Delete(ctx, secretOf(a))).To(Succeed())
 		Eventually(ctx, missing).Should(ConsistOf(api.AccessSecretName(a.Name)))
 		Expect(get(ctx, podOf(a)).UID).To(Equal(pod))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("goes with the assignment", func(ctx SpecContext) {
 		a := assigned(ctx, withAccess)
@@ -88,5 +88,5 @@ var _ = Describe("A Secret that the hub sends", func() {
 		Expect(admin.Delete(ctx, a)).To(Succeed())
 		expectGone(ctx, a)
 		expectGone(ctx, secretOf(a))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 })

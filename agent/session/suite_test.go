@@ -47,7 +47,7 @@ var (
 func TestSession(t *testing.T) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(2 * time.Second)
 	RunSpecs(t, "Local reconciler")
@@ -73,7 +73,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	grant(ctx)
 	startAgent()
 	DeferCleanup(func() { stopAgent() })
-}, NodeTimeout(time.Minute))
+}, NodeTimeout(5*time.Minute))
 
 // grant gives the agent what the markers in setup.go ask for.
 func grant(ctx context.Context) {

@@ -23,19 +23,19 @@ var _ = Describe("Trouble", func() {
 		Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventWaiting))
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Desktop.Image = "registry.example.com/browser:1" })
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("tells a crash loop and the exit code", func(ctx SpecContext) {
 		a := assigned(ctx, image("crash.invalid/desktop:1"))
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonCrashLoop, "exit code 1")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("passes on why no node fits", func(ctx SpecContext) {
 		a := assigned(ctx, func(a *api.SessionAssignment) {
 			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("1Ti")
 		})
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonUnschedulablePod, "Insufficient memory")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("passes on what the API server will not have, and does not insist", func(ctx SpecContext) {
 		a := assigned(ctx, func(a *api.SessionAssignment) {
@@ -44,7 +44,7 @@ var _ = Describe("Trouble", func() {
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonApplyFailed, "nodeSelector")
 		Consistently(func() int { return len(tally.of(a.Name)) }).Should(BeNumerically("<", 10), "%v", tally.of(a.Name))
 		expectCondition(ctx, a, api.ConditionEndpointReady, metav1.ConditionTrue, "", "")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("passes on a quota, and goes on once there is room", func(ctx SpecContext) {
 		const small = "desktops-small"
@@ -58,7 +58,7 @@ var _ = Describe("Trouble", func() {
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonQuotaExceeded, "exceeded quota")
 		Expect(admin.Delete(ctx, quota)).To(Succeed())
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("leaves alone what has its name and is not its own, and goes on once that is gone", func(ctx SpecContext) {
 		a := assignment()
@@ -71,7 +71,7 @@ var _ = Describe("Trouble", func() {
 		Expect(get(ctx, serviceOf(a)).ResourceVersion).To(Equal(taken.ResourceVersion))
 		Expect(admin.Delete(ctx, taken)).To(Succeed())
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("never mounts a claim that is not its own", func(ctx SpecContext) {
 		a := assignment(home(api.HomePerUser))
@@ -88,7 +88,7 @@ var _ = Describe("Trouble", func() {
 		By("giving it the marks that the message names")
 		edit(ctx, claim, func(c *corev1.PersistentVolumeClaim) { c.Labels = render.Home(a).Labels })
 		expectReady(ctx, a)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("takes names of every length", func(ctx SpecContext) {
 		running(ctx, home(api.HomePerSession), func(a *api.SessionAssignment) {
@@ -97,5 +97,5 @@ var _ = Describe("Trouble", func() {
 			a.Spec.User = strings.Repeat("u", 241) + "@example.com"
 			a.Spec.Desktop.Home.ClaimName = a.Name
 		})
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 })

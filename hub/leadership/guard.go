@@ -62,13 +62,18 @@ func (g *Guard) Lock(inner resourcelock.Interface) resourcelock.Interface {
 type watchedLock struct {
 	resourcelock.Interface
 	guard *Guard
+	// taken is whether the lock was not ours when it was read last.
+	taken bool
 }
 
 // Get sees another holder as soon as the elector does.
 func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	if err == nil && record.HolderIdentity != l.Identity() {
-		l.guard.lost()
+	if err == nil {
+		l.taken = record.HolderIdentity != l.Identity()
+		if l.taken {
+			l.guard.lost()
+		}
 	}
 	return record, raw, err
 }
@@ -87,6 +92,12 @@ func (l *watchedLock) write(record resourcelock.LeaderElectionRecord, write func
 	if record.HolderIdentity != l.Identity() {
 		// Whoever sees it gone may lead at once.
 		l.guard.lost()
+		if l.taken {
+			// An elector that wakes after its deadline gives up by what it knew
+			// before it slept, though it has just read the lock: with the version of
+			// the other's record, whom it would put out while he leads.
+			return ErrNotLeading
+		}
 		return write()
 	}
 	sent := l.guard.now()

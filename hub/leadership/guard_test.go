@@ -165,6 +165,42 @@ func TestGuardEndsWhenAnotherHoldsTheLock(t *testing.T) {
 	expect(t, guard, false)
 }
 
+func TestTheLockOfAnotherIsNotLetGo(t *testing.T) {
+	guard, inner, lock := guarded()
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	// We slept: another took the lock over. The elector reads it, so that it has
+	// its version, and lets go of what it believes to be its own.
+	inner.holder = "another"
+	if _, _, err := lock.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Update(t.Context(), heldBy("")); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("answered %v", err)
+	}
+	if inner.holder != "another" {
+		t.Errorf("the lock is held by %q: who leads was put out", inner.holder)
+	}
+	expect(t, guard, false)
+
+	// The lock may be taken again when it is free.
+	inner.holder = ""
+	if _, _, err := lock.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, guard, true)
+	if _, _, err := lock.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Update(t.Context(), heldBy("")); err != nil || inner.holder != "" {
+		t.Errorf("one's own lock is not let go: %v, held by %q", err, inner.holder)
+	}
+}
+
 func TestAHubWithoutElectionAlwaysLeads(t *testing.T) {
 	expect(t, Always(), true)
 }

@@ -25,6 +25,10 @@ type Options struct {
 	// HubTerm is the term of this leader. It is asked at each connection and
 	// renewal.
 	HubTerm func() int64
+	// UniqueTerms: no two leaders have the same term, as long as the hub was not
+	// restored from a backup. So an agent that has seen this leader's term and was
+	// not told it by this leader has seen another's.
+	UniqueTerms bool
 	// RaiseTerm makes HubTerm higher than one that an agent has seen, durably. It
 	// is called while this hub leads for certain, once a member at most. If nil,
 	// such an agent is refused for good.

@@ -82,6 +82,15 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 // admit asks the Directory; the timer, until now of Hello, is of the
 // inventory from here on.
 func (c *connection) admit(hello Hello) error {
+	c.mu.Lock()
+	ours := c.conn.hubTerm
+	c.mu.Unlock()
+	if c.server.anothersTerm(c.uid, hello.HighestHubTerm, ours) {
+		err := fmt.Errorf("the agent has seen another hub of term %d: %w", ours, ErrStaleHub)
+		err = c.server.laterHub(c.stream.Context(), c.uid, hello.HighestHubTerm, err)
+		countDenied("Connect", err)
+		return err
+	}
 	member, err := c.server.directory.Open(c.stream.Context(), c.uid, hello, c)
 	if err != nil {
 		countDenied("Connect", err)
@@ -95,6 +104,7 @@ func (c *connection) admit(hello Hello) error {
 	// The Directory, which knows names, logs these for people.
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.InventoryTimeout)
+	c.server.raises.tell(c.uid, ours)
 	c.do(func(conn *Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval)) })
 	return nil
 }

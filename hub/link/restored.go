@@ -19,6 +19,30 @@ const maxLeap = 1 << 20
 type raises struct {
 	mu sync.Mutex
 	by map[types.UID]bool
+	// told is the highest term that each member was told by this leader.
+	told map[types.UID]int64
+}
+
+// tell notes that a member is about to be told a term.
+func (r *raises) tell(member types.UID, term int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told == nil {
+		r.told = map[types.UID]int64{}
+	}
+	r.told[member] = max(r.told[member], term)
+}
+
+// anothersTerm is whether an agent has seen this leader's term as somebody
+// else's. Between a backup and its restore there may have been as many leaders as
+// have begun to lead since, so that a term alone does not tell.
+func (s *Server) anothersTerm(member types.UID, seen, ours int64) bool {
+	if !s.options.UniqueTerms || seen != ours {
+		return false
+	}
+	s.raises.mu.Lock()
+	defer s.raises.mu.Unlock()
+	return s.raises.told[member] != ours
 }
 
 // laterHub is what becomes of an agent that has seen a later hub than this one.

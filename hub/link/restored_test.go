@@ -22,10 +22,13 @@ type restoredHub struct {
 	fails        atomic.Bool
 }
 
-func serveRestored(t *testing.T, term int64) *restoredHub {
+func serveRestored(t *testing.T, term int64, changes ...func(*link.Options)) *restoredHub {
 	h := &restoredHub{}
 	h.term.Store(term)
 	h.world = serve(t, func(o *link.Options) {
+		for _, change := range changes {
+			change(o)
+		}
 		o.HubTerm = h.term.Load
 		o.RaiseTerm = func(_ context.Context, seen int64) error {
 			if h.fails.Load() {
@@ -75,6 +78,25 @@ func TestRestoredHubRaisesItsTermAndLetsTheAgentInAtItsNextAttempt(t *testing.T)
 	g.Expect(h.has("own")).To(BeFalse())
 	g.Expect(h.seen(t, "own", 6)).To(Equal(int64(7)))
 	g.Expect(h.seen(t, "other", 7)).To(Equal(int64(7)), "who has seen what it has now is no reason")
+	g.Expect(h.raised.Load()).To(Equal(int64(1)))
+}
+
+// Between the backup and its restore there was one leader more: the next one has
+// its term.
+func TestRestoredHubOfTheTermThatAnAgentHasSeenIsFoundOut(t *testing.T) {
+	g := NewWithT(t)
+	h := serveRestored(t, 3, func(o *link.Options) { o.UniqueTerms = true })
+	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)), "it was away meanwhile")
+	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "it is told its term by this hub, and comes again")
+	g.Expect(h.raised.Load()).To(BeZero())
+
+	_, err := h.seen(t, "own", 3)
+	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
+	g.Expect(err).To(MatchError(ContainSubstring("has term 4 now")))
+	g.Expect(h.has("own")).To(BeFalse(), "not let in before the term is raised")
+	g.Expect(h.seen(t, "own", 3)).To(Equal(int64(4)))
+	g.Expect(h.seen(t, "own", 4)).To(Equal(int64(4)))
+	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(4)))
 	g.Expect(h.raised.Load()).To(Equal(int64(1)))
 }
 

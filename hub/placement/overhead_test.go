@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,28 +14,44 @@ func withOverhead(c Candidate, overhead Resources) Candidate {
 	report := *c.Capacity
 	t := report.Templates[desk]
 	t.Overhead = overhead
-	report.Templates = map[TemplateKey]TemplateCapacity{desk: t}
+	report.Templates = maps.Clone(report.Templates)
+	report.Templates[desk] = t
 	c.Capacity = &report
 	return c
 }
 
 // What a runtime class takes besides counts as if the session had asked for it,
-// for what is given away already too; in each member its own.
+// for what is given away already too; in each member its own, and for each
+// template.
 func TestOverheadCountsAsAskedFor(t *testing.T) {
+	plain := TemplateKey{Name: "plain", Revision: "r1"}
+	cpu := func(amount int64) Resources {
+		return Resources{corev1.ResourceCPU: amount, corev1.ResourceMemory: gi}
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		amount := rapid.Int64Range(0, 3).Draw(t, "overhead") * 250
-		nodes := rapid.Int32Range(1, 4).Draw(t, "nodes")
-		plain, fat := session("s"), session("s")
-		fat.Resources = Resources{corev1.ResourceCPU: 1000 + amount, corev1.ResourceMemory: 4 * gi}
+		m := member("m", rapid.Int32Range(1, 4).Draw(t, "nodes"))
+		m.Capacity.Templates[plain] = m.Capacity.Templates[desk]
+		sandboxed := withOverhead(m, Resources{corev1.ResourceCPU: 750})
+		fat := func(k TemplateKey, amount int64) Resources {
+			if k == desk {
+				amount += 750
+			}
+			return cpu(amount)
+		}
+		template := rapid.SampledFrom([]TemplateKey{desk, plain})
+		amount := rapid.SampledFrom([]int64{500, 1000, 1500, 3000})
 		overhead, asked := NewLedger(), NewLedger()
 		for i := range rapid.IntRange(0, 5).Draw(t, "reserved") {
-			uid := types.UID(rune('a' + i))
-			overhead.ReserveFor(uid, 1, "uid-m", desk, plain.Resources)
-			asked.ReserveFor(uid, 1, "uid-m", desk, fat.Resources)
+			uid, k, n := types.UID(rune('a'+i)), template.Draw(t, "of"), amount.Draw(t, "cpu")
+			overhead.ReserveFor(uid, 1, "uid-m", k, cpu(n))
+			asked.ReserveFor(uid, 1, "uid-m", k, fat(k, n))
 		}
-		m := member("m", nodes)
-		got := Room(plain, []Candidate{withOverhead(m, Resources{corev1.ResourceCPU: amount})}, overhead, 100)
-		if want := Room(fat, []Candidate{m}, asked, 100); got != want {
+		k, n := template.Draw(t, "asked of"), amount.Draw(t, "asked")
+		ask := func(r Resources) Request {
+			return asking(session("s"), func(s *Request) { s.Template, s.Resources = k, r })
+		}
+		got := Room(ask(cpu(n)), []Candidate{sandboxed}, overhead, 100)
+		if want := Room(ask(fat(k, n)), []Candidate{m}, asked, 100); got != want {
 			t.Fatalf("room for %d with an overhead, and for %d that ask for it themselves", got, want)
 		}
 	})

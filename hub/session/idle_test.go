@@ -234,7 +234,7 @@ var _ = Describe("A session's user", func() {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "short", func(s *api.SessionSpec) { s.Timeout = "10s" }))
-		Eventually(reason(ctx, s, api.ConditionReady), "15s").Should(Equal("True/ExpiringSoon"))
+		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("True/ExpiringSoon"))
 		Eventually(told(ctx, s, api.EventExpiringSoon)).Should(Equal(1))
 		Eventually(phase(ctx, s)).Should(HavePrefix("Failed: its time of 10s is over"))
 		Eventually(runState(a, s)).Should(Equal(api.ModeSuspended))

@@ -71,7 +71,7 @@ var (
 
 func TestSession(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(time.Second)
 	RunSpecs(t, "Sessions on the hub")
@@ -93,7 +93,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	hubCfg, err = plane.ConfigFor(hubUser, "system:masters")
 	Expect(err).NotTo(HaveOccurred())
 	hubCfg.QPS, hubCfg.Burst = 500, 1000
-}, NodeTimeout(time.Minute))
+}, NodeTimeout(5*time.Minute))
 
 // hub is one leader of the hub: its controllers and its fleet, without a link.
 type hub struct {

@@ -77,7 +77,7 @@ var _ = Describe("A session that can't be placed", func() {
 		Eventually(gone(ctx, held[0])).Should(BeTrue())
 		all = append(all[:0:0], held[1])
 		all = append(all, waiting...)
-		Eventually(func() int { held, _ := placed(); return len(held) }, "5s").Should(Equal(2))
+		Eventually(func() int { held, _ := placed(); return len(held) }).Should(Equal(2))
 	})
 
 	It("is never put over a member's cap, however many come at once", func(ctx SpecContext) {

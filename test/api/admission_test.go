@@ -125,6 +125,11 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 			_, err := as(hub, gerda).Create(ctx, steered("gerda", "gold", 10), dryRun)
 			return err
 		}).Should(Succeed())
+		// Of a policy, too: until then everything is let in.
+		Eventually(ctx, func(ctx context.Context) error {
+			_, err := as(hub, alice).Create(ctx, steered("alice", "gold", 10), dryRun)
+			return err
+		}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	})
 
 	judgeSteering(func() *harness.ControlPlane { return hub })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,14 +17,53 @@ func (c *checker) assignmentGone(now time.Time, f assignmentFact) {
 		f.Epoch = max(f.Epoch, before.Epoch)
 	}
 	delete(c.held[f.Cluster], f.Session)
+	word := c.wordOf(f.Session, f.Cluster, f.Epoch)
 	c.doubt(now, 4, fmt.Sprintf("assignment/%s/%s/%d", f.Cluster, f.Session, f.Epoch), &doubt{
 		about: f.Session, watched: []string{hubName}, patience: watchLag,
 		text: fmt.Sprintf("assignment %s: epoch %d is gone from %s, and the hub has no reason for it", f.Name, f.Epoch, f.Cluster),
 		still: func() bool {
+			word.note()
 			k := c.sessions[f.Session]
 			return k != nil && !c.released(k, f.Cluster, f.Epoch)
 		},
+		proof: word.missing,
 	})
+}
+
+// word is what the hub itself says of an epoch in a member. Its watch may be late
+// by more than any patience: while an API server comes up it forbids everything,
+// and an informer then waits for half a minute.
+type word struct {
+	c       *checker
+	session types.UID
+	cluster string
+	epoch   int64
+	// lost: the hub was restored from a time before the session, so that its absence
+	// is no word.
+	lost atomic.Bool
+}
+
+func (c *checker) wordOf(session types.UID, cluster string, epoch int64) *word {
+	return &word{c: c, session: session, cluster: cluster, epoch: epoch}
+}
+
+// note is called where the checker may be read.
+func (w *word) note() {
+	k := w.c.sessions[w.session]
+	w.lost.Store(k == nil || k.lost)
+}
+
+// missing asks the hub whether it has no cause why this epoch is to be in this
+// member no more.
+func (w *word) missing(ctx context.Context, o oracle) (bool, error) {
+	if w.lost.Load() {
+		return true, nil
+	}
+	s, err := o.session(ctx, "", w.session)
+	if err != nil || s == nil {
+		return false, err // none: it was deleted while nobody listened
+	}
+	return !w.c.released(&known{sessionFact: *s}, w.cluster, w.epoch), nil
 }
 
 // released: the hub has a durable cause why this epoch is to be in this member
@@ -91,11 +131,20 @@ func (c *checker) podGone(now time.Time, f podFact) {
 	if !before || f.Ended || seen.Ended || c.excused[f.UID] {
 		return
 	}
+	word := c.wordOf(f.Session, f.Cluster, f.Epoch)
 	c.doubt(now, 4, "pod/"+string(f.UID), &doubt{
 		about: f.Session, watched: []string{hubName, f.Cluster}, patience: watchLag,
-		text:  fmt.Sprintf("Pod %s of epoch %d, attempt %d, is gone from %s, and neither side has a reason for it", f.Name, f.Epoch, f.Attempt, f.Cluster),
-		still: func() bool { return !c.mayStop(seen) },
-		proof: func(_ context.Context, o oracle) (bool, error) { return o.ended(seen.podFact, seen.since, now) },
+		text: fmt.Sprintf("Pod %s of epoch %d, attempt %d, is gone from %s, and neither side has a reason for it", f.Name, f.Epoch, f.Attempt, f.Cluster),
+		still: func() bool {
+			word.note()
+			return !c.mayStop(seen)
+		},
+		proof: func(ctx context.Context, o oracle) (bool, error) {
+			if missing, err := word.missing(ctx, o); err != nil || !missing {
+				return false, err
+			}
+			return o.ended(seen.podFact, seen.since, now)
+		},
 	})
 }
 

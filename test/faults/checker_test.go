@@ -237,6 +237,12 @@ var histories = []struct {
 		h.assignment(assignmentFact{Cluster: "a", Epoch: 1, Revision: "r2", User: "u"})
 		h.assignment(assignmentFact{Cluster: "a", Epoch: 1, Revision: "r2", User: "v"})
 	}, []int{3, 3}},
+	{"a session that is deleted while nobody listens to the hub", func(h *told) {
+		h.runs()
+		delete(h.hub, "s")
+		h.podless("p1")
+		h.unassigned("a", 1)
+	}, nil},
 	{"an assignment goes for nothing", func(h *told) {
 		h.runs()
 		h.unassigned("a", 1)

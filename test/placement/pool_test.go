@@ -155,9 +155,13 @@ func (p *pool) restless() {
 	})
 }
 
+// restlessPace is often enough that every report of a member's room differs from
+// the last, and seldom enough that the suite does not spend itself on strangers.
+const restlessPace = 500 * time.Millisecond
+
 // comeAndGo until the context ends.
 func (p *pool) comeAndGo(ctx context.Context, member string, nodes []string) error {
-	pace := time.NewTicker(150 * time.Millisecond)
+	pace := time.NewTicker(restlessPace)
 	defer pace.Stop()
 	var last *corev1.Pod
 	for i := 0; ; i++ {

@@ -81,7 +81,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	fleet, err = harness.Start(context.Background(), harness.Options{
 		MemberSpecs: members, Namespaces: namespaces, TimeFactor: timeFactor, KeepRunning: true,
 		// One replica has nobody to lose its lock to on a busy machine.
-		HubReplicas: 1, HubArgs: []string{"--leader-elect=false"},
+		HubReplicas: 1, HubArgs: []string{"--leader-elect=false"}, Env: harness.SpareCPU(),
 		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -97,7 +97,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 var _ = BeforeEach(func(ctx SpecContext) {
 	Expect(fleet.WaitMembersReady(ctx)).To(Succeed())
 	seen.begin()
-}, NodeTimeout(time.Minute))
+}, NodeTimeout(3*time.Minute))
 
 // After every spec its sessions are ended, and no Pod was without a node on the
 // way.

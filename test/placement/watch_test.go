@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -55,15 +56,24 @@ func watchFleet() *watch {
 	w.follow(fleet.Hub.ControlPlane, &v1alpha1.VDISession{}, func(o client.Object, gone bool) { w.session(o.(*v1alpha1.VDISession), gone) })
 	for _, m := range fleet.Members {
 		w.follow(m.ControlPlane, &v1alpha1.SessionAssignment{}, func(o client.Object, gone bool) { w.assignment(m.Name, o, gone) })
-		w.follow(m.ControlPlane, &corev1.Pod{}, func(o client.Object, gone bool) { w.pod(m.Name, o.(*corev1.Pod), gone) })
+		w.follow(m.ControlPlane, &corev1.Pod{}, func(o client.Object, gone bool) { w.pod(m.Name, o.(*corev1.Pod), gone) }, ours)
 	}
 	return w
 }
 
+// ours leaves out the Pods of strangers, which are most.
+func ours(o *cache.Options) {
+	o.DefaultLabelSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+}
+
 // follow the objects of a kind for as long as the suite runs.
-func (w *watch) follow(cp *harness.ControlPlane, kind client.Object, see func(o client.Object, gone bool)) {
+func (w *watch) follow(cp *harness.ControlPlane, kind client.Object, see func(o client.Object, gone bool), changes ...func(*cache.Options)) {
 	GinkgoHelper()
-	c, err := cache.New(cp.Config, cache.Options{Scheme: clientgoscheme.Scheme})
+	options := cache.Options{Scheme: clientgoscheme.Scheme}
+	for _, change := range changes {
+		change(&options)
+	}
+	c, err := cache.New(cp.Config, options)
 	Expect(err).NotTo(HaveOccurred())
 	go func() { _ = c.Start(w.ctx) }()
 	informer, err := c.GetInformer(w.ctx, kind)
@@ -116,9 +126,6 @@ func (w *watch) assignment(member string, o client.Object, gone bool) {
 }
 
 func (w *watch) pod(member string, p *corev1.Pod, gone bool) {
-	if p.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy {
-		return
-	}
 	if gone {
 		delete(w.pods[member], p.UID)
 		return

@@ -1,0 +1,81 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// late is a cache that still shows assignments as they were: absent, where that
+// is nil.
+type late struct {
+	client.Client
+	shows *v1alpha1.SessionAssignment
+}
+
+func (l late) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	a, ok := o.(*v1alpha1.SessionAssignment)
+	if !ok {
+		return l.Client.Get(ctx, key, o, opts...)
+	}
+	if l.shows == nil {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	l.shows.DeepCopyInto(a)
+	return nil
+}
+
+var forbidden = apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("the roles are not read yet"))
+
+// An API server that ends in the middle of a write may have done it, and one that
+// has just begun forbids everything for a moment. "Refused" would have the hub
+// place the session elsewhere while it runs here.
+func TestWhatIsStoredIsNotRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before  *v1alpha1.SessionAssignment
+		prepare func(*bench)
+	}{
+		"though it is forbidden now": {
+			prepare: func(b *bench) { b.fail = forbidden }},
+		"though its own Pod has the last room": {
+			prepare: func(b *bench) { b.Counter = counter("no node has enough cpu") }},
+		"where it ran an earlier epoch": {
+			before:  assignment("u1", 1, "ada"),
+			prepare: func(b *bench) { b.fail = forbidden }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.Put(order(assignment("u1", 2, "ada")))
+			b.run()
+			b.Client = late{b.live, tc.before}
+			b.floors = newFloors(1)
+			tc.prepare(b)
+			b.Put(order(assignment("u1", 2, "ada")))
+			b.expect("STORED e2")
+		})
+	}
+}
+
+func TestNothingIsRefusedWhileNobodyCanTellWhatIsStored(t *testing.T) {
+	b := newBench(t)
+	b.Live = silent{b.live}
+	b.fail = forbidden
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.work(b.ctx)
+	if told := b.told.take(); len(told) > 0 {
+		t.Errorf("told %v", told)
+	}
+}
+
+// silent is an API server that forbids to read.
+type silent struct{ client.Reader }
+
+func (silent) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return forbidden
+}
