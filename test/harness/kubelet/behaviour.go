@@ -22,6 +22,7 @@ const (
 	brokenImages   = "broken.invalid/"
 	crashingImages = "crash.invalid/"
 	localImages    = "loopback.invalid/"
+	badNameImages  = "badname.invalid/"
 )
 
 const (
@@ -36,8 +37,8 @@ type behaviour struct {
 	listens, stops time.Duration
 	// crashes is how long after its start it ends by itself, 0 is never.
 	crashes time.Duration
-	// unpulled: its image can't be had.
-	unpulled bool
+	// unpulled: its image can't be had; misnamed: it has a name that none can have.
+	unpulled, misnamed bool
 	// local: another process of this machine answers for it, at 127.0.0.1.
 	local bool
 }
@@ -54,6 +55,8 @@ func behave(pod *corev1.Pod, image string, defaults behaviour) behaviour {
 		}
 	case strings.HasPrefix(image, brokenImages):
 		b.unpulled = true
+	case strings.HasPrefix(image, badNameImages):
+		b.misnamed = true
 	case strings.HasPrefix(image, crashingImages):
 		b.crashes = crashAfter
 	case strings.HasPrefix(image, localImages):

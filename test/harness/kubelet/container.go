@@ -20,6 +20,7 @@ const (
 	waitsForCreate = "ContainerCreating"
 	waitsForConfig = "CreateContainerConfigError"
 	waitsForImage  = "ImagePullBackOff"
+	waitsForName   = "InvalidImageName"
 	waitsAfterEnd  = "CrashLoopBackOff"
 )
 
@@ -96,7 +97,11 @@ func (c *container) ensure() {
 	if c.process != nil || c.done || c.held {
 		return
 	}
-	if b := c.behaviour(); b.unpulled {
+	switch b := c.behaviour(); {
+	case b.misnamed:
+		c.waits = waitsForName
+		return
+	case b.unpulled:
 		c.waits = waitsForImage
 		return
 	}
