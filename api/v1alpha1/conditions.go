@@ -205,6 +205,10 @@ const (
 	// as long as its lease: the desktop is stopped, and runs again when the hub
 	// says that it was not placed anew.
 	ReasonLeaseExpired = "LeaseExpired"
+	// ReasonAwaitingHub: False (PodReady), the member's agent has begun anew, as
+	// after a power cut, and the desktop of mode Hold starts once the hub has
+	// affirmed that the session was not placed anew meanwhile.
+	ReasonAwaitingHub = "AwaitingHub"
 	// ReasonTerminating: False, the session is being deleted.
 	ReasonTerminating = "Terminating"
 	// ReasonExpiringSoon: True, the session is about to be ended by a time limit.

@@ -92,8 +92,8 @@ type Placement struct {
 	// which a Fence session is held.
 	// +optional
 	Guarded bool `json:"guarded,omitempty"`
-	// Lapse is the last lapse of the member's lease after which the hub has let
-	// the desktop run again.
+	// Lapse is the last number with which the member asked, after a lapse of its
+	// lease or a start of its agent, and the hub has let the desktop run again.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Lapse int64 `json:"lapse,omitempty"`

@@ -64,8 +64,8 @@ type SessionAssignmentSpec struct {
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
 
-	// Lapse is the last lapse of the member's lease, as the status numbers them,
-	// after which the hub has affirmed that this placement still holds.
+	// Lapse is the last number, of those that the status asks with, by which the
+	// hub has affirmed that this placement still holds.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Lapse int64 `json:"lapse,omitempty"`
@@ -272,9 +272,12 @@ type SessionAssignmentStatus struct {
 	// +optional
 	// +listType=set
 	MissingSecrets []string `json:"missingSecrets,omitempty"`
-	// Lapse is the number of the last lapse of the member's lease that this Fence
-	// assignment has lived to see: its desktop is stopped, and does not run again
-	// until the spec's lapse is as high.
+	// Lapse is the number with which the member last asked the hub whether it still
+	// stands by this placement. In mode Fence it is that of the last lapse of the
+	// member's lease: the desktop is stopped until the spec's lapse is as high. In
+	// mode Hold it is raised by an agent that has begun anew since, when the desktop
+	// is to be started in a new sandbox, as after a power cut: a desktop that runs
+	// goes on, and one behind a gate starts once the spec's lapse is as high.
 	// +optional
 	Lapse int64 `json:"lapse,omitempty"`
 	// Guarded: the Pod has a guard, by which the kubelet stops the desktop when the

@@ -56,8 +56,8 @@ type Assignment struct {
 	// Proof that the hub gave this epoch of the session to this member. The agent
 	// stores it and gives it back in its reports; to it it means nothing.
 	Proof string `protobuf:"bytes,20,opt,name=proof,proto3" json:"proof,omitempty"`
-	// The last lapse of the agent's lease, as its status numbers them, after which
-	// the hub has affirmed that this placement still holds.
+	// The last number, of those that the agent's status asks with, by which the hub
+	// has affirmed that this placement still holds.
 	Lapse         int64 `protobuf:"varint,21,opt,name=lapse,proto3" json:"lapse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1038,8 +1038,11 @@ type AssignmentStatus struct {
 	ConfigHash string `protobuf:"bytes,12,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
 	// Secrets that the member does not have as they were sent.
 	MissingSecrets []string `protobuf:"bytes,13,rep,name=missing_secrets,json=missingSecrets,proto3" json:"missing_secrets,omitempty"`
-	// The last lapse of the agent's lease that this assignment has lived to see:
-	// its desktop does not run until the assignment's lapse is as high.
+	// The number with which the agent last asked whether the hub still stands by the
+	// placement: after a lapse of its lease in mode Fence, and in mode Hold where it
+	// has begun anew and the desktop is to be started. That waits until the
+	// assignment's lapse is as high; the hub raises it if the session is placed there
+	// under this epoch.
 	Lapse int64 `protobuf:"varint,14,opt,name=lapse,proto3" json:"lapse,omitempty"`
 	// Beside the desktop a guard runs.
 	Guarded bool `protobuf:"varint,15,opt,name=guarded,proto3" json:"guarded,omitempty"`
