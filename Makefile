@@ -41,7 +41,7 @@ help: ## Show this list.
 ##@ Develop
 
 .PHONY: manifests
-manifests: $(BIN)/controller-gen ## Generate CRDs and RBAC roles from the markers in the code.
+manifests: $(BIN)/controller-gen ## Generate CRDs and RBAC roles from the markers in the code, and the copies in the charts.
 	@tools/generate.sh manifests .
 
 .PHONY: generate
@@ -62,7 +62,7 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 	$(BIN)/golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: test
-test: controlplane build ## Run all tests with the race detector, on real API servers where they need one.
+test: controlplane build $(BIN)/helm ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
 	GOGC=$(TEST_GOGC) go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
 
@@ -184,6 +184,15 @@ $(BIN)/protoc-gen-go-grpc: tools/go.mod
 $(BIN)/buf: tools/buf/go.mod
 	@echo "tools: building buf (2 to 3 minutes)"
 	@cd tools/buf && $(TOOL_BUILD) -o $(abspath $@) github.com/bufbuild/buf/cmd/buf
+
+# Helm takes the version of Kubernetes that it renders for, if no cluster says one,
+# from its linker's flags; without them it is 1.20.
+HELM_KUBERNETES = -X helm.sh/helm/v3/pkg/$(1).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(1).k8sVersionMinor=36
+
+$(BIN)/helm: tools/helm/go.mod
+	@echo "tools: building helm (2 to 3 minutes)"
+	@cd tools/helm && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(call HELM_KUBERNETES,chartutil) $(call HELM_KUBERNETES,lint/rules)" \
+	  -o $(abspath $@) helm.sh/helm/v3/cmd/helm
 
 $(BIN)/golangci-lint: tools/golangci-lint/go.mod
 	@echo "tools: building golangci-lint (5 minutes or more)"

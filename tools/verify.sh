@@ -24,7 +24,8 @@ check() {
 generated() {
 	tools/generate.sh all "$scratch" || return 1
 	local stale=0 path
-	for path in deploy/crds deploy/rbac proto/fleet api/v1alpha1/zz_generated.deepcopy.go; do
+	for path in deploy/crds deploy/rbac deploy/charts/vdi-{hub,agent}/files deploy/agent/{crds,rbac}.yaml \
+		proto/fleet api/v1alpha1/zz_generated.deepcopy.go; do
 		diff -r -u "$path" "$scratch/$path" || stale=1
 	done
 	return $stale
@@ -39,7 +40,7 @@ formatted() {
 
 tidy() {
 	local module
-	for module in . test/controlplane tools tools/buf tools/golangci-lint; do
+	for module in . test/controlplane tools tools/buf tools/golangci-lint tools/helm; do
 		(cd "$module" && go mod tidy -diff) || { echo "in $module" && return 1; }
 	done
 }
