@@ -3,6 +3,7 @@ package charts
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -10,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -51,11 +54,10 @@ func TestOnARealAPIServer(t *testing.T) {
 		name string
 		test func(server)
 	}{
-		{"Helm installs, upgrades and uninstalls", (server).lifecycle},
 		{"it takes all that Helm renders", (server).takesCharts},
 		{"it takes the kustomizations", (server).takesKustomizations},
 		{"the Pods meet the profile restricted", (server).takesPods},
-		{"what kubectl vdi join prints is what the agent's chart asks for", (server).joins},
+		{"Helm installs, upgrades and uninstalls, and the script leaves nothing", (server).lifecycle},
 	} {
 		t.Run(of.name, func(t *testing.T) { of.test(server{t, plane}) })
 	}
@@ -99,12 +101,38 @@ func (s server) lifecycle() {
 	if left := s.left(); len(left) != 7 || slices.ContainsFunc(left, func(name string) bool { return !strings.HasPrefix(name, "CustomResourceDefinition/") }) {
 		s.Errorf("these are left: %q", left)
 	}
-	// And again, over the CRDs that were left.
-	s.helm("install", "hub", hubChart, "--set", "crds.keep=false")
-	s.helm("uninstall", "hub")
-	s.kubectl("delete", "crd", "-l", "app.kubernetes.io/part-of=vdi-fleet")
+	// And again, over the CRDs that were left, as the README says; then all of it goes.
+	s.helm("install", "hub", hubChart)
+	s.join()
+	s.apply("deploy/samples/namespace.yaml", "deploy/samples/templates.yaml")
+	if out := s.uninstall("hub"); !strings.Contains(out, "namespace vdi-system stays") {
+		s.Errorf("the agent is still there: %s", out)
+	}
+	if left := s.left(); slices.Contains(left, "Deployment/vdi-hub") || !slices.Contains(left, "Deployment/vdi-agent") {
+		s.Errorf("without the hub these are left: %q", left)
+	}
+	s.uninstall("member", "--homes")
 	if left := s.left(); len(left) != 0 {
 		s.Errorf("these are left: %q", left)
+	}
+}
+
+// uninstall runs the script that the README names.
+func (s server) uninstall(args ...string) string {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), filepath.Join(root, "deploy/uninstall.sh"), append(args, "--kubeconfig", s.Kubeconfig)...)
+	cmd.Env = append(os.Environ(), "HOME="+s.Dir, "WAIT=60", "PATH="+filepath.Dir(binary(s.T, "kubectl", "controlplane"))+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
+}
+
+func (s server) apply(files ...string) {
+	s.Helper()
+	for _, file := range files {
+		s.kubectl("apply", "--server-side", "-f", filepath.Join(root, file))
 	}
 }
 
@@ -199,11 +227,10 @@ func (s server) takesPods() {
 	}
 }
 
-// joins gives the JSON of `kubectl vdi join` to Helm, as the hub's notes have it.
-func (s server) joins() {
-	if err := s.InstallCRDs(s.Context(), filepath.Join(root, "deploy/crds")); err != nil {
-		s.Fatal(err)
-	}
+// join has a member join as the README says: what `kubectl vdi join` prints is what
+// the agent's chart asks for.
+func (s server) join() {
+	s.Helper()
 	hash := "sha256:" + strings.Repeat("0a", 32)
 	cmd := exec.CommandContext(s.Context(), binary(s.T, "kubectl-vdi", "build"), "join", "eu-west", "--kubeconfig", s.Kubeconfig,
 		"--region", "eu-west", "--ingress-domain", "eu.example.com", "--hub", "hub.example.com:8443", "--ca-hash", hash, "-o", "json")
@@ -215,27 +242,20 @@ func (s server) joins() {
 	if err := json.Unmarshal(out, &printed); err != nil {
 		s.Fatal(err)
 	}
-	manifest, err := template(s.T, agentChart, "--set-json", "join="+string(out))
+	s.helm("install", "agent", agentChart, "--set-json", "join="+string(out))
+	secret, err := s.Client.CoreV1().Secrets(namespace).Get(s.Context(), v1alpha1.AgentBootstrap, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
+	got := map[string]string{}
+	for key, value := range secret.Data {
+		got[key] = string(value)
+	}
 	want := map[string]string{
-		"member": "eu-west", "hub": "hub.example.com:8443", "serverName": "hub.example.com", "caHash": hash, "token": printed.Token,
+		v1alpha1.BootstrapMember: "eu-west", v1alpha1.BootstrapHub: "hub.example.com:8443", v1alpha1.BootstrapServerName: "hub.example.com",
+		v1alpha1.BootstrapCAHash: hash, v1alpha1.BootstrapToken: printed.Token,
 	}
-	for _, object := range objects(s.T, manifest) {
-		if object.GetKind() != "Secret" || object.GetName() != "vdi-agent-bootstrap" {
-			continue
-		}
-		got, _, _ := unstructured.NestedStringMap(object.Object, "stringData")
-		if len(got) != len(want) {
-			s.Errorf("the Secret has %q", got)
-		}
-		for key, value := range want {
-			if got[key] != value {
-				s.Errorf("%s is %q, want %q", key, got[key], value)
-			}
-		}
-		return
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("the agent's Secret (-want +got):\n%s", diff)
 	}
-	s.Error("there is no Secret vdi-agent-bootstrap")
 }
