@@ -96,6 +96,23 @@ func bare(all []*unstructured.Unstructured) map[string]map[string]any {
 	return out
 }
 
+// TestCopiesOfFiles that are no objects, and of what kustomize can't reach.
+func TestCopiesOfFiles(t *testing.T) {
+	t.Parallel()
+	for copied, source := range map[string]string{
+		"charts/vdi-hub/files/rules.yaml":       "observability/rules/hub.yaml",
+		"charts/vdi-hub/files/dashboard.json":   "observability/dashboards/hub.json",
+		"charts/vdi-agent/files/rules.yaml":     "observability/rules/agent.yaml",
+		"charts/vdi-agent/files/dashboard.json": "observability/dashboards/agent.json",
+		"agent/rbac.yaml":                       "rbac/agent.yaml",
+		"agent/crds.yaml":                       "crds/vdi.kasm.io_sessionassignments.yaml",
+	} {
+		if read(t, filepath.Join(root, "deploy", copied)) != read(t, filepath.Join(root, "deploy", source)) {
+			t.Errorf("deploy/%s is not deploy/%s, run `make manifests`", copied, source)
+		}
+	}
+}
+
 func TestAnotherNamespaceIsSaidEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
