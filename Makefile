@@ -62,7 +62,7 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 	$(BIN)/golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: test
-test: controlplane build $(BIN)/helm ## Run all tests with the race detector, on real API servers where they need one.
+test: controlplane build $(BIN)/helm $(BIN)/kube-score ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
 	GOGC=$(TEST_GOGC) go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
 
@@ -184,6 +184,10 @@ $(BIN)/protoc-gen-go-grpc: tools/go.mod
 $(BIN)/buf: tools/buf/go.mod
 	@echo "tools: building buf (2 to 3 minutes)"
 	@cd tools/buf && $(TOOL_BUILD) -o $(abspath $@) github.com/bufbuild/buf/cmd/buf
+
+$(BIN)/kube-score: tools/kube-score/go.mod
+	@echo "tools: building kube-score"
+	@cd tools/kube-score && $(TOOL_BUILD) -o $(abspath $@) github.com/zegl/kube-score/cmd/kube-score
 
 # Helm takes the version of Kubernetes that it renders for, if no cluster says one,
 # from its linker's flags; without them it is 1.20.
