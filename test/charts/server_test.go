@@ -189,6 +189,7 @@ func (s server) takesKustomizations() {
 	} {
 		manifest := s.kubectl("kustomize", filepath.Join(root, dir))
 		s.takes(dir, manifest)
+		s.kubectl("apply", "--dry-run=server", "-k", filepath.Join(root, dir)) // not server-side, too
 		var got []string
 		for _, object := range objects(s.T, manifest) {
 			got = append(got, object.GetKind()+"/"+object.GetName())

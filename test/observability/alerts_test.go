@@ -46,7 +46,7 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	if err := yaml.UnmarshalStrict(read(t, "testdata/alerts.yaml"), &cases); err != nil {
 		t.Fatal(err)
 	}
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 100_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
+	engine := newEngine()
 	for _, c := range cases {
 		r, known := alerts[c.Alert]
 		if !known || len(c.Fires) == 0 || len(c.Quiet) == 0 {
@@ -79,6 +79,11 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	}
 }
 
+func newEngine() *promql.Engine {
+	return promql.NewEngine(promql.EngineOpts{MaxSamples: 100_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
+}
+
+// evaluate an expression at evaluatedAt, of series as an alertCase has them.
 func evaluate(t *testing.T, engine *promql.Engine, expr string, series []string) promql.Vector {
 	t.Helper()
 	query, err := engine.NewInstantQuery(t.Context(), memory(t, series), nil, expr, time.UnixMilli(evaluatedAt.Milliseconds()))

@@ -73,6 +73,29 @@ func TestDashboardsAskForWhatIsExportedAndForAllOfIt(t *testing.T) {
 	}
 }
 
+func TestUseIsSharedOutByTemplateAndRegion(t *testing.T) {
+	t.Parallel()
+	var expr string
+	for _, p := range dashboardOf(t, "hub").Panels {
+		if p.Title == "Share in use by template and region" {
+			expr = p.Targets[0].Expr
+		}
+	}
+	result := evaluate(t, newEngine(), expr, []string{
+		`vdi_hub_member_sessions{member="a",region="eu",pod="x"} 30x120`, `vdi_hub_member_sessions{member="b",region="eu",pod="x"} 30x120`,
+		`vdi_hub_member_sessions{member="c",region="us",pod="x"} 0x120`,
+		`vdi_hub_template_slots{template="browser",region="eu",pod="x"} 40x120`, `vdi_hub_template_slots{template="gpu",region="eu",pod="x"} 0x120`,
+		`vdi_hub_template_slots{template="browser",region="us",pod="x"} 10x120`,
+	})
+	got := map[string]float64{}
+	for _, one := range result {
+		got[one.Metric.Get("template")+" "+one.Metric.Get("region")] = one.F
+	}
+	if want := map[string]float64{"browser eu": 0.6, "gpu eu": 1, "browser us": 0}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestPanelsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	for _, of := range binaries {
