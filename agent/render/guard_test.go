@@ -79,6 +79,9 @@ func TestAGuardReachesItsAgentForAsLongAsItLives(t *testing.T) {
 	if rules(fenced) != plain+1 || rules(guarded) != plain+1 {
 		t.Errorf("fenced it has %d rules, once fenced %d, and never fenced %d", rules(fenced), rules(guarded), plain)
 	}
+	if held := rules(held); held != plain+1 {
+		t.Errorf("a gate has %d rules to reach its agent by, and none of them", held)
+	}
 	if n.LeasePort = 0; rules(fenced) != plain {
 		t.Error("where nobody makes guards the agent can be reached")
 	}
