@@ -132,7 +132,7 @@ func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 	expect("the hub has affirmed it", http.StatusOK, 6, 1)
 	a.stop()
 	a.serve("127.0.0.1:0") // another process
-	a.cached = early // its cache is behind: 6 was asked with, and affirmed
+	a.cached = early       // its cache is behind: 6 was asked with, and affirmed
 	if got := a.knock(mine); got != http.StatusForbidden {
 		t.Errorf("by what an earlier process was told it may start: %d", got)
 	}

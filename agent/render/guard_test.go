@@ -73,7 +73,9 @@ func TestTheKubeletAsksTheGuardAlone(t *testing.T) {
 
 func TestAGuardReachesItsAgentForAsLongAsItLives(t *testing.T) {
 	n := Network{AgentNamespace: "agents", LeasePort: 8082}
-	rules := func(change ...func(*api.SessionAssignment)) int { return len(NetworkPolicy(assignment(change...), n).Spec.Egress) }
+	rules := func(change ...func(*api.SessionAssignment)) int {
+		return len(NetworkPolicy(assignment(change...), n).Spec.Egress)
+	}
 	plain := rules()
 	guarded := func(a *api.SessionAssignment) { a.Status.Guarded = true }
 	if rules(fenced) != plain+1 || rules(guarded) != plain+1 {

@@ -45,6 +45,9 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		case outdated(p.assignment, have):
 			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed, or is tried again", "pod", have.Name)
 			return r.remove(ctx, p, kindPod, have)
+		case gateIsShut(p, have):
+			log.FromContext(ctx).Info("Replacing the Pod: its desktop waits at a gate that is not made so any more", "pod", have.Name)
+			return r.removeAsSeen(ctx, p, kindPod, have) // it may open this moment
 		case otherwise(p.assignment, have) && !desktopRuns(have):
 			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed before it ran", "pod", have.Name)
 			return r.removeAsSeen(ctx, p, kindPod, have) // it may start this moment
