@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -392,21 +391,5 @@ func TestAGuardAsksAnotherReplica(t *testing.T) {
 	}
 	if _, left, err := asks.ask(t.Context()); err != nil || left <= 0 {
 		t.Errorf("after %d calls: %s, %v", calls, left, err)
-	}
-}
-
-func TestTheAgentsKeyIsMadeOnceAndWhatCannotBeReadIsSaid(t *testing.T) {
-	a := newAgent(t, assignment())
-	var secret corev1.Secret
-	if err := a.client.Get(t.Context(), types.NamespacedName{Namespace: "agents", Name: SecretName}, &secret); err != nil {
-		t.Fatal(err)
-	}
-	secret.Data[seedKey] = []byte("short")
-	if err := a.client.Update(t.Context(), &secret); err != nil {
-		t.Fatal(err)
-	}
-	_, err := loadKey(t.Context(), a.client, a.client, "agents")
-	if err == nil || !strings.Contains(err.Error(), SecretName) {
-		t.Errorf("error %v", err)
 	}
 }
