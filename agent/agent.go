@@ -55,11 +55,12 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	lease := &fence.Keeper{
 		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace, TimeFactor: options.TimeFactor,
 	}
-	room, err := connect(mgr, options, lease)
+	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache()}
+	room, err := connect(mgr, options, store, lease)
 	if err != nil {
 		return err
 	}
-	if err := reconcile(mgr, options, room, lease); err != nil {
+	if err := reconcile(mgr, options, room, store, lease); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
@@ -107,7 +108,7 @@ func cached() map[client.Object]cache.ByObject {
 
 // reconcile has the manager run the member's controllers. What the capacity
 // watcher knows of nodes tells a desktop that is lost from one that stops.
-func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, lease *fence.Keeper) error {
+func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *assignment.Store, lease *fence.Keeper) error {
 	sessions, err := options.session()
 	if err != nil {
 		return err
@@ -117,9 +118,10 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, lease *fe
 		endpoint := guard.NewEndpoint(guard.EndpointOptions{
 			Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,
 			Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Standing: lease.Standing, KeyKnown: lease.Changed,
+			Ordered: store.Ordered,
 		})
 		if err := mgr.Add(endpoint); err != nil {
-			return fmt.Errorf("adding the endpoint for guards: %w", err)
+			return fmt.Errorf("adding the endpoint for guards and gates: %w", err)
 		}
 		reconciler.GuardKey = endpoint.PublicKey
 	}
@@ -131,8 +133,7 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, lease *fe
 
 // connect joins capacity, assignments, the lease and the link. It returns the
 // capacity watcher.
-func connect(mgr ctrl.Manager, options Options, lease *fence.Keeper) (*capacity.Watcher, error) {
-	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache()}
+func connect(mgr ctrl.Manager, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
 	room, err := capacity.NewWatcher(capacity.Options{
 		Config: mgr.GetConfig(), Assignments: mgr.GetCache(),

@@ -12,7 +12,7 @@ import (
 )
 
 // What is counted of an assignment before it has a Pod is what its Pod takes, with
-// a guard or without.
+// a guard, behind a gate, or without either.
 func TestAGuardedPodTakesWhatWasCounted(t *testing.T) {
 	for _, of := range []corev1.ResourceList{
 		nil,
@@ -23,11 +23,13 @@ func TestAGuardedPodTakesWhatWasCounted(t *testing.T) {
 	} {
 		a := &v1alpha1.SessionAssignment{Spec: v1alpha1.SessionAssignmentSpec{FailoverMode: v1alpha1.FailoverFence}}
 		a.Spec.Desktop.Port, a.Spec.Desktop.Resources = 6080, of
-		pod := render.GuardedPod(a, render.Guard{Port: 8079, TimeFactor: 1})
+		guard := render.Guard{Port: 8079, TimeFactor: 1}
 		want := AssignmentOf(a).Resources
-		got := PodResources(&pod.Spec)
-		if d := cmp.Diff(want.ofPod(), got.ofPod()); d != "" {
-			t.Errorf("of %v (-counted +taken):\n%s", of, d)
+		for name, pod := range map[string]*corev1.Pod{"guarded": render.GuardedPod(a, guard), "gated": render.GatedPod(a, guard)} {
+			got := PodResources(&pod.Spec)
+			if d := cmp.Diff(want.ofPod(), got.ofPod()); d != "" {
+				t.Errorf("%s, of %v (-counted +taken):\n%s", name, of, d)
+			}
 		}
 	}
 }

@@ -103,7 +103,8 @@ func (k *Keeper) mark(ctx context.Context) error {
 	return k.save(ctx, marked)
 }
 
-// markOne writes one field that nobody else does, and needs no lock for it.
+// markOne writes one field that nobody else does of a fenced assignment, and needs no
+// lock for it. Of a held one agent/guard does, and makes sure of what it has written.
 func (k *Keeper) markOne(ctx context.Context, a *v1alpha1.SessionAssignment, lapse int64) error {
 	before := a.DeepCopy()
 	a.Status.Lapse = lapse

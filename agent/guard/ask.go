@@ -24,7 +24,7 @@ const (
 // errDenied is an answer that asking another replica does not change.
 var errDenied = errors.New("the agent says no")
 
-// asker asks the agent.
+// asker asks the agent on behalf of a guard or a gate.
 type asker struct {
 	url     string
 	key     ed25519.PublicKey
@@ -32,6 +32,19 @@ type asker struct {
 	timeout time.Duration
 	client  *http.Client
 	clock   func() time.Duration
+}
+
+func newAsker(o Asking, gate bool, clock func() time.Duration) (*asker, error) {
+	key, err := parsePublic(o.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &asker{
+		url: o.LeaseURL, key: key, clock: clock,
+		about:   question{gate: gate, namespace: o.Namespace, name: o.Name, uid: o.UID},
+		timeout: max(o.scaled(askPatience), 100*time.Millisecond),
+		client:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}},
+	}, nil
 }
 
 // ask returns what is left of the lease, and when it was asked.
@@ -51,7 +64,7 @@ func (a *asker) once(ctx context.Context) (time.Duration, error) {
 	defer cancel()
 	q := a.about
 	q.nonce = newNonce()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(a.url, "/")+leasePath+"?"+q.query(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(a.url, "/")+q.path()+"?"+q.query(), nil)
 	if err != nil {
 		return 0, fmt.Errorf("asking the agent: %w", err)
 	}

@@ -50,15 +50,20 @@ type EndpointOptions struct {
 	TimeFactor float64
 	// KeyKnown is called once PublicKey has an answer.
 	KeyKnown func()
+	// Ordered reports whether the epoch of an assignment came to the member by an
+	// order to this process: see assignment.Store.
+	Ordered func(*v1alpha1.SessionAssignment) bool
 }
 
-// Endpoint tells guards for how long their desktops may go on. It is a
-// manager.Runnable that needs leader election: only who has the lease knows.
+// Endpoint tells guards for how long their desktops may go on, and gates whether
+// theirs may start. It is a manager.Runnable that needs leader election: only who has the lease knows.
 type Endpoint struct {
 	options EndpointOptions
 	key     atomic.Pointer[ed25519.PrivateKey]
 	// asked limits the guard of each assignment.
 	asked pacer
+	// gates that have asked.
+	gates gates
 	// busy has room for the requests that are answered at once.
 	busy chan struct{}
 }
@@ -140,9 +145,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "busy")
 		return
 	}
-	q, ok := questionOf(r.URL.Query())
-	if !ok || r.URL.Path != leasePath || r.Method != http.MethodGet {
-		refuse(w, http.StatusBadRequest, "no question of a guard's")
+	q, ok := questionOf(r.URL)
+	if !ok || r.Method != http.MethodGet {
+		refuse(w, http.StatusBadRequest, "no question of a guard's or a gate's")
 		return
 	}
 	key := e.key.Load()
@@ -172,6 +177,8 @@ func (e *Endpoint) leave(ctx context.Context, q question) (time.Duration, int, s
 		return 0, http.StatusNotFound, "no such assignment"
 	case !e.asked.may(q.uid, fence.SinceBoot()):
 		return 0, http.StatusTooManyRequests, "too many questions"
+	case q.gate:
+		return e.open(ctx, &a)
 	case a.Spec.FailoverMode != v1alpha1.FailoverFence:
 		return time.Duration(float64(unfenced) * e.options.TimeFactor), http.StatusOK, ""
 	case a.Spec.Lapse < a.Status.Lapse:

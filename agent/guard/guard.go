@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -55,21 +54,14 @@ func New(options Options) (*Guard, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	key, err := parsePublic(options.Key)
+	asks, err := newAsker(options.Asking, false, fence.SinceBoot)
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{
-		options: options, clock: fence.SinceBoot,
+	return &Guard{
+		options: options, asker: asks, clock: fence.SinceBoot,
 		machine: NewMachine(Limits{Start: options.StartTimeout, Closed: closed}),
-	}
-	g.asker = &asker{
-		url: options.LeaseURL, key: key, clock: g.clock,
-		about:   question{namespace: options.Namespace, name: options.Name, uid: options.UID},
-		timeout: max(g.scaled(askPatience), 100*time.Millisecond),
-		client:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}},
-	}
-	return g, nil
+	}, nil
 }
 
 // Run guards until the context ends.
@@ -118,7 +110,7 @@ func (g *Guard) ask(ctx context.Context) time.Duration {
 	if g.machine.Left(now) == 0 {
 		wait = askFirst
 	}
-	return max(time.Duration(float64(g.scaled(wait))*(0.9+0.2*rand.Float64())), least)
+	return g.options.about(wait)
 }
 
 // note logs what has changed.
@@ -184,8 +176,4 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte("ok\n"))
-}
-
-func (g *Guard) scaled(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * g.options.TimeFactor)
 }

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"time"
 
@@ -21,42 +22,51 @@ const (
 // EnvPodIP is the variable that has the address of the Pod.
 const EnvPodIP = "POD_IP"
 
-// Options of a guard, as its flags set them.
-type Options struct {
+// Asking is what it takes to ask the agent about one assignment, as flags set it. It
+// is all that a gate must know.
+type Asking struct {
 	// LeaseURL is where the agent answers, Key its public key.
 	LeaseURL, Key string
 	// Namespace, Name and UID of the assignment.
 	Namespace, Name, UID string
+	// TimeFactor scales how often the agent is asked.
+	TimeFactor float64
+}
+
+// Options of a guard, as its flags set them.
+type Options struct {
+	Asking
 	// PodIP is where both the guard and the desktop listen.
 	PodIP string
 	// Port of the guard, and of the desktop.
 	Port, DesktopPort int32
 	// StartTimeout is how long the desktop may take to open its port.
 	StartTimeout time.Duration
-	// TimeFactor scales how often the agent is asked.
-	TimeFactor float64
 }
 
-// AddFlags defines the flags that set the options.
-func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.LeaseURL, "lease-url", "", "Where the agent answers guards.")
+// AddFlags defines the flags by which the agent is asked.
+func (o *Asking) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.LeaseURL, "lease-url", "", "Where the agent answers guards and gates.")
 	fs.StringVar(&o.Key, "key", "", "Public key of the agent's answers.")
 	fs.StringVar(&o.Namespace, "namespace", "", "Namespace of the assignment.")
 	fs.StringVar(&o.Name, "name", "", "Name of the assignment.")
 	fs.StringVar(&o.UID, "uid", "", "UID of the assignment.")
+	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales how often the agent is asked, and every timing of the lease; 1 in production.")
+}
+
+// AddFlags defines the flags that set the options.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	o.Asking.AddFlags(fs)
 	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that of the variable "+EnvPodIP+".")
 	fs.Int32Var(&o.Port, "port", 0, "Where the guard answers the kubelet.")
 	fs.Int32Var(&o.DesktopPort, "desktop-port", 0, "Where the desktop listens.")
 	fs.DurationVar(&o.StartTimeout, "start-timeout", 5*time.Minute, "How long the desktop may take to open its port.")
-	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the lease; 1 in production.")
 }
 
-// Validate says what is wrong with the options.
-func (o *Options) Validate() error {
+// Validate says what is wrong with the flags by which the agent is asked.
+func (o *Asking) Validate() error {
 	var errs []error
-	for _, f := range []struct{ flag, value string }{
-		{"namespace", o.Namespace}, {"name", o.Name}, {"uid", o.UID}, {"pod-ip", o.PodIP},
-	} {
+	for _, f := range []struct{ flag, value string }{{"namespace", o.Namespace}, {"name", o.Name}, {"uid", o.UID}} {
 		if f.value == "" {
 			errs = append(errs, fmt.Errorf("--%s is required", f.flag))
 		}
@@ -66,6 +76,18 @@ func (o *Options) Validate() error {
 	}
 	if _, err := parsePublic(o.Key); err != nil {
 		errs = append(errs, fmt.Errorf("--key: %w", err))
+	}
+	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
+		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
+	}
+	return errors.Join(errs...)
+}
+
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
+	errs := []error{o.Asking.Validate()}
+	if o.PodIP == "" {
+		errs = append(errs, errors.New("--pod-ip is required"))
 	}
 	for flag, port := range map[string]int32{"port": o.Port, "desktop-port": o.DesktopPort} {
 		if port < 1 || port > 65535 {
@@ -78,10 +100,16 @@ func (o *Options) Validate() error {
 	if o.StartTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("--start-timeout %s is not positive", o.StartTimeout))
 	}
-	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
-		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
-	}
 	return errors.Join(errs...)
+}
+
+func (o *Asking) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * o.TimeFactor)
+}
+
+// about is a scaled time, more or less, so that not all ask at a time.
+func (o *Asking) about(d time.Duration) time.Duration {
+	return max(time.Duration(float64(o.scaled(d))*(0.9+0.2*rand.Float64())), least)
 }
 
 // CheckURL says what is wrong with where an agent answers guards.

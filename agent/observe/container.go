@@ -10,8 +10,12 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// guardContainer is what agent/render calls the guard beside a desktop.
-const guardContainer = "vdi-guard"
+// guardContainer is what agent/render calls the guard beside a desktop, and
+// gateContainer the gate before one.
+const (
+	guardContainer = "vdi-guard"
+	gateContainer  = "vdi-gate"
+)
 
 // imageReasons are the kubelet's words for an image that it can't get, and
 // whether it never will as long as nobody changes the Pod.
@@ -44,6 +48,8 @@ func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 		return waiting(pod, s)
 	case s.Name == guardContainer:
 		return guarding(pod, s)
+	case s.Name == gateContainer:
+		return gating(pod, s)
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
 		return finding{restarting(s.State.Terminated), "The desktop " + ended(s.State.Terminated) + " and is started again"}
 	case s.State.Running == nil || s.Ready:

@@ -44,9 +44,10 @@ const (
 	guardPatience = 3600
 )
 
-// Guard is what a guard beside a desktop must know of its agent.
+// Guard is what a guard beside a desktop, or the gate before one, must know of its
+// agent.
 type Guard struct {
-	// Image of the agent, which is the guard's.
+	// Image of the agent, which is the guard's and the gate's.
 	Image string
 	// LeaseURL is where the agent answers, and Key its public key.
 	LeaseURL, Key string
@@ -124,21 +125,17 @@ func (g Guard) port(a *api.SessionAssignment) int32 {
 func (g Guard) container(a *api.SessionAssignment, port int32, share corev1.ResourceList) corev1.Container {
 	security := containerSecurity()
 	security.ReadOnlyRootFilesystem = ptr.To(true)
+	args := append([]string{"guard"}, g.toAsk(a)...)
+	args = append(args,
+		"--port="+strconv.Itoa(int(port)),
+		"--desktop-port="+strconv.Itoa(int(a.Spec.Desktop.Port)),
+		"--start-timeout="+startTimeout(a.Spec.Desktop.StartTimeout).String(),
+		fmt.Sprintf("--time-factor=%v", g.TimeFactor),
+	)
 	return corev1.Container{
 		Name:  GuardContainer,
 		Image: g.Image,
-		Args: []string{
-			"guard",
-			"--lease-url=" + g.LeaseURL,
-			"--key=" + g.Key,
-			"--namespace=" + a.Namespace,
-			"--name=" + a.Name,
-			"--uid=" + string(a.UID),
-			"--port=" + strconv.Itoa(int(port)),
-			"--desktop-port=" + strconv.Itoa(int(a.Spec.Desktop.Port)),
-			"--start-timeout=" + startTimeout(a.Spec.Desktop.StartTimeout).String(),
-			fmt.Sprintf("--time-factor=%v", g.TimeFactor),
-		},
+		Args:  args,
 		Env: []corev1.EnvVar{{Name: envPodIP, ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
 		}}},
@@ -149,6 +146,17 @@ func (g Guard) container(a *api.SessionAssignment, port int32, share corev1.Reso
 			ProbeHandler: asks(guardPathLease, port), PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: guardPatience,
 		},
 		SecurityContext: security,
+	}
+}
+
+// toAsk are the flags by which the agent is asked about an assignment.
+func (g Guard) toAsk(a *api.SessionAssignment) []string {
+	return []string{
+		"--lease-url=" + g.LeaseURL,
+		"--key=" + g.Key,
+		"--namespace=" + a.Namespace,
+		"--name=" + a.Name,
+		"--uid=" + string(a.UID),
 	}
 }
 
@@ -172,7 +180,14 @@ func asks(path string, port int32) corev1.ProbeHandler {
 	}}
 }
 
-// toAgent lets a guard reach its agent.
+// asksAgent reports whether what is in the Pod beside the desktop, or was and lives
+// on, asks the agent whether the desktop may run: a guard or a gate.
+func asksAgent(a *api.SessionAssignment) bool {
+	mode := a.Spec.FailoverMode
+	return mode == api.FailoverFence || mode == api.FailoverHold || a.Status.Guarded
+}
+
+// toAgent lets a guard or a gate reach its agent.
 func toAgent(n Network) networkingv1.NetworkPolicyEgressRule {
 	return networkingv1.NetworkPolicyEgressRule{
 		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespaceNamed(n.AgentNamespace)}},

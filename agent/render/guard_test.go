@@ -73,11 +73,16 @@ func TestTheKubeletAsksTheGuardAlone(t *testing.T) {
 
 func TestAGuardReachesItsAgentForAsLongAsItLives(t *testing.T) {
 	n := Network{AgentNamespace: "agents", LeasePort: 8082}
-	rules := func(change ...func(*api.SessionAssignment)) int { return len(NetworkPolicy(assignment(change...), n).Spec.Egress) }
+	rules := func(change ...func(*api.SessionAssignment)) int {
+		return len(NetworkPolicy(assignment(change...), n).Spec.Egress)
+	}
 	plain := rules()
 	guarded := func(a *api.SessionAssignment) { a.Status.Guarded = true }
 	if rules(fenced) != plain+1 || rules(guarded) != plain+1 {
 		t.Errorf("fenced it has %d rules, once fenced %d, and never fenced %d", rules(fenced), rules(guarded), plain)
+	}
+	if held := rules(held); held != plain+1 {
+		t.Errorf("a gate has %d rules to reach its agent by, and none of them", held)
 	}
 	if n.LeasePort = 0; rules(fenced) != plain {
 		t.Error("where nobody makes guards the agent can be reached")

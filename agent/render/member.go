@@ -22,8 +22,7 @@ type Network struct {
 	// AgentNamespace may reach desktops that tell their activity; empty: it may
 	// not.
 	AgentNamespace string
-	// LeasePort is where the agent answers the guards of fenced desktops; zero:
-	// there are none.
+	// LeasePort is where the agent answers guards and gates; zero: there are none.
 	LeasePort int32
 }
 

@@ -76,8 +76,7 @@ func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPol
 		}},
 		Egress: []networkingv1.NetworkPolicyEgressRule{toDNS(), toTheWorld(a)},
 	}
-	guarded := a.Spec.FailoverMode == api.FailoverFence || a.Status.Guarded
-	if guarded && n.AgentNamespace != "" && n.LeasePort != 0 {
+	if asksAgent(a) && n.AgentNamespace != "" && n.LeasePort != 0 {
 		policy.Spec.Egress = append(policy.Spec.Egress, toAgent(n))
 	}
 	return policy

@@ -28,6 +28,9 @@
 //   - A guarded desktop of mode Fence is there only while the hub's lease counts
 //     and the hub has affirmed the placement since the last lapse. One without a
 //     guard is the hub's to hold, and left alone.
+//   - Where the agent makes guards, the Pods of mode Hold start behind a gate. One
+//     that was made without, or in another mode, is left as it is; one that waits at
+//     a gate that would not be made so any more is made anew.
 //   - What will not pass is given up, and only then: the failure is written
 //     before the Pod is removed, and nothing is tried until the attempt is
 //     raised.

@@ -33,8 +33,8 @@ type fencing struct {
 	// guarded: each Pod that may be there has a guard, so that the hub may count on
 	// the desktop's end.
 	guarded bool
-	// guard of the next Pod; nil: none.
-	guard *render.Guard
+	// guard of the next Pod; nil: none. gate likewise, of mode Hold.
+	guard, gate *render.Guard
 	// over: the desktop must not run.
 	over *observe.Problem
 	// notYet: one that runs may go on, and none is made.
@@ -55,6 +55,9 @@ type fenceState struct {
 // fence keeps a fenced desktop from running without the hub's leave. Its time
 // stands still meanwhile, as while it is suspended.
 func (r *Reconciler) fence(ctx context.Context, p *pass) error {
+	if p.assignment.Spec.FailoverMode == api.FailoverHold {
+		r.hold(p)
+	}
 	fenced := p.assignment.Spec.FailoverMode == api.FailoverFence
 	if !fenced && !p.assignment.Status.Guarded {
 		return nil
@@ -72,12 +75,8 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 		return nil
 	}
 	s := fenceState{pod: pod}
-	if r.Options.Guard != nil && r.Lease != nil {
-		own := *r.Options.Guard
-		if r.GuardKey != nil {
-			own.Key = r.GuardKey()
-		}
-		s.guard, s.lease = &own, r.Lease.Ask()
+	if own := r.ownGuard(); own != nil && r.Lease != nil {
+		s.guard, s.lease = own, r.Lease.Ask()
 	}
 	p.fencing = judgeFencing(p.assignment, s)
 	p.again(p.fencing.left)
@@ -132,13 +131,18 @@ func known(g *render.Guard) *render.Guard {
 
 // rendered is the Pod as it would be made.
 func (p *pass) rendered() *corev1.Pod {
-	if g := p.fencing.guard; g != nil {
-		return render.GuardedPod(p.assignment, *g)
+	switch f := p.fencing; {
+	case f.guard != nil:
+		return render.GuardedPod(p.assignment, *f.guard)
+	case f.gate != nil:
+		return render.GatedPod(p.assignment, *f.gate)
+	default:
+		return render.Pod(p.assignment)
 	}
-	return render.Pod(p.assignment)
 }
 
-// watchLease has requests for all fenced sessions when the lease changes.
+// watchLease has requests for all fenced sessions when the lease changes, and for
+// held ones too: the key that their gates go by is known by the same word.
 func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
 	var changes <-chan event.GenericEvent
 	if r.Lease != nil {
@@ -154,7 +158,8 @@ func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
 				return
 			}
 			for i := range all.Items {
-				if a := &all.Items[i]; a.Spec.FailoverMode == api.FailoverFence {
+				a := &all.Items[i]
+				if mode := a.Spec.FailoverMode; mode == api.FailoverFence || mode == api.FailoverHold && r.Options.Guard != nil {
 					queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(a)})
 				}
 			}

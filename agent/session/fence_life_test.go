@@ -223,6 +223,32 @@ var _ = Describe("A fenced session", Serial, func() {
 	}, SpecTimeout(time.Minute))
 })
 
+var _ = Describe("A held session", Serial, func() {
+	It("starts behind a gate where a quota has room for its desktop alone, and runs on whatever the hub is asked", func(ctx SpecContext) {
+		withHub(true)
+		const tight = "desktops-tight"
+		Expect(member.EnsureNamespace(ctx, tight, restricted)).To(Succeed())
+		hard := corev1.ResourceList{}
+		for name, amount := range assignment().Spec.Desktop.Resources {
+			hard["requests."+name], hard["limits."+name] = amount, amount
+		}
+		Expect(hard).NotTo(BeEmpty())
+		Expect(admin.Create(ctx, &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tight, Name: "one"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
+		})).To(Succeed())
+		a := running(ctx, func(a *api.SessionAssignment) { a.Namespace, a.Spec.FailoverMode = tight, api.FailoverHold })
+		pod := get(ctx, podOf(a))
+		Expect(render.Gate(pod)).NotTo(BeNil())
+		Expect(a.Status.Guarded).To(BeFalse())
+
+		before := a.DeepCopy()
+		a.Status.Lapse = 4
+		Expect(admin.Status().Patch(ctx, a, client.MergeFrom(before))).To(Succeed())
+		stays(ctx, a)
+		Expect(get(ctx, podOf(a)).UID).To(Equal(pod.UID))
+	}, SpecTimeout(time.Minute))
+})
+
 var _ = Describe("A session that the hub places anew where it is", func() {
 	It("keeps its desktop, which learns of the epoch", func(ctx SpecContext) {
 		a := running(ctx)

@@ -45,8 +45,8 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		case outdated(p.assignment, have):
 			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed, or is tried again", "pod", have.Name)
 			return r.remove(ctx, p, kindPod, have)
-		case otherwise(p.assignment, have) && !desktopRuns(have):
-			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed before it ran", "pod", have.Name)
+		case stale(p, have) != "":
+			log.FromContext(ctx).Info("Replacing the Pod: "+stale(p, have), "pod", have.Name)
 			return r.removeAsSeen(ctx, p, kindPod, have) // it may start this moment
 		}
 	}
@@ -120,6 +120,17 @@ func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
 // assignment has now.
 func otherwise(a *api.SessionAssignment, pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationDesktopHash] != render.DesktopHash(a)
+}
+
+// stale is why a Pod whose desktop does not run yet is made anew; empty: it is not.
+func stale(p *pass, pod *corev1.Pod) string {
+	switch {
+	case gateIsShut(p, pod):
+		return "its desktop waits at a gate that is not made so any more"
+	case otherwise(p.assignment, pod) && !desktopRuns(pod):
+		return "the desktop has changed before it ran"
+	}
+	return ""
 }
 
 func desktopRuns(pod *corev1.Pod) bool {

@@ -32,8 +32,8 @@ type Reconciler struct {
 	Nodes Nodes
 	// Activity of desktops; nil: those that want to be asked are not.
 	Activity Activity
-	// Lease of the hub's, and the key that guards know the agent by; nil: no desktop
-	// is guarded.
+	// Lease of the hub's, and the key that guards and gates know the agent by; nil: no
+	// desktop is guarded.
 	Lease    Lease
 	GuardKey func() string
 	// Options; see Options.withDefaults.

@@ -63,8 +63,8 @@ type Options struct {
 	// CleanupDeadline is how long a stopped session waits for what is left of it,
 	// Pods apart, by default 2 min.
 	CleanupDeadline time.Duration
-	// Guard that fenced desktops get, whose Key is Reconciler.GuardKey's; nil: they
-	// get none.
+	// Guard that fenced desktops get, and of which the gates of held ones are made,
+	// whose Key is Reconciler.GuardKey's; nil: they get none.
 	Guard *render.Guard
 	// Activity says how desktops are asked whether they are used.
 	Activity activity.Options

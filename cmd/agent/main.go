@@ -1,5 +1,6 @@
 // Command agent runs the agent of a member cluster: see package agent. Its
-// sub-command guard runs beside a fenced desktop: see package agent/guard.
+// sub-commands guard and gate run beside a fenced desktop and before a held one: see
+// package agent/guard.
 package main
 
 import (
@@ -50,6 +51,6 @@ func command() *cobra.Command {
 	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)
 	logging.BindFlags(logs)
 	root.PersistentFlags().AddGoFlagSet(logs)
-	root.AddCommand(guardCommand())
+	root.AddCommand(guardCommand(), gateCommand())
 	return root
 }

@@ -97,6 +97,8 @@ func TestLeaseOfAMember(t *testing.T) {
 		{"not before the member has stored the mode", func(*v1alpha1.Placement) {}, report(5, 0, true), false, 0, false, false},
 		{"but it is not forgotten with each change", func(p *v1alpha1.Placement) { p.Guarded = true }, report(5, 0, true), false, 0, true, false},
 		{"a guard is gone", func(p *v1alpha1.Placement) { p.Guarded = true }, report(5, 0, false), false, 0, false, true},
+		{"a held desktop is affirmed as well, and has no guard", func(p *v1alpha1.Placement) { p.FailoverMode = v1alpha1.FailoverHold }, report(5, 2, true), true, 2, false, true},
+		{"not of an epoch that an operator's word has ended", func(p *v1alpha1.Placement) { p.FailoverMode = v1alpha1.FailoverHold }, report(4, 2, false), true, 0, false, false},
 		{"a guard is of Fence alone", func(p *v1alpha1.Placement) { p.FailoverMode = v1alpha1.FailoverRestart }, report(5, 0, true), true, 0, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -201,6 +201,32 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(placedIn(ctx, s)()).To(Equal("eu@1"))
 	})
 
+	It("is affirmed with mode Hold to an agent that has begun anew, and not once it is placed anew", func(ctx SpecContext) {
+		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
+		s := starts(ctx, "held")
+		eu.tell(s.UID, func(status *api.SessionAssignmentStatus) {
+			status.Lapse = 1
+			status.Conditions = conditions(api.ModeRunning)
+			status.Conditions[1].Status, status.Conditions[1].Reason = metav1.ConditionFalse, api.ReasonAwaitingHub
+		})
+		Eventually(func() int64 { return eu.holds(s.UID).Spec.Lapse }).Should(Equal(int64(1)))
+		Expect(now(ctx, s).Status.Placement.Guarded).To(BeFalse())
+		Expect(placedIn(ctx, s)()).To(Equal("eu@1"))
+
+		By("losing its member for good, by an operator's word")
+		room(10)
+		eu.lose()
+		Eventually(phase(ctx, s)).Should(ContainSubstring("kubectl vdi fence eu"))
+		eu.leaseOver() // it is off
+		declareFenced(ctx, eu)
+		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
+		running(ctx, s)
+		eu.set(func() { eu.held[s.UID].Status.Lapse = 2 })
+		eu.connect(theHub)
+		Eventually(leftIn(ctx, s)).Should(BeEmpty())
+		Expect(now(ctx, s).Status.Placement.Lapse).To(BeZero())
+	})
+
 	It("goes back to its first copy where its healing says so, and its replacement is stopped", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "original", func(s *api.SessionSpec) { s.Failover.Healing = api.HealKeepOriginal })

@@ -13,13 +13,15 @@ import (
 const DefaultIdleAfter = 5 * time.Minute
 
 // A member whose lease has lapsed stops its Fence desktops, and does not let them
-// run again by itself: meanwhile the hub may have placed them anew. It asks, with
-// the number of the lapse, and the hub affirms by the same number in the placement
-// that the desktop may run. That number and a new placement are two writes of one
-// object under one lock: whichever is first, the other fails.
+// run again by itself: meanwhile the hub may have placed them anew. Neither does one
+// whose agent has begun anew start its Hold desktops: an operator may have declared
+// it fenced while it was off. It asks, with the number of the lapse, and the hub
+// affirms by the same number in the placement that the desktop may run. That number
+// and a new placement are two writes of one object under one lock: whichever is
+// first, the other fails.
 
-// mirrorLease affirms a placement that its member asks for, and notes whether a
-// guard runs beside the desktop. stored is whether what is reported is of the very
+// mirrorLease affirms a placement that its member asks for, whatever the mode, and
+// notes whether a guard runs beside the desktop. stored is whether what is reported is of the very
 // assignment that is wanted: then what it says of a guard is of this mode.
 func mirrorLease(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) {
 	at := s.Status.Placement

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,35 +24,51 @@ const (
 
 // footprint is what a process of ours takes.
 type footprint struct {
-	Process    string  `json:"process"`
-	PID        int     `json:"pid"`
+	Process string `json:"process"`
+	PID     int    `json:"pid"`
+	// Leads: it is the replica of the hub that leads, which takes more than one
+	// that waits.
+	Leads      bool    `json:"leads"`
 	Goroutines float64 `json:"goroutines"`
 	RSS        float64 `json:"rss"`
 }
 
 func (f footprint) String() string {
-	return fmt.Sprintf("%s (pid %d): %.0f goroutines, %.0f MB", f.Process, f.PID, f.Goroutines, f.RSS/(1<<20))
+	role := ""
+	if f.Leads {
+		role = ", leads"
+	}
+	return fmt.Sprintf("%s (pid %d%s): %.0f goroutines, %.0f MB", f.Process, f.PID, role, f.Goroutines, f.RSS/(1<<20))
+}
+
+// of is whether it is of the same process in the same role.
+func (f footprint) of(other footprint) bool {
+	return f.Process == other.Process && f.Leads == other.Leads
 }
 
 // footprints of hub and agents, by their own metrics.
 func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 	var out []footprint
-	measure := func(p *harness.Process, address string) error {
+	measure := func(p *harness.Process, leads bool, address string) error {
 		values, err := scrape(ctx, address, "go_goroutines", "process_resident_memory_bytes")
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", p.Spec.Name, err)
 		}
-		out = append(out, footprint{p.Spec.Name, p.PID(), values[0], values[1]})
+		out = append(out, footprint{p.Spec.Name, p.PID(), leads, values[0], values[1]})
 		return nil
 	}
-	err := poll(ctx, time.Minute, func(context.Context) error {
+	err := poll(ctx, time.Minute, func(ctx context.Context) error {
 		out = nil
+		leader := s.fleet.Hub.Leader(ctx)
+		if leader == nil {
+			return errors.New("no replica of the hub leads")
+		}
 		var errs []error
 		for _, r := range s.fleet.Hub.Replicas {
-			errs = append(errs, measure(r.Process, r.MetricsAddr))
+			errs = append(errs, measure(r.Process, r == leader, r.MetricsAddr))
 		}
 		for _, m := range s.fleet.Members {
-			errs = append(errs, measure(m.Agent.Process, m.Agent.MetricsAddr))
+			errs = append(errs, measure(m.Agent.Process, false, m.Agent.MetricsAddr))
 		}
 		return errors.Join(errs...)
 	})
@@ -88,12 +105,22 @@ func scrape(ctx context.Context, address string, names ...string) ([]float64, er
 	return values, nil
 }
 
+// firsts are the first footprints of each process in each role.
+func firsts(before, now []footprint) []footprint {
+	for _, n := range now {
+		if !slices.ContainsFunc(before, n.of) {
+			before = append(before, n)
+		}
+	}
+	return before
+}
+
 // grown says which processes took more than they may.
 func grown(before, after []footprint) error {
 	var errs []error
 	for _, b := range before {
 		for _, a := range after {
-			if a.Process != b.Process {
+			if !a.of(b) {
 				continue
 			}
 			if a.Goroutines > b.Goroutines*growth+spareGoroutine {

@@ -114,6 +114,43 @@ func (r *run) healed(ctx context.Context, all guests) error {
 	return nil
 }
 
+// neverAgain: no desktop of guests that were placed anew has started where they were
+// since a time, when their member had its power back.
+func (r *run) neverAgain(all guests, since time.Time) error {
+	var errs []error
+	for _, g := range all {
+		for _, l := range r.desktopsOf(g) {
+			if !l.start.Before(since) {
+				errs = append(errs, fmt.Errorf("promise 1: %s guest %s was placed anew, and its old desktop was started by its kubelet: %s", g.mode, g.name, l))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runAgain waits until guests that stayed run again where they are, since their
+// member had its power back and is heard of.
+func (r *run) runAgain(ctx context.Context, all guests, since time.Time) error {
+	heard := time.Now()
+	err := poll(ctx, r.scaled(agreeWithin)+allowance, func(context.Context) error {
+		for _, g := range all {
+			lives := r.desktopsOf(g)
+			if len(lives) == 0 {
+				return fmt.Errorf("there is no log of %s guest %s", g.mode, g.name)
+			}
+			if last := lives[len(lives)-1]; last.start.Before(since) || !last.end.IsZero() {
+				return fmt.Errorf("%s guest %s last ran in %s", g.mode, g.name, last)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("a member that only lost its power does not start what it holds: %w", err)
+	}
+	r.harm("%d %s guests run again in %s, %.1fs after it was heard of", len(all), all[0].mode, all[0].at.Name, time.Since(heard).Seconds())
+	return nil
+}
+
 // clock is how times are written.
 const clock = "15:04:05.000"
 

@@ -91,10 +91,14 @@ func memberDead(ctx context.Context, r *run) error {
 	if err := r.moves(ctx, all, since); err != nil {
 		return err
 	}
+	since = time.Now()
 	if err := r.powerOn(ctx, m); err != nil {
 		return err
 	}
-	return r.healed(ctx, all)
+	if err := r.healed(ctx, all); err != nil {
+		return err
+	}
+	return r.runAgain(ctx, all.of(v1alpha1.FailoverHold), since)
 }
 
 // agentDead: nobody stops anything in a member that lives, but the guards.

@@ -40,10 +40,16 @@ func operatorsWord(ctx context.Context, r *run) error {
 	if err := r.fencedAtOnce(ctx, m, all); err != nil {
 		return err
 	}
+	since := time.Now()
 	if err := r.powerOn(ctx, m); err != nil {
 		return err
 	}
 	if err := r.healed(ctx, all); err != nil {
+		return err
+	}
+	// Whoever runs twice is seen by the kubelets' logs anyway: this is that none did
+	// for so short a time that it went unseen.
+	if err := r.neverAgain(append(all.of(v1alpha1.FailoverHold), all.of(v1alpha1.FailoverFence)...), since); err != nil {
 		return err
 	}
 	return poll(ctx, r.scaled(agreeWithin)+allowance, func(ctx context.Context) error {

@@ -61,9 +61,7 @@ func soak(t *testing.T, s settings) []row {
 		for _, f := range now {
 			say("    %s", f)
 		}
-		if before == nil {
-			before = now
-		}
+		before = firsts(before, now)
 		if err := grown(before, now); err != nil {
 			t.Errorf("after %s: %v", time.Since(began).Round(time.Second), err)
 			return rows

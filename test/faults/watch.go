@@ -296,7 +296,8 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *assignmentFact
 		Cluster: cluster, Session: a.Spec.Session.UID, Name: a.Namespace + "/" + a.Name, Epoch: a.Spec.Epoch,
 		Attempt: a.Spec.Attempt, Revision: a.Spec.TemplateRevision, User: a.Spec.User, Mode: string(a.Spec.FailoverMode),
 		Suspended: a.Spec.RunState == v1alpha1.ModeSuspended, Failed: a.Status.Failure != nil,
-		Lapsed:   a.Status.Lapse > a.Spec.Lapse,
+		// A held desktop runs on, whatever its member asks.
+		Lapsed:   a.Status.Lapse > a.Spec.Lapse && a.Spec.FailoverMode != v1alpha1.FailoverHold,
 		Deleting: a.DeletionTimestamp != nil, PodReady: podReady(a.Status.Conditions),
 		Desktop: fmt.Sprint(a.Spec.Desktop.Env),
 	}

@@ -37,9 +37,12 @@ func runFake() bool {
 	case "hub":
 		err = fakeHub(flags)
 	case "agent":
-		if len(os.Args) > 1 && os.Args[1] == "guard" {
+		switch {
+		case len(os.Args) > 1 && os.Args[1] == "guard":
 			err = fakeGuard(flags)
-		} else {
+		case len(os.Args) > 1 && os.Args[1] == "gate":
+			err = fakeGate(flags)
+		default:
 			err = fakeAgent(flags)
 		}
 	case "fleet":

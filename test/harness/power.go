@@ -150,7 +150,7 @@ func (cp *ControlPlane) powerOn(ctx context.Context) error {
 	if err := cp.WaitAPI(ctx); err != nil {
 		return fmt.Errorf("giving %s power: %w", cp.Name, err)
 	}
-	if err := errors.Join(cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx)); err != nil {
+	if err := errors.Join(cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx), cp.restartProvisioner(ctx)); err != nil {
 		return fmt.Errorf("giving %s power: %w", cp.Name, err)
 	}
 	return nil
@@ -174,8 +174,16 @@ func (d *Detached) PowerOn(ctx context.Context, member string) error {
 	if err != nil {
 		return err
 	}
-	if err := cp.powerOn(ctx); err != nil || agent == nil {
+	if err := cp.powerOn(ctx); err != nil {
 		return err
+	}
+	if provisioner := d.Processes[member+"-provisioner"]; provisioner != nil { // see restartProvisioner
+		if err := provisioner.Restart(); err != nil {
+			return err
+		}
+	}
+	if agent == nil {
+		return nil
 	}
 	return agent.Start()
 }

@@ -69,7 +69,7 @@ func (c *container) sidecar() bool {
 }
 
 // real is whether it is a process.
-func (c *container) real() bool { return c.spec.Name == GuardContainer }
+func (c *container) real() bool { return c.spec.Name == GuardContainer || c.spec.Name == GateContainer }
 
 // letsOn is whether what comes after an init container may start.
 func (c *container) letsOn() bool {
@@ -119,7 +119,7 @@ func (c *container) ensure() {
 				return
 			}
 			if err != nil {
-				k.complain("preparing guard", object, err)
+				k.complain("preparing "+c.spec.Name, object, err)
 				c.hold(waitsForConfig, configRetry)
 				return
 			}
@@ -165,7 +165,7 @@ func (c *container) start(launch func(ended func(int32)) (process, error)) {
 		})
 	})
 	if err != nil {
-		k.complain("starting guard", c.pod.object, err)
+		k.complain("starting "+c.spec.Name, c.pod.object, err)
 		k.loop.do(func() { c.ended(exitFailed) })
 		c.process = nobody{}
 		return

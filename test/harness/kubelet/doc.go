@@ -4,8 +4,9 @@
 // member: when it is killed, all that ran there has ended.
 //
 // It runs no images. A container is a timer, with a listener at its port, except
-// the guard beside a desktop (GuardContainer), which is the real thing: the
-// process of the Pod's command, with its environment, at the Pod's address.
+// the guard beside a desktop and the gate before one (GuardContainer, GateContainer),
+// which are the real thing: the process of the Pod's command, with its environment, at
+// the Pod's address.
 //
 // What it does as a real one does:
 //
@@ -21,7 +22,8 @@
 //   - without an API server it goes on with what it knows, writes what it has to
 //     say once there is one again, and looks at all Pods anew
 //   - after a power cut nothing runs of what did: such Pods fail, or their
-//     containers are started anew, as the restart policy says
+//     containers are started anew, as the restart policy says, once their init
+//     containers have run again
 //
 // What ran when is in the log of containers (log.go), a file that no cluster
 // holds. test/observer judges by it.

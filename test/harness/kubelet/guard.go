@@ -14,14 +14,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// GuardContainer is the container that is a process: the agent's binary, with
-// what the Pod gives it.
-const GuardContainer = "vdi-guard"
+// The containers that are processes: the agent's binary, with what the Pod gives it.
+// A guard runs beside a desktop; a gate before it, until it ends well.
+const (
+	GuardContainer = "vdi-guard"
+	GateContainer  = "vdi-gate"
+)
 
 // refTimeout is how long a Secret or ConfigMap is waited for.
 const refTimeout = 5 * time.Second
 
-// command is a guard's, ready to be started. The image's binary is ours, whatever
+// command is a guard's or a gate's, ready to be started. The image's binary is ours, whatever
 // its path in the image.
 func (k *kubelet) command(pod *corev1.Pod, c *corev1.Container, ip string) (*exec.Cmd, error) {
 	env, err := k.environment(pod, c, ip)

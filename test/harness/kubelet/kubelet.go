@@ -26,7 +26,7 @@ type Options struct {
 	// Member is its name, and Log the file of its log of containers.
 	Member string
 	Log    string
-	// Guard is the executable of GuardContainer.
+	// Guard is the executable of GuardContainer and GateContainer.
 	Guard string
 	// Second is how long one of the seconds takes that Pods speak of; default 1 s.
 	Second time.Duration

@@ -42,8 +42,13 @@ func (p *pod) status() corev1.PodStatus {
 	return status
 }
 
-// phase is terminal once nothing runs any more, sidecars included.
+// phase is terminal once nothing runs any more, sidecars included. While an init
+// container is at it, it is Pending, also after a power cut.
 func (p *pod) phase() corev1.PodPhase {
+	atIt := func(c *container) bool { return !c.sidecar() && !c.done }
+	if !p.over && !p.initialized && slices.ContainsFunc(p.inits, atIt) {
+		return corev1.PodPending
+	}
 	if !p.over {
 		for _, c := range p.mains {
 			if c.process != nil || c.last != nil {
