@@ -45,7 +45,8 @@ func (w *world) runs(member string, a *api.SessionAssignment) {
 		w.broken = append(w.broken, fmt.Sprintf("epoch %d of %s after %d", epoch, a.Name, w.highest[uid]))
 	}
 	for other := range w.running[uid] {
-		if other != member && !(w.cut[other] && a.Spec.FailoverMode == api.FailoverRestart) {
+		allowed := w.cut[other] && a.Spec.FailoverMode == api.FailoverRestart
+		if other != member && !allowed {
 			w.broken = append(w.broken, fmt.Sprintf("%s runs in %s and in %s", a.Name, other, member))
 		}
 	}
