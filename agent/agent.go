@@ -81,6 +81,7 @@ func newManager(cfg *rest.Config, options Options) (ctrl.Manager, error) {
 		Cache:                         cache.Options{ByObject: cached(), DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                       server.Options{BindAddress: options.MetricsBindAddress},
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
+		NewCache:                      newCache,
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       options.Namespace,

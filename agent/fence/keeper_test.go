@@ -31,6 +31,8 @@ type member struct {
 	// done it.
 	refuse, lose func(o client.Object) error
 	writes       int
+	// late are assignments that the cache shows, and the API server does not.
+	late []v1alpha1.SessionAssignment
 }
 
 func newMember(t *testing.T, objects ...client.Object) *member {
@@ -66,6 +68,13 @@ func (m *member) restart() {
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return m.write(o, func() error { return c.Update(ctx, o, opts...) })
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if all, ok := list.(*v1alpha1.SessionAssignmentList); ok {
+				all.Items = append(all.Items, m.late...)
+			}
+			return err
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			return m.write(o, func() error { return c.SubResource(sub).Patch(ctx, o, patch, opts...) })
@@ -191,6 +200,35 @@ func TestNoLeaseCountsBeforeAllBearTheMark(t *testing.T) {
 	m.lapse("two", 1)
 	m.lapse("one", 1)
 	m.state(Valid)
+}
+
+func TestNoLeaseCountsBeforeTheCacheShowsWhatIsWithdrawn(t *testing.T) {
+	withdrawn := guardedOne("two", func(a *v1alpha1.SessionAssignment) {
+		a.Finalizers, a.DeletionTimestamp = []string{v1alpha1.AssignmentFinalizer}, &metav1.Time{Time: time.Now()}
+	})
+	for name, test := range map[string]struct{ there, late []*v1alpha1.SessionAssignment }{
+		"it is gone, and was the only one": {nil, []*v1alpha1.SessionAssignment{guardedOne("two")}},
+		"it is gone":                       {[]*v1alpha1.SessionAssignment{guardedOne("one")}, []*v1alpha1.SessionAssignment{guardedOne("two")}},
+		"it is being stopped":              {[]*v1alpha1.SessionAssignment{guardedOne("one"), withdrawn}, []*v1alpha1.SessionAssignment{guardedOne("two")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var there []client.Object
+			for _, a := range test.there {
+				there = append(there, a)
+			}
+			m := newMember(t, there...)
+			for _, a := range test.late {
+				m.late = append(m.late, *a)
+			}
+			m.renew()
+			m.state(Over)
+			m.renew()
+			m.state(Over)
+			m.late = nil
+			m.steps()
+			m.state(Valid)
+		})
+	}
 }
 
 func TestALapseThatCannotBeWrittenIsNotForgotten(t *testing.T) {

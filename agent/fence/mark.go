@@ -3,9 +3,11 @@ package fence
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -34,6 +36,9 @@ func (k *Keeper) number(ctx context.Context) error {
 	var all v1alpha1.SessionAssignmentList
 	if err := k.Live.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing whom a lapse concerns: %w", err)
+	}
+	if k.behind(ctx, all.Items) {
+		return nil // Looked at again soon.
 	}
 	highest, concerns := int64(0), 0
 	for i := range all.Items {
@@ -76,6 +81,9 @@ func (k *Keeper) mark(ctx context.Context) error {
 	if err := k.Live.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing whom lapse %d concerns: %w", lapse, err)
 	}
+	if k.behind(ctx, all.Items) {
+		return nil // Looked at again soon.
+	}
 	group, each := errgroup.WithContext(ctx)
 	group.SetLimit(markers)
 	done := true
@@ -101,6 +109,24 @@ func (k *Keeper) mark(ctx context.Context) error {
 		return nil
 	}
 	return k.save(ctx, marked)
+}
+
+// behind reports whether the cache, by which sessions are reconciled and guards
+// answered, still shows fenced assignments that the API server does not, or that
+// are withdrawn there. They bear no mark, so no lease may count for them: while the
+// API server was away the hub may have placed them anew.
+func (k *Keeper) behind(ctx context.Context, live []v1alpha1.SessionAssignment) bool {
+	wanted := make(map[types.UID]bool, len(live))
+	for i := range live {
+		wanted[live[i].UID] = live[i].DeletionTimestamp.IsZero()
+	}
+	var cached v1alpha1.SessionAssignmentList
+	if err := k.Client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil {
+		return true
+	}
+	return slices.ContainsFunc(cached.Items, func(a v1alpha1.SessionAssignment) bool {
+		return a.Spec.FailoverMode == v1alpha1.FailoverFence && a.DeletionTimestamp.IsZero() && !wanted[a.UID]
+	})
 }
 
 // markOne writes one field that nobody else does of a fenced assignment, and needs no

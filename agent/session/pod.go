@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -83,7 +85,28 @@ func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
 	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.guarded {
 		return false, nil
 	}
-	return r.mayMount(ctx, p)
+	if may, err := r.mayMount(ctx, p); err != nil || !may {
+		return false, err
+	}
+	return r.stillWanted(ctx, p)
+}
+
+// stillWanted asks the API server itself whether the assignment is as the cache has
+// it. After an outage a watch may come back half a minute late, and what the hub has
+// withdrawn meanwhile may run elsewhere: a desktop must not be made of it.
+func (r *Reconciler) stillWanted(ctx context.Context, p *pass) (bool, error) {
+	now := &api.SessionAssignment{}
+	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(p.assignment), now)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("making sure of the assignment: %w", err)
+	}
+	if err != nil || now.UID != p.assignment.UID || now.Generation != p.assignment.Generation || now.DeletionTimestamp != nil {
+		p.found.PodProblem = &observe.Problem{
+			Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has read the assignment as it is now.",
+		}
+		return false, nil
+	}
+	return true, nil
 }
 
 func hasEnded(pod *corev1.Pod) bool {

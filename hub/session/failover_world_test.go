@@ -350,6 +350,21 @@ var _ = Describe("A session that is deleted", func() {
 		Expect(eu.sessions()).To(BeEmpty())
 	})
 
+	It("goes with a member that is off, once that is declared fenced and removed", func(ctx SpecContext) {
+		s := lost(ctx, failingOver(api.FailoverHold))
+		Expect(admin.Delete(ctx, s)).To(Succeed())
+		Eventually(phase(ctx, s)).Should(HavePrefix("Terminating: being deleted: eu is unreachable"))
+		Expect(placedIn(ctx, s)()).To(Equal("eu@1"))
+		declareFenced(ctx, eu)
+		Eventually(placedIn(ctx, s)).Should(BeEmpty())
+		settled()
+		Expect(leftIn(ctx, s)()).To(HaveLen(1), "it may be found there yet")
+		mc := &api.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "eu"}}
+		Expect(admin.Delete(ctx, mc)).To(Succeed())
+		Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(mc), mc) }).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		Eventually(gone(ctx, s)).Should(BeTrue())
+	})
+
 	It("or was placed anew holds a member until that is declared fenced and removed for good", func(ctx SpecContext) {
 		s := lost(ctx)
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))

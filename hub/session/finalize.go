@@ -8,11 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
@@ -27,8 +29,15 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	r.lost.found(s.UID)
 	before := s.DeepCopy()
 	r.forgetGone(s)
-	if at := s.Status.Placement; at != nil && r.Fleet.Gone(at.ClusterUID) {
+	switch at := s.Status.Placement; {
+	case at == nil:
+	case r.Fleet.Gone(at.ClusterUID):
 		s.Status.Placement = nil
+	case r.isOff(at.ClusterUID):
+		// Nothing is placed there any more, so that the member may be removed; what may
+		// be left of it is remembered until it is.
+		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
+		s.Status.Releasing, s.Status.Placement = append(others(s.Status.Releasing, left), left), nil
 	}
 	if len(outstanding(s)) == 0 {
 		return ctrl.Result{}, letGo(ctx, r.Client, s)
@@ -43,6 +52,11 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.patchStatus(ctx, before, s))
+}
+
+// isOff is whether an operator's word that nothing runs in a member holds.
+func (r *Reconciler) isOff(member types.UID) bool {
+	return r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, member).Reason == v1alpha1.ReasonMemberFenced
 }
 
 // showAway says that a member of a deleted session can confirm nothing now, and
