@@ -66,6 +66,15 @@ func (w *word) missing(ctx context.Context, o oracle) (bool, error) {
 	return !w.c.released(&known{sessionFact: *s}, w.cluster, w.epoch), nil
 }
 
+// stays asks the hub whether the session is neither deleted nor being deleted.
+func (w *word) stays(ctx context.Context, o oracle) (bool, error) {
+	if w.lost.Load() {
+		return true, nil
+	}
+	s, err := o.session(ctx, "", w.session)
+	return s != nil && !s.Deleting, err
+}
+
 // released: the hub has a durable cause why this epoch is to be in this member
 // no more.
 func (c *checker) released(k *known, cluster string, epoch int64) bool {
@@ -168,13 +177,16 @@ func (c *checker) homeGone(now time.Time, f homeFact) {
 	if c.excused[f.UID] {
 		return
 	}
+	word := c.wordOf(f.Session, f.Cluster, 0)
 	c.doubt(now, 4, "home/"+string(f.UID), &doubt{
 		about: f.Session, watched: []string{hubName}, patience: watchLag,
 		text: fmt.Sprintf("home %s is gone from %s, and nothing asked for it", f.Name, f.Cluster),
 		still: func() bool {
+			word.note()
 			k := c.sessions[f.Session]
 			return k == nil || k.lost || !k.Deleting && !k.gone && (k.Cluster == "" || k.Cluster == f.Cluster)
 		},
+		proof: word.stays,
 	})
 }
 

@@ -296,6 +296,11 @@ var histories = []struct {
 		h.homeGone(h.now, homeFact{Cluster: "a", UID: "h", Name: "home", Session: "s"})
 		h.homeGone(h.now, homeFact{Cluster: hubName, UID: "v", Name: "of a user"})
 	}, []int{4, 4}},
+	{"a home goes whose session was deleted while nobody listened", func(h *told) {
+		h.runs()
+		h.homeGone(h.now, homeFact{Cluster: "a", UID: "h", Name: "home", Session: "s"})
+		delete(h.hub, "s")
+	}, nil},
 	{"a home goes with its session", func(h *told) {
 		h.runs()
 		h.session(sessionFact{Epoch: 1, Cluster: "a", Placed: 1, Deleting: true})

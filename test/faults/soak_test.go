@@ -1,9 +1,15 @@
 package faults
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // oneInAny of a soak's scenarios is drawn from all of them, the others from those
@@ -43,6 +49,10 @@ func soak(t *testing.T, s settings) []row {
 		if n%oneInAny == oneInAny-1 {
 			from = all
 		}
+		if err := stage.allReady(t.Context()); err != nil {
+			t.Error(err)
+			return rows
+		}
 		sc := from[random.IntN(len(from))]
 		stage.seed = random.Uint64N(1e6)
 		say("  %s (seed %d), %s of %s", sc.name, stage.seed, time.Since(began).Round(time.Second), s.soak)
@@ -68,4 +78,22 @@ func soak(t *testing.T, s settings) []row {
 		}
 	}
 	return rows
+}
+
+// allReady waits until every member takes sessions: those that chance has drawn
+// again and again may be in quarantine, and a scenario places sessions where it
+// likes.
+func (s *stage) allReady(ctx context.Context) error {
+	return poll(ctx, s.scaled(quarantine)+allowance, func(ctx context.Context) error {
+		for _, member := range s.fleet.Members {
+			m := &v1alpha1.MemberCluster{}
+			if err := s.watch.hub.Get(ctx, key("/"+member.Name), m); err != nil {
+				return err
+			}
+			if !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
+				return fmt.Errorf("%s is not Ready again: %v", member.Name, m.Status.Conditions)
+			}
+		}
+		return nil
+	})
 }

@@ -1,0 +1,72 @@
+package leadership
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
+)
+
+// toldLock tells when it was renewed.
+type toldLock struct {
+	resourcelock.Interface
+	renewed chan struct{}
+}
+
+func (l *toldLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.Interface.Update(ctx, record)
+	select {
+	case l.renewed <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+// The elector itself, since it is what it does with a lock that it has lost without
+// knowing that puts the next leader out.
+func TestAnElectorThatGivesUpLateLeavesTheNextLeadersLockAlone(t *testing.T) {
+	leases := fake.NewClientset().CoordinationV1()
+	inner := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: "vdi-system", Name: "vdi-hub"}, Client: leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: "us"},
+	}
+	told := &toldLock{Interface: inner, renewed: make(chan struct{}, 1)}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: NewGuard().Lock(told), ReleaseOnCancel: true,
+		// After its first renewal it does not look at the lock while this test runs.
+		LeaseDuration: time.Hour, RenewDeadline: 50 * time.Minute, RetryPeriod: 20 * time.Minute,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan struct{})
+	go func() { defer close(ended); elector.Run(ctx) }()
+	<-told.renewed
+
+	lease, err := leases.Leases("vdi-system").Get(t.Context(), "vdi-hub", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const next = "another"
+	lease.Spec.HolderIdentity = ptr.To(next)
+	if _, err := leases.Leases("vdi-system").Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-ended
+	lease, err = leases.Leases("vdi-system").Get(t.Context(), "vdi-hub", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if holder := lease.Spec.HolderIdentity; holder == nil || *holder != next {
+		t.Errorf("the lock of the next leader is %s's now", ptr.Deref(holder, "nobody"))
+	}
+}
