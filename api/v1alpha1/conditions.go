@@ -205,6 +205,10 @@ const (
 	// as long as its lease: the desktop is stopped, and runs again when the hub
 	// says that it was not placed anew.
 	ReasonLeaseExpired = "LeaseExpired"
+	// ReasonGuardUnavailable: False (PodReady), the guard or gate of the Pod can't be
+	// pulled or does not start. It is of the agent's image, and the session waits
+	// until the member's administrator corrects the agent's --guard-image.
+	ReasonGuardUnavailable = "GuardUnavailable"
 	// ReasonAwaitingHub: False (PodReady), the member's agent has begun anew, as
 	// after a power cut, and the desktop of mode Hold starts once the hub has
 	// affirmed that the session was not placed anew meanwhile.
