@@ -8,6 +8,7 @@ AGENT_IMG   ?= vdi-agent:$(VERSION)
 MEMBERS     ?= 3
 NODES       ?= 20
 SESSIONS    ?= 300
+LOST        ?= 500
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
 # Three packages at a time: the slow ones wait more than they reckon.
@@ -15,9 +16,9 @@ TESTFLAGS   ?= -p 3
 # Memory for CPU: linking takes 40% less of it, and the tests a tenth.
 TEST_GOGC   ?= 400
 FUZZTIME    ?= 10s
-# A pass of test-faults takes under 20 minutes with its default FACTOR; FACTOR=1
-# and a long SOAK take what they take.
-FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,30m)
+# A pass of test-faults takes under 50 minutes with its default FACTOR, 30 of them
+# those that wait for failover; FACTOR=1 and a long SOAK take what they take.
+FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,75m)
 
 GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
@@ -70,6 +71,10 @@ test-faults: controlplane build ## Break a fleet in every way, and watch its pro
 	@mkdir -p dist
 	SCENARIOS=all REPORT=$(or $(REPORT),$(CURDIR)/dist/faults.json) LOGS=$(or $(LOGS),$(CURDIR)/dist/faults-logs) \
 	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults
+
+.PHONY: failover
+failover: controlplane build ## Measure how a member with LOST sessions dies: detected, decided, assigned, Running, next to what policy waits.
+	go run ./test/scale/failover --sessions $(LOST) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzzer for FUZZTIME (10s); FOCUS= picks some by name.
@@ -144,8 +149,8 @@ scale: controlplane build ## Measure a fleet: SESSIONS at once, what they cost, 
 ##@ Deploy
 
 .PHONY: install
-install: $(KUBECTL) ## Install the CRDs, and who may create sessions, into the cluster of the current kubeconfig.
-	$(KUBECTL) apply --server-side -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/crds
+install: $(KUBECTL) ## Install the CRDs, and who may create sessions and fence or remove members, into the cluster of the current kubeconfig.
+	$(KUBECTL) apply --server-side -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/admission/member-fenced.yaml -f deploy/admission/member-removal.yaml -f deploy/crds
 
 .PHONY: deploy
 deploy: install ## Deploy the hub with image HUB_IMG.
@@ -154,7 +159,7 @@ deploy: install ## Deploy the hub with image HUB_IMG.
 	$(KUBECTL) apply -f deploy/rbac
 
 .PHONY: undeploy
-undeploy: $(KUBECTL) ## Remove the hub; the CRDs, who may create sessions, and all that people made stay.
+undeploy: $(KUBECTL) ## Remove the hub; the CRDs, the policies of `make install`, and all that people made stay.
 	$(KUBECTL) delete --ignore-not-found -f deploy/admission/session-finalizer.yaml -f deploy/hub.yaml -f deploy/rbac
 
 # ---- files

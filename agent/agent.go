@@ -26,6 +26,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/assignment"
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
+	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/agent/guard"
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
@@ -50,11 +52,15 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err != nil {
 		return err
 	}
-	room, err := connect(mgr, options)
+	lease := &fence.Keeper{
+		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace, TimeFactor: options.TimeFactor,
+	}
+	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache()}
+	room, err := connect(mgr, options, store, lease)
 	if err != nil {
 		return err
 	}
-	if err := reconcile(mgr, options, room); err != nil {
+	if err := reconcile(mgr, options, room, store, lease); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
@@ -75,6 +81,7 @@ func newManager(cfg *rest.Config, options Options) (ctrl.Manager, error) {
 		Cache:                         cache.Options{ByObject: cached(), DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                       server.Options{BindAddress: options.MetricsBindAddress},
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
+		NewCache:                      newCache,
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       options.Namespace,
@@ -102,21 +109,32 @@ func cached() map[client.Object]cache.ByObject {
 
 // reconcile has the manager run the member's controllers. What the capacity
 // watcher knows of nodes tells a desktop that is lost from one that stops.
-func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes) error {
+func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *assignment.Store, lease *fence.Keeper) error {
 	sessions, err := options.session()
 	if err != nil {
 		return err
 	}
-	if err := (&session.Reconciler{Nodes: nodes}).SetupWithManager(mgr, sessions); err != nil {
+	reconciler := &session.Reconciler{Nodes: nodes, Lease: lease}
+	if sessions.Guard != nil {
+		endpoint := guard.NewEndpoint(guard.EndpointOptions{
+			Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,
+			Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Standing: lease.Standing, KeyKnown: lease.Changed,
+			Ordered: store.Ordered,
+		})
+		if err := mgr.Add(endpoint); err != nil {
+			return fmt.Errorf("adding the endpoint for guards and gates: %w", err)
+		}
+		reconciler.GuardKey = endpoint.PublicKey
+	}
+	if err := reconciler.SetupWithManager(mgr, sessions); err != nil {
 		return err
 	}
 	return (&retention.Reconciler{}).SetupWithManager(mgr, retention.Options{})
 }
 
-// connect joins capacity, assignments and the link. It returns the capacity
-// watcher.
-func connect(mgr ctrl.Manager, options Options) (*capacity.Watcher, error) {
-	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache()}
+// connect joins capacity, assignments, the lease and the link. It returns the
+// capacity watcher.
+func connect(mgr ctrl.Manager, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
 	room, err := capacity.NewWatcher(capacity.Options{
 		Config: mgr.GetConfig(), Assignments: mgr.GetCache(),
@@ -141,10 +159,12 @@ func connect(mgr ctrl.Manager, options Options) (*capacity.Watcher, error) {
 		Assignments: store, Orders: store, Capacity: room,
 		Terms:       &link.ConfigMapTerms{Reader: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace},
 		Fingerprint: whichCluster,
-		Synced:      store.Synced,
+		Lease:       lease,
+		// No renewal is sent before it would count.
+		Synced: func(ctx context.Context) bool { return store.Synced(ctx) && lease.Loaded(ctx) },
 	})
 	store.Teller, store.Counter = hub, room
-	return room, errors.Join(mgr.Add(store), mgr.Add(room), mgr.Add(hub))
+	return room, errors.Join(mgr.Add(lease), mgr.Add(store), mgr.Add(room), mgr.Add(hub))
 }
 
 // fingerprint tells clusters apart, rebuilt ones of the same name included.

@@ -3,6 +3,8 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
+	"github.com/vdi-fleet/vdi-fleet/agent/guard"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
@@ -40,15 +43,44 @@ func (o *Options) session() (session.Options, error) {
 			errs = append(errs, fmt.Errorf("--%s %s is shorter than a second", flag, value))
 		}
 	}
+	guard, leasePort, err := o.guard()
+	errs = append(errs, err)
 	return session.Options{
 		Network: render.Network{
 			Gateway: gateway, GatewayNamespaces: namespaces,
-			TLSSecretName: o.TLSSecret, AgentNamespace: o.Namespace,
+			TLSSecretName: o.TLSSecret, AgentNamespace: o.Namespace, LeasePort: leasePort,
 		},
+		Guard:           guard,
 		Patience:        observe.Patience{FailAfter: o.FailAfter, Restarts: failRestarts, Endings: failEndings},
 		CleanupDeadline: o.CleanupDeadline,
-		Activity:        activity.Options{Least: o.scaled(time.Second), Most: o.scaled(time.Minute)},
+		Activity:        activity.Options{Least: o.scaled(time.Second), Most: o.scaled(time.Minute), IdleAfter: o.scaled(observe.IdleAfter)},
 	}, errors.Join(errs...)
+}
+
+// guard is what guards must know of the agent, and the port on which it listens
+// for them; nil and zero where there are none.
+func (o *Options) guard() (*render.Guard, int32, error) {
+	if o.GuardImage == "" {
+		if o.LeaseURL != "" {
+			return nil, 0, errors.New("--lease-url is for guards, of which there are none without --guard-image")
+		}
+		return nil, 0, nil
+	}
+	var errs []error
+	if err := guard.CheckURL(o.LeaseURL); err != nil {
+		errs = append(errs, fmt.Errorf("--lease-url %w, where guards would reach the agent", err))
+	}
+	_, text, err := net.SplitHostPort(o.LeaseAddress)
+	port, portErr := strconv.ParseUint(text, 10, 16)
+	if err != nil || portErr != nil || port == 0 {
+		errs = append(errs, fmt.Errorf("--lease-address %q is not host:port", o.LeaseAddress))
+	}
+	if o.GuardPort < 1 || o.GuardPort > 65535 {
+		errs = append(errs, fmt.Errorf("--guard-port %d is no port", o.GuardPort))
+	}
+	return &render.Guard{
+		Image: o.GuardImage, LeaseURL: o.LeaseURL, Port: o.GuardPort, TimeFactor: o.TimeFactor,
+	}, int32(port), errors.Join(errs...)
 }
 
 // scaled is a timing as the factor of the demonstration or test has it.

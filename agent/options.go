@@ -54,6 +54,16 @@ type Options struct {
 	// CleanupDeadline is how long a stopped session waits for what is left of
 	// it, Pods apart.
 	CleanupDeadline time.Duration
+	// GuardImage is the agent's own image, of which the guards beside fenced desktops
+	// and the gates before held ones are made; empty: there are none. Then the hub
+	// holds fenced sessions, and a kubelet may start a held desktop before the agent
+	// has heard that it runs elsewhere.
+	GuardImage string
+	// LeaseURL is where guards and gates reach the agent, and LeaseAddress where it
+	// listens for them.
+	LeaseURL, LeaseAddress string
+	// GuardPort is where a guard answers the kubelet, in the desktop's Pod.
+	GuardPort int32
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the member's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
@@ -79,6 +89,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.TLSSecret, "tls-secret", "", "Secret with the certificate of Ingresses whose template names none; by default the ingress controller's own.")
 	fs.DurationVar(&o.FailAfter, "fail-after", 5*time.Minute, "How long a desktop may be in trouble that could pass, such as an image that can't be pulled, before it is given up.")
 	fs.DurationVar(&o.CleanupDeadline, "cleanup-deadline", 2*time.Minute, "How long a stopped session waits for what is left of it, Pods apart, before it is let go.")
+	fs.StringVar(&o.GuardImage, "guard-image", "", "Image, the agent's own, of the guard that stops a desktop of failover mode Fence when the hub's lease is over and no agent is alive, and of the gate behind which one of mode Hold waits for the hub when its Pod starts anew, as after a power cut. Without it sessions of mode Fence are held as with Hold; and where an operator has declared this member fenced, its Hold desktops may run for the seconds that the agent needs to reach the hub once power is back.")
+	fs.StringVar(&o.LeaseURL, "lease-url", "", "Where guards and gates reach the agent, such as http://vdi-agent-lease.vdi-system.svc:8082; needed with --guard-image.")
+	fs.StringVar(&o.LeaseAddress, "lease-address", ":8082", "Where the agent listens for guards and gates, with --guard-image.")
+	fs.Int32Var(&o.GuardPort, "guard-port", 8079, "Port within a desktop's Pod on which its guard answers the kubelet.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 200, "Requests a second to the member's API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 400, "Burst of requests to the member's API server.")
 }

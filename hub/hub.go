@@ -48,9 +48,12 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
+	timings := o.timings()
 	if o.TimeFactor != 1 {
 		ctrl.Log.Info("Timings are scaled: this is not a production setting", "timeFactor", o.TimeFactor)
 	}
+	ctrl.Log.Info("Timings of failover", "timeFactor", o.TimeFactor, "unreachable", timings.Unreachable.String(),
+		"after", timings.Failover.After.String(), "lease", timings.Failover.Lease.String(), "regain", timings.Failover.Regain.String())
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = o.KubeAPIQPS, o.KubeAPIBurst
 
@@ -59,7 +62,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 
-	f := fleet.New(fleet.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: fleet.DefaultTimings(o.TimeFactor)})
+	f := fleet.New(fleet.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings})
 	mgr, err := mcmanager.New(cfg, f, managerOptions(o, leader))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
@@ -113,7 +116,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader
 	}
 	term := &hubTerm{
 		live: local.GetAPIReader(), client: local.GetClient(), recorder: local.GetEventRecorder("vdi-hub"), options: o,
-		restored: f.Restored, recovery: fleet.DefaultTimings(o.TimeFactor).Recovery, now: time.Now,
+		restored: f.Restored, recovery: o.timings().Recovery, now: time.Now,
 	}
 	if err := local.Add(&linkRunnable{
 		term: term, fleet: f, options: o, leader: l, now: now,
@@ -152,6 +155,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
+		IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
 	policies := &session.PolicyReconciler{
@@ -178,6 +182,9 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	}
 	return func(ctx context.Context) error {
 		if err := proofs.Prepare(ctx); err != nil {
+			return err
+		}
+		if err := knowOwnCluster(ctx, local.GetAPIReader(), f); err != nil {
 			return err
 		}
 		if err := members.RegisterAll(ctx); err != nil {
@@ -230,7 +237,7 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		UniqueTerms:   l.options.LeaderElect,
 		RaiseTerm:     l.term.raise,
 		Leading:       l.leader.guard.Leading,
-		RenewInterval: fleet.DefaultTimings(l.options.TimeFactor).Renew,
+		RenewInterval: l.options.timings().Renew,
 		DrainTimeout:  l.options.scaled(drainTimeout),
 		Now:           l.now,
 	}

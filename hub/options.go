@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
 // Options of the hub, as its flags set them.
@@ -39,6 +42,12 @@ type Options struct {
 	// TimeFactor scales every timing of the link, for demonstrations and
 	// tests; 1 in production. It must be the agents' as well.
 	TimeFactor float64
+	// FailoverAfter is how long a session that says nothing else waits beyond its
+	// member's being declared Unreachable before it is placed anew; Lease how long
+	// a renewal lets Fence sessions run in a member; Regain how long after its last
+	// grant the hub waits before it places one anew. All before the time factor; a
+	// Lease or Regain of nothing is the default.
+	FailoverAfter, Lease, Regain time.Duration
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the hub's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
@@ -60,6 +69,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 for nowhere.")
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
 	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the link; 1 in production, the same on hub and agents.")
+	timings := failover.DefaultTimings(1)
+	fs.DurationVar(&o.FailoverAfter, "failover-after", timings.After, "How long a session with failover mode Restart waits, where it says nothing else, beyond its member's being declared Unreachable. Scaled by --time-factor.")
+	fs.DurationVar(&o.Lease, "lease", timings.Lease, "How long sessions with failover mode Fence run on in a member that has no word from the hub. Scaled by --time-factor.")
+	fs.DurationVar(&o.Regain, "regain", timings.Regain, "How long after the last renewal that was granted to a member its sessions with failover mode Fence are placed anew, and how long a hub leads before it places any anew that lost its member. Scaled by --time-factor.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 500, "Requests a second to the hub's API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")
 }
@@ -85,7 +98,24 @@ func (o *Options) Validate() error {
 	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
 		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return o.timings().Validate()
+}
+
+// timings of the link and of failover, scaled.
+func (o *Options) timings() fleet.Timings {
+	t, f := fleet.DefaultTimings(o.TimeFactor), failover.DefaultTimings(1)
+	f.After = o.FailoverAfter
+	if o.Lease != 0 {
+		f.Lease = o.Lease
+	}
+	if o.Regain != 0 {
+		f.Regain = o.Regain
+	}
+	t.Failover = f.Scaled(o.TimeFactor)
+	return t
 }
 
 func (o *Options) scaled(d time.Duration) time.Duration {

@@ -57,3 +57,27 @@ func TestNamesOfTheHubsCertificate(t *testing.T) {
 		}
 	}
 }
+
+func TestTimingsOfFailoverMustFitTogether(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		says string
+	}{
+		"as they are":              {},
+		"scaled":                   {args: []string{"--time-factor=0.05"}},
+		"a longer lease":           {args: []string{"--lease=6m"}, says: "a Fence session might run twice: regain is 5m0s, and with a lease of 6m0s it must be at least 7m51.395s; raise it"},
+		"and a longer wait":        {args: []string{"--lease=6m", "--regain=8m"}},
+		"a wait that is too short": {args: []string{"--regain=4m"}, says: "raise it, or make the lease shorter"},
+		"a lease that is over before the member is lost": {args: []string{"--lease=40s"}, says: "the lease (40s) must be longer than unreachable (40s)"},
+		"at once":         {args: []string{"--failover-after=0s"}},
+		"before its time": {args: []string{"--failover-after=-1s"}, says: "after is -1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := parse(t, test.args...)
+			err := o.Validate()
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

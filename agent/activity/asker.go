@@ -62,7 +62,7 @@ func (k *Asker) Watch(target Target) Word {
 		watched.Inc()
 	}
 	before := d.word
-	if d.retarget(target) {
+	if d.retarget(target, k.options) {
 		count(before, d.word)
 		k.wake()
 	}

@@ -21,7 +21,7 @@ type Target struct {
 	UID        types.UID
 	// URL that answers.
 	URL string
-	// Limit is its idle timeout.
+	// Limit is its idle timeout; zero: it has none.
 	Limit time.Duration
 	// Began is when its run began: it was not idle before.
 	Began time.Time
@@ -33,6 +33,8 @@ type Word struct {
 	// IdleOver is only ever said upon an answer that says so itself.
 	// IdleUnknown until there is an answer, and once there are none any more.
 	Idle observe.Idleness
+	// Use of it. Not known until there is an answer.
+	Use observe.Use
 	// Silent: it was asked several times in a row, and gave no answer that
 	// could be understood.
 	Silent bool
@@ -52,13 +54,13 @@ type desktop struct {
 // retarget takes a target that may have changed. What was heard of another Pod,
 // in an earlier run or under another limit says nothing of this one. It reports
 // whether anything changed.
-func (d *desktop) retarget(t Target) bool {
+func (d *desktop) retarget(t Target, o Options) bool {
 	if d.target == t {
 		return false
 	}
 	*d = desktop{target: t, asking: d.asking}
-	// Until then it can't be near its end, whatever it would say.
-	d.due = t.Began.Add(t.Limit - api.WarnBefore(t.Limit))
+	// Until then nothing that it says matters.
+	d.due = t.Began.Add(nextQuestion(0, t.Limit, o))
 	return true
 }
 
@@ -67,8 +69,11 @@ func (d *desktop) hears(idle time.Duration, o Options, now time.Time) bool {
 	idle = min(idle, max(now.Sub(d.target.Began), 0))
 	before := d.word
 	d.unknowns = 0
-	d.word = Word{Idle: observe.IdlenessOf(idle, d.target.Limit)}
-	d.due = now.Add(nextQuestion(idle, d.target.Limit, o.Least))
+	d.word = Word{Idle: observe.IdlenessOf(idle, d.target.Limit), Use: observe.Use{Known: true}}
+	if idle >= o.IdleAfter {
+		d.word.Use.Since = sameUse(before.Use.Since, now.Add(-idle))
+	}
+	d.due = now.Add(nextQuestion(idle, d.target.Limit, o))
 	return d.word != before || d.word.Idle == observe.IdleOver
 }
 
@@ -81,23 +86,42 @@ func (d *desktop) hearsNothing(o Options, now time.Time) bool {
 		d.unknowns++
 	}
 	if d.unknowns >= enough {
-		d.word = Word{Silent: true}
+		d.word = Word{Silent: true, Use: observe.Use{Known: true}}
 	}
 	return d.word != before
 }
 
+// sameUse is a desktop's last use. Two answers about the same use never agree to
+// the second.
+func sameUse(before, now time.Time) time.Time {
+	if now = now.Truncate(time.Second); now.Sub(before).Abs() <= agree {
+		return before
+	}
+	return now
+}
+
+// agree is by how much two answers about the same use may differ.
+const agree = 5 * time.Second
+
 // nextQuestion is how long a desktop that was idle for so long need not be
-// asked: before it can be near its end, nothing it says matters. Near its end
-// its user is about to come back or to lose the desktop, so it is asked a few
-// times, and at the end itself.
-func nextQuestion(idle, limit, least time.Duration) time.Duration {
+// asked: before it can be told to be idle, or near its end, nothing it says
+// matters. While it is idle its next use is to be told soon. Near its end its
+// user is about to come back or to lose the desktop, so it is asked a few times,
+// and at the end itself.
+func nextQuestion(idle, limit time.Duration, o Options) time.Duration {
+	wait := o.IdleAfter - idle
+	if wait <= 0 {
+		wait = o.IdleAfter / 5
+	}
 	warn := api.WarnBefore(limit)
 	switch {
+	case limit <= 0:
 	case idle < limit-warn:
-		return max(limit-warn-idle, least)
+		wait = min(wait, limit-warn-idle)
 	case idle < limit:
-		return max(min(limit-idle, warn/2), least)
+		wait = min(wait, limit-idle, warn/2)
 	default:
-		return max(warn/2, least)
+		wait = min(wait, warn/2)
 	}
+	return max(wait, o.Least)
 }

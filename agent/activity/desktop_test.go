@@ -13,33 +13,43 @@ var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func watching(limit time.Duration) *desktop {
 	d := &desktop{}
-	d.retarget(Target{URL: "http://192.0.2.1:80/idle", Limit: limit, Began: noon})
+	d.retarget(Target{URL: "http://192.0.2.1:80/idle", Limit: limit, Began: noon}, defaults)
 	return d
 }
 
 var defaults = Options{}.withDefaults()
 
-func TestADesktopIsFirstAskedWhenItCouldBeNearItsEnd(t *testing.T) {
-	if got, want := watching(30*time.Minute).due, noon.Add(25*time.Minute); !got.Equal(want) {
-		t.Errorf("asked at %s, want %s", got, want)
+func TestADesktopIsFirstAskedWhenItCouldBeIdleOrNearItsEnd(t *testing.T) {
+	for limit, want := range map[time.Duration]time.Duration{
+		0: 5 * time.Minute, 30 * time.Minute: 5 * time.Minute, 5 * time.Minute: 4 * time.Minute,
+	} {
+		if got := watching(limit).due.Sub(noon); got != want {
+			t.Errorf("with a limit of %s: asked after %s, want %s", limit, got, want)
+		}
 	}
 }
 
 func TestTheNextQuestionIsAsLateAsItMayBe(t *testing.T) {
 	const limit = 30 * time.Minute // its last five minutes are "soon"
 	for idle, want := range map[time.Duration]time.Duration{
-		0:                        25 * time.Minute,
-		24 * time.Minute:         time.Minute,
+		0:                        5 * time.Minute,
+		4 * time.Minute:          time.Minute,
+		5*time.Minute - 1:        time.Second,
+		5 * time.Minute:          time.Minute,
+		24*time.Minute + 1:       time.Minute - 1,
 		25*time.Minute - 1:       time.Second,
-		25 * time.Minute:         150 * time.Second,
-		29 * time.Minute:         time.Minute,
+		25 * time.Minute:         time.Minute,
+		29*time.Minute + 1:       time.Minute - 1,
 		limit - time.Millisecond: time.Second,
-		limit:                    150 * time.Second,
-		10 * limit:               150 * time.Second,
+		limit:                    time.Minute,
+		10 * limit:               time.Minute,
 	} {
-		if got := nextQuestion(idle, limit, time.Second); got != want {
+		if got := nextQuestion(idle, limit, defaults); got != want {
 			t.Errorf("idle for %s: asked after %s, want %s", idle, got, want)
 		}
+	}
+	if got := nextQuestion(10*time.Hour, 0, defaults); got != time.Minute {
+		t.Errorf("without a limit: asked after %s", got)
 	}
 }
 
@@ -52,9 +62,11 @@ func TestAnAnswerMattersWhenItChangesWhatIsToBeDone(t *testing.T) {
 		matters bool
 	}{
 		{0, observe.InUse, true},
-		{20 * time.Minute, observe.InUse, false},
+		{4 * time.Minute, observe.InUse, false},
+		{20 * time.Minute, observe.InUse, true},
+		{20*time.Minute + 3*time.Second, observe.InUse, false},
 		{26 * time.Minute, observe.IdleSoon, true},
-		{28 * time.Minute, observe.IdleSoon, false},
+		{26*time.Minute - 3*time.Second, observe.IdleSoon, false},
 		{time.Minute, observe.InUse, true},
 		{30 * time.Minute, observe.IdleOver, true},
 		{31 * time.Minute, observe.IdleOver, true},
@@ -62,6 +74,39 @@ func TestAnAnswerMattersWhenItChangesWhatIsToBeDone(t *testing.T) {
 		if got := d.hears(c.idle, defaults, at); got != c.matters || d.word.Idle != c.means {
 			t.Errorf("idle for %s: %+v, matters %t, want %d, %t", c.idle, d.word, got, c.means, c.matters)
 		}
+	}
+}
+
+func TestADesktopIsIdleOnceItWasNotUsedForAWhileAndUntilItIs(t *testing.T) {
+	d := watching(0)
+	for _, c := range []struct {
+		at, idle time.Duration
+		since    time.Duration // after noon; 0: in use
+		matters  bool
+	}{
+		{5 * time.Minute, time.Minute, 0, true},
+		{9 * time.Minute, 5 * time.Minute, 4 * time.Minute, true},
+		{10 * time.Minute, 6*time.Minute - 2*time.Second, 4 * time.Minute, false},
+		{20 * time.Minute, 16*time.Minute + 2*time.Second, 4 * time.Minute, false},
+		{30 * time.Minute, 5 * time.Minute, 25 * time.Minute, true},
+		{31 * time.Minute, 10 * time.Second, 0, true},
+		{32 * time.Minute, 10 * time.Second, 0, false},
+	} {
+		matters := d.hears(c.idle, defaults, noon.Add(c.at))
+		want := observe.Use{Known: true}
+		if c.since > 0 {
+			want.Since = noon.Add(c.since)
+		}
+		if d.word.Use != want || matters != c.matters || d.word.Idle != observe.IdleUnknown {
+			t.Errorf("after %s, idle for %s: %+v, matters %t; want %+v, %t", c.at, c.idle, d.word, matters, want, c.matters)
+		}
+	}
+	d.hears(10*time.Minute, defaults, noon.Add(time.Hour))
+	for range enough {
+		d.hearsNothing(defaults, noon.Add(time.Hour))
+	}
+	if d.word != (Word{Silent: true, Use: observe.Use{Known: true}}) {
+		t.Errorf("of one that tells no more: %+v", d.word)
 	}
 }
 
@@ -122,11 +167,11 @@ func TestWhatWasHeardOfAnotherDesktopIsForgotten(t *testing.T) {
 			d := watching(30 * time.Minute)
 			d.hears(time.Hour, defaults, noon.Add(time.Hour))
 			same := d.target
-			if d.retarget(same) || d.word.Idle != observe.IdleOver {
+			if d.retarget(same, defaults) || d.word.Idle != observe.IdleOver {
 				t.Errorf("the same desktop: %+v", d.word)
 			}
 			change(&same)
-			if !d.retarget(same) || d.word != (Word{}) {
+			if !d.retarget(same, defaults) || d.word != (Word{}) {
 				t.Errorf("still %+v", d.word)
 			}
 		})
@@ -157,13 +202,13 @@ func TestADesktopEndsWhenAndOnlyWhenItWasIdleForItsLimit(t *testing.T) {
 		if idle := now.Sub(used); idle < limit || idle > limit+2*time.Second {
 			t.Fatalf("ended after %s without use, the limit is %s", idle, limit)
 		}
-		if most := 10 + 8*int(now.Sub(noon)/limit); questions > most {
+		if most := 10 + 8*int(now.Sub(noon)/limit) + int(now.Sub(noon)/time.Minute); questions > most {
 			t.Fatalf("%d questions in %s with a limit of %s", questions, now.Sub(noon), limit)
 		}
 	})
 }
 
-func TestAThousandDesktopsInUseCostLessThanAQuestionASecond(t *testing.T) {
+func TestAThousandDesktopsInUseCostLessThanFourQuestionsASecond(t *testing.T) {
 	const hour = time.Hour
 	questions := 0
 	d := watching(30 * time.Minute)
@@ -171,7 +216,7 @@ func TestAThousandDesktopsInUseCostLessThanAQuestionASecond(t *testing.T) {
 		questions++
 		d.hears(time.Second, defaults, d.due)
 	}
-	if perSecond := float64(1000*questions) / (10 * hour).Seconds(); perSecond >= 1 {
+	if perSecond := float64(1000*questions) / (10 * hour).Seconds(); perSecond >= 4 {
 		t.Errorf("%.2f questions a second", perSecond)
 	}
 }

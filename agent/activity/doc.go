@@ -10,9 +10,9 @@
 //
 // It is beside a session's walk: agent/session says which desktops there are to
 // ask, reads the last answers, and decides. The package knows when to ask:
-// hardly ever, since a desktop that was used just now can't be near its idle
-// timeout for long. A thousand sessions with 30 minutes cost less than one
-// question a second while they are used.
+// hardly ever, since a desktop that was used just now can't be idle, or near its
+// idle timeout, for minutes. A thousand sessions cost less than four questions a
+// second while they are used.
 //
 // The files: desktop is one desktop's answers and when the next question is due
 // (pure), asker keeps all of them and asks, question is the HTTP of it.

@@ -86,6 +86,7 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	err = s.Client.Create(ctx, fresh)
 	switch {
 	case err == nil:
+		s.ordered.note(fresh)
 		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
 		return s.reviseLive(ctx, a)
@@ -189,6 +190,9 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 	err := s.Client.Update(ctx, revised)
 	switch {
 	case err == nil:
+		if revised.Spec.Epoch > existing.Spec.Epoch {
+			s.ordered.note(revised)
+		}
 		return s.again(ctx, revised, a)
 	case permanent(err) && a.Spec.Epoch > existing.Spec.Epoch:
 		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}

@@ -16,6 +16,8 @@
 //     is said, where nothing stands in their way; what is in them is nowhere
 //     else: not on the assignment, in no log, in no error.
 //   - A spec that somebody has edited is never reported as the hub's.
+//   - Ordered is said only of an epoch that this process was the first to store.
+//     It holds O(the member's sessions).
 //   - What can't be done now is kept, newest wins, and tried again; nothing is
 //     answered meanwhile, and no session waits for another.
 package assignment

@@ -57,6 +57,8 @@ type Store struct {
 	floors *floors
 	queue  workqueue.TypedRateLimitingInterface[types.UID]
 	synced chan struct{}
+
+	ordered ordered
 }
 
 // init makes the store usable before Start, since orders may come first.

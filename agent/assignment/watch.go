@@ -60,6 +60,9 @@ func (s *Store) deleted(o any) {
 		o = unknown.Obj
 	}
 	a, ok := o.(*v1alpha1.SessionAssignment)
+	if ok {
+		s.ordered.forget(a.UID)
+	}
 	if !ok || a.Spec.Epoch < 1 {
 		return
 	}

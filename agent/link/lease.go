@@ -58,10 +58,12 @@ func (s *stream) renew(ctx context.Context) error {
 func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, max(s.renewEvery, time.Second))
 	defer cancel()
-	response, err := s.rpc.RenewLease(ctx, &fleetv1.RenewLeaseRequest{
+	request := &fleetv1.RenewLeaseRequest{
 		Instance: s.options.Instance, Sequence: sequence, TrustBundleHash: s.credential.TrustBundleHash,
 		Sync: s.syncState(ctx),
-	})
+	}
+	granted := s.sending()
+	response, err := s.rpc.RenewLease(ctx, request)
 	metricRenewals.WithLabelValues(status.Code(err).String()).Inc()
 	if err != nil {
 		return err
@@ -70,11 +72,22 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 		s.options.Credentials.RotateNow()
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if term := response.GetHubTerm(); term < s.machine.highestTerm {
-		return fmt.Errorf("%w: %d after %d", ErrStaleHub, term, s.machine.highestTerm)
+	highest := s.machine.highestTerm
+	s.mu.Unlock()
+	if term := response.GetHubTerm(); term < highest {
+		return fmt.Errorf("%w: %d after %d", ErrStaleHub, term, highest)
 	}
+	granted(response.GetLease().AsDuration())
 	return nil
+}
+
+// sending notes when a renewal is sent: a lease holds from then, however long the
+// answer takes.
+func (s *stream) sending() (granted func(time.Duration)) {
+	if s.member.Lease == nil {
+		return func(time.Duration) {}
+	}
+	return s.member.Lease.Sending()
 }
 
 // refused: the hub has answered, and trying again won't help this stream.

@@ -62,12 +62,21 @@ type Terms interface {
 	Observe(ctx context.Context, hubTerm int64) error
 }
 
+// Lease is told of the renewals that the hub has granted.
+type Lease interface {
+	// Sending is called before a renewal is sent. What it returns is called with
+	// the length of the lease once the answer was accepted, and else not at all.
+	Sending() (granted func(length time.Duration))
+}
+
 // Member is all that the link needs of the member.
 type Member struct {
 	Assignments Assignments
 	Orders      Orders
 	Capacity    Capacity
 	Terms       Terms
+	// Lease; nil: nobody wants to know.
+	Lease Lease
 	// Fingerprint is the UID of the cluster's kube-system namespace.
 	Fingerprint func(context.Context) (string, error)
 	// Synced waits until the caches behind all these are filled; false if the

@@ -2,11 +2,19 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// guardContainer is what agent/render calls the guard beside a desktop, and
+// gateContainer the gate before one.
+const (
+	guardContainer = "vdi-guard"
+	gateContainer  = "vdi-gate"
 )
 
 // imageReasons are the kubelet's words for an image that it can't get, and
@@ -36,19 +44,47 @@ var containerReasons = map[string]bool{
 func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	last := s.LastTerminationState.Terminated
 	switch {
+	case s.State.Waiting != nil && (s.Name == guardContainer || s.Name == gateContainer):
+		return unavailable(pod, s)
 	case s.State.Waiting != nil:
 		return waiting(pod, s)
+	case s.Name == guardContainer:
+		return guarding(pod, s)
+	case s.Name == gateContainer:
+		return gating(pod, s)
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
 		return finding{restarting(s.State.Terminated), "The desktop " + ended(s.State.Terminated) + " and is started again"}
 	case s.State.Running == nil || s.Ready:
 		return finding{}
-	case s.Started != nil && *s.Started:
+	case s.Started != nil && *s.Started && !starts(pod, s):
 		return finding{api.ReasonPodNotReady, fmt.Sprintf("The desktop runs on node %s but does not answer on its port", pod.Spec.NodeName)}
 	case s.RestartCount > 0 && last != nil:
 		return finding{restarting(last), fmt.Sprintf("The desktop %s and was started again (restart %d)", ended(last), s.RestartCount)}
 	default:
 		return finding{api.ReasonStarting, fmt.Sprintf("The desktop runs on node %s and does not answer on its port yet", pod.Spec.NodeName)}
 	}
+}
+
+// guarding is what a guard has to say that was started: until it has a lease, the
+// desktop waits for it.
+func guarding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+	if s.Started != nil && *s.Started || s.State.Running == nil {
+		return finding{}
+	}
+	return finding{api.ReasonStarting, fmt.Sprintf("The guard on node %s waits for the agent's word that the desktop may start", pod.Spec.NodeName)}
+}
+
+func guarded(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == guardContainer })
+}
+
+// starts reports whether a desktop that has a guard has never answered since it
+// was started. It has no startup probe, by which that is known of others.
+func starts(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
+	if !guarded(pod) || s.State.Running == nil {
+		return false
+	}
+	return !podCondition(pod, corev1.PodReady).LastTransitionTime.After(s.State.Running.StartedAt.Time)
 }
 
 // restarting is the reason of a desktop that ended and starts again: that it
@@ -104,10 +140,10 @@ func restarts(pod *corev1.Pod) int32 {
 	return most
 }
 
-// image is what the template names: a container's status may tell it as the
+// image is what the Pod's spec names: a container's status may tell it as the
 // runtime does, or not at all.
 func image(pod *corev1.Pod, s *corev1.ContainerStatus) string {
-	for _, c := range pod.Spec.Containers {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == s.Name {
 			return c.Image
 		}

@@ -75,6 +75,8 @@ var troubles = map[string]bool{
 	api.ReasonApplyFailed:      true,
 	api.ReasonConflict:         true,
 	api.ReasonIdleExpired:      true,
+	api.ReasonLeaseExpired:     true,
+	api.ReasonGuardUnavailable: true,
 }
 
 // IsTrouble reports whether a condition says that something is wrong, rather

@@ -29,6 +29,9 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 		return isTrue(api.ConditionPodReady, api.ReasonPodReady, "The desktop runs on node "+f.Pod.Spec.NodeName+".")
 	}
 	found := unready(f.Pod)
+	if waits, does := awaitsHub(a, f.Pod); does {
+		found = waits
+	}
 	return notReady(found.reason, found.message())
 }
 

@@ -25,6 +25,8 @@
 //   - An Ingress controller is told in its own annotations what keeps websockets
 //     open and how HTTPS is spoken, by the table profiles, and one that is not in
 //     it is told nothing.
+//   - A Pod with a guard or a gate asks for no more than one without: the guard's
+//     share is taken out of the desktop's, and the gate ends before it begins.
 //   - What changes of a desktop that runs, without a restart, is not in its
 //     DesktopHash.
 package render

@@ -22,6 +22,8 @@ type Network struct {
 	// AgentNamespace may reach desktops that tell their activity; empty: it may
 	// not.
 	AgentNamespace string
+	// LeasePort is where the agent answers guards and gates; zero: there are none.
+	LeasePort int32
 }
 
 // GatewayRef names a listener of a Gateway.

@@ -76,6 +76,9 @@ func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPol
 		}},
 		Egress: []networkingv1.NetworkPolicyEgressRule{toDNS(), toTheWorld(a)},
 	}
+	if asksAgent(a) && n.AgentNamespace != "" && n.LeasePort != 0 {
+		policy.Spec.Egress = append(policy.Spec.Egress, toAgent(n))
+	}
 	return policy
 }
 

@@ -17,16 +17,20 @@ const defaultStartTimeout = 5 * time.Minute
 // startupProbe gives a desktop its time to open its port, and notices within a
 // second that it did.
 func startupProbe(timeout api.Duration) *corev1.Probe {
-	patience, ok := timeout.Value()
-	if !ok || patience <= 0 {
-		patience = defaultStartTimeout
-	}
 	return &corev1.Probe{
 		ProbeHandler:     connects(),
 		PeriodSeconds:    1,
 		TimeoutSeconds:   1,
-		FailureThreshold: wholeSeconds(patience),
+		FailureThreshold: wholeSeconds(startTimeout(timeout)),
 	}
+}
+
+// startTimeout is how long a desktop may take to open its port.
+func startTimeout(d api.Duration) time.Duration {
+	if patience, ok := d.Value(); ok && patience > 0 {
+		return patience
+	}
+	return defaultStartTimeout
 }
 
 // wholeSeconds rounds up, and is never more than a probe can count.

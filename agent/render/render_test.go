@@ -90,6 +90,12 @@ func TestChildren(t *testing.T) {
 			golden(t, name, documents(t, assignment(change), Network{Controller: "k8s.io/ingress-nginx"}))
 		})
 	}
+	t.Run("guarded", func(t *testing.T) {
+		golden(t, "guarded", documents(t, assignment(everything, fenced), Network{AgentNamespace: "vdi-system", LeasePort: 8082}))
+	})
+	t.Run("gated", func(t *testing.T) {
+		golden(t, "gated", documents(t, assignment(developer, held), Network{AgentNamespace: "vdi-system", LeasePort: 8082}))
+	})
 	t.Run("gateway", func(t *testing.T) {
 		golden(t, "gateway", documents(t, assignment(everything), Network{
 			Gateway: &GatewayRef{Namespace: "gateways", Name: "public", Section: "https"}, AgentNamespace: "vdi-system",
@@ -159,6 +165,12 @@ func TestConfigIsThereOnlyIfThereIsAny(t *testing.T) {
 func documents(t *testing.T, a *api.SessionAssignment, n Network) []byte {
 	t.Helper()
 	objects := []any{Pod(a), Service(a)}
+	switch a.Spec.FailoverMode {
+	case api.FailoverFence:
+		objects[0] = GuardedPod(a, testGuard)
+	case api.FailoverHold:
+		objects[0] = GatedPod(a, testGuard)
+	}
 	if n.Gateway != nil {
 		objects = append(objects, HTTPRoute(a, n))
 	} else {

@@ -31,7 +31,10 @@ var _ = Describe("Pod Security", func() {
 
 	It("restricted lets the desktops in", func(ctx SpecContext) {
 		for _, change := range []func(*api.SessionAssignment){func(*api.SessionAssignment) {}, full} {
-			Expect(admin.Create(ctx, render.Pod(assignment(change, stored)), client.DryRunAll)).To(Succeed())
+			a, guard := assignment(change, stored), render.Guard{Image: "agent:1", LeaseURL: "http://agent:8082", Key: "key", Port: 8079, TimeFactor: 1}
+			for _, pod := range []*corev1.Pod{render.Pod(a), render.GuardedPod(a, guard), render.GatedPod(a, guard)} {
+				Expect(admin.Create(ctx, pod, client.DryRunAll)).To(Succeed())
+			}
 		}
 	}, SpecTimeout(3*time.Minute))
 

@@ -8,7 +8,7 @@
 // package reads, writes and remembers. It knows nothing of the hub: with the
 // hub away it goes on.
 //
-// The files are the steps: home, config, secrets, time, pod, idle and network
+// The files are the steps: home, config, secrets, fence, time, pod, idle and network
 // while an assignment lives, failure where it is given up, finalize when it
 // goes, status at the end of each pass. child has what all children share:
 // each is found, made, put back, made anew, or refused where its name is
@@ -25,6 +25,12 @@
 //   - No Pod is made before its home, its config, the Secrets that the hub
 //     sends and its NetworkPolicy are in place, nor while another assignment's
 //     Pod has the user's home mounted.
+//   - A guarded desktop of mode Fence is there only while the hub's lease counts
+//     and the hub has affirmed the placement since the last lapse. One without a
+//     guard is the hub's to hold, and left alone.
+//   - Where the agent makes guards, the Pods of mode Hold start behind a gate. One
+//     that was made without, or in another mode, is left as it is; one that waits at
+//     a gate that would not be made so any more is made anew.
 //   - What will not pass is given up, and only then: the failure is written
 //     before the Pod is removed, and nothing is tried until the attempt is
 //     raised.

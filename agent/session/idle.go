@@ -32,6 +32,8 @@ type use struct {
 	told  bool
 	// at is when it was first seen, by the process's clock.
 	at time.Duration
+	// fresh: this process has seen another value before. Its first may be old.
+	fresh bool
 }
 
 // askActivity has the manager run the asker of desktops. The source has requests
@@ -50,24 +52,24 @@ func (r *Reconciler) askActivity(mgr ctrl.Manager) (source.TypedSource[reconcile
 	return source.Channel(asker.Matters(), &handler.EnqueueRequestForObject{}), nil
 }
 
-// idle gives up a session that nobody uses. Where nobody knows whether it is
-// used, it goes on.
+// idle gives up a session that nobody uses for longer than it may be, and takes
+// down since when nobody does. Where nobody knows whether it is used, it goes on.
 func (r *Reconciler) idle(_ context.Context, p *pass) error {
 	if p.failure != nil {
 		return nil
 	}
 	at, t := r.instant(p), &p.memory.time
 	limit, limited := observe.IdleLimit(p.assignment)
-	if !limited || !t.usage.Running() || p.runIsOver() {
+	if !t.usage.Running() || p.runIsOver() {
 		r.stopAsking(client.ObjectKeyFromObject(p.assignment))
-		t.idle = observe.IdleUnknown
+		t.idle, t.unused = observe.IdleUnknown, observe.Use{}
 		return nil
 	}
 	before, silent := t.idle, false
 	if p.assignment.Spec.Desktop.Activity.Path != "" {
-		t.idle, silent = r.asked(p, limit)
+		t.idle, t.unused, silent = r.asked(p, limit)
 	} else {
-		t.idle, silent = annotated(p, limit, at)
+		t.idle, t.unused, silent = r.annotated(p, limit, at)
 	}
 	switch {
 	case t.idle == observe.IdleOver:
@@ -75,7 +77,7 @@ func (r *Reconciler) idle(_ context.Context, p *pass) error {
 	case t.idle == observe.IdleSoon && before != observe.IdleSoon:
 		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
 			"Nobody has used the desktop for long: it is ended after %s without use.", p.assignment.Spec.IdleTimeout))
-	case silent && !t.toldSilent:
+	case silent && limited && !t.toldSilent:
 		t.toldSilent = true
 		r.event(p.assignment, corev1.EventTypeWarning, api.EventActivityUnknown, silence(p.assignment))
 	}
@@ -93,12 +95,12 @@ func silence(a *api.SessionAssignment) string {
 
 // asked is what a desktop answers. One that is not ready is not asked: it can't
 // be used, and has its own time to become so again.
-func (r *Reconciler) asked(p *pass, limit time.Duration) (idle observe.Idleness, silent bool) {
+func (r *Reconciler) asked(p *pass, limit time.Duration) (idle observe.Idleness, unused observe.Use, silent bool) {
 	pod := p.found.Pod
 	url, ok := activity.URL(p.assignment, pod)
 	if r.Activity == nil || !ok || pod.DeletionTimestamp != nil || observe.Pod(p.assignment, p.found).Status != "True" {
 		r.stopAsking(client.ObjectKeyFromObject(p.assignment))
-		return observe.IdleUnknown, false
+		return observe.IdleUnknown, observe.Use{}, false
 	}
 	word := r.Activity.Watch(activity.Target{
 		Assignment: client.ObjectKeyFromObject(p.assignment),
@@ -107,29 +109,44 @@ func (r *Reconciler) asked(p *pass, limit time.Duration) (idle observe.Idleness,
 		Limit:      limit,
 		Began:      p.memory.time.seen.Add(p.memory.time.usage.Began()),
 	})
-	return word.Idle, word.Silent
+	return word.Idle, word.Use, word.Silent
 }
 
 // annotated is what the annotation of a desktop says: each new value is use of
 // it at the time when this process first saw it.
-func annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, silent bool) {
+func (r *Reconciler) annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, unused observe.Use, silent bool) {
 	t := &p.memory.time
 	if p.found.Pod != nil {
 		value, told := p.found.Pod.Annotations[api.AnnotationActivity]
 		if told && (!t.use.told || value != t.use.value) {
-			t.use = use{value: value, told: true, at: at.Process}
+			t.use = use{value: value, told: true, at: at.Process, fresh: t.use.told}
 		}
 	}
-	unused := t.usage.Run(at)
+	passed := t.usage.Run(at)
 	if t.use.told {
-		unused = min(unused, at.Process-t.use.at)
+		passed = min(passed, at.Process-t.use.at)
 	}
-	p.again(limit - unused)
+	p.again(limit - passed)
 	if !t.use.told {
-		return observe.IdleUnknown, unused >= limit
+		return observe.IdleUnknown, observe.Use{}, passed >= limit
 	}
-	p.again(limit - api.WarnBefore(limit) - unused)
-	return observe.IdlenessOf(unused, limit), false
+	p.again(limit - api.WarnBefore(limit) - passed)
+	return observe.IdlenessOf(passed, limit), r.unused(p, passed), false
+}
+
+// unused is what is known of the use of a desktop that tells by an annotation.
+// What an earlier process has written stands until there is a new value: the
+// first that this one sees may be as old as that.
+func (r *Reconciler) unused(p *pass, passed time.Duration) observe.Use {
+	after, fresh := r.Options.Activity.Idle(), p.memory.time.use.fresh
+	p.again(after - passed)
+	switch {
+	case !fresh && (p.assignment.Status.IdleSince != nil || passed < after):
+		return observe.Use{}
+	case passed < after:
+		return observe.Use{Known: true}
+	}
+	return observe.Use{Known: true, Since: p.now.Add(-passed)}
 }
 
 func (r *Reconciler) stopAsking(assignment types.NamespacedName) {

@@ -36,6 +36,10 @@ func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool
 		// shorten the session. One that it does not know of it sees by the Pod.
 		return true
 	}
+	if have.Guarded != want.Guarded {
+		// The hub decides by it.
+		return true
+	}
 	if (have.Failure == nil) != (want.Failure == nil) {
 		return true
 	}

@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -45,12 +47,12 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		case outdated(p.assignment, have):
 			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed, or is tried again", "pod", have.Name)
 			return r.remove(ctx, p, kindPod, have)
-		case otherwise(p.assignment, have) && !desktopRuns(have):
-			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed before it ran", "pod", have.Name)
+		case stale(p, have) != "":
+			log.FromContext(ctx).Info("Replacing the Pod: "+stale(p, have), "pod", have.Name)
 			return r.removeAsSeen(ctx, p, kindPod, have) // it may start this moment
 		}
 	}
-	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, render.Pod(p.assignment))
+	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, p.rendered())
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
 		// Somebody else's Pod is not this session's, whatever its name.
 		p.found.Pod = nil
@@ -76,10 +78,35 @@ func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
 		}
 		return false, nil
 	}
+	if p.fencing.notYet != nil {
+		p.found.PodProblem = p.fencing.notYet
+		return false, nil
+	}
 	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.guarded {
 		return false, nil
 	}
-	return r.mayMount(ctx, p)
+	if may, err := r.mayMount(ctx, p); err != nil || !may {
+		return false, err
+	}
+	return r.stillWanted(ctx, p)
+}
+
+// stillWanted asks the API server itself whether the assignment is as the cache has
+// it. After an outage a watch may come back half a minute late, and what the hub has
+// withdrawn meanwhile may run elsewhere: a desktop must not be made of it.
+func (r *Reconciler) stillWanted(ctx context.Context, p *pass) (bool, error) {
+	now := &api.SessionAssignment{}
+	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(p.assignment), now)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("making sure of the assignment: %w", err)
+	}
+	if err != nil || now.UID != p.assignment.UID || now.Generation != p.assignment.Generation || now.DeletionTimestamp != nil {
+		p.found.PodProblem = &observe.Problem{
+			Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has read the assignment as it is now.",
+		}
+		return false, nil
+	}
+	return true, nil
 }
 
 func hasEnded(pod *corev1.Pod) bool {
@@ -116,6 +143,17 @@ func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
 // assignment has now.
 func otherwise(a *api.SessionAssignment, pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationDesktopHash] != render.DesktopHash(a)
+}
+
+// stale is why a Pod whose desktop does not run yet is made anew; empty: it is not.
+func stale(p *pass, pod *corev1.Pod) string {
+	switch {
+	case gateIsShut(p, pod):
+		return "its desktop waits at a gate that is not made so any more"
+	case otherwise(p.assignment, pod) && !desktopRuns(pod):
+		return "the desktop has changed before it ran"
+	}
+	return ""
 }
 
 func desktopRuns(pod *corev1.Pod) bool {

@@ -32,6 +32,10 @@ type Reconciler struct {
 	Nodes Nodes
 	// Activity of desktops; nil: those that want to be asked are not.
 	Activity Activity
+	// Lease of the hub's, and the key that guards and gates know the agent by; nil: no
+	// desktop is guarded.
+	Lease    Lease
+	GuardKey func() string
 	// Options; see Options.withDefaults.
 	Options Options
 
@@ -72,6 +76,8 @@ type pass struct {
 	secretsAreSent bool
 	// guarded: no NetworkPolicy is wanted, or it is in place.
 	guarded bool
+	// fencing is what mode Fence means for it now.
+	fencing fencing
 	// ending is why the desktop must not run though the assignment says so, such
 	// as a time limit; nil: it may.
 	ending *ending
@@ -131,6 +137,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"config", r.config},
 		{"secrets", r.secrets},
 		{"guard", r.guard},
+		{"fence", r.fence},
 		{"time", r.timeout},
 		{"pod", r.pod},
 		{"idleness", r.idle},
@@ -146,6 +153,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		return errors.Join(errs...)
 	}
 	status := observe.Status(p.assignment, p.found, p.now)
+	status.Guarded = p.fencing.guarded
 	r.judge(p, &status)
 	r.account(ctx, p, &status)
 	return r.report(ctx, p, status)

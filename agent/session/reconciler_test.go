@@ -126,6 +126,46 @@ func TestAStaleCacheCostsNoWrites(t *testing.T) {
 	}
 }
 
+func TestNoDesktopIsMadeOfWhatTheHubHasWithdrawn(t *testing.T) {
+	for name, change := range map[string]func(s *stage, a *api.SessionAssignment) error{
+		"it is being stopped": func(s *stage, a *api.SessionAssignment) error { return s.client.Delete(t.Context(), a) },
+		"it is gone": func(s *stage, a *api.SessionAssignment) error {
+			a.Finalizers = nil
+			return errors.Join(s.client.Update(t.Context(), a), client.IgnoreNotFound(s.client.Delete(t.Context(), a)))
+		},
+		"it is edited": func(s *stage, a *api.SessionAssignment) error {
+			a.Generation++
+			a.Spec.RunState = api.ModeSuspended
+			return s.client.Update(t.Context(), a)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, desktop())
+			s.pass()
+			var p corev1.Pod
+			s.get(&p)
+			before := s.assignment()
+			if err := errors.Join(s.client.Delete(t.Context(), &p), change(s, before.DeepCopy())); err != nil {
+				t.Fatal(err)
+			}
+			s.wrote()
+			s.stale = func(_ client.ObjectKey, o client.Object) (bool, error) {
+				a, ok := o.(*api.SessionAssignment)
+				if ok {
+					before.DeepCopyInto(a)
+				}
+				return ok, nil
+			}
+			s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			// What it writes of an assignment that is gone fails, which is well.
+			_, _ = s.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: s.key})
+			if n := s.count("create Pod"); n != 0 {
+				t.Errorf("%d Pods are made by a cache that is late: %v", n, s.writes)
+			}
+		})
+	}
+}
+
 func TestAFightOverAChildCostsEverFewerWrites(t *testing.T) {
 	s := newStage(t, desktop())
 	s.pass()

@@ -63,6 +63,9 @@ type Options struct {
 	// CleanupDeadline is how long a stopped session waits for what is left of it,
 	// Pods apart, by default 2 min.
 	CleanupDeadline time.Duration
+	// Guard that fenced desktops get, and of which the gates of held ones are made,
+	// whose Key is Reconciler.GuardKey's; nil: they get none.
+	Guard *render.Guard
 	// Activity says how desktops are asked whether they are used.
 	Activity activity.Options
 	// SkipNameValidation allows a second controller of the same name in this
@@ -137,6 +140,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.usersOfMounts), builder.WithPredicates(gone)).
 		WatchesRawSource(used).
+		WatchesRawSource(r.watchLease()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.Options.MaxConcurrentReconciles,
 			SkipNameValidation:      ptr.To(opts.SkipNameValidation),

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -84,6 +85,7 @@ func grant(ctx context.Context) {
 		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/finalizers"}, Verbs: []string{"update"}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "persistentvolumeclaims", "services", "configmaps"}, Verbs: children},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: read},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{fence.ConfigMapName}, Verbs: []string{"update"}},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingresses", "networkpolicies"}, Verbs: children},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingressclasses"}, Verbs: read},
 		{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: children},
@@ -118,7 +120,11 @@ func startAgent(change ...func(*session.Options)) {
 	for _, c := range change {
 		c(&options)
 	}
-	Expect((&session.Reconciler{Nodes: nodes, Clock: memberClock}).SetupWithManager(mgr, options)).To(Succeed())
+	reconciler := &session.Reconciler{Nodes: nodes, Clock: memberClock}
+	if theHub != nil {
+		theHub.lease(mgr, reconciler)
+	}
+	Expect(reconciler.SetupWithManager(mgr, options)).To(Succeed())
 
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -29,6 +29,8 @@ type timeMemory struct {
 	warned time.Duration
 	// idle is how near the idle timeout was when last judged.
 	idle observe.Idleness
+	// unused is since when nobody uses it, as last told.
+	unused observe.Use
 	// use of a desktop that tells it by an annotation.
 	use use
 	// toldSilent: it was said in this run that the idle timeout can't be
@@ -69,11 +71,13 @@ func (r *Reconciler) account(ctx context.Context, p *pass, want *api.SessionAssi
 		// It counts once it is written. Should that fail, the run goes on, and
 		// the next pass judges anew.
 		t.usage.End(p.assignment, at).Store(want, at)
+		observe.ShowIdle(want, t.unused, false)
 		return
 	case ready:
 		t.usage = t.usage.Begin(p.assignment, p.unseen(), at)
 	}
 	t.usage.Store(want, at)
+	observe.ShowIdle(want, t.unused, t.usage.Running())
 	if t.idle == observe.IdleSoon {
 		observe.WarnIdle(want, p.assignment)
 	}
@@ -104,7 +108,7 @@ func (p *pass) unseen() time.Duration {
 func (r *Reconciler) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
 	r.stopAsking(client.ObjectKeyFromObject(p.assignment))
-	t.idle, t.toldSilent = observe.IdleUnknown, false
+	t.idle, t.unused, t.toldSilent = observe.IdleUnknown, observe.Use{}, false
 	if !t.usage.Running() {
 		return
 	}

@@ -202,7 +202,9 @@ func TestADesktopIsAskedWhileItRuns(t *testing.T) {
 	s.pass()
 	check("ready again", want)
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.IdleTimeout = "0s" })
-	check("without a limit", none)
+	unlimited := want[s.key]
+	unlimited.Limit = 0
+	check("without a limit, for since when it is idle", map[types.NamespacedName]activity.Target{s.key: unlimited})
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.IdleTimeout = "50m" })
 	check("with a limit again", want)
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.RunState = api.ModeSuspended })

@@ -1,10 +1,5 @@
 package v1alpha1
 
-import (
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // Conditions of a session. Each has one writer, and True is always the good
 // state.
 const (
@@ -24,6 +19,15 @@ const (
 	// given up, for the reason of the condition that did not come true. It tries
 	// again once spec.attempt is raised.
 	ConditionProgressing = "Progressing"
+	// ConditionFailoverReady (hub): shown only when it is False: the session asks
+	// for a failover mode that can't be kept where it runs.
+	ConditionFailoverReady = "FailoverReady"
+	// ConditionDrained (hub), on a MemberCluster that is Draining: nothing is
+	// placed there any more.
+	ConditionDrained = "Drained"
+	// ConditionFenced (hub), on a MemberCluster that was declared fenced: the
+	// declaration holds.
+	ConditionFenced = "Fenced"
 	// ConditionReady (hub): the sum of the others. On a MemberCluster: its
 	// agent is connected and renews its lease.
 	ConditionReady = "Ready"
@@ -69,6 +73,9 @@ const (
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	// ReasonPolicyNotFound: False, spec.placement.policy names no policy.
 	ReasonPolicyNotFound = "PolicyNotFound"
+	// ReasonFailoverLosesHome: False, the failover mode would lose what is in the
+	// session's home.
+	ReasonFailoverLosesHome = "FailoverLosesHome"
 	// ReasonSessionNotFound: of a PlacementReview alone, no session of that name.
 	ReasonSessionNotFound = "SessionNotFound"
 )
@@ -187,6 +194,25 @@ const (
 	// ReasonMemberUnreachable: Unknown, it was ready when its member was last
 	// heard of.
 	ReasonMemberUnreachable = "MemberUnreachable"
+	// ReasonFailoverPending: Unknown, or False if it was not ready, its member is
+	// lost, and the session waits to be placed anew; the message says for what.
+	ReasonFailoverPending = "FailoverPending"
+	// ReasonUnguarded: False (FailoverReady), the member has no guard that would
+	// stop the desktop when its lease is over: the session is held as with mode
+	// Hold.
+	ReasonUnguarded = "Unguarded"
+	// ReasonLeaseExpired: False (PodReady), the member had no word from the hub for
+	// as long as its lease: the desktop is stopped, and runs again when the hub
+	// says that it was not placed anew.
+	ReasonLeaseExpired = "LeaseExpired"
+	// ReasonGuardUnavailable: False (PodReady), the guard or gate of the Pod can't be
+	// pulled or does not start. It is of the agent's image, and the session waits
+	// until the member's administrator corrects the agent's --guard-image.
+	ReasonGuardUnavailable = "GuardUnavailable"
+	// ReasonAwaitingHub: False (PodReady), the member's agent has begun anew, as
+	// after a power cut, and the desktop of mode Hold starts once the hub has
+	// affirmed that the session was not placed anew meanwhile.
+	ReasonAwaitingHub = "AwaitingHub"
 	// ReasonTerminating: False, the session is being deleted.
 	ReasonTerminating = "Terminating"
 	// ReasonExpiringSoon: True, the session is about to be ended by a time limit.
@@ -224,6 +250,27 @@ const (
 	// ReasonRevoked: False (Ready, Enrolled, Connected), an operator took the
 	// agent's access away.
 	ReasonRevoked = "Revoked"
+)
+
+// Reasons of a MemberCluster's Drained and Fenced.
+const (
+	// ReasonDraining: False (Drained), sessions are being moved; True (Scheduled),
+	// the session's member is drained. The message says what is waited for.
+	ReasonDraining = "Draining"
+	// ReasonDrained: True (Drained), nothing is placed there any more.
+	ReasonDrained = "Drained"
+	// ReasonSessionsRemain: False (Drained), all that can be moved was; the message
+	// says why the rest stays and what to do.
+	ReasonSessionsRemain = "SessionsRemain"
+	// ReasonMemberFenced: True (Fenced), an operator has declared that nothing runs
+	// there any more, and its sessions were released.
+	ReasonMemberFenced = "MemberFenced"
+	// ReasonFencedOther: False (Fenced), the declaration is of another cluster than
+	// the member's, and counts for nothing.
+	ReasonFencedOther = "FencedOtherCluster"
+	// ReasonFencedAlive: False (Fenced), the agent is connected, so that the cluster
+	// is not off: the declaration counts for nothing and is taken away.
+	ReasonFencedAlive = "FencedButAlive"
 )
 
 // Reasons of a MemberCluster's Enrolled.
@@ -285,61 +332,3 @@ const (
 	// UnavailableResource: no node is large enough, or has such a device.
 	UnavailableResource = "NoSuchResource"
 )
-
-// Reasons of events on a session.
-const (
-	// EventPlaced: a member was chosen.
-	EventPlaced = "Placed"
-	// EventMoved: another member was chosen than before.
-	EventMoved = "Moved"
-	// EventRunning: the desktop is ready.
-	EventRunning = "Running"
-	// EventWaiting: no member fits, or something keeps the desktop from running.
-	EventWaiting = "Waiting"
-	// EventRefused: the member would not store the assignment.
-	EventRefused = "Refused"
-	// EventNotAllowed: the session may not be placed as it is.
-	EventNotAllowed = "NotAccepted"
-	// EventUnreached: the session's member is unreachable.
-	EventUnreached = "MemberUnreachable"
-	// EventStopped: nothing of the session runs in the member any more.
-	EventStopped = "Stopped"
-	// EventExpiringSoon: a time limit is near.
-	EventExpiringSoon = "ExpiringSoon"
-	// EventExpired: a time limit has ended the session.
-	EventExpired = "Expired"
-	// EventSuspended: the desktop is stopped, as spec.operatingMode asked.
-	EventSuspended = "Suspended"
-	// EventResumed: it runs again, as spec.operatingMode asked.
-	EventResumed = "Resumed"
-	// EventFailed: the session is given up until somebody corrects it.
-	EventFailed = "Failed"
-	// EventRetried: it is tried again, under a higher attempt.
-	EventRetried = "Retried"
-	// EventFreshHome: a new home has taken the place of the user's.
-	EventFreshHome = "FreshHome"
-	// EventHomeDeleted: a home is deleted, in its member, that nobody has used for
-	// as long as it was to be kept.
-	EventHomeDeleted = "HomeDeleted"
-	// EventSkipped: a step of the cleanup was given up; the note says what is
-	// left where.
-	EventSkipped = "CleanupSkipped"
-	// EventForced: an operator asked for the cleanup to be forced.
-	EventForced = "CleanupForced"
-	// EventActivityUnknown: the desktop does not tell whether it is used, and so
-	// its idle timeout is not enforced.
-	EventActivityUnknown = "ActivityUnknown"
-	// EventTermRaised: the hub was restored from a backup, and has raised its term
-	// above those that agents have seen. It is on the Lease vdi-hub-term.
-	EventTermRaised = "TermRaised"
-	// EventOlderAgent: an agent was let in of a lower term than an earlier one had;
-	// its cluster was restored from a backup. It is on the MemberCluster.
-	EventOlderAgent = "OlderAgentLetIn"
-)
-
-// SetCondition stamps the generation that a condition speaks of and sets it;
-// it reports whether anything changed.
-func SetCondition(conditions *[]metav1.Condition, generation int64, c metav1.Condition) bool {
-	c.ObservedGeneration = generation
-	return meta.SetStatusCondition(conditions, c)
-}

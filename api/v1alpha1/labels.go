@@ -63,6 +63,10 @@ const (
 	AnnotationRun = "vdi.kasm.io/run"
 	// AnnotationActivity on a Pod: any new value is activity of its user.
 	AnnotationActivity = "vdi.kasm.io/activity"
+	// AnnotationMove on a session asks that it be moved to another member, as
+	// `kubectl vdi rebalance` does: the value is the name of the member that it is
+	// to leave. The hub takes it away when that is done, or can't be.
+	AnnotationMove = "vdi.kasm.io/move"
 	// AnnotationForceCleanup on a session or an assignment that is being deleted
 	// is an operator's last word: Pods are deleted without waiting for their
 	// kubelet, and on the hub the session is let go whatever its member says. The

@@ -115,6 +115,20 @@ type DrainLimits struct {
 	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
 }
 
+// DrainStatus is how far a draining is.
+type DrainStatus struct {
+	// StartTime is when the hub began.
+	StartTime metav1.Time `json:"startTime"`
+	// Moving sessions are on their way out.
+	Moving int32 `json:"moving"`
+	// InUse sessions wait until they are idle, or for the deadline.
+	InUse int32 `json:"inUse"`
+	// NoRoom is how many fit nowhere else.
+	NoRoom int32 `json:"noRoom"`
+	// Homes is how many stay because their homes are there.
+	Homes int32 `json:"homes"`
+}
+
 // FencedDeclaration is an operator's word that a cluster is off.
 type FencedDeclaration struct {
 	// Fingerprint of the cluster of which it is said.
@@ -152,6 +166,16 @@ type MemberClusterStatus struct {
 	// Sessions placed in the member.
 	// +optional
 	Sessions int32 `json:"sessions"`
+	// Releasing are sessions that were given up there and whose stop the member
+	// has not confirmed yet.
+	// +optional
+	Releasing int32 `json:"releasing,omitempty"`
+	// HubCluster: the member is the cluster that the hub itself runs in.
+	// +optional
+	HubCluster bool `json:"hubCluster,omitempty"`
+	// Drain is how far a draining is; absent: there is none.
+	// +optional
+	Drain *DrainStatus `json:"drain,omitempty"`
 	// Nodes that take sessions.
 	// +optional
 	Nodes int32 `json:"nodes"`

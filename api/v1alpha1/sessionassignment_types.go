@@ -64,6 +64,12 @@ type SessionAssignmentSpec struct {
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
 
+	// Lapse is the last number, of those that the status asks with, by which the
+	// hub has affirmed that this placement still holds.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Lapse int64 `json:"lapse,omitempty"`
+
 	// Timeout of the session; absent: none.
 	// +optional
 	Timeout Duration `json:"timeout,omitempty"`
@@ -266,6 +272,22 @@ type SessionAssignmentStatus struct {
 	// +optional
 	// +listType=set
 	MissingSecrets []string `json:"missingSecrets,omitempty"`
+	// Lapse is the number with which the member last asked the hub whether it still
+	// stands by this placement. In mode Fence it is that of the last lapse of the
+	// member's lease: the desktop is stopped until the spec's lapse is as high. In
+	// mode Hold it is raised by an agent that has begun anew since, when the desktop
+	// is to be started in a new sandbox, as after a power cut: a desktop that runs
+	// goes on, and one behind a gate starts once the spec's lapse is as high.
+	// +optional
+	Lapse int64 `json:"lapse,omitempty"`
+	// Guarded: the Pod has a guard, by which the kubelet stops the desktop when the
+	// lease is over, with no agent or API server alive.
+	// +optional
+	Guarded bool `json:"guarded,omitempty"`
+	// IdleSince is when the desktop was last used, by the member's clock, once it
+	// was not for 5 minutes; absent: it is in use, or nobody knows.
+	// +optional
+	IdleSince *metav1.Time `json:"idleSince,omitempty"`
 	// NodeName that the Pod was bound to.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`

@@ -36,23 +36,6 @@ const (
 	ModeSuspended OperatingMode = "Suspended"
 )
 
-// FailoverMode is what becomes of a session whose member is gone
-// (DESIGN section 7).
-//
-// +kubebuilder:validation:Enum=Restart;Fence;Hold
-type FailoverMode string
-
-// The failover modes.
-const (
-	// FailoverRestart places the session anew some time after its member was
-	// lost; a copy left behind a partition is stopped when it heals.
-	FailoverRestart FailoverMode = "Restart"
-	// FailoverFence never lets two copies run: the agent stops its own first.
-	FailoverFence FailoverMode = "Fence"
-	// FailoverHold waits until the stop is confirmed.
-	FailoverHold FailoverMode = "Hold"
-)
-
 // SessionSpec is what a user asks for.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.groups) ? self.groups : []) == (has(oldSelf.groups) ? oldSelf.groups : [])",message="groups are immutable: delete the session and create one with the other groups",fieldPath=".groups"
@@ -193,19 +176,6 @@ type SessionPlacement struct {
 	Priority int32 `json:"priority,omitempty"`
 }
 
-// SessionFailover says what happens when a session's member is lost.
-type SessionFailover struct {
-	// Mode, by default Restart for a template without a home and Hold for one
-	// with a home in the cluster.
-	// +optional
-	Mode FailoverMode `json:"mode,omitempty"`
-
-	// After is how long a Restart session waits beyond its member's being
-	// declared Unreachable.
-	// +optional
-	After Duration `json:"after,omitempty"`
-}
-
 // SessionStatus is what became of it. The hub alone writes it.
 type SessionStatus struct {
 	// Phase sums up the conditions.
@@ -245,6 +215,16 @@ type SessionStatus struct {
 	// +listType=map
 	// +listMapKey=clusterUID
 	Releasing []Release `json:"releasing,omitempty"`
+
+	// LastFailover is where the session last came from when its member was lost.
+	// +optional
+	LastFailover *FailoverRecord `json:"lastFailover,omitempty"`
+
+	// IdleSince is when the desktop was last used, by the hub's clock, where the
+	// desktop tells and it was not for 5 minutes; absent: it is in use, or nobody
+	// knows.
+	// +optional
+	IdleSince *metav1.Time `json:"idleSince,omitempty"`
 
 	// Epoch is the highest epoch ever given to this session. It outlives the
 	// placement, so that no epoch is given twice.
@@ -293,34 +273,6 @@ type SessionStatus struct {
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 }
 
-// Placement is a decision: this session, that member, under this epoch.
-type Placement struct {
-	// ClusterName is the name of the MemberCluster.
-	ClusterName string `json:"clusterName"`
-	// ClusterUID is the UID of the MemberCluster.
-	ClusterUID types.UID `json:"clusterUID"`
-	// Region of the member when the decision fell.
-	// +optional
-	Region string `json:"region,omitempty"`
-	// Policy is the name of the PlacementPolicy by which it was placed; absent:
-	// none governed it. The policy's caps count it for as long as it is placed.
-	// +optional
-	Policy string `json:"policy,omitempty"`
-	// Epoch numbers the placements of this session, from 1.
-	// +kubebuilder:validation:Minimum=1
-	Epoch int64 `json:"epoch"`
-	// PlacementTime is when the decision fell.
-	PlacementTime metav1.Time `json:"placementTime"`
-	// Run numbers the runs of the desktop in this placement, from 1: it grows
-	// when a session is resumed or tried again. The access secret is of one run.
-	// +optional
-	Run int64 `json:"run,omitempty"`
-	// Idle: the desktop is not to run, and its slot was given back. Before it
-	// runs again, room is reserved.
-	// +optional
-	Idle bool `json:"idle,omitempty"`
-}
-
 // SessionHome is where a session's home lies, and so where the session must
 // go.
 type SessionHome struct {
@@ -357,6 +309,14 @@ type Release struct {
 	// Epoch up to which everything in that member must stop.
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
+	// Superseded: the session was placed anew without waiting for this stop, for
+	// the member was lost. It is remembered until that member has confirmed it, or
+	// is gone for good.
+	// +optional
+	Superseded bool `json:"superseded,omitempty"`
+	// HomeClaimName is the claim of a home that was left behind there.
+	// +optional
+	HomeClaimName string `json:"homeClaimName,omitempty"`
 }
 
 // VDISession is one user's desktop, made from one template, for a time.

@@ -1,11 +1,13 @@
-// Command agent runs the agent of a member cluster: see package agent.
+// Command agent runs the agent of a member cluster: see package agent. Its
+// sub-commands guard and gate run beside a fenced desktop and before a held one: see
+// package agent/guard.
 package main
 
 import (
 	goflag "flag"
 	"os"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -16,20 +18,39 @@ import (
 var version = "dev"
 
 func main() {
-	options := agent.Options{Version: version}
-	options.AddFlags(pflag.CommandLine)
-	var logging zap.Options
-	logging.BindFlags(goflag.CommandLine)
-	pflag.CommandLine.AddGoFlagSet(goflag.CommandLine)
-	pflag.Parse()
-	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
-
-	cfg, err := ctrl.GetConfig()
-	if err == nil {
-		err = agent.Run(ctrl.SetupSignalHandler(), cfg, options)
-	}
-	if err != nil {
+	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		ctrl.Log.Error(err, "The agent ended")
 		os.Exit(1)
 	}
+}
+
+func command() *cobra.Command {
+	options := agent.Options{Version: version}
+	var logging zap.Options
+	root := &cobra.Command{
+		Use:           "agent",
+		Short:         "Run the agent of a member cluster.",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := ctrl.GetConfig()
+			if err != nil {
+				return err
+			}
+			return agent.Run(cmd.Context(), cfg, options)
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	options.AddFlags(root.Flags())
+	// Where the member's API server is, by controller-runtime's flag.
+	root.Flags().AddGoFlagSet(goflag.CommandLine)
+	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)
+	logging.BindFlags(logs)
+	root.PersistentFlags().AddGoFlagSet(logs)
+	root.AddCommand(guardCommand(), gateCommand())
+	return root
 }

@@ -186,6 +186,9 @@ func (o installOptions) bootstrap() (*unstructured.Unstructured, error) {
 	})
 }
 
+// envImage is the variable by which the Deployment tells the agent its own image.
+const envImage = "VDI_IMAGE"
+
 // deployment has the image, and starts anew when the hub's address changes.
 func (o installOptions) deployment(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	d := &appsv1.Deployment{}
@@ -195,7 +198,13 @@ func (o installOptions) deployment(object *unstructured.Unstructured) (*unstruct
 	d.Spec.Template.Annotations = map[string]string{
 		annotationBootstrap: v1alpha1.TrustBundleHash([]byte(strings.Join([]string{o.member, o.hub, o.serverName}, "\n"))),
 	}
-	d.Spec.Template.Spec.Containers[0].Image = o.image
+	agent := &d.Spec.Template.Spec.Containers[0]
+	agent.Image = o.image
+	for i := range agent.Env {
+		if agent.Env[i].Name == envImage {
+			agent.Env[i].Value = o.image
+		}
+	}
 	return toUnstructured(d)
 }
 

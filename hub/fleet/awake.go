@@ -55,6 +55,9 @@ func (f *Fleet) look() time.Time {
 	for _, m := range f.members {
 		m.sleep(f.timings, from, now)
 	}
+	if f.ledSince = f.ledSince.Add(asleep); asleep >= f.timings.Unreachable {
+		f.ledSince = now // who leads anew has missed no more
+	}
 	if !f.recovery.until.IsZero() {
 		f.recovery.until = f.recovery.until.Add(asleep)
 	}

@@ -33,8 +33,15 @@ type contact struct {
 	// heard of; and refused when that was said last.
 	incompatible string
 	refused      time.Time
-	// granted is when this hub last granted a renewal.
+	// granted is when this hub last granted a renewal; zero: it did not since the
+	// member's access was taken away.
 	granted time.Time
+	// lastGrant is the same, and lastHeard when the member was last heard of;
+	// nothing erases them.
+	lastGrant, lastHeard time.Time
+	// revokedAt is since when this hub has known that it is revoked; zero: it is
+	// not, or has been heard of since.
+	revokedAt time.Time
 	// expires is when the certificate of the member's agent does; zero: it has
 	// none of the hub's.
 	expires time.Time
@@ -51,8 +58,11 @@ func everConnected(mc *v1alpha1.MemberCluster) bool {
 
 // judge says how alive the member is at a time.
 func (m *member) judge(t Timings, now time.Time) verdict {
-	if m.revoked {
+	switch {
+	case m.revoked:
 		return verdict{health: HealthUnreachable, cause: causeRevoked}
+	case m.fence.holds():
+		return verdict{health: HealthUnreachable, cause: causeFenced}
 	}
 	return judge(t, m.signs, now)
 }
@@ -60,7 +70,20 @@ func (m *member) judge(t Timings, now time.Time) verdict {
 // began notes that a connection was let in.
 func (m *member) began(t Timings, now time.Time) {
 	m.opened(t, now)
+	m.heardOf(now)
 	m.connectedAt, m.stranger, m.incompatible = now, "", ""
+}
+
+// grant notes a renewal that is granted.
+func (m *member) grant(now time.Time) {
+	m.heardOf(now)
+	m.granted, m.lastGrant, m.incompatible = now, now, ""
+}
+
+// heardOf notes that the member's agent is alive.
+func (m *member) heardOf(now time.Time) {
+	m.lastHeard, m.revokedAt = now, time.Time{}
+	m.fence.alive = m.fence.declared != nil
 }
 
 // ended notes that the member's connection is over.
@@ -77,9 +100,11 @@ func (m *member) ended(t Timings, now time.Time, err error) {
 // connection any more when it returns.
 func (m *member) take(mc *v1alpha1.MemberCluster, t Timings, now time.Time) {
 	m.adopt(mc)
+	m.fence.declare(mc.Spec.Fenced, !m.silent(t, now))
 	if m.fingerprint == "" {
 		m.fingerprint = mc.Status.Fingerprint // enrolment has bound it
 	}
+	m.fence.other = m.fence.declared != nil && m.fence.declared.Fingerprint != m.fingerprint
 	m.expires = validUntil(mc.Status.Certificate)
 	if m.revoked {
 		m.revoke(t, now)
@@ -96,6 +121,9 @@ func (m *member) revoke(t Timings, now time.Time) {
 	}
 	m.instance, m.incompatible = "", ""
 	m.granted = time.Time{}
+	if m.revokedAt.IsZero() {
+		m.revokedAt = now
+	}
 	m.signs = signs{ever: m.ever, fallen: m.fallen}
 }
 

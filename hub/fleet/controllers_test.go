@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ type controllers struct {
 	recorder  *events.FakeRecorder
 	writes    int
 	// held and used answer HeldIn and InUse.
-	held int
+	held Held
 	used bool
 	// placed answers Placed.
 	placed map[string]map[string]int32
@@ -61,7 +62,7 @@ func newControllers(t *testing.T, objects ...client.Object) *controllers {
 		}).Build()
 	x.members = &MemberReconciler{
 		Client: x.c, Recorder: x.recorder, Fleet: x.Fleet, Namespace: "vdi-system",
-		HeldIn: func(context.Context, string) (int, error) { return x.held, nil },
+		HeldIn: func(context.Context, v1alpha1.ClusterRef) (Held, error) { return x.held, nil },
 	}
 	x.templates = &TemplateReconciler{
 		Client: x.c, Fleet: x.Fleet, Namespace: "vdi-system",
@@ -139,19 +140,19 @@ func TestMemberInUseIsKept(t *testing.T) {
 	there := func() bool { return !apierrors.IsNotFound(x.c.Get(ctx, client.ObjectKeyFromObject(mc), mc)) }
 
 	// An earlier leader placed one: only the hub's cache tells.
-	x.held = 1
+	x.held = Held{Placed: 1}
 	x.reconcile("eu")
 	x.reconcile("eu")
 	x.Expect(there()).To(BeTrue())
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeFalse())
 	said := 0
 	for range len(x.recorder.Events) {
-		if e := <-x.recorder.Events; e == "Warning InUse 1 sessions are placed there or not confirmed stopped: delete them first" {
+		if e := <-x.recorder.Events; strings.HasPrefix(e, "Warning InUse 1 sessions are placed there or not confirmed stopped: delete them") {
 			said++
 		}
 	}
 	x.Expect(said).To(Equal(1), "said once")
-	x.held = 0
+	x.held = Held{}
 	// One was decided a moment ago: only the fleet tells.
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	x.reconcile("eu")

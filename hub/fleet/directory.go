@@ -117,7 +117,7 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	now := f.look()
 	before := m.judge(f.timings, now)
 	m.renewed(f.timings, now)
-	m.granted, m.incompatible = now, ""
+	m.grant(now)
 	after := m.judge(f.timings, now)
 	back := before.health == HealthUnreachable && m.serving && m.synced
 	f.mu.Unlock()
@@ -127,7 +127,7 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	if back {
 		f.tell(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
 	}
-	return link.Grant{Lease: f.timings.Lease}, nil
+	return link.Grant{Lease: f.timings.Failover.Lease}, nil
 }
 
 // Standing is what bears on what a member's agent may do (link.Directory).

@@ -307,7 +307,7 @@ func TestMetricsOfMembers(t *testing.T) {
 	x.renew("uid-eu", "i1")
 	x.clock.Step(20 * time.Second)
 	x.Expect(series(false)).To(ConsistOf(
-		"members NeverConnected 1", "members Suspect 1",
+		"failover_cut_off 1", "members NeverConnected 1", "members Suspect 1",
 		"member_health us NeverConnected 1", "member_health eu Suspect 1",
 		"member_flips_total eu 1",
 		"member_lease_remaining_seconds eu 160",
@@ -316,5 +316,5 @@ func TestMetricsOfMembers(t *testing.T) {
 	x.Expect(series(true)).To(ContainElements("member_health eu Ready 0", "member_flips_total us 0", "members Ready 0"))
 	x.Remove("eu")
 	x.Remove("us")
-	x.Expect(series(true)).To(HaveLen(len(healths)), "nothing is left of a member that was removed")
+	x.Expect(series(true)).To(HaveLen(len(healths)+5), "nothing is left of a member that was removed")
 }

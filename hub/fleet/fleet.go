@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -41,13 +42,23 @@ type Fleet struct {
 	ran time.Time
 	// began is when this hub began to lead: when it first registered a member.
 	// What was before that it did not see, and holds against nobody.
-	began     time.Time
+	began time.Time
+	// ledSince is the same, or since when it has run without a long pause.
+	ledSince  time.Time
 	members   map[string]*member
 	uids      map[types.UID]*member
 	placed    placedSessions
 	ledger    *placement.Ledger
 	templates *fleetv1.TemplateSet
 	recovery  recovery
+	brake     *failover.Brake
+	// removed are the members that were removed while this hub led, with when they
+	// were last heard of.
+	removed map[types.UID]time.Time
+	// hubCluster is the fingerprint of the cluster that the hub runs in.
+	hubCluster string
+	// standing is what was last told of the fleet as a whole.
+	standing standing
 	// current is the revision of each template as it stands; replaced, never
 	// changed.
 	current   map[string]string
@@ -71,6 +82,8 @@ func New(o Options) *Fleet {
 		uids:      map[types.UID]*member{},
 		placed:    newPlacedSessions(),
 		ledger:    placement.NewLedger(),
+		brake:     failover.NewBrake(),
+		removed:   map[types.UID]time.Time{},
 		judging:   map[placement.TemplateKey]time.Time{},
 		templates: &fleetv1.TemplateSet{},
 		wake:      make(chan struct{}, 1),
@@ -152,6 +165,7 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 	}
 	if f.began.IsZero() {
 		f.began = f.look()
+		f.ledSince = f.began
 	}
 	if !ok {
 		m = newMember(mc, f.began)
@@ -197,6 +211,8 @@ func (f *Fleet) removeLocked(m *member) {
 	delete(f.members, m.name)
 	delete(f.uids, m.uid)
 	f.ledger.Forget(m.uid)
+	f.brake.Forget(m.uid)
+	f.removed[m.uid] = m.lastHeard
 	if m.peer != nil {
 		m.peer.Close(errRemoved)
 		m.peer = nil

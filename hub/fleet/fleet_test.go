@@ -281,7 +281,7 @@ func TestRenewal(t *testing.T) {
 	m, _ := x.connect("uid-eu", "i1")
 	grant, err := x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred())
-	x.Expect(grant.Lease).To(Equal(x.timings.Lease))
+	x.Expect(grant.Lease).To(Equal(x.timings.Failover.Lease))
 
 	x.heard.take()
 	x.clock.Step(x.timings.Unreachable)

@@ -41,6 +41,8 @@ const (
 	causeQuarantined cause = "Quarantined"
 	// causeRevoked: an operator took its access away.
 	causeRevoked cause = "Revoked"
+	// causeFenced: an operator has declared that nothing runs there any more.
+	causeFenced cause = "Fenced"
 )
 
 // signs are what liveness is judged by: the hub's own receive clock alone, of
@@ -158,6 +160,20 @@ func (s *signs) fall(t Timings, at time.Time) {
 		}
 	}
 	s.troubled, s.since, s.renewals = true, time.Time{}, 0
+}
+
+// silent is whether nothing was heard of the member for a while, as far as this
+// hub can tell.
+func (s *signs) silent(t Timings, now time.Time) bool {
+	return !s.heardHere || s.slept || now.Sub(s.heard) >= t.Suspect
+}
+
+// unreachableAt is since when a member is Unreachable that judge says is.
+func (s *signs) unreachableAt(t Timings) time.Time {
+	if s.slept {
+		return s.woke.Add(t.Unreachable)
+	}
+	return s.heard.Add(t.Unreachable)
 }
 
 // verdict is how alive a member is, why, and after how long that may change by

@@ -302,7 +302,7 @@ func TestTimingsThatDoNotFitTogether(t *testing.T) {
 		"flip window is 0s":     func(t *Timings) { t.FlipWindow = 0 },
 		"suspect (9s) must":     func(t *Timings) { t.Suspect = 9 * time.Second },
 		"unreachable (15s)":     func(t *Timings) { t.Unreachable = t.Suspect },
-		"the lease (40s) must":  func(t *Timings) { t.Lease = t.Unreachable },
+		"the lease (40s) must":  func(t *Timings) { t.Failover.Lease = t.Unreachable },
 		"heartbeat is 0s, and ": func(t *Timings) { *t = DefaultTimings(1); t.Heartbeat = 0 },
 	} {
 		timings := DefaultTimings(1)

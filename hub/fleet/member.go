@@ -30,8 +30,11 @@ type member struct {
 	fingerprint  string
 	agentVersion string
 
+	drain draining
+
 	signs
 	contact
+	fence fence
 	// version is the resourceVersion that was adopted last, at adopted.
 	version string
 	adopted time.Time
@@ -70,6 +73,7 @@ func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 		name:        mc.Name,
 		uid:         mc.UID,
 		fingerprint: mc.Status.Fingerprint,
+		contact:     contact{lastHeard: lostBefore(mc)},
 		signs:       signs{ever: everConnected(mc), heard: began},
 		pic:         newPicture(),
 	}
@@ -80,6 +84,7 @@ func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	m.removing = !mc.DeletionTimestamp.IsZero()
 	m.labels = mc.Labels
 	m.spec = *mc.Spec.DeepCopy()
+	m.drain.adopt(mc)
 	m.revoked = mc.Spec.Access == v1alpha1.AccessRevoked
 	m.serials = nil
 	if c := mc.Status.Certificate; c != nil {

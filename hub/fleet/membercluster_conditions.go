@@ -41,6 +41,8 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 	case v.cause == causeRevoked:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRevoked,
 			"an operator revoked its access: to let it in again set spec.access to Allowed, "+join(v.name))
+	case v.cause == causeFenced:
+		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, saidBy(v.fence.declared)+": its sessions are placed anew")
 	case v.health == HealthReady:
 		return ready(metav1.ConditionTrue, v1alpha1.ReasonConnected, "the agent is connected and renews its lease")
 	case v.stranger != "":

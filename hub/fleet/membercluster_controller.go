@@ -53,7 +53,7 @@ type MemberReconciler struct {
 	Namespace string
 	// HeldIn counts the sessions that stand on the hub as placed in a member or
 	// not confirmed stopped there.
-	HeldIn func(ctx context.Context, member string) (int, error)
+	HeldIn func(ctx context.Context, member v1alpha1.ClusterRef) (Held, error)
 
 	mu   sync.Mutex
 	done map[string]*deeds
@@ -64,8 +64,8 @@ type deeds struct {
 	uid types.UID
 	// written and beaten are when status and heartbeat were.
 	written, beaten time.Time
-	// blocked: it was said that sessions hold up its removal.
-	blocked bool
+	// blocked is what was said of sessions that hold up its removal.
+	blocked string
 }
 
 // SetupWithManager registers the reconciler.
@@ -155,46 +155,14 @@ func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.R
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.unfence(ctx, mc, v); err != nil {
+		return ctrl.Result{}, err
+	}
 	beat, err := r.heartbeat(ctx, mc, v)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
-}
-
-// finalize keeps the MemberCluster while sessions are placed there or not
-// confirmed stopped, and says so; done means that it may go.
-func (r *MemberReconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (done bool, err error) {
-	if mc.DeletionTimestamp.IsZero() {
-		before := mc.DeepCopy()
-		if !controllerutil.AddFinalizer(mc, v1alpha1.MemberFinalizer) {
-			return false, nil
-		}
-		if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
-			return false, fmt.Errorf("adding the finalizer: %w", err)
-		}
-		return false, nil
-	}
-	// What was just decided is only in the fleet's count; what an earlier leader
-	// decided may be only in the hub's cache yet.
-	held, err := r.HeldIn(ctx, mc.Name)
-	if err != nil {
-		return false, err
-	}
-	if held = max(held, int(v.sessions)); held > 0 {
-		if d := r.deedsOf(mc); !d.blocked {
-			d.blocked = true
-			r.Recorder.Eventf(mc, nil, "Warning", "InUse", "Remove", "%d sessions are placed there or not confirmed stopped: delete them first", held)
-		}
-		return false, nil
-	}
-	before := mc.DeepCopy()
-	if controllerutil.RemoveFinalizer(mc, v1alpha1.MemberFinalizer) {
-		if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
-			return false, client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
-		}
-	}
-	return true, nil
 }
 
 // locked patches what changed since an object was read, and nothing if
@@ -222,6 +190,8 @@ func (r *MemberReconciler) status(ctx context.Context, mc *v1alpha1.MemberCluste
 	}
 	r.deedsOf(mc).written = now
 	r.announce(before, mc)
+	r.announceDrain(before, mc)
+	r.announceFenced(before, mc)
 	return 0, nil
 }
 
@@ -233,7 +203,7 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 			return true
 		}
 	}
-	return before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+	return drainPressing(before, after) || fencedPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
 		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
 }
 

@@ -15,10 +15,16 @@ type view struct {
 	name         string
 	fingerprint  string
 	agentVersion string
-	sessions     int32
-	capacity     *placement.Capacity
-	slots        map[placement.TemplateKey]int32
-	current      map[string]string
+	// sessions that are there or may still be, and of them those that were given
+	// up there.
+	sessions, releasing int32
+	fence               fence
+	// hubCluster: it is the cluster that the hub runs in.
+	hubCluster bool
+	drain      *drainView
+	capacity   *placement.Capacity
+	slots      map[placement.TemplateKey]int32
+	current    map[string]string
 	// heard is the last sign of life that this hub received; zero: none.
 	heard time.Time
 	contact
@@ -47,6 +53,10 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		fingerprint:  m.fingerprint,
 		agentVersion: m.agentVersion,
 		sessions:     f.placed.count(m.uid),
+		releasing:    f.placed.releasing[m.uid],
+		fence:        m.fence,
+		hubCluster:   f.inHubCluster(m),
+		drain:        m.drainView(),
 		capacity:     m.capacity,
 		slots:        m.slots,
 		current:      f.current,
@@ -71,7 +81,9 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 	return v, true
 }
 
-// show tells the listeners when a member's health has changed by time alone.
+// show tells the listeners when a member's health has changed by time alone, and
+// of every member that is lost when something of the fleet has changed that bears
+// on when its sessions are placed anew.
 func (f *Fleet) show(name string) {
 	f.mu.Lock()
 	m := f.members[name]
@@ -84,9 +96,14 @@ func (f *Fleet) show(name string) {
 	health := m.judge(f.timings, now).health
 	changed := m.shown != "" && m.shown != health
 	m.shown = health
-	f.mu.Unlock()
+	var changes []Change
 	if changed {
-		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	changes = append(changes, f.shift(now)...)
+	f.mu.Unlock()
+	for _, c := range changes {
+		f.tell(c)
 	}
 }
 
@@ -102,7 +119,10 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 	for _, c := range conditionsOf(v, status) {
 		v1alpha1.SetCondition(&status.Conditions, generation, c)
 	}
-	status.Sessions = v.sessions
+	status.Sessions, status.Releasing = v.sessions-v.releasing, v.releasing
+	status.HubCluster = v.hubCluster
+	writeDrain(status, v, generation)
+	writeFenced(status, v, generation)
 	if v.fingerprint != "" {
 		status.Fingerprint = v.fingerprint
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 var (
@@ -27,6 +29,14 @@ func init() {
 var (
 	membersByHealth = prometheus.NewDesc("vdi_hub_members",
 		"Members of the fleet by health.", []string{"health"}, nil)
+	membersLost = prometheus.NewDesc("vdi_hub_members_lost",
+		"Members whose sessions are placed anew, as their modes have it, by why.", []string{"reason"}, nil)
+	failoverWaiting = prometheus.NewDesc("vdi_hub_failover_brake_waiting",
+		"Sessions that wait for their turn to be placed anew, since only a few are at a time.", nil, nil)
+	failoverSlowed = prometheus.NewDesc("vdi_hub_failover_slowed",
+		"1 while so many members are gone that sessions are placed anew more slowly.", nil, nil)
+	failoverCutOff = prometheus.NewDesc("vdi_hub_failover_cut_off",
+		"1 while no member outside the hub's own cluster is heard of, so that no session is placed anew by time.", nil, nil)
 	memberHealth = prometheus.NewDesc("vdi_hub_member_health",
 		"1 for the state of health that the member is in, 0 for the others.", []string{"member", "state"}, nil)
 	memberFlips = prometheus.NewDesc("vdi_hub_member_flips_total",
@@ -48,7 +58,7 @@ func (c *memberCollector) of(f *Fleet) { c.fleet.Store(f) }
 
 // Describe sends what may be collected (prometheus.Collector).
 func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersByHealth, memberHealth, memberFlips, memberLease, memberExpiry} {
+	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverWaiting, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberLease, memberExpiry} {
 		out <- d
 	}
 }
@@ -59,9 +69,15 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	if f == nil {
 		return
 	}
-	counts := map[Health]int{}
+	counts, lost := map[Health]int{}, map[string]int{v1alpha1.ReasonMemberUnreachable: 0, v1alpha1.ReasonMemberFenced: 0}
 	for _, m := range f.measure() {
 		counts[m.health]++
+		switch {
+		case m.fenced:
+			lost[v1alpha1.ReasonMemberFenced]++
+		case m.health == HealthUnreachable:
+			lost[v1alpha1.ReasonMemberUnreachable]++
+		}
 		for _, state := range healths {
 			value := 0.0
 			if state == m.health {
@@ -80,12 +96,27 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	for _, state := range healths {
 		out <- prometheus.MustNewConstMetric(membersByHealth, prometheus.GaugeValue, float64(counts[state]), string(state))
 	}
+	for reason, n := range lost {
+		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
+	}
+	f.collectFailover(out)
+}
+
+func (f *Fleet) collectFailover(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	now := f.look()
+	waiting, standing := f.brake.Waiting(now), f.stands(now)
+	f.mu.Unlock()
+	out <- prometheus.MustNewConstMetric(failoverWaiting, prometheus.GaugeValue, float64(waiting))
+	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(standing.mass)))
+	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(standing.cutOff)))
 }
 
 // measured is what is measured of a member.
 type measured struct {
 	name   string
 	health Health
+	fenced bool
 	flips  int
 	// lease that remains, in seconds; less than none: this hub granted none.
 	lease float64
@@ -100,9 +131,9 @@ func (f *Fleet) measure() []measured {
 	out := make([]measured, 0, len(f.members))
 	for _, m := range f.members {
 		m.heed(f.timings, now)
-		one := measured{name: m.name, health: m.judge(f.timings, now).health, flips: m.fallen, lease: -1}
+		one := measured{name: m.name, health: m.judge(f.timings, now).health, fenced: m.fence.holds(), flips: m.fallen, lease: -1}
 		if !m.granted.IsZero() {
-			one.lease = max(0, (f.timings.Lease - now.Sub(m.granted)).Seconds())
+			one.lease = max(0, (f.timings.Failover.Lease - now.Sub(m.granted)).Seconds())
 		}
 		if !m.expires.IsZero() {
 			one.expiry = m.expires.Unix()

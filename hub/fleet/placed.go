@@ -16,6 +16,8 @@ type placedSessions struct {
 	// sessions by member, and what holds each session.
 	sessions map[types.UID]map[types.UID]struct{}
 	members  map[types.UID]holding
+	// releasing counts, by member, those that were given up there.
+	releasing map[types.UID]int32
 	// governed counts them by policy.
 	governed governedSessions
 	// decided are decisions that the hub's cache does not show yet.
@@ -26,6 +28,12 @@ type placedSessions struct {
 type holding struct {
 	owner  owner
 	places []place
+	// releasing are the members among them where it was given up.
+	releasing []types.UID
+}
+
+func (h holding) equal(other holding) bool {
+	return h.owner == other.owner && slices.Equal(h.places, other.places) && slices.Equal(h.releasing, other.releasing)
 }
 
 // decision to place a session in a member under an epoch, by a policy.
@@ -56,10 +64,11 @@ func (d decision) shownBy(epoch, run int64) bool {
 
 func newPlacedSessions() placedSessions {
 	return placedSessions{
-		sessions: map[types.UID]map[types.UID]struct{}{},
-		members:  map[types.UID]holding{},
-		governed: governedSessions{},
-		decided:  map[types.UID]decision{},
+		sessions:  map[types.UID]map[types.UID]struct{}{},
+		members:   map[types.UID]holding{},
+		releasing: map[types.UID]int32{},
+		governed:  governedSessions{},
+		decided:   map[types.UID]decision{},
 	}
 }
 
@@ -69,9 +78,9 @@ func (p placedSessions) count(member types.UID) int32 { return int32(len(p.sessi
 // there, before any cache shows it.
 func (p placedSessions) decide(session types.UID, o owner, d decision) {
 	if !d.again() {
-		held := p.members[session].places
-		d.added = !slices.Contains(held, d.place())
-		p.set(session, holding{o, append(slices.Clone(held), d.place())})
+		held := p.members[session]
+		d.added = !slices.Contains(held.places, d.place())
+		p.set(session, holding{o, append(slices.Clone(held.places), d.place()), held.releasing})
 	}
 	p.decided[session] = d
 }
@@ -121,8 +130,16 @@ type moved struct {
 // set makes a session held in just these places.
 func (p placedSessions) set(session types.UID, after holding) moved {
 	before := p.members[session]
-	if before.owner == after.owner && slices.Equal(before.places, after.places) {
+	if before.equal(after) {
 		return moved{}
+	}
+	for _, member := range before.releasing {
+		if p.releasing[member]--; p.releasing[member] == 0 {
+			delete(p.releasing, member)
+		}
+	}
+	for _, member := range after.releasing {
+		p.releasing[member]++
 	}
 	m := between(before.places, after.places)
 	for _, member := range m.gained {
@@ -173,6 +190,9 @@ func holdingOf(s *v1alpha1.VDISession) holding {
 		h.places = append(h.places, place{p.ClusterUID, p.Policy})
 	}
 	for _, r := range s.Status.Releasing {
+		if p := s.Status.Placement; p == nil || p.ClusterUID != r.ClusterUID {
+			h.releasing = append(h.releasing, r.ClusterUID)
+		}
 		h.places = append(h.places, place{r.ClusterUID, r.Policy})
 	}
 	return h

@@ -154,6 +154,7 @@ var causes = map[cause]string{
 	causeRecovering:  "its agent was lost and must be stable for a while first",
 	causeQuarantined: "it is quarantined, for its agent was lost too often",
 	causeRevoked:     "its access is revoked",
+	causeFenced:      saidFenced,
 }
 
 // takesSessions says whether a new session may be sent to the member now.
@@ -161,6 +162,8 @@ func (m *member) takesSessions(t Timings, now time.Time) (bool, string) {
 	switch v := m.judge(t, now); {
 	case m.removing:
 		return false, "it is being removed"
+	case m.fence.declared != nil && !m.fence.other:
+		return false, saidFenced
 	case v.health == HealthNeverConnected:
 		return false, "its agent has never connected"
 	case v.health != HealthReady && causes[v.cause] != "":

@@ -3,6 +3,8 @@ package fleet
 import (
 	"fmt"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 )
 
 // Timings of the link, before scaling (DESIGN section 5).
@@ -20,8 +22,8 @@ type Timings struct {
 	// Heartbeat is how often the hub renews the Lease object of a member that
 	// is alive.
 	Heartbeat time.Duration
-	// Lease is how long a renewal lets fenced sessions run.
-	Lease time.Duration
+	// Failover's, of which the lease is what a renewal grants.
+	Failover failover.Timings
 	// Recovery is how long a hub that was restored from a backup waits for its
 	// members to tell what they run, before it places anything.
 	Recovery time.Duration
@@ -48,7 +50,7 @@ func DefaultTimings(factor float64) Timings {
 		FlipWindow:  scale(10 * time.Minute),
 		Quarantine:  scale(10 * time.Minute),
 		Heartbeat:   scale(30 * time.Second),
-		Lease:       scale(180 * time.Second),
+		Failover:    failover.DefaultTimings(factor),
 		Recovery:    scale(300 * time.Second),
 	}
 }
@@ -60,7 +62,7 @@ func (t Timings) Validate() error {
 		value time.Duration
 	}{
 		{"renew", t.Renew}, {"suspect", t.Suspect}, {"unreachable", t.Unreachable}, {"stable", t.Stable},
-		{"flip window", t.FlipWindow}, {"quarantine", t.Quarantine}, {"heartbeat", t.Heartbeat}, {"lease", t.Lease},
+		{"flip window", t.FlipWindow}, {"quarantine", t.Quarantine}, {"heartbeat", t.Heartbeat},
 		{"recovery", t.Recovery},
 	} {
 		if d.value <= 0 {
@@ -74,8 +76,8 @@ func (t Timings) Validate() error {
 		return fmt.Errorf("the link's timings: unreachable (%s) must be more than suspect (%s)", t.Unreachable, t.Suspect)
 	case t.Recovery <= t.Unreachable:
 		return fmt.Errorf("the link's timings: recovery (%s) must be more than unreachable (%s), or nothing is awaited of a member that is only slow to come back", t.Recovery, t.Unreachable)
-	case t.Lease <= t.Unreachable:
-		return fmt.Errorf("the link's timings: the lease (%s) must be longer than unreachable (%s), or sessions end in a member that is only being waited for", t.Lease, t.Unreachable)
+	case t.Failover.Lease <= t.Unreachable:
+		return fmt.Errorf("the link's timings: the lease (%s) must be longer than unreachable (%s), or sessions end in a member that is only being waited for", t.Failover.Lease, t.Unreachable)
 	}
-	return nil
+	return t.Failover.Validate()
 }

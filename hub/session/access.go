@@ -150,7 +150,7 @@ func (r *MemberReconciler) keepAccessSecret(ctx context.Context, s *v1alpha1.VDI
 	}
 	before := secret.DeepCopy()
 	dressAccessSecret(secret, want)
-	if _, usable := accessData(secret); !usable || !known || has != want {
+	if _, usable := accessData(secret); !usable || !known || has != want && !goesOn(s, has) {
 		renewPassword(secret)
 	}
 	if equality.Semantic.DeepEqual(before, secret) {

@@ -279,7 +279,7 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 func (a *agent) keep(order *api.SessionAssignment) {
 	uid := order.Spec.Session.UID
 	if old := a.held[uid]; old != nil && old.Spec.Epoch == order.Spec.Epoch {
-		order.Status.TimeUsed = old.Status.TimeUsed
+		order.Status.TimeUsed, order.Status.Lapse, order.Status.Guarded = old.Status.TimeUsed, old.Status.Lapse, old.Status.Guarded
 		if f := old.Status.Failure; f != nil && f.Attempt >= order.Spec.Attempt {
 			order.Status.Failure = f
 		}

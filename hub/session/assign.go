@@ -30,7 +30,7 @@ func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain 
 		Desktop:          desktop(s, t, secrets),
 	}
 	if p := s.Status.Placement; p != nil {
-		a.Spec.Epoch = p.Epoch
+		a.Spec.Epoch, a.Spec.Lapse = p.Epoch, p.Lapse
 	}
 	return a
 }
@@ -125,19 +125,6 @@ func runState(s *v1alpha1.VDISession) v1alpha1.OperatingMode {
 		return v1alpha1.ModeSuspended
 	}
 	return v1alpha1.ModeRunning
-}
-
-// failoverMode by default follows the template's home (DESIGN section 7): what
-// has no home may start anew elsewhere, what has one waits for it.
-func failoverMode(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.FailoverMode {
-	switch {
-	case s.Spec.Failover.Mode != "":
-		return s.Spec.Failover.Mode
-	case t.Home.Mode == v1alpha1.HomePerSession, t.Home.Mode == v1alpha1.HomePerUser:
-		return v1alpha1.FailoverHold
-	default:
-		return v1alpha1.FailoverRestart
-	}
 }
 
 // effectiveTimeout is how long the session's desktop may run; empty: no limit.

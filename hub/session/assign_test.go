@@ -136,26 +136,6 @@ func TestMergedConfig(t *testing.T) {
 	}
 }
 
-func TestFailoverMode(t *testing.T) {
-	asked := sessionWith()
-	asked.Spec.Failover.Mode = v1alpha1.FailoverFence
-	for _, c := range []struct {
-		session *v1alpha1.VDISession
-		home    v1alpha1.HomeMode
-		want    v1alpha1.FailoverMode
-	}{
-		{sessionWith(), v1alpha1.HomeNone, v1alpha1.FailoverRestart},
-		{sessionWith(), v1alpha1.HomePerSession, v1alpha1.FailoverHold},
-		{sessionWith(), v1alpha1.HomePerUser, v1alpha1.FailoverHold},
-		{asked, v1alpha1.HomePerUser, v1alpha1.FailoverFence},
-	} {
-		template := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: c.home}}
-		if got := failoverMode(c.session, template); got != c.want {
-			t.Errorf("home %q: got %s, want %s", c.home, got, c.want)
-		}
-	}
-}
-
 func TestRunState(t *testing.T) {
 	suspended := sessionWith(placedAt(here, 5))
 	suspended.Spec.OperatingMode = v1alpha1.ModeSuspended

@@ -8,11 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
@@ -24,6 +26,19 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	if !controllerutil.ContainsFinalizer(s, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
+	r.lost.found(s.UID)
+	before := s.DeepCopy()
+	r.forgetGone(s)
+	switch at := s.Status.Placement; {
+	case at == nil:
+	case r.Fleet.Gone(at.ClusterUID):
+		s.Status.Placement = nil
+	case r.isOff(at.ClusterUID):
+		// Nothing is placed there any more, so that the member may be removed; what may
+		// be left of it is remembered until it is.
+		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
+		s.Status.Releasing, s.Status.Placement = append(others(s.Status.Releasing, left), left), nil
+	}
 	if len(outstanding(s)) == 0 {
 		return ctrl.Result{}, letGo(ctx, r.Client, s)
 	}
@@ -31,7 +46,6 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	if forced && wait == 0 {
 		return ctrl.Result{}, r.letGoByForce(ctx, s)
 	}
-	before := s.DeepCopy()
 	r.showAway(s)
 	summarise(s, nil, r.Clock.Now())
 	if equality.Semantic.DeepEqual(before.Status, s.Status) {
@@ -40,22 +54,28 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.patchStatus(ctx, before, s))
 }
 
-// showAway says that the member of a deleted session can confirm nothing now,
-// and what would help.
+// isOff is whether an operator's word that nothing runs in a member holds.
+func (r *Reconciler) isOff(member types.UID) bool {
+	return r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, member).Reason == v1alpha1.ReasonMemberFenced
+}
+
+// showAway says that a member of a deleted session can confirm nothing now, and
+// what would help.
 func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
-	if s.Status.Placement == nil {
-		return
+	away := ""
+	for _, o := range outstanding(s) {
+		if r.Fleet.HealthOf(o.ClusterUID) == fleet.HealthUnreachable {
+			away = o.ClusterName
+		}
 	}
-	cluster := s.Status.Placement.ClusterName
-	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == fleet.HealthUnreachable
 	shown := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
 	switch {
-	case away:
+	case away != "":
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,
-			Message: fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", cluster, v1alpha1.AnnotationForceCleanup),
+			Message: fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", away, v1alpha1.AnnotationForceCleanup),
 		})
-	case shown != nil && shown.Reason == v1alpha1.ReasonMemberUnreachable:
+	case shown != nil && (shown.Reason == v1alpha1.ReasonMemberUnreachable || shown.Reason == v1alpha1.ReasonFailoverPending):
 		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	}
 }

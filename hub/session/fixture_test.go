@@ -28,7 +28,7 @@ var (
 
 var _ = BeforeEach(func() {
 	theWorld, agents = newWorld(), map[string]*agent{}
-	theHub = startHub()
+	theHub = startHub(timings)
 })
 
 var _ = AfterEach(func(ctx SpecContext) {
@@ -220,7 +220,7 @@ func replaceHub() {
 		a.disconnect()
 	}
 	theHub.stop()
-	theHub = startHub()
+	theHub = startHub(theHub.timings)
 	for _, a := range agents {
 		a.connect(theHub)
 	}

@@ -50,7 +50,7 @@ var _ = Describe("An operator's last word", func() {
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "away"))
 		a.disconnect()
-		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("Unknown/MemberUnreachable"))
+		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("Unknown/FailoverPending"))
 		Expect(admin.Delete(ctx, s)).To(Succeed())
 		Eventually(phase(ctx, s)).Should(And(HavePrefix("Terminating: being deleted: eu is unreachable"), ContainSubstring(api.AnnotationForceCleanup)))
 		edit(ctx, s, func() { s.Annotations = map[string]string{api.AnnotationForceCleanup: "eu is gone"} })

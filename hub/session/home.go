@@ -75,7 +75,7 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 		return done, nil
 	}
 	unused := h.Annotations[annotationUnused] != ""
-	p.home = homeStep{record: h, movable: unused && !started}
+	p.home = homeStep{record: h, movable: unused && !started || r.leftBehind(s, h)}
 	// One that was made for this very session is fresh enough.
 	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
 	if p.home.movable || p.home.fresh {

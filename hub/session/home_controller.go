@@ -100,7 +100,7 @@ func (r *HomeReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, giveBack(ctx, r.Client, h, nil, seconds(now))
 	case reached(holder).before(takenFor(h)):
 		return r.catchUp(ctx, h, holder)
-	case len(outstanding(holder)) == 0, len(holder.Status.Releasing) == 0 && !usesRecord(holder):
+	case !stillUses(holder, h) && (holder.Status.Placement == nil || !usesRecord(holder)):
 		return ctrl.Result{}, giveBack(ctx, r.Client, h, holder, seconds(now))
 	}
 	return ctrl.Result{}, nil
@@ -183,7 +183,7 @@ func (r *MemberReconciler) giveBackHome(ctx context.Context, v *visit) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the home: %w", err)
-	case h.Status.MountedByUID != s.UID || len(s.Status.Releasing) > 0 || reached(s).before(takenFor(h)):
+	case h.Status.MountedByUID != s.UID || stillUses(s, h) || reached(s).before(takenFor(h)):
 		return nil
 	}
 	return giveBack(ctx, r.Client, h, s, seconds(r.Clock.Now()))

@@ -44,7 +44,7 @@ func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDIS
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
-	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10)}
+	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}}
 	x.homes = &HomeReconciler{Client: x.c, Live: x.c, Sessions: sessions}
 	return x
 }

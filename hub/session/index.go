@@ -3,11 +3,13 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
 // Indexes of the hub's cache of sessions.
@@ -65,15 +67,24 @@ func byAssignment(ctx context.Context, c client.Reader, key types.NamespacedName
 	return &list.Items[0], nil
 }
 
-// HeldIn counts the sessions that stand as placed in a member, by name, or not
-// confirmed stopped there.
-func HeldIn(c client.Reader) func(ctx context.Context, member string) (int, error) {
-	return func(ctx context.Context, member string) (int, error) {
+// HeldIn counts the sessions that stand as placed in a member, or not confirmed
+// stopped there.
+func HeldIn(c client.Reader) func(ctx context.Context, member v1alpha1.ClusterRef) (fleet.Held, error) {
+	return func(ctx context.Context, member v1alpha1.ClusterRef) (held fleet.Held, err error) {
 		list := &v1alpha1.VDISessionList{}
-		if err := c.List(ctx, list, client.MatchingFields{indexMember: member}); err != nil {
-			return 0, fmt.Errorf("counting the sessions of %s: %w", member, err)
+		if err := c.List(ctx, list, client.MatchingFields{indexMember: member.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			return held, fmt.Errorf("counting the sessions of %s: %w", member.Name, err)
 		}
-		return len(list.Items), nil
+		for i := range list.Items {
+			s := &list.Items[i].Status
+			switch {
+			case s.Placement != nil && s.Placement.ClusterUID == member.UID:
+				held.Placed++
+			case slices.ContainsFunc(s.Releasing, func(r v1alpha1.Release) bool { return r.ClusterUID == member.UID }):
+				held.Releasing++
+			}
+		}
+		return held, nil
 	}
 }
 

@@ -15,6 +15,8 @@ var (
 		"For how long the session has waited for a place that has waited longest; 0: none waits.", nil, nil)
 	queueDepth = prometheus.NewDesc("vdi_hub_session_queue_depth",
 		"Sessions in the queue of the hub's workers: those that wait for a place (waiting), and the others (settled).", []string{"kind"}, nil)
+	failoverPending = prometheus.NewDesc("vdi_hub_failover_pending_sessions",
+		"Sessions that are to run and whose member is lost: they wait for their time, for room, for the member, or for an operator's word.", nil, nil)
 	wakeUps = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_session_wakeups_total",
 		Help: "Sessions that were looked at again because something happened that may help them: room, member, cap, policy, template, home; or so that they say what they wait for now (look).",
@@ -32,7 +34,7 @@ func (c *lineCollector) of(r *Reconciler) { c.reconciler.Store(r) }
 
 // Describe sends what may be collected (prometheus.Collector).
 func (c *lineCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{waitingSessions, waitingClasses, waitingOldest, queueDepth} {
+	for _, d := range []*prometheus.Desc{waitingSessions, waitingClasses, waitingOldest, queueDepth, failoverPending} {
 		out <- d
 	}
 }
@@ -55,6 +57,7 @@ func (c *lineCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(waitingOldest, prometheus.GaugeValue, age)
 	out <- prometheus.MustNewConstMetric(waitingClasses, prometheus.GaugeValue, float64(classes))
+	out <- prometheus.MustNewConstMetric(failoverPending, prometheus.GaugeValue, float64(r.lost.count()))
 	settled, waits := r.turns().depth()
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(settled), "settled")
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(waits), "waiting")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,9 @@ type MemberReconciler struct {
 	Sessions  *Reconciler
 	Proofs    *Proofs
 	Clock     clock.PassiveClock
+	// IdleAfter is for how long a desktop is not used before its agent says so;
+	// zero: DefaultIdleAfter.
+	IdleAfter time.Duration
 
 	kept keptSecrets
 }
@@ -116,12 +120,17 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 	case stepAdopt:
 		return ctrl.Result{}, r.adopt(ctx, v.session, v.ref, v.reported)
 	case stepRecordStopped:
-		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref.UID, epoch)
+		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref, epoch)
 	case stepRecordRefused:
 		return ctrl.Result{}, r.recordRefused(ctx, v.session, v.reported, v.ref.UID)
 	case stepForget:
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
 	case stepWithdraw:
+		if v.session != nil {
+			if back, err := r.goBack(ctx, v); back || err != nil {
+				return ctrl.Result{}, err
+			}
+		}
 		if err := v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch)); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -170,6 +179,7 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	after := v.session.DeepCopy()
 	stored := v.reported.Annotations[v1alpha1.AnnotationSpecHash] == v.hash
 	mirror(after, v.spec, v.reported, stored, v.url, now)
+	mirrorIdle(after, v.reported, now, r.idleAfter())
 	after.Status.AccessSecretName = accessSecretName(after, v.spec)
 	if equality.Semantic.DeepEqual(v.session.Status, after.Status) {
 		return ctrl.Result{}, nil
@@ -183,6 +193,9 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	if v.session.Status.StartTime == nil && after.Status.StartTime != nil {
 		startSeconds.Observe(now.Sub(after.CreationTimestamp.Time).Seconds())
 		r.Recorder.Eventf(after, nil, "Normal", v1alpha1.EventRunning, "Start", "running in %s at %s", v.ref.Name, after.Status.URL)
+	}
+	if f := after.Status.LastFailover; f != nil && f.RecoveredTime != nil && v.session.Status.LastFailover.RecoveredTime == nil {
+		recovery.Observe(max(0, now.Sub(f.Time.Time).Seconds()))
 	}
 	if message, ok := warned(v.session, after); ok {
 		r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventExpiringSoon, "Expire", "%s", truncate(message))
@@ -252,4 +265,11 @@ func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.Sessio
 		a.Spec.Session.UID = v.reported.Spec.Session.UID
 	}
 	return a
+}
+
+func (r *MemberReconciler) idleAfter() time.Duration {
+	if r.IdleAfter > 0 {
+		return r.IdleAfter
+	}
+	return DefaultIdleAfter
 }

@@ -10,7 +10,7 @@ import (
 var (
 	placements = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_placements_total",
-		Help: "Placement decisions by result (placed, resumed, unschedulable, refused).",
+		Help: "Placement decisions by result (placed, resumed, failedOver, unschedulable, refused).",
 	}, []string{"result"})
 	startSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_session_start_seconds",
@@ -19,8 +19,27 @@ var (
 	})
 	moved = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_sessions_moved_total",
-		Help: "Sessions taken from where they were placed because another member has room, by reason (PodUnschedulable, NoRoomToResume).",
+		Help: "Sessions taken from where they were placed because another member has room, by reason (PodUnschedulable, NoRoomToResume, Drain, Rebalance).",
 	}, []string{"reason"})
+	failovers = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_failovers_total",
+		Help: "Sessions placed anew because their member is lost, by the mode that held and the reason (MemberUnreachable, MemberFenced).",
+	}, []string{"mode", "reason"})
+	detection = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "vdi_hub_failover_detection_seconds",
+		Help:    "Of sessions placed anew: from when their member was last heard of until the hub took it for lost.",
+		Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
+	})
+	decision = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "vdi_hub_failover_decision_seconds",
+		Help:    "Of sessions placed anew: from when their member was taken for lost until the new placement was stored. What their mode waits for is in it.",
+		Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
+	})
+	recovery = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "vdi_hub_failover_recovery_seconds",
+		Help:    "Of sessions placed anew: from the new placement until they were ready again.",
+		Buckets: prometheus.ExponentialBuckets(0.1, 2, 12),
+	})
 	orphans = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "vdi_hub_orphaned_assignments_total",
 		Help: "Assignments seen in members whose session the hub does not know, or does not know to have been given to them. They are left alone.",
@@ -32,8 +51,13 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(placements, startSeconds, moved, orphans, foreignReports, wakeUps, lineMetrics)
-	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume} {
+	metrics.Registry.MustRegister(placements, startSeconds, moved, orphans, foreignReports, wakeUps, lineMetrics, failovers, detection, decision, recovery)
+	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume, movedByDrain, movedByRebalance} {
 		moved.WithLabelValues(reason) // from the start, so that the first one is seen to be one more
+	}
+	for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverFence, v1alpha1.FailoverHold} {
+		for _, reason := range []string{v1alpha1.ReasonMemberUnreachable, v1alpha1.ReasonMemberFenced} {
+			failovers.WithLabelValues(string(mode), reason)
+		}
 	}
 }

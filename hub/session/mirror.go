@@ -27,6 +27,7 @@ func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 		mirrorConditions(s, reported)
 	}
 	mirrorFailure(s, reported)
+	mirrorLease(s, reported, stored)
 	mirrorConfig(s, reported, now)
 	if reported.TimeExpired() {
 		endRun(s, now)
@@ -39,6 +40,7 @@ func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 			s.Status.StartTime = &at
 		}
 		startRun(s, now)
+		recovered(s, now)
 		summarise(s, t, now)
 	}
 	if s.Status.URL != "" || s.Status.Phase == v1alpha1.PhaseRunning {
@@ -130,7 +132,8 @@ func assigned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stor
 // holdBack is how long the write of a mirrored status may wait: while a
 // session settles, a status that neither ends nor fails anything.
 func holdBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
-	if before.Status.Phase != v1alpha1.PhaseCreating || after.Status.Phase != v1alpha1.PhaseCreating || before.Status.Placement == nil {
+	if before.Status.Phase != v1alpha1.PhaseCreating || after.Status.Phase != v1alpha1.PhaseCreating || before.Status.Placement == nil ||
+		urgent(before.Status.Placement, after.Status.Placement) {
 		return 0
 	}
 	if pod := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionPodReady); pod != nil && telling(pod.Reason) {

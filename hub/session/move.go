@@ -46,7 +46,7 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	if kept, err := r.keptByHome(ctx, p); err != nil || kept {
 		return goOn, err
 	}
-	d, asked, err := r.another(ctx, p)
+	d, asked, err := r.another(ctx, p, noNodeFits)
 	if err != nil {
 		return done, err
 	}
@@ -97,9 +97,9 @@ func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
 }
 
 // another asks for room in any member but the one where the session is placed,
-// as the policies have it now. It returns what it asked; nil: nothing, for there
-// is no such policy.
-func (r *Reconciler) another(ctx context.Context, p *pass) (placement.Decision, *question, error) {
+// as the policies have it now, and says why not there. It returns what it asked;
+// nil: nothing, for there is no such policy.
+func (r *Reconciler) another(ctx context.Context, p *pass, why string) (placement.Decision, *question, error) {
 	s := p.session
 	if err := r.readPolicies(ctx, p); err != nil {
 		return placement.Decision{}, nil, err
@@ -109,17 +109,18 @@ func (r *Reconciler) another(ctx context.Context, p *pass) (placement.Decision, 
 		return placement.Decision{}, nil, nil
 	}
 	req := r.request(p, policy)
-	req.Refused[s.Status.Placement.ClusterUID] = noNodeFits
+	req.Refused[s.Status.Placement.ClusterUID] = why
 	d := r.Fleet.Place(req, s.Status.Epoch+1)
 	p.holds = d.Placed
 	return d, &question{request: req}, nil
 }
 
 // unwilling are the members that a session is not sent to for a while, with why:
-// they refused it, or had no node for it.
+// they refused it, or had no node for it, or it was to leave them.
 func (r *Reconciler) unwilling(session types.UID) map[types.UID]string {
 	now := r.Clock.Now()
 	out := r.moves.from(session, now)
+	maps.Copy(out, r.leaves.avoided(session, now))
 	maps.Copy(out, r.refusals.of(session, now))
 	return out
 }
@@ -130,11 +131,11 @@ func (r *Reconciler) giveUpPlace(p *pass) {
 	s, held := p.session, p.session.Status.Placement
 	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })
 	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Policy: held.Policy, Epoch: held.Epoch})
-	s.Status.Placement, s.Status.URL = nil, ""
+	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	s.Status.Conditions = dropAgents(s.Status.Conditions)
 	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: releasing(s),
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: releasing(s, ""),
 	})
 }
 

@@ -100,8 +100,12 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		r.Fleet.Release(s.UID)
 		r.unscheduled(p, v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec))
 		return done, nil
-	case len(s.Status.Releasing) > 0:
-		r.unscheduled(p, v1alpha1.ReasonReleasing, releasing(s))
+	case givenUp(s) != nil && s.Spec.Attempt <= s.Status.Attempt:
+		r.Fleet.Release(s.UID)
+		r.unscheduled(p, givenUp(s).Reason, givenUp(s).Message)
+		return done, nil
+	case len(holding(s)) > 0:
+		r.unscheduled(p, v1alpha1.ReasonReleasing, releasing(s, p.stays))
 		return done, nil
 	}
 	if n, err := r.acquireHome(ctx, p); err != nil || n == done {
@@ -127,7 +131,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	p.holds = true
 	p.reserved = &v1alpha1.Placement{
 		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region, Policy: req.PolicyName,
-		Epoch: epoch, PlacementTime: seconds(r.Clock.Now()), Run: 1,
+		Epoch: epoch, PlacementTime: seconds(r.Clock.Now()), Run: 1, FailoverMode: failoverOf(s, p.spec, policy).Mode,
 	}
 	if p.template != nil {
 		if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
@@ -156,15 +160,21 @@ func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
 // reported before is of no account.
 func sending(s *v1alpha1.VDISession) {
 	s.Status.Conditions = dropAgents(s.Status.Conditions)
+	s.Status.Placement.Guarded, s.Status.IdleSince = false, nil
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSending,
 		Message: fmt.Sprintf("sent to %s: waiting until its API server has stored it", s.Status.Placement.ClusterName),
 	})
 }
 
-// releasing says what a session waits for that was given up where it was.
-func releasing(s *v1alpha1.VDISession) string {
-	return fmt.Sprintf("waiting until %s has confirmed that nothing of it runs", s.Status.Releasing[0].ClusterName)
+// releasing says what a session waits for that was given up where it was, and why
+// it waits on where that member is lost.
+func releasing(s *v1alpha1.VDISession, stays string) string {
+	message := fmt.Sprintf("waiting until %s has confirmed that nothing of it runs", holding(s)[0].ClusterName)
+	if stays != "" {
+		message += ": " + stays
+	}
+	return message
 }
 
 // unscheduled says why the session has no member.
@@ -181,6 +191,8 @@ func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placemen
 	req := requestOf(p.session, p.spec, p.revision, policy)
 	req.Resources = placement.ResourcesOf(p.resources)
 	req.Refused = r.unwilling(p.session.UID)
+	avoid(&req, p.session)
+	req.Failover = displaced(p.session)
 	req.Home = p.home.pinned
 	return req
 }

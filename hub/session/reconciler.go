@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
@@ -49,8 +50,22 @@ type Fleet interface {
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
 	// IngressOf is the scheme and domain of a member's URLs.
 	IngressOf(member types.UID) (scheme, domain string, ok bool)
+	// DrainOf is the draining of a member, and ShowDrain takes how far it is.
+	DrainOf(member types.UID) (fleet.Drain, bool)
+	ShowDrain(member types.UID, counts fleet.DrainCounts)
 	// Observe counts a session for the members that hold it.
 	Observe(s *v1alpha1.VDISession, gone bool)
+	// Lost is whether a session's member is lost, and whether the session may be
+	// placed anew.
+	Lost(ask failover.Session, from types.UID) failover.Verdict
+	// Failover decides and reserves in one step for a session whose member is lost.
+	// Not due or no room: the decision is not Placed, and the verdict says when to
+	// look again, and why.
+	Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict)
+	// LostSince is when a member was last heard of.
+	LostSince(member types.UID) time.Time
+	// Gone is whether a member was removed from the fleet for good.
+	Gone(member types.UID) bool
 	// Listen tells of every change of a member.
 	Listen(func(fleet.Change))
 }
@@ -87,6 +102,8 @@ type Reconciler struct {
 	forcing  forcing
 	resends  resends
 	moves    moves
+	leaves   leaves
+	lost     losses
 }
 
 // pass is one reconcile of one session.
@@ -105,6 +122,10 @@ type pass struct {
 	// reserved, to be given back if the write fails.
 	reserved *v1alpha1.Placement
 	holds    bool
+	// failedOver: the placement is of a session whose member is lost. stays is why
+	// it waits for the stop of an earlier one in a member that is lost.
+	failedOver bool
+	stays      string
 	// home as acquireHome found it.
 	home homeStep
 	// sent: the write of the status has been tried.
@@ -210,10 +231,13 @@ func (r *Reconciler) steps(ctx context.Context, before *v1alpha1.VDISession, p *
 	for _, step := range []func(context.Context, *pass) (next, error){
 		r.resolve,
 		r.accept,
+		r.mode,
+		r.failover,
 		r.place,
 		r.rest,
 		r.resume,
 		r.move,
+		r.leave,
 		r.overlay,
 	} {
 		n, err := step(ctx, p)
@@ -254,7 +278,10 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 	}
 	if p.reserved != nil {
 		result := "placed"
-		if p.reserved.Run > 1 {
+		switch {
+		case p.failedOver:
+			result = "failedOver"
+		case p.reserved.Run > 1:
 			result = "resumed"
 		}
 		placements.WithLabelValues(result).Inc()

@@ -15,9 +15,9 @@ import (
 // more: the release is struck off, a placement that ended unasked is given up
 // so that the session is placed anew, and a deleted session of which nothing
 // else is outstanding is let go.
-func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member types.UID, epoch int64) error {
-	after := s.DeepCopy()
-	strikeOff(after, member, epoch)
+func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, epoch int64) error {
+	after, left := s.DeepCopy(), leftIn(s, member)
+	strikeOff(after, member.UID, epoch)
 	if after.Status.Placement == nil {
 		endRun(after, r.Clock.Now())
 	}
@@ -28,7 +28,7 @@ func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISes
 		r.Fleet.Observe(s, true)
 		return nil
 	}
-	if s.DeletionTimestamp.IsZero() && after.Status.Placement == nil {
+	if s.DeletionTimestamp.IsZero() && after.Status.Placement == nil && left == nil {
 		v1alpha1.SetCondition(&after.Status.Conditions, after.Generation, metav1.Condition{
 			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
 			Message: "its assignment ended in its member: it is placed anew",
@@ -36,7 +36,13 @@ func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISes
 		after.Status.Conditions = dropAgents(after.Status.Conditions)
 	}
 	summarise(after, nil, r.Clock.Now())
-	return r.patch(ctx, s, after)
+	if err := r.patch(ctx, s, after); err != nil {
+		return err
+	}
+	if left != nil {
+		r.healed(after, *left)
+	}
+	return nil
 }
 
 // strikeOff removes what a member has confirmed from what is outstanding.
@@ -45,7 +51,7 @@ func strikeOff(s *v1alpha1.VDISession, member types.UID, epoch int64) {
 		return r.ClusterUID == member && r.Epoch <= epoch
 	})
 	if p := s.Status.Placement; p != nil && p.ClusterUID == member && p.Epoch <= epoch {
-		s.Status.Placement, s.Status.URL = nil, ""
+		s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	}
 }
 
@@ -60,7 +66,7 @@ func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISes
 		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", refusalStreak)
 	}
 	after := s.DeepCopy()
-	after.Status.Placement, after.Status.URL = nil, ""
+	after.Status.Placement, after.Status.URL, after.Status.IdleSince = nil, "", nil
 	for _, c := range []metav1.Condition{
 		{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
 		{Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},

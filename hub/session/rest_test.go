@@ -347,7 +347,7 @@ func TestPlacementThatEnded(t *testing.T) {
 			h.edit(c.change)
 			h.pass()
 			r := &MemberReconciler{Client: h.Client, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock}
-			h.Expect(r.recordStopped(context.Background(), h.stored(), here, 1)).To(Succeed())
+			h.Expect(r.recordStopped(context.Background(), h.stored(), v1alpha1.ClusterRef{Name: "eu", UID: here}, 1)).To(Succeed())
 			s := h.stored()
 			h.Expect(s.Status.Placement).To(BeNil())
 			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")))

@@ -19,7 +19,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		theHub.stop()
 		eu.disconnect()
 		us.disconnect()
-		theHub = startHub()
+		theHub = startHub(timings)
 		theHub.fleet.Restored()
 		eu.connect(theHub)
 		s := create(ctx, "desktops", "new")

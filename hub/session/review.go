@@ -187,8 +187,8 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it goes where the verdicts say"), nil
 	case timeOver(s, p.spec, r.Clock.Now()):
 		return condition(v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec)), nil
-	case len(s.Status.Releasing) > 0:
-		return condition(v1alpha1.ReasonReleasing, releasing(s)), nil
+	case len(holding(s)) > 0:
+		return condition(v1alpha1.ReasonReleasing, releasing(s, "")), nil
 	case n == goOn:
 		return nil, nil
 	}

@@ -204,7 +204,7 @@ var _ = Describe("A review", func() {
 		theHub.stop()
 		review.Status.ReviewTime = ptr.To(metav1.NewTime(time.Now().Add(-10*time.Minute + time.Second)))
 		Expect(admin.Status().Update(ctx, review)).To(Succeed())
-		theHub = startHub()
+		theHub = startHub(timings)
 		Eventually(func() error {
 			return admin.Get(ctx, client.ObjectKeyFromObject(review), review)
 		}).Should(Satisfy(apierrors.IsNotFound))

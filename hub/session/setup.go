@@ -47,6 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.PlacementPolicy{}, calling(calledByPolicy, r.ofPolicy), builder.WithPredicates(edited)).
 		Watches(&v1alpha1.VDIHome{}, calling(calledByHome, r.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(source.Func(r.wake)).
+		WatchesRawSource(source.Func(r.callLeavers)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: r.turns().workqueue}).
 		Complete(r)
 }
@@ -66,12 +67,14 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 			return
 		}
 		r.Fleet.Observe(s, gone)
+		r.seeLeaver(s, gone)
 		if gone {
 			r.given.forget(s.UID)
 			r.written.forget(s.UID)
 			r.forcing.forget(s.UID)
 			r.resends.forget(s.UID)
 			r.moves.forget(s.UID)
+			r.lost.found(s.UID)
 		}
 		if gone || meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
 			r.refusals.forget(s.UID)
@@ -110,7 +113,8 @@ func (r *Reconciler) ofPolicy(ctx context.Context, _ client.Object) []reconcile.
 	for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
 		out = append(out, r.listed(ctx, client.MatchingFields{indexPhase: string(phase)})...)
 	}
-	return out
+	// Those whose member is lost are Running as far as anybody knows.
+	return append(out, r.waiting().everybody(func(q *question) bool { return q.request.Failover })...)
 }
 
 // edited passes on what changes an object's spec, or ends it: a status that is

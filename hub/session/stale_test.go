@@ -20,13 +20,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
+// restOfFleet is what nobody asks of oneMember.
+type restOfFleet struct{ Fleet }
+
 // oneMember is a fleet that places everything in one member.
 type oneMember struct {
-	Fleet
+	restOfFleet
+	drainage
 	placed   []int64
 	released int
 	// judging: a member has yet to say if it can run the template.
@@ -40,6 +45,37 @@ type oneMember struct {
 	nowhere bool
 	// refused are the members that the last placement was not to go to.
 	refused map[types.UID]string
+
+	// verdict on a session whose member is lost, by the mode that it is asked with;
+	// gone members were removed for good.
+	verdict func(failover.Session) failover.Verdict
+	gone    map[types.UID]bool
+	// asked is what was asked of the last session that was to be placed anew.
+	asked failover.Session
+}
+
+func (f *oneMember) Lost(ask failover.Session, member types.UID) failover.Verdict {
+	if f.verdict == nil || member != here {
+		return failover.Verdict{}
+	}
+	return f.verdict(ask)
+}
+
+func (f *oneMember) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
+	f.asked = ask
+	v := f.Lost(ask, from)
+	if !v.Due || v.Wait > 0 {
+		return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}, v
+	}
+	return f.Place(req, epoch), v
+}
+
+func (f *oneMember) LostSince(types.UID) time.Time { return testNow.Add(-time.Minute) }
+
+func (f *oneMember) Gone(member types.UID) bool { return f.gone[member] }
+
+func (f *oneMember) IngressOf(member types.UID) (string, string, bool) {
+	return "https", "of-" + string(member) + ".example.com", true
 }
 
 func (f *oneMember) Room(placement.Request, []types.UID, int64) int64 { return 0 }

@@ -25,6 +25,7 @@ import (
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -42,7 +43,17 @@ const (
 var timings = fleet.Timings{
 	Renew: 100 * time.Millisecond, Suspect: 2 * time.Second, Unreachable: 3 * time.Second,
 	Stable: 500 * time.Millisecond, FlipWindow: time.Minute, Quarantine: time.Minute,
-	Heartbeat: time.Minute, Lease: time.Minute, Recovery: time.Minute,
+	Heartbeat: time.Minute, Recovery: time.Minute,
+	Failover: failover.Timings{After: time.Minute, Lease: time.Minute, Regain: 2 * time.Minute, Slack: time.Second},
+}
+
+// losing are timings by which members are soon lost, and their sessions placed
+// anew.
+func losing() fleet.Timings {
+	t := timings
+	t.Suspect, t.Unreachable, t.Stable, t.FlipWindow = 1500*time.Millisecond, 2*time.Second, 200*time.Millisecond, time.Millisecond
+	t.Failover = failover.Timings{After: time.Second, Lease: 2200 * time.Millisecond, Regain: 3 * time.Second, Slack: 100 * time.Millisecond}
+	return t
 }
 
 // forceAfter is how long members get to confirm a forced cleanup.
@@ -86,14 +97,15 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 // hub is one leader of the hub: its controllers and its fleet, without a link.
 type hub struct {
-	fleet *fleet.Fleet
-	stop  func()
+	fleet   *fleet.Fleet
+	timings fleet.Timings
+	stop    func()
 }
 
 // startHub starts a hub that knows of the past what the API server holds.
-func startHub() *hub {
+func startHub(t fleet.Timings) *hub {
 	GinkgoHelper()
-	f := fleet.New(fleet.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: timings})
+	f := fleet.New(fleet.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t})
 	mgr, err := mcmanager.New(hubCfg, f, manager.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -115,7 +127,7 @@ func startHub() *hub {
 		defer close(done)
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
-	h := &hub{fleet: f}
+	h := &hub{fleet: f, timings: t}
 	h.stop = func() {
 		cancel()
 		select {

@@ -34,6 +34,7 @@ func summarise(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) 
 	if t != nil && s.DeletionTimestamp.IsZero() {
 		showExpiration(s, t, now)
 	}
+	showGuard(s)
 	ready := sum(s, t, now)
 	v1alpha1.SetCondition(&st.Conditions, s.Generation, ready)
 	st.Phase = v1alpha1.PhaseOf(st.Conditions, !s.DeletionTimestamp.IsZero(), s.Spec.OperatingMode)
@@ -71,6 +72,9 @@ func sum(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1
 	}
 	if still := resting(s, t, now); still != nil {
 		return *still
+	}
+	if lost := awaiting(s); lost != nil {
+		return *lost
 	}
 	if missing := firstMissing(s, running); missing != nil {
 		return *missing

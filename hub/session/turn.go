@@ -139,10 +139,10 @@ func rankAmongWaiting(s *v1alpha1.VDISession) queue.Rank {
 
 // wantsPlace is whether a session is to run and has no room to.
 func wantsPlace(s *v1alpha1.VDISession) bool {
-	if !s.DeletionTimestamp.IsZero() || s.Spec.OperatingMode == v1alpha1.ModeSuspended || len(s.Status.Releasing) > 0 {
+	if !s.DeletionTimestamp.IsZero() || s.Spec.OperatingMode == v1alpha1.ModeSuspended || len(holding(s)) > 0 {
 		return false
 	}
-	if s.Status.Placement == nil {
+	if s.Status.Placement == nil || pendingFailover(s) {
 		return true
 	}
 	return s.Status.Placement.Idle && (givenUp(s) == nil || retrying(s))

@@ -18,10 +18,19 @@ type world struct {
 	given   map[string]string
 	highest map[types.UID]int64
 	broken  []string
+	// cut are members behind a partition: what is Restart may run twice then.
+	cut map[string]bool
 }
 
 func newWorld() *world {
-	return &world{running: map[types.UID]map[string]int64{}, given: map[string]string{}, highest: map[types.UID]int64{}}
+	return &world{running: map[types.UID]map[string]int64{}, given: map[string]string{}, highest: map[types.UID]int64{}, cut: map[string]bool{}}
+}
+
+// cutOff says that a member's agent can't be reached, though all runs there.
+func (w *world) cutOff(member string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut[member] = true
 }
 
 func (w *world) runs(member string, a *api.SessionAssignment) {
@@ -36,7 +45,8 @@ func (w *world) runs(member string, a *api.SessionAssignment) {
 		w.broken = append(w.broken, fmt.Sprintf("epoch %d of %s after %d", epoch, a.Name, w.highest[uid]))
 	}
 	for other := range w.running[uid] {
-		if other != member {
+		allowed := w.cut[other] && a.Spec.FailoverMode == api.FailoverRestart
+		if other != member && !allowed {
 			w.broken = append(w.broken, fmt.Sprintf("%s runs in %s and in %s", a.Name, other, member))
 		}
 	}

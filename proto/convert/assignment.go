@@ -41,6 +41,7 @@ func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
 		IdleTimeout:      durationToWire(s.IdleTimeout),
 		Secrets:          payloadToWire(s.Secrets, a.Payload),
 		Proof:            s.Proof,
+		Lapse:            s.Lapse,
 	}
 }
 
@@ -90,6 +91,7 @@ func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, err
 			IdleTimeout:      idle,
 			Secrets:          references,
 			Proof:            w.Proof,
+			Lapse:            max(w.Lapse, 0),
 		},
 		Payload: payload,
 	}, nil

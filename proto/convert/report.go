@@ -64,12 +64,17 @@ func statusToWire(s *v1alpha1.SessionAssignmentStatus) *fleetv1.AssignmentStatus
 		Reason:             s.Reason,
 		Message:            s.Message,
 		NodeName:           s.NodeName,
+		Lapse:              s.Lapse,
+		Guarded:            s.Guarded,
 	}
 	if s.StartTime != nil {
 		w.StartTime = timestamppb.New(s.StartTime.Time)
 	}
 	if s.RunningSince != nil {
 		w.RunningSince = timestamppb.New(s.RunningSince.Time)
+	}
+	if s.IdleSince != nil {
+		w.IdleSince = timestamppb.New(s.IdleSince.Time)
 	}
 	w.TimeUsed = durationToWire(s.TimeUsed)
 	w.MissingSecrets = s.MissingSecrets
@@ -92,6 +97,8 @@ func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStat
 		Reason:             w.GetReason(),
 		Message:            Truncated(w.GetMessage(), MaxMessage),
 		NodeName:           w.GetNodeName(),
+		Lapse:              max(w.GetLapse(), 0),
+		Guarded:            w.GetGuarded(),
 	}
 	if w.GetStartTime() != nil {
 		t, err := timeFromWire("start_time", w.GetStartTime())
@@ -106,6 +113,13 @@ func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStat
 			return s, err
 		}
 		s.RunningSince = &t
+	}
+	if w.GetIdleSince() != nil {
+		t, err := timeFromWire("idle_since", w.GetIdleSince())
+		if err != nil {
+			return s, err
+		}
+		s.IdleSince = &t
 	}
 	used, err := durationFromWire("time_used", w.GetTimeUsed())
 	if err != nil {

@@ -31,6 +31,7 @@ func sharedCases() []ruleCase {
 	}{
 		{quantityFields, quantityCases},
 		{durationFields, durationCases},
+		{failoverFields, failoverCases},
 		{limitFields, limitCases},
 		{selectorFields, selectorCases},
 		{nameFields, nameCases},
@@ -82,6 +83,15 @@ var durationFields = []place{
 	{"sessionassignments", "spec.idleTimeout"},
 	{"sessionassignments", "spec.desktop.startTimeout"},
 	{"sessionassignments", "spec.desktop.home.retentionTime"},
+}
+
+var failoverFields = []place{
+	{"vdisessions", "spec.failover"},
+	{"placementpolicies", "spec.failover"},
+}
+
+var failoverCases = []ruleCase{
+	{name: "an original to keep where no two copies ever run", good: `{mode: Restart, healing: KeepOriginal}`, bad: `{mode: Fence, healing: KeepOriginal}`},
 }
 
 var durationCases = []ruleCase{

@@ -14,6 +14,7 @@ import (
 type demo struct {
 	dir  string
 	step int
+	lost string // the region that dies
 }
 
 // say announces a step.
@@ -81,9 +82,9 @@ func (d *demo) expect(ctx context.Context, object, path string, values ...string
 }
 
 // until polls a claim and fails with the last reason when it does not come
-// true within a minute.
+// true within two minutes.
 func (d *demo) until(ctx context.Context, claim string, holds func() (ok bool, why string)) error {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		ok, why := holds()
 		if ok {

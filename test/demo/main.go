@@ -12,12 +12,15 @@ import (
 	"time"
 )
 
-// timeFactor scales the timings of the link, so that a member's silence is
+// timeFactor scales the timings of hub and agents, so that a member's silence is
 // noticed in seconds.
-const timeFactor = "0.2"
+const timeFactor = "0.1"
+
+// scaled is a time of production as this fleet has it.
+func scaled(d time.Duration) time.Duration { return d / 10 }
 
 // limit ends a demo that hangs.
-const limit = 5 * time.Minute
+const limit = 10 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -35,7 +38,7 @@ func run(ctx context.Context, keep bool) (err error) {
 	began := time.Now()
 	d := &demo{dir: ".fleet"}
 	d.say("Starting a fleet: a hub and three members in three regions, all real control planes with simulated nodes (timings x %s)", timeFactor)
-	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--time-factor", timeFactor); err != nil {
+	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--kubelets", "--time-factor", timeFactor); err != nil {
 		return err
 	}
 	defer func() {
@@ -50,7 +53,8 @@ func run(ctx context.Context, keep bool) (err error) {
 	}()
 	for _, step := range []func(context.Context) error{
 		d.members, d.samples, d.onePodEach, d.unplaceable, d.brokenImage,
-		d.expire, d.extend, d.suspend, d.resume, d.failure, d.loseAgent, d.delete,
+		d.expire, d.extend, d.suspend, d.resume, d.failure, d.loseAgent,
+		d.fillRegion, d.loseRegion, d.regionBack, d.delete,
 	} {
 		if err := step(ctx); err != nil {
 			return err

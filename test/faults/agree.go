@@ -40,6 +40,9 @@ func (s *stage) sides(ctx context.Context) (*sides, error) {
 	}
 	out.sessions = list.Items
 	for name, c := range s.watch.members {
+		if s.isBuried(name) {
+			continue
+		}
 		held, pods := &v1alpha1.SessionAssignmentList{}, &corev1.PodList{}
 		if err := c.List(ctx, held, client.InNamespace(namespace)); err != nil {
 			return nil, err

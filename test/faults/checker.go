@@ -36,7 +36,7 @@ type known struct {
 	gone, lost bool
 	// placed is the highest epoch of a placement.
 	placed int64
-	// rested is when it was last seen suspended, by either side.
+	// rested is when it was last seen to be told to stop, by either side.
 	rested time.Time
 	// edited is when the desktop of its assignment last became another.
 	edited time.Time
@@ -60,9 +60,20 @@ type checker struct {
 	revision map[made]string
 	users    map[types.UID]string
 
-	// blind are the clusters whose watch is interrupted, split those that a
-	// scenario has cut off.
-	blind, split map[string]bool
+	// blind are the clusters whose watch is interrupted.
+	blind map[string]bool
+	// away are those that a scenario took from the hub, since when; word those of
+	// which an operator said that they are off; gone those that never come back.
+	away       map[string]time.Time
+	word, gone map[string]bool
+	// twice are sessions that may run in two members at once: Restart's, placed anew
+	// while their member was away.
+	twice map[types.UID]bool
+	// patience is what a member has that is away.
+	patience patience
+	// logged: what runs is told by the simulated kubelets' own logs, and a Pod is
+	// no more than an object.
+	logged bool
 	// excused are objects that the tests removed themselves.
 	excused map[types.UID]bool
 	doubts  map[string]*doubt
@@ -92,7 +103,7 @@ func newChecker() *checker {
 	return &checker{
 		sessions: map[types.UID]*known{}, held: map[string]map[types.UID]assignmentFact{}, pods: map[types.UID]seenPod{},
 		epochs: map[placing]string{}, ready: map[placing]bool{}, revision: map[made]string{}, users: map[types.UID]string{},
-		blind: map[string]bool{}, split: map[string]bool{}, excused: map[types.UID]bool{},
+		blind: map[string]bool{}, away: map[string]time.Time{}, word: map[string]bool{}, twice: map[types.UID]bool{}, gone: map[string]bool{}, excused: map[types.UID]bool{},
 		doubts: map[string]*doubt{}, named: map[string]bool{}, trails: map[types.UID][]string{},
 	}
 }
@@ -131,6 +142,9 @@ func (c *checker) session(now time.Time, f sessionFact) {
 	}
 	if f.Cluster != "" {
 		c.place(now, k, f)
+	}
+	for cluster, epoch := range f.Superseded {
+		c.superseded(now, f, cluster, epoch)
 	}
 	k.sessionFact, k.gone, k.lost = f, false, false
 	if f.Suspended {
@@ -191,7 +205,7 @@ func (c *checker) assignment(now time.Time, f assignmentFact) {
 	before, was := c.held[f.Cluster][f.Session]
 	c.held[f.Cluster][f.Session] = f
 	if k := c.sessions[f.Session]; k != nil {
-		if f.Suspended || f.Failed {
+		if f.Suspended || f.Failed || f.Lapsed {
 			k.rested = now
 		}
 		if was && before.Desktop != f.Desktop {
@@ -253,7 +267,7 @@ func (c *checker) belongs(now time.Time, f assignmentFact) {
 	wrong := func() bool {
 		held, there := c.held[f.Cluster][f.Session]
 		k := c.sessions[f.Session]
-		return there && held.Epoch == f.Epoch && (k == nil || !k.lost && (k.gone || !k.admits(f.Cluster, f.Epoch)))
+		return there && !c.gone[f.Cluster] && held.Epoch == f.Epoch && (k == nil || !k.lost && (k.gone || !k.admits(f.Cluster, f.Epoch)))
 	}
 	if !wrong() {
 		return

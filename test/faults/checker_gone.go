@@ -91,7 +91,7 @@ func (c *checker) pod(now time.Time, f podFact) {
 	f.Runs = f.Runs || seen.Runs
 	seen.podFact = f
 	c.pods[f.UID] = seen
-	if f.Ended {
+	if f.Ended || c.logged {
 		return
 	}
 	for _, other := range c.pods {
@@ -122,14 +122,14 @@ func (c *checker) two(now time.Time, a podFact, other seenPod) {
 	})
 }
 
-// mayBeTwo: a Restart session whose member is cut off may run a second time.
+// mayBeTwo: a Restart session whose member is away may run a second time.
 func (c *checker) mayBeTwo(session types.UID, clusters ...string) bool {
-	cut, restart := false, false
+	away, restart := false, false
 	for _, cluster := range clusters {
-		cut = cut || c.split[cluster]
+		away = away || !c.away[cluster].IsZero()
 		restart = restart || c.held[cluster][session].Mode == "Restart"
 	}
-	return cut && restart
+	return away && restart
 }
 
 // podGone: the member has it no more. Promise 4.
@@ -184,7 +184,7 @@ func (c *checker) homeGone(now time.Time, f homeFact) {
 		still: func() bool {
 			word.note()
 			k := c.sessions[f.Session]
-			return k == nil || k.lost || !k.Deleting && !k.gone
+			return k == nil || k.lost || !k.Deleting && !k.gone && (k.Cluster == "" || k.Cluster == f.Cluster)
 		},
 		proof: word.stays,
 	})

@@ -173,7 +173,7 @@ var histories = []struct {
 	}, nil},
 	{"two members run a Restart session of which one is cut off", func(h *told) {
 		h.runs()
-		h.split["a"] = true
+		h.away["a"] = h.now
 		h.assignment(assignmentFact{Cluster: "a", Epoch: 1, Mode: "Restart", PodReady: true})
 		h.session(sessionFact{Epoch: 2, Cluster: "b", Placed: 2, Releasing: map[string]int64{"a": 1}})
 		h.assignment(assignmentFact{Cluster: "b", Epoch: 2, Mode: "Restart"})

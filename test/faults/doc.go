@@ -17,6 +17,14 @@
 //     production link over a store in memory (simulated_memory.go). The hub is the
 //     real one, and they are judged like the others; nothing that they do says
 //     anything of a member's API server.
+//   - An observer of what really ran (kubelets.go), in the scenarios that lose
+//     members (scenario_failover_*.go). Their fleets have simulated kubelets, with
+//     guards beside desktops, that log every start and end of a container outside of
+//     all clusters. test/observer follows these logs from first to last, and what
+//     overlaps there is a violation of promise 1, whatever the API servers hold: it
+//     alone judges that promise in these fleets. Beside the workload they have
+//     guests (guests.go): sessions of each failover mode that nobody touches, of
+//     which a scenario says where they must be, and since when.
 //   - Scenarios (scenario_*.go), each a function that does harm and then stops.
 //     The runner heals what is left, and measures how long both sides need to
 //     agree (agree.go).
@@ -24,6 +32,9 @@
 //     time to agree. It is printed, and written as JSON.
 //
 // # What is judged
+//
+// That a session was placed anew without waiting for its stop is judged as well: by
+// its mode, and by how long its member was away (checker_lost.go).
 //
 // A violation counts only where no delay of a watch explains it: see doubt. What
 // the fleet is still allowed to do after a fault is scaled by FACTOR, plus

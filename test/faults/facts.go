@@ -22,9 +22,11 @@ type sessionFact struct {
 	Placed  int64
 	// Releasing is up to which epoch each member must stop it.
 	Releasing map[string]int64
-	Deleting  bool
-	Suspended bool
-	Attempt   int64
+	// Superseded are those of them that the session did not wait for.
+	Superseded map[string]int64
+	Deleting   bool
+	Suspended  bool
+	Attempt    int64
 	// PodReady: the status says that the desktop runs.
 	PodReady bool
 }
@@ -46,8 +48,11 @@ type assignmentFact struct {
 	Mode      string // of failover
 	Suspended bool
 	Failed    bool
-	Deleting  bool
-	PodReady  bool
+	// Lapsed: the member's lease was over, and the hub has not affirmed this
+	// placement since.
+	Lapsed   bool
+	Deleting bool
+	PodReady bool
 	// Desktop is what an edit of the session may change of its desktop.
 	Desktop string
 }

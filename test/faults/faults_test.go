@@ -101,9 +101,13 @@ func pass(t *testing.T, s settings) []row {
 	var shared *stage
 	defer func() { end(t, shared) }()
 	for _, sc := range s.chosen {
+		if shared != nil && shared.kind != sc.kind {
+			end(t, shared)
+			shared = nil
+		}
 		stage := shared
 		if stage == nil || sc.alone {
-			if stage = begin(t, s, sc.enrol); stage == nil {
+			if stage = begin(t, s, sc.kind); stage == nil {
 				return append(rows, row{Scenario: sc.name, Seed: s.seed, Factor: s.factor, Failed: "its fleet did not start"})
 			}
 		}
@@ -135,9 +139,9 @@ func pass(t *testing.T, s settings) []row {
 }
 
 // begin starts a fleet; nil if that failed.
-func begin(t *testing.T, s settings, enrol bool) *stage {
+func begin(t *testing.T, s settings, of kind) *stage {
 	t.Helper()
-	stage, err := start(context.Background(), s.factor, s.seed, enrol, say)
+	stage, err := start(context.Background(), s.factor, s.seed, of, say)
 	if err != nil {
 		t.Errorf("starting a fleet: %v", err)
 	}
@@ -168,12 +172,22 @@ func (s *stage) keepLogs(t *testing.T, scenario string) {
 		t.Error(err)
 	}
 	for _, cp := range s.controlPlanes() {
-		content, err := os.ReadFile(cp.AuditLog())
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, cp.Name+"-audit.log"), content, 0o644)
+		keep(t, cp.AuditLog(), filepath.Join(to, cp.Name+"-audit.log"))
+	}
+	if s.kind.kubelets {
+		for _, log := range s.fleet.ContainerLogs() {
+			keep(t, log, filepath.Join(to, "containers-"+filepath.Base(log)))
 		}
-		if err != nil {
-			t.Error(err)
-		}
+	}
+}
+
+func keep(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, content, 0o644)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -16,7 +16,15 @@ const watchful = time.Millisecond
 
 // await waits until the watches have told something.
 func (r *run) await(ctx context.Context, what string, seen func(*checker) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, r.scaled(agreeWithin)+allowance)
+	if err := r.awaitWithin(ctx, r.scaled(agreeWithin)+allowance, seen); err != nil {
+		return fmt.Errorf("waiting until %s: %w", what, err)
+	}
+	return nil
+}
+
+// awaitWithin does so for a time that is not scaled any more.
+func (r *run) awaitWithin(ctx context.Context, limit time.Duration, seen func(*checker) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		found := false
@@ -25,7 +33,7 @@ func (r *run) await(ctx context.Context, what string, seen func(*checker) bool) 
 			return nil
 		}
 		if err := sleep(ctx, watchful); err != nil {
-			return fmt.Errorf("waiting until %s: %w", what, err)
+			return err
 		}
 	}
 }

@@ -15,18 +15,23 @@ import (
 
 // row is a scenario in the report.
 type row struct {
-	Scenario   string         `json:"scenario"`
-	Seed       uint64         `json:"seed"`
-	Factor     float64        `json:"factor"`
-	Injected   []injection    `json:"injected,omitempty"`
-	Did        map[string]int `json:"did,omitempty"`
-	Agreed     time.Duration  `json:"agreed,omitempty"`
-	Running    time.Duration  `json:"running,omitempty"`
-	Took       time.Duration  `json:"took,omitempty"`
-	Heard      int            `json:"heard,omitempty"`
-	Restarts   int            `json:"restarts,omitempty"`
-	Violations []violation    `json:"violations,omitempty"`
-	Failed     string         `json:"failed,omitempty"`
+	Scenario string         `json:"scenario"`
+	Seed     uint64         `json:"seed"`
+	Factor   float64        `json:"factor"`
+	Injected []injection    `json:"injected,omitempty"`
+	Did      map[string]int `json:"did,omitempty"`
+	Agreed   time.Duration  `json:"agreed,omitempty"`
+	Running  time.Duration  `json:"running,omitempty"`
+	Took     time.Duration  `json:"took,omitempty"`
+	Heard    int            `json:"heard,omitempty"`
+	Restarts int            `json:"restarts,omitempty"`
+	// Desktops that were started, and how often two of a Restart session ran in two
+	// members at once, by the kubelets' logs; of scenarios that have them.
+	Observed   bool        `json:"observed,omitempty"`
+	Desktops   int         `json:"desktops,omitempty"`
+	Twice      int         `json:"twice,omitempty"`
+	Violations []violation `json:"violations,omitempty"`
+	Failed     string      `json:"failed,omitempty"`
 }
 
 func (r row) result() string {
@@ -36,19 +41,28 @@ func (r row) result() string {
 	return "kept"
 }
 
+// ran is what an observer of the kubelets' logs saw.
+func (r row) ran() string {
+	if !r.Observed {
+		return "-\t-"
+	}
+	return fmt.Sprintf("%d\t%d", r.Desktops, r.Twice)
+}
+
 // print writes the table, and below it what needs more words.
 func printReport(out io.Writer, rows []row) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "scenario\tpromises\tinjected\tboth agree after\tall runs after\ttook\tchanges\tseen\trestarts")
+	_, _ = fmt.Fprintln(table, "scenario\tpromises\tinjected\tboth agree after\tall runs after\ttook\tchanges\tseen\trestarts\tdesktops\tran twice")
 	for _, r := range rows {
 		did := 0
 		for n := range maps.Values(r.Did) {
 			did += n
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\n", r.Scenario, r.result(), len(r.Injected),
-			seconds(r.Agreed), seconds(r.Running), seconds(r.Took), did, r.Heard, r.Restarts)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", r.Scenario, r.result(), len(r.Injected),
+			seconds(r.Agreed), seconds(r.Running), seconds(r.Took), did, r.Heard, r.Restarts, r.ran())
 	}
 	_ = table.Flush()
+	_, _ = fmt.Fprintln(out, "desktops, ran twice: by an observer of the simulated kubelets' logs; promise 1 lets Restart sessions run twice across members of which one is away")
 	for _, r := range rows {
 		if r.Failed == "" {
 			continue

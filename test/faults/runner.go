@@ -40,7 +40,7 @@ func (s *stage) play(ctx context.Context, sc scenario) row {
 		err = sc.do(ctx, r)
 	}
 	err = errors.Join(err, r.settle(ctx, &out))
-	err = errors.Join(err, s.decided(ctx))
+	err = errors.Join(err, s.decided(ctx), r.observed(&out))
 	for _, undo := range r.last {
 		undo()
 	}
@@ -81,7 +81,7 @@ func (r *run) settle(ctx context.Context, out *row) error {
 		return fmt.Errorf("promise 8: not everything runs again: %w", err)
 	}
 	out.Running = time.Since(healed)
-	r.watch.heard(func(c *checker, _ time.Time) { clear(c.split) })
+	r.watch.heard(func(c *checker, _ time.Time) { c.together() })
 
 	if err := r.watch.hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("deleting what is left: %w", err)
@@ -106,6 +106,19 @@ func (r *run) until(ctx context.Context, limit time.Duration, wanted func(*sides
 // decided waits until no doubt is left: a watch may still lag.
 func (s *stage) decided(ctx context.Context) error {
 	return poll(ctx, 6*watchLag, func(context.Context) error { return s.watch.undecided() })
+}
+
+// observed adds what really ran, where that is known, and judges it for the last time.
+func (r *run) observed(out *row) (err error) {
+	if r.kubelets == nil {
+		return nil
+	}
+	out.Observed = true
+	out.Desktops, out.Twice, err = r.kubelets.tally(r.began)
+	if err == nil && out.Desktops == 0 {
+		err = errors.New("by the kubelets' logs, no desktop ever ran")
+	}
+	return err
 }
 
 func (s *stage) told() int {

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -21,9 +22,8 @@ type scenario struct {
 	// alone: it breaks more than the runner can heal, so it has a fleet of its
 	// own and no place in a soak.
 	alone bool
-	// enrol: its fleet's agents joined with a token, and rotate certificates that
-	// the hub issues. It must be alone.
-	enrol bool
+	// kind of fleet that it needs.
+	kind kind
 	// slack is what the scenario's harm costs besides, and no factor scales.
 	slack time.Duration
 	// ends: it ends processes of hub or agents.
@@ -31,11 +31,22 @@ type scenario struct {
 	do   func(context.Context, *run) error
 }
 
+// kind is what a fleet has besides: only scenarios of one kind share one.
+type kind struct {
+	// enrol: its agents joined with a token, and rotate certificates that the hub
+	// issues. Such a scenario must be alone.
+	enrol bool
+	// kubelets: its nodes' kubelets are simulated one by one, desktops have guards,
+	// and what runs is told by the kubelets' logs. Its time runs by failoverPace
+	// faster.
+	kubelets bool
+}
+
 // scenarios in the order in which they run.
 func scenarios() []scenario {
 	var all []scenario
 	for _, group := range [][]scenario{
-		kills(), stops(), networks(), apiServers(), identities(), liars(), loads(), many(), restores(),
+		kills(), stops(), networks(), apiServers(), identities(), liars(), loads(), many(), restores(), failovers(),
 	} {
 		all = append(all, group...)
 	}
@@ -126,12 +137,16 @@ func (r *run) killLeader(ctx context.Context, when string) error {
 	return leader.Kill()
 }
 
+// away notes that a member is taken from the hub, before it is.
+func (r *run) away(member string) {
+	r.watch.heard(func(c *checker, now time.Time) { c.took(now, member) })
+}
+
 // weather changes what a member's wire does.
 func (r *run) weather(member string, now weather, what string) {
 	r.harm("%s: %s", member, what)
-	split := now.CutToHub || now.CutToAgent
-	if split {
-		r.watch.heard(func(c *checker, _ time.Time) { c.split[member] = true })
+	if now.CutToHub || now.CutToAgent {
+		r.away(member)
 	}
 	r.wires[member].set(now)
 }
@@ -146,12 +161,20 @@ func (r *run) heal(ctx context.Context) error {
 		w.set(weather{})
 	}
 	var errs []string
+	for m := range maps.Clone(r.off) {
+		if err := r.powerOn(ctx, m); err != nil {
+			errs = append(errs, err.Error())
+		}
+	}
 	for _, p := range r.fleet.Processes() {
 		if err := p.Resume(); err != nil {
 			errs = append(errs, err.Error())
 		}
 	}
 	r.supervisor.releaseAll()
+	for m := range r.buried {
+		r.supervise(m, false)
+	}
 	for _, cp := range r.controlPlanes() {
 		if err := revive(ctx, cp); err != nil {
 			errs = append(errs, err.Error())
@@ -166,7 +189,9 @@ func (r *run) heal(ctx context.Context) error {
 func (s *stage) controlPlanes() []*harness.ControlPlane {
 	all := []*harness.ControlPlane{s.fleet.Hub.ControlPlane}
 	for _, m := range s.fleet.Members {
-		all = append(all, m.ControlPlane)
+		if !s.buried[m] {
+			all = append(all, m.ControlPlane)
+		}
 	}
 	return all
 }

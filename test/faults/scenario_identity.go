@@ -15,7 +15,7 @@ func identities() []scenario {
 	return []scenario{
 		{name: "certificate-expires", ends: true, do: certificateExpires},
 		{name: "cloned-credentials", ends: true, do: clonedCredentials},
-		{name: "rotation-answer-lost", size: 12, alone: true, enrol: true, do: rotationAnswerLost},
+		{name: "rotation-answer-lost", size: 12, alone: true, kind: kind{enrol: true}, do: rotationAnswerLost},
 	}
 }
 

@@ -66,7 +66,7 @@ func thinLine(ctx context.Context, r *run) error {
 func flap(ctx context.Context, r *run) error {
 	m := r.member()
 	r.harm("%s: flaps every %s for %s", m.Name, r.scaled(3*time.Second), r.scaled(5*time.Minute))
-	r.watch.heard(func(c *checker, _ time.Time) { c.split[m.Name] = true })
+	r.away(m.Name)
 	for range 50 {
 		for _, w := range []weather{{CutToHub: true, CutToAgent: true}, {}} {
 			r.wires[m.Name].set(w)

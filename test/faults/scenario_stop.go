@@ -85,7 +85,7 @@ func agentFrozen(ctx context.Context, r *run, d time.Duration) error {
 	for range 2 {
 		m := r.member()
 		r.harm("SIGSTOP %s for %s", m.Agent.Spec.Name, r.scaled(d))
-		r.watch.heard(func(c *checker, _ time.Time) { c.split[m.Name] = true })
+		r.away(m.Name)
 		if err := m.Agent.Pause(); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ type simulated struct {
 }
 
 // simulate starts the agent of a member that is on the hub.
-func (r *run) simulate(m *memory, uid types.UID) (*simulated, error) {
+func (r *run) simulate(m *memory, uid types.UID, fingerprint string) (*simulated, error) {
 	files, err := r.fleet.PKI.Agent(m.name, string(uid))
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (r *run) simulate(m *memory, uid types.UID) (*simulated, error) {
 		AgentVersion: "simulated", Instance: uuid.NewString(), TimeFactor: r.factor,
 	}, agentlink.Member{
 		Assignments: m, Orders: m, Capacity: m, Terms: m,
-		Fingerprint: func(context.Context) (string, error) { return "simulated-" + m.name, nil },
+		Fingerprint: func(context.Context) (string, error) { return fingerprint, nil },
 		Synced:      func(context.Context) bool { return true },
 	})
 	m.link = s.client
@@ -66,7 +66,7 @@ func (r *run) simulateMany(ctx context.Context, n int) ([]*simulated, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := r.simulate(m, uid)
+		s, err := r.simulate(m, uid, "simulated-"+m.name)
 		if err != nil {
 			return nil, err
 		}
@@ -87,6 +87,11 @@ const simulatedRoom = 20
 // with a simulated agent. It is part of what both sides must agree on, and lasts
 // until that was judged.
 func (r *run) simulateRoomy(ctx context.Context, name string) (*simulated, error) {
+	return r.simulateCluster(ctx, name, "simulated-"+name)
+}
+
+// simulateCluster makes one that says that it is a certain cluster.
+func (r *run) simulateCluster(ctx context.Context, name, fingerprint string) (*simulated, error) {
 	mc := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.MemberClusterSpec{
@@ -99,7 +104,7 @@ func (r *run) simulateRoomy(ctx context.Context, name string) (*simulated, error
 	}
 	r.atLast(func() { r.dismiss(mc) })
 	m := newMemory(name, simulatedRoom, r.watch)
-	s, err := r.simulate(m, mc.UID)
+	s, err := r.simulate(m, mc.UID, fingerprint)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +134,8 @@ func (r *run) crowdOf(ctx context.Context, prefix string, n int) ([]*simulated, 
 func (r *run) dismiss(mc *v1alpha1.MemberCluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), allowance)
 	defer cancel()
-	if err := r.watch.hub.Delete(ctx, mc); err != nil {
+	// That it has no sessions any more the hub says within a moment.
+	if err := poll(ctx, allowance, func(ctx context.Context) error { return r.watch.hub.Delete(ctx, mc) }); err != nil {
 		r.say("    deleting member %s: %v", mc.Name, err)
 	}
 }

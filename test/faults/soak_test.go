@@ -16,14 +16,16 @@ import (
 // that leave hub and agents alive: only a process that lives long shows a leak.
 const oneInAny = 4
 
-// soak draws scenarios at random on one fleet, for a time, and compares what hub
+// soak draws scenarios at random on one fleet, of the kind that the first one that
+// was chosen needs, for a time, and compares what hub
 // and agents take before and after.
 func soak(t *testing.T, s settings) []row {
 	t.Helper()
 	random := rand.New(rand.NewPCG(s.seed, 0))
 	var all, gentle []scenario
+	of := s.chosen[0].kind
 	for _, sc := range s.chosen {
-		if sc.alone {
+		if sc.alone || sc.kind != of {
 			continue
 		}
 		all = append(all, sc)
@@ -34,7 +36,7 @@ func soak(t *testing.T, s settings) []row {
 	if len(gentle) == 0 {
 		gentle = all
 	}
-	stage := begin(t, s, false)
+	stage := begin(t, s, of)
 	if stage == nil {
 		return nil
 	}

@@ -26,6 +26,9 @@ import (
 // namespace of all sessions.
 const namespace = "desktops"
 
+// nodesPerMember is how many nodes each member has.
+const nodesPerMember = 6
+
 // Templates of the workload: one that may be restarted elsewhere, and one with a
 // home, that may not.
 const (
@@ -43,20 +46,30 @@ type stage struct {
 	// replica of the hub and its API server.
 	wires, apiWires map[string]*wire
 
+	// kubelets are what really ran; nil unless the kind has them.
+	kubelets *kubelets
+	// off are the members without power, buried those that never get it back.
+	off, buried map[*harness.Member]bool
+
 	factor float64
 	seed   uint64
-	enrol  bool
+	kind   kind
 	say    func(format string, args ...any)
 }
 
-// start starts a fleet whose agents dial through wires of ours. With enrol the
-// hub issues their certificates.
-func start(ctx context.Context, factor float64, seed uint64, enrol bool, say func(string, ...any)) (*stage, error) {
+// start starts a fleet whose agents dial through wires of ours.
+func start(ctx context.Context, factor float64, seed uint64, of kind, say func(string, ...any)) (*stage, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return nil, err
 	}
 	ctrl.SetLogger(logr.Discard()) // of the watches' own libraries
-	s := &stage{factor: factor, seed: seed, enrol: enrol, say: say, wires: map[string]*wire{}, apiWires: map[string]*wire{}}
+	if of.kubelets {
+		factor *= failoverPace
+	}
+	s := &stage{
+		factor: factor, seed: seed, kind: of, say: say,
+		wires: map[string]*wire{}, apiWires: map[string]*wire{}, off: map[*harness.Member]bool{}, buried: map[*harness.Member]bool{},
+	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -65,7 +78,8 @@ func start(ctx context.Context, factor float64, seed uint64, enrol bool, say fun
 
 func (s *stage) open(ctx context.Context) (err error) {
 	s.fleet, err = harness.Start(ctx, harness.Options{
-		NodesPerMember: 6, GPUNodes: -1, TimeFactor: s.factor, NoWait: true, Enrol: s.enrol, Namespaces: []string{namespace},
+		NodesPerMember: nodesPerMember, GPUNodes: -1, TimeFactor: s.factor, NoWait: true, Enrol: s.kind.enrol, Namespaces: []string{namespace},
+		Kubelets: s.kind.kubelets,
 		Progress: func(step string) { s.say("%s", step) },
 	})
 	if err != nil {
@@ -85,15 +99,22 @@ func (s *stage) open(ctx context.Context) (err error) {
 	if s.watch, err = watchFleet(s.fleet); err != nil {
 		return err
 	}
+	s.watch.heard(func(c *checker, _ time.Time) { c.patience, c.logged = s.patience(), s.kind.kubelets })
+	if s.kind.kubelets {
+		s.kubelets = observe(s.fleet.ContainerLogs(), s.watch)
+	}
 	if err := s.templates(ctx); err != nil {
 		return err
 	}
-	return s.available(ctx)
+	return s.available(ctx, plain, homed)
 }
 
 func (s *stage) close() error {
 	if s.supervisor != nil {
 		s.supervisor.close()
+	}
+	if s.kubelets != nil {
+		s.kubelets.close()
 	}
 	if s.watch != nil {
 		s.watch.close()
@@ -183,10 +204,10 @@ func (s *stage) templates(ctx context.Context) error {
 	return nil
 }
 
-// available waits until every member can run every template.
-func (s *stage) available(ctx context.Context) error {
+// available waits until every member can run templates.
+func (s *stage) available(ctx context.Context, templates ...string) error {
 	return poll(ctx, 2*time.Minute, func(ctx context.Context) error {
-		for _, name := range []string{plain, homed} {
+		for _, name := range templates {
 			t := &v1alpha1.VDITemplate{}
 			if err := s.watch.hub.Get(ctx, client.ObjectKey{Name: name}, t); err != nil {
 				return err

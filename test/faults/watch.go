@@ -46,8 +46,9 @@ type watcher struct {
 	ctx  context.Context
 	stop context.CancelFunc
 	done sync.WaitGroup
-	// hubCache ends the hub's watches alone.
-	hubCache func()
+	// hubCache ends the hub's watches alone, memberCaches those of members.
+	hubCache     func()
+	memberCaches map[string]func()
 }
 
 // clientOf is the administrator of a control plane.
@@ -63,7 +64,7 @@ func clientOf(cp *harness.ControlPlane) (client.Client, error) {
 func watchFleet(fleet *harness.Fleet) (*watcher, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watcher{members: map[string]client.Client{}, pings: map[string]func(context.Context) error{}, audits: map[string]string{},
-		checker: newChecker(), simulated: map[string]*memory{}, ctx: ctx, stop: stop}
+		checker: newChecker(), simulated: map[string]*memory{}, memberCaches: map[string]func(){}, ctx: ctx, stop: stop}
 	var err error
 	if w.hub, err = clientOf(fleet.Hub.ControlPlane); err != nil {
 		return nil, err
@@ -123,6 +124,7 @@ func (w *watcher) watchHub(ctx context.Context, cp *harness.ControlPlane) error 
 }
 
 func (w *watcher) watchMember(ctx context.Context, name string, cp *harness.ControlPlane) error {
+	ctx, w.memberCaches[name] = context.WithCancel(ctx)
 	w.ping(name, cp)
 	return w.watch(ctx, cp, map[client.Object]func(client.Object, bool){
 		&v1alpha1.SessionAssignment{}: func(o client.Object, gone bool) {
@@ -158,7 +160,19 @@ func (w *watcher) watchMember(ctx context.Context, name string, cp *harness.Cont
 	})
 }
 
+// watchAnew watches a member whose API server was away for so long that an informer
+// would take its time to come back. What went meanwhile is not told any more.
+func (w *watcher) watchAnew(m *harness.Member) error {
+	w.memberCaches[m.Name]()
+	w.heard(func(c *checker, _ time.Time) { c.forget(m.Name) })
+	return w.watchMember(w.ctx, m.Name, m.ControlPlane)
+}
+
+// ping is looked at by others once there is one.
 func (w *watcher) ping(name string, cp *harness.ControlPlane) {
+	if w.pings[name] != nil {
+		return
+	}
 	w.pings[name] = func(ctx context.Context) error {
 		return cp.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	}
@@ -263,13 +277,16 @@ func sessionOf(s *v1alpha1.VDISession) *sessionFact {
 	f := &sessionFact{
 		UID: s.UID, Name: s.Namespace + "/" + s.Name, Epoch: s.Status.Epoch, Deleting: s.DeletionTimestamp != nil,
 		Suspended: s.Spec.OperatingMode == v1alpha1.ModeSuspended, Attempt: s.Spec.Attempt,
-		Releasing: map[string]int64{}, PodReady: podReady(s.Status.Conditions),
+		Releasing: map[string]int64{}, Superseded: map[string]int64{}, PodReady: podReady(s.Status.Conditions),
 	}
 	if p := s.Status.Placement; p != nil {
 		f.Cluster, f.Placed = p.ClusterName, p.Epoch
 	}
 	for _, r := range s.Status.Releasing {
 		f.Releasing[r.ClusterName] = r.Epoch
+		if r.Superseded {
+			f.Superseded[r.ClusterName] = r.Epoch
+		}
 	}
 	return f
 }
@@ -279,6 +296,8 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *assignmentFact
 		Cluster: cluster, Session: a.Spec.Session.UID, Name: a.Namespace + "/" + a.Name, Epoch: a.Spec.Epoch,
 		Attempt: a.Spec.Attempt, Revision: a.Spec.TemplateRevision, User: a.Spec.User, Mode: string(a.Spec.FailoverMode),
 		Suspended: a.Spec.RunState == v1alpha1.ModeSuspended, Failed: a.Status.Failure != nil,
+		// A held desktop runs on, whatever its member asks.
+		Lapsed:   a.Status.Lapse > a.Spec.Lapse && a.Spec.FailoverMode != v1alpha1.FailoverHold,
 		Deleting: a.DeletionTimestamp != nil, PodReady: podReady(a.Status.Conditions),
 		Desktop: fmt.Sprint(a.Spec.Desktop.Env),
 	}

@@ -23,6 +23,7 @@ var (
 	kcmIdentity       = identity{"system:kube-controller-manager", []string{"system:masters"}}
 	schedulerIdentity = identity{"system:kube-scheduler", nil}
 	kwokIdentity      = identity{"kwok", []string{"system:masters"}}
+	kubeletIdentity   = identity{"kubelet", []string{"system:masters"}}
 )
 
 // provisionerUser makes the PersistentVolumes.
@@ -159,7 +160,7 @@ func (cp *ControlPlane) writeFiles() error {
 	if err := cp.writePKI(); err != nil {
 		return err
 	}
-	for _, who := range []identity{adminIdentity, kcmIdentity, schedulerIdentity, kwokIdentity} {
+	for _, who := range []identity{adminIdentity, kcmIdentity, schedulerIdentity, kwokIdentity, kubeletIdentity} {
 		if _, err := cp.KubeconfigFor(who.user, who.groups...); err != nil {
 			return err
 		}
@@ -168,7 +169,7 @@ func (cp *ControlPlane) writeFiles() error {
 		"audit-policy.yaml":   []byte(auditPolicy),
 		"authentication.yaml": []byte(authentication),
 		"scheduler.yaml":      fmt.Appendf(nil, schedulerConfig, cp.componentKubeconfig(schedulerIdentity)),
-		"kwok.yaml":           []byte(kwokPods + "---\n" + kwokNodes),
+		"kwok.yaml":           []byte(cp.kwokStages()),
 	} {
 		if err := os.WriteFile(filepath.Join(cp.Dir, name), content, 0o644); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)

@@ -35,6 +35,7 @@ type ControlPlane struct {
 	ControllerManager *Process // nil if APIOnly
 	Scheduler         *Process // nil if APIOnly or NoScheduling
 	KWOK              *Process // nil if APIOnly or NoScheduling
+	Kubelet           *Process // nil unless Kubelets
 
 	// Client and Dynamic are the administrator's.
 	Client  kubernetes.Interface
@@ -66,6 +67,9 @@ type ControlPlaneOptions struct {
 	AdmissionDir string
 	// Nodes to simulate.
 	Nodes []NodeGroup
+	// Kubelets is as in Options.
+	Kubelets    bool
+	KubeletArgs []string
 	// Namespaces to create, with labels.
 	Namespaces map[string]map[string]string
 	// APIServerArgs are appended to kube-apiserver's.
@@ -76,6 +80,7 @@ type ControlPlaneOptions struct {
 	Keep bool
 
 	fleetDir string // holds logs and pids; set by a Fleet
+	fleetBin string // the fleet command, if not bin/fleet
 	detach   bool
 }
 
@@ -232,6 +237,9 @@ func (cp *ControlPlane) startControllers(ctx context.Context) error {
 		if cp.KWOK, err = cp.startComponent("kwok", cp.kwokArgs()); err != nil {
 			return err
 		}
+		if err := cp.startKubelet(); err != nil {
+			return err
+		}
 		if !cp.options.detach {
 			if err := cp.startProvisioner(ctx); err != nil {
 				return err
@@ -273,7 +281,7 @@ func (cp *ControlPlane) process(component string, args []string) (*Process, erro
 // Processes are all that were started, in the order of starting.
 func (cp *ControlPlane) Processes() []*Process {
 	var all []*Process
-	for _, process := range []*Process{cp.Etcd, cp.APIServer, cp.ControllerManager, cp.Scheduler, cp.KWOK} {
+	for _, process := range []*Process{cp.Etcd, cp.APIServer, cp.ControllerManager, cp.Scheduler, cp.KWOK, cp.Kubelet} {
 		if process != nil {
 			all = append(all, process)
 		}

@@ -86,6 +86,16 @@ func (cp *ControlPlane) stopProvisioner() {
 	}
 }
 
+// restartProvisioner has a new one look at once: the one of before backs off for
+// half a minute where the API server was away for long.
+func (cp *ControlPlane) restartProvisioner(ctx context.Context) error {
+	if cp.provisioner == nil {
+		return nil
+	}
+	cp.stopProvisioner()
+	return cp.startProvisioner(ctx)
+}
+
 // EnsureNamespace creates the namespace or adds the labels to it.
 func (cp *ControlPlane) EnsureNamespace(ctx context.Context, name string, labels map[string]string) error {
 	return cp.ApplyObject(ctx, object("v1", "Namespace", "", name, labels))

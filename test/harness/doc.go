@@ -42,6 +42,13 @@
 //	evicted.invalid/       is ready, and evicted 2 s later
 //	loopback.invalid/      is ready at 127.0.0.1, where the test runs its desktop
 //
+// With Options.Kubelets the members' Pods are played by the package kubelet, as real
+// kubelets would, and what ran is in Fleet.ContainerLogs, which test/observer
+// judges:
+//
+//	fleet.Members[0].PowerOff(); fleet.Members[0].PowerOn(ctx)
+//	fleet.Members[0].ControlPlane.PowerOffNodes() // and PowerOnNodes
+//
 // What a control plane was asked to write, and by whom, is in its audit log: see
 // CountWrites. Hub and agents are the users vdi-hub and vdi-agent there.
 //
@@ -53,7 +60,7 @@
 // # Invariants
 //
 //   - Nothing is left behind, whatever ends the process that started it: children
-//     die with it by Pdeathsig (spawn.go), and a reaper removes the directory
+//     die with it by Pdeathsig (spawn), and a reaper removes the directory
 //     (reaper.go). There are no signal handlers. A detached fleet is the
 //     exception that `make down` ends.
 //   - Fleets do not meet: ports are reserved across processes (ports.go), and

@@ -37,7 +37,16 @@ func runFake() bool {
 	case "hub":
 		err = fakeHub(flags)
 	case "agent":
-		err = fakeAgent(flags)
+		switch {
+		case len(os.Args) > 1 && os.Args[1] == "guard":
+			err = fakeGuard(flags)
+		case len(os.Args) > 1 && os.Args[1] == "gate":
+			err = fakeGate(flags)
+		default:
+			err = fakeAgent(flags)
+		}
+	case "fleet":
+		err = fakeFleet(flags)
 	default:
 		return false
 	}
@@ -217,7 +226,7 @@ func fakeRoot(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
 		return err
 	}
-	links := map[string]string{"bin/hub": self, "bin/agent": self, "deploy": filepath.Join(root, "deploy")}
+	links := map[string]string{"bin/hub": self, "bin/agent": self, "bin/fleet": self, "deploy": filepath.Join(root, "deploy")}
 	for _, name := range []string{"controlplane", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl"} {
 		links["bin/"+name] = filepath.Join(root, "bin", name)
 	}

@@ -63,6 +63,7 @@ type Member struct {
 	Agent        *Agent // nil if NoFleetProcesses
 	Proxy        Link
 
+	hadAgent     bool // when its power was cut
 	proxyAddr    string
 	proxyControl string
 	sidecars     []*Process // of a detached fleet: proxy, provisioner
@@ -73,6 +74,8 @@ type Agent struct {
 	*Process
 	MetricsAddr string
 	ProbeAddr   string
+	// LeaseAddr is where it answers guards, if there are Kubelets.
+	LeaseAddr string
 }
 
 // Start starts a fleet and returns when every member is Ready. Whatever it has
@@ -220,6 +223,7 @@ func (f *Fleet) memberOptions(spec MemberSpec, crds []string) ControlPlaneOption
 	}
 	return ControlPlaneOptions{
 		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes,
+		Kubelets: f.options.Kubelets, KubeletArgs: f.kubeletArgs(), fleetBin: f.options.detachedBy,
 		fleetDir: f.Dir, detach: f.options.detachedBy != "",
 	}
 }

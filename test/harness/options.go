@@ -45,6 +45,11 @@ type Options struct {
 	HubArgs   []string
 	AgentArgs []string
 	Env       []string
+	// Kubelets plays the members' nodes by test/harness/kubelet, with probes, guards,
+	// grace and a log of what ran, instead of KWOK's stages for Pods. KubeletArgs are
+	// appended to its flags.
+	Kubelets    bool
+	KubeletArgs []string
 	// NoFleetProcesses starts the control planes and proxies, but neither hub
 	// nor agents.
 	NoFleetProcesses bool

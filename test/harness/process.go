@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/spawn"
 )
 
 // stopGrace is how long Stop waits after SIGTERM before it sends SIGKILL.
@@ -65,7 +67,7 @@ func (p *Process) Start() error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = p.Spec.Dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Spec.Dir}, p.Spec.Env...)
-	if err := spawn(cmd, p.Spec.Detach); err != nil {
+	if err := spawn.Start(cmd, p.Spec.Detach); err != nil {
 		return fmt.Errorf("starting %s: %w", p.Spec.Name, err)
 	}
 	p.pid, p.state, p.asked = cmd.Process.Pid, nil, false

@@ -41,11 +41,12 @@ func (f *Fleet) planProcesses() error {
 		})
 	}
 	for _, member := range f.Members {
-		ports, err := reservePorts(f.Dir, 2)
+		ports, err := reservePorts(f.Dir, 3)
 		if err != nil {
 			return err
 		}
 		member.Agent = &Agent{
+			LeaseAddr:   localhost(ports[2]),
 			Process:     f.process(member.Name+"-agent", agent),
 			MetricsAddr: localhost(ports[0]), ProbeAddr: localhost(ports[1]),
 		}
@@ -175,7 +176,7 @@ func (f *Fleet) startAgents(ctx context.Context) error {
 			"--health-probe-bind-address=" + member.Agent.ProbeAddr,
 			"--time-factor=" + f.timeFactor(),
 			"--leader-elect=false",
-		}, slices.Concat(tls, f.options.AgentArgs)...)
+		}, slices.Concat(tls, f.guardArgs(member), f.options.AgentArgs)...)
 		if err := member.Agent.Start(); err != nil {
 			return err
 		}

@@ -28,6 +28,7 @@ const longest = 400
 var pure = []string{
 	"api/v1alpha1/",
 	"proto/convert/",
+	"hub/failover/",
 	"hub/placement/",
 	"hub/queue/",
 	"hub/fleet/liveness.go",
@@ -41,6 +42,8 @@ var pure = []string{
 	"hub/link/outbox.go",
 	"agent/render/",
 	"agent/observe/",
+	"agent/fence/lease.go",
+	"agent/guard/machine.go",
 	"agent/capacity/buckets.go",
 	"agent/capacity/images.go",
 	"agent/capacity/model.go",

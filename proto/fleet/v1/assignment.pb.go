@@ -55,7 +55,10 @@ type Assignment struct {
 	Secrets []*Secret `protobuf:"bytes,19,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	// Proof that the hub gave this epoch of the session to this member. The agent
 	// stores it and gives it back in its reports; to it it means nothing.
-	Proof         string `protobuf:"bytes,20,opt,name=proof,proto3" json:"proof,omitempty"`
+	Proof string `protobuf:"bytes,20,opt,name=proof,proto3" json:"proof,omitempty"`
+	// The last number, of those that the agent's status asks with, by which the hub
+	// has affirmed that this placement still holds.
+	Lapse         int64 `protobuf:"varint,21,opt,name=lapse,proto3" json:"lapse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,6 +231,13 @@ func (x *Assignment) GetProof() string {
 		return x.Proof
 	}
 	return ""
+}
+
+func (x *Assignment) GetLapse() int64 {
+	if x != nil {
+		return x.Lapse
+	}
+	return 0
 }
 
 // Secret that travels with an assignment.
@@ -1028,8 +1038,19 @@ type AssignmentStatus struct {
 	ConfigHash string `protobuf:"bytes,12,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
 	// Secrets that the member does not have as they were sent.
 	MissingSecrets []string `protobuf:"bytes,13,rep,name=missing_secrets,json=missingSecrets,proto3" json:"missing_secrets,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The number with which the agent last asked whether the hub still stands by the
+	// placement: after a lapse of its lease in mode Fence, and in mode Hold where it
+	// has begun anew and the desktop is to be started. That waits until the
+	// assignment's lapse is as high; the hub raises it if the session is placed there
+	// under this epoch.
+	Lapse int64 `protobuf:"varint,14,opt,name=lapse,proto3" json:"lapse,omitempty"`
+	// Beside the desktop a guard runs.
+	Guarded bool `protobuf:"varint,15,opt,name=guarded,proto3" json:"guarded,omitempty"`
+	// When the desktop was last used, by the member's clock: for display. Absent:
+	// it is in use, or nobody knows.
+	IdleSince     *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=idle_since,json=idleSince,proto3" json:"idle_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AssignmentStatus) Reset() {
@@ -1149,6 +1170,27 @@ func (x *AssignmentStatus) GetConfigHash() string {
 func (x *AssignmentStatus) GetMissingSecrets() []string {
 	if x != nil {
 		return x.MissingSecrets
+	}
+	return nil
+}
+
+func (x *AssignmentStatus) GetLapse() int64 {
+	if x != nil {
+		return x.Lapse
+	}
+	return 0
+}
+
+func (x *AssignmentStatus) GetGuarded() bool {
+	if x != nil {
+		return x.Guarded
+	}
+	return false
+}
+
+func (x *AssignmentStatus) GetIdleSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.IdleSince
 	}
 	return nil
 }
@@ -1303,7 +1345,7 @@ var File_vdi_fleet_v1_assignment_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\n" +
-	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\x05\n" +
+	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x05\n" +
 	"\n" +
 	"Assignment\x12\x1f\n" +
 	"\vsession_uid\x18\x01 \x01(\tR\n" +
@@ -1327,7 +1369,8 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\aattempt\x18\x11 \x01(\x03R\aattempt\x12<\n" +
 	"\fidle_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\x12.\n" +
 	"\asecrets\x18\x13 \x03(\v2\x14.vdi.fleet.v1.SecretR\asecrets\x12\x14\n" +
-	"\x05proof\x18\x14 \x01(\tR\x05proof\"\xb7\x01\n" +
+	"\x05proof\x18\x14 \x01(\tR\x05proof\x12\x14\n" +
+	"\x05lapse\x18\x15 \x01(\x03R\x05lapse\"\xb7\x01\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -1407,7 +1450,7 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\vaccess_mode\x18\x06 \x01(\tR\n" +
 	"accessMode\x12\x1c\n" +
 	"\tretention\x18\a \x01(\tR\tretention\x12@\n" +
-	"\x0eretention_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\rretentionTime\"\xb1\x04\n" +
+	"\x0eretention_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\rretentionTime\"\x9c\x05\n" +
 	"\x10AssignmentStatus\x12/\n" +
 	"\x13observed_generation\x18\x01 \x01(\x03R\x12observedGeneration\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -1427,7 +1470,11 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"configName\x12\x1f\n" +
 	"\vconfig_hash\x18\f \x01(\tR\n" +
 	"configHash\x12'\n" +
-	"\x0fmissing_secrets\x18\r \x03(\tR\x0emissingSecrets\"U\n" +
+	"\x0fmissing_secrets\x18\r \x03(\tR\x0emissingSecrets\x12\x14\n" +
+	"\x05lapse\x18\x0e \x01(\x03R\x05lapse\x12\x18\n" +
+	"\aguarded\x18\x0f \x01(\bR\aguarded\x129\n" +
+	"\n" +
+	"idle_since\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tidleSince\"U\n" +
 	"\aFailure\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x03R\aattempt\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -1496,12 +1543,13 @@ var file_vdi_fleet_v1_assignment_proto_depIdxs = []int32{
 	17, // 19: vdi.fleet.v1.AssignmentStatus.running_since:type_name -> google.protobuf.Timestamp
 	16, // 20: vdi.fleet.v1.AssignmentStatus.time_used:type_name -> google.protobuf.Duration
 	11, // 21: vdi.fleet.v1.AssignmentStatus.failure:type_name -> vdi.fleet.v1.Failure
-	17, // 22: vdi.fleet.v1.Condition.last_transition_time:type_name -> google.protobuf.Timestamp
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	17, // 22: vdi.fleet.v1.AssignmentStatus.idle_since:type_name -> google.protobuf.Timestamp
+	17, // 23: vdi.fleet.v1.Condition.last_transition_time:type_name -> google.protobuf.Timestamp
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_assignment_proto_init() }

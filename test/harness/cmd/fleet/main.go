@@ -35,7 +35,8 @@ func command() *cobra.Command {
 	root.AddCommand(upCommand(dir), downCommand(dir), statusCommand(dir), auditCommand(dir))
 	root.AddCommand(linkCommands(dir)...)
 	root.AddCommand(processCommands(dir)...)
-	root.AddCommand(proxyCommand(), hubKubeletCommand(), provisionCommand())
+	root.AddCommand(powerCommands(dir)...)
+	root.AddCommand(proxyCommand(), hubKubeletCommand(), provisionCommand(), kubeletCommand())
 	return root
 }
 

@@ -35,7 +35,7 @@ func TestFleetInTheBackground(t *testing.T) {
 	t.Cleanup(func() { fleet("down") })
 
 	// The command returns; what it started stays, and works.
-	up := fleet("up", "--members=1", "--nodes=2", "--no-fleet-processes")
+	up := fleet("up", "--members=1", "--nodes=2", "--no-fleet-processes", "--kubelets")
 	expect(t, up, "the fleet is up: 1 members")
 	expect(t, up, "export KUBECONFIG="+dir+"/kubeconfig")
 	pids := allPIDs(t, dir)
@@ -63,6 +63,14 @@ func TestFleetInTheBackground(t *testing.T) {
 	expect(t, stateOf(fleet("status"), "eu-west-kube-scheduler"), "ended")
 	fleet("start", "eu-west-kube-scheduler")
 	expect(t, stateOf(fleet("status"), "eu-west-kube-scheduler"), "running")
+	kubectl("--context=eu-west", "-n=desktops", "run", "desktop", "--image=registry.example/desktop:1", "--restart=Never")
+	kubectl("--context=eu-west", "-n=desktops", "wait", "pod/desktop", "--for=condition=Ready", "--timeout=30s")
+	fleet("power-off", "eu-west")
+	for _, process := range []string{"etcd", "kube-apiserver", "kubelet", "kwok"} {
+		expect(t, stateOf(fleet("status"), "eu-west-"+process), "ended")
+	}
+	fleet("power-on", "eu-west")
+	kubectl("--context=eu-west", "-n=desktops", "wait", "pod/desktop", "--for=jsonpath={.status.phase}=Failed", "--timeout=30s")
 	fleet("pause", "eu-west-kwok")
 	expect(t, stateOf(fleet("status"), "eu-west-kwok"), "paused")
 

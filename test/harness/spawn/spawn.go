@@ -1,4 +1,4 @@
-package harness
+package spawn
 
 import (
 	"os/exec"
@@ -13,31 +13,33 @@ import (
 // process lives. Then Pdeathsig means what it should: whatever ends the
 // harness, kill -9 included, ends its children.
 var (
-	spawnOnce  sync.Once
-	spawnQueue chan spawnRequest
+	once  sync.Once
+	queue chan request
 )
 
-type spawnRequest struct {
+type request struct {
 	cmd   *exec.Cmd
 	reply chan error
 }
 
-func spawn(cmd *exec.Cmd, detach bool) error {
+// Start starts the command. Unless it is detached it ends with this process, and is
+// in a process group of its own; a detached one is in a session of its own.
+func Start(cmd *exec.Cmd, detach bool) error {
 	if detach {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return cmd.Start()
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	spawnOnce.Do(func() {
-		spawnQueue = make(chan spawnRequest)
+	once.Do(func() {
+		queue = make(chan request)
 		go func() {
 			runtime.LockOSThread() // never unlocked
-			for request := range spawnQueue {
-				request.reply <- request.cmd.Start()
+			for r := range queue {
+				r.reply <- r.cmd.Start()
 			}
 		}()
 	})
-	request := spawnRequest{cmd: cmd, reply: make(chan error, 1)}
-	spawnQueue <- request
-	return <-request.reply
+	r := request{cmd: cmd, reply: make(chan error, 1)}
+	queue <- r
+	return <-r.reply
 }

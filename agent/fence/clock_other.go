@@ -1,0 +1,21 @@
+//go:build !linux
+
+package fence
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+var (
+	start = time.Now()
+	boot  = uuid.NewString()
+)
+
+// SinceBoot is the monotonic clock, for developers whose machine is no Linux: it
+// may stand still while the machine is suspended.
+func SinceBoot() time.Duration { return time.Since(start) }
+
+// bootID is another one for each process, whose clock is its own.
+func bootID() (string, error) { return boot, nil }

@@ -1,0 +1,338 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Timings before the time factor.
+const (
+	// skew is by how much the wall's clocks of a member's nodes may differ.
+	skew = 10 * time.Second
+	// pace is how often the keeper looks at the clock, and tries again what
+	// failed.
+	pace = time.Second
+	// survey is how often it looks what is fenced in the member.
+	survey = 10 * time.Second
+	// leastPace, however small the factor.
+	leastPace = 20 * time.Millisecond
+)
+
+// patience with the API server for one request.
+const patience = 5 * time.Second
+
+// State of the lease.
+type State int
+
+const (
+	// Unknown means that what is kept of it could not be read or written yet.
+	// Nothing is to be started, and nothing stopped.
+	Unknown State = iota
+	// Valid means that fenced desktops may run that the hub has affirmed.
+	Valid
+	// Over means that none may.
+	Over
+)
+
+// Standing is how the lease is at a moment.
+type Standing struct {
+	State State
+	// Left is for how long desktops that run may go on; zero: they may not.
+	Left time.Duration
+}
+
+// Keeper keeps the lease. It is a manager.Runnable that needs leader election:
+// of several replicas only one has a lease. Its methods may be called by any
+// goroutine, and never block.
+type Keeper struct {
+	// Live reads from the API server; Client reads from the manager's cache, which
+	// has all SessionAssignments.
+	Live   client.Reader
+	Client client.Client
+	// Namespace of the record.
+	Namespace string
+	// TimeFactor scales every timing; 1 by default.
+	TimeFactor float64
+	// Clock and BootID of the machine; nil: the system's.
+	Clock  func() Instant
+	BootID func() (string, error)
+
+	once    sync.Once
+	changes chan event.GenericEvent
+	wake    chan struct{}
+	loaded  chan struct{}
+
+	mu sync.Mutex
+	// lease is nil until it was read.
+	lease *lease
+	// wanted: there are fenced desktops, for which it is kept durable.
+	wanted bool
+
+	// What only Start's goroutine uses.
+	keep     keep
+	told     State
+	surveyed time.Duration
+	failed   bool
+}
+
+func (k *Keeper) init() {
+	k.once.Do(func() {
+		k.changes, k.wake, k.loaded = make(chan event.GenericEvent, 1), make(chan struct{}, 1), make(chan struct{})
+		if k.TimeFactor <= 0 {
+			k.TimeFactor = 1
+		}
+		if k.Clock == nil {
+			k.Clock = func() Instant { return Instant{Boot: SinceBoot(), Wall: time.Now()} }
+		}
+		if k.BootID == nil {
+			k.BootID = bootID
+		}
+		k.keep = keep{live: k.Live, client: k.Client, namespace: k.Namespace}
+	})
+}
+
+// NeedLeaderElection tells the manager to start this on the leader alone.
+func (k *Keeper) NeedLeaderElection() bool { return true }
+
+// Loaded waits until what an earlier process has left was read; false if the
+// context ended first. No renewal counts before.
+func (k *Keeper) Loaded(ctx context.Context) bool {
+	k.init()
+	select {
+	case <-k.loaded:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Changes has an event whenever fenced desktops may run, or may not any more.
+func (k *Keeper) Changes() <-chan event.GenericEvent {
+	k.init()
+	return k.changes
+}
+
+// Sending is called before a renewal is sent. What it returns is called with the
+// length of the lease once the answer was accepted, and else not at all.
+func (k *Keeper) Sending() (granted func(length time.Duration)) {
+	k.init()
+	sent := k.Clock()
+	return func(length time.Duration) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.lease != nil {
+			k.lease.granted(Grant{Sent: sent, Length: length}, k.Clock())
+			k.signal()
+		}
+	}
+}
+
+// Standing of the lease now.
+func (k *Keeper) Standing() Standing {
+	k.init()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.standing()
+}
+
+// Ask is Standing for a session that is fenced: from now on the lease is kept
+// durable, and no such desktop is started before it is.
+func (k *Keeper) Ask() Standing {
+	k.init()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.standing()
+	if !k.wanted || now.State == Unknown {
+		k.wanted = true
+		k.signal()
+	}
+	return now
+}
+
+func (k *Keeper) standing() Standing {
+	if k.lease == nil {
+		return Standing{}
+	}
+	now := k.Clock()
+	left := k.lease.left(now)
+	switch {
+	case left <= 0:
+		return Standing{State: Over}
+	case !k.lease.durable(now):
+		return Standing{Left: left}
+	default:
+		return Standing{State: Valid, Left: left}
+	}
+}
+
+func (k *Keeper) signal() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Start keeps the lease until the context ends.
+func (k *Keeper) Start(ctx context.Context) error {
+	k.init()
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("fence"))
+	ticker := time.NewTicker(max(k.scaled(pace), leastPace))
+	defer ticker.Stop()
+	for {
+		err := k.step(ctx)
+		k.logOnce(ctx, err)
+		// What was refused is not asked for again at once, whoever wakes us.
+		wake := k.wake
+		if err != nil {
+			wake = nil
+		}
+		select {
+		case <-wake:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// step does what is due.
+func (k *Keeper) step(ctx context.Context) error {
+	if k.lease == nil {
+		if err := k.load(ctx); err != nil {
+			return err
+		}
+	}
+	k.tell(ctx)
+	err := errors.Join(k.reckon(ctx), k.survey(ctx))
+	k.tell(ctx)
+	return err
+}
+
+func (k *Keeper) load(ctx context.Context) error {
+	boot, err := k.BootID()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	record, ok, err := k.keep.load(ctx)
+	if !ok {
+		return err
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "What is kept of the lease can't be read: fenced desktops wait for the hub")
+	}
+	k.mu.Lock()
+	k.lease = recall(record, boot, k.Clock(), k.scaled(skew))
+	k.mu.Unlock()
+	close(k.loaded)
+	return nil
+}
+
+// reckon makes durable what must be.
+func (k *Keeper) reckon(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	k.mu.Lock()
+	now, wanted := k.Clock(), k.wanted
+	renewed := k.lease.renewed(now)
+	lapsed, marking := k.lease.lapsed(), k.lease.record.Marking
+	next, due := k.lease.refresh(now)
+	k.mu.Unlock()
+	switch {
+	case renewed && lapsed:
+		return k.number(ctx)
+	case renewed && marking:
+		return k.mark(ctx)
+	case wanted && due:
+		return k.save(ctx, next)
+	}
+	return nil
+}
+
+func (k *Keeper) save(ctx context.Context, w write) error {
+	if err := k.keep.save(ctx, w.Record); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lease.stored(w)
+	return nil
+}
+
+// survey looks what is fenced here, for the metrics, and whether the lease need
+// be kept durable any more.
+func (k *Keeper) survey(ctx context.Context) error {
+	now := k.Clock().Boot
+	if k.surveyed != 0 && now-k.surveyed < k.scaled(survey) {
+		return nil
+	}
+	var all v1alpha1.SessionAssignmentList
+	if err := k.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing assignments: %w", err)
+	}
+	k.surveyed = now
+	guarded, fenced := 0, false
+	for i := range all.Items {
+		a := &all.Items[i]
+		fenced = fenced || a.Spec.FailoverMode == v1alpha1.FailoverFence
+		if concerned(a) {
+			guarded++
+		}
+	}
+	metricGuarded.Set(float64(guarded))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wanted = k.wanted && fenced
+	return nil
+}
+
+// tell tells sessions and operators of a change.
+func (k *Keeper) tell(ctx context.Context) {
+	k.mu.Lock()
+	now, wanted := k.standing(), k.wanted
+	k.mu.Unlock()
+	metricRemaining.Set(now.Left.Seconds())
+	if now.State == k.told {
+		return
+	}
+	if wanted && now.State == Over {
+		log.FromContext(ctx).Info("The hub's lease is over: fenced desktops are stopped until the hub is heard of again")
+	}
+	k.told = now.State
+	k.Changed()
+}
+
+// Changed has all fenced sessions looked at.
+func (k *Keeper) Changed() {
+	k.init()
+	select {
+	case k.changes <- event.GenericEvent{Object: &v1alpha1.SessionAssignment{}}:
+	default: // One that nobody has read yet says the same.
+	}
+}
+
+// logOnce logs the first failure in a row.
+func (k *Keeper) logOnce(ctx context.Context, err error) {
+	switch {
+	case err == nil, ctx.Err() != nil:
+	case !k.failed:
+		log.FromContext(ctx).Error(err, "keeping the lease, will retry")
+	default:
+		log.FromContext(ctx).V(1).Info("the lease still can't be kept", "reason", err.Error())
+	}
+	k.failed = err != nil
+}
+
+func (k *Keeper) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * k.TimeFactor)
+}

@@ -1,0 +1,156 @@
+package fence
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// ConfigMapName is where an agent keeps its lease, in its own namespace.
+const ConfigMapName = "vdi-agent-fence"
+
+// Keys of the ConfigMap.
+const (
+	keyBoot     = "bootID"
+	keySentBoot = "sentSinceBoot" // nanoseconds
+	keySentWall = "sentTime"      // RFC 3339
+	keyLength   = "lease"         // as Go writes durations
+	keyLapse    = "lapse"
+	keyMarking  = "marking"
+)
+
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,verbs=get;create;update
+
+func (r Record) encode() map[string]string {
+	return map[string]string{
+		keyBoot:     r.BootID,
+		keySentBoot: strconv.FormatInt(int64(r.Sent.Boot), 10),
+		keySentWall: r.Sent.Wall.UTC().Format(time.RFC3339Nano),
+		keyLength:   r.Length.String(),
+		keyLapse:    strconv.FormatInt(r.Lapse, 10),
+		keyMarking:  strconv.FormatBool(r.Marking),
+	}
+}
+
+// decode reads a record. What can't be read is as if there were none, which is a
+// lapse: the number of the last is found on the assignments as well.
+func decode(data map[string]string) (Record, error) {
+	var (
+		r    = Record{BootID: data[keyBoot]}
+		errs [5]error
+		sent int64
+	)
+	sent, errs[0] = strconv.ParseInt(data[keySentBoot], 10, 64)
+	r.Sent.Boot = time.Duration(sent)
+	r.Sent.Wall, errs[1] = time.Parse(time.RFC3339Nano, data[keySentWall])
+	r.Length, errs[2] = time.ParseDuration(data[keyLength])
+	r.Lapse, errs[3] = strconv.ParseInt(data[keyLapse], 10, 64)
+	r.Marking, errs[4] = strconv.ParseBool(data[keyMarking])
+	for _, err := range errs {
+		if err != nil {
+			return Record{}, fmt.Errorf("ConfigMap %s: %w", ConfigMapName, err)
+		}
+	}
+	if r.Lapse < 0 || r.BootID == "" {
+		return Record{}, fmt.Errorf("ConfigMap %s: lapse %d, boot %q", ConfigMapName, r.Lapse, r.BootID)
+	}
+	return r, nil
+}
+
+// keep keeps the record in the member. It is used by one goroutine.
+type keep struct {
+	// live must not be a cache.
+	live      client.Reader
+	client    client.Client
+	namespace string
+	// version that was last read or written, empty if there is none, and what it
+	// said. A write over another's is refused: another process leads by now, and
+	// reckons its own.
+	version string
+	said    map[string]string
+}
+
+// load reads the record; nil if there is none. An error that says it was read and
+// is no record comes with ok.
+func (k *keep) load(ctx context.Context) (r *Record, ok bool, err error) {
+	m, err := k.read(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	k.version, k.said = m.ResourceVersion, m.Data
+	if m.ResourceVersion == "" {
+		return nil, true, nil
+	}
+	record, err := decode(m.Data)
+	if err != nil {
+		return nil, true, err
+	}
+	return &record, true, nil
+}
+
+// read is the ConfigMap, or an empty one.
+func (k *keep) read(ctx context.Context) (*corev1.ConfigMap, error) {
+	m := &corev1.ConfigMap{}
+	err := k.live.Get(ctx, types.NamespacedName{Namespace: k.namespace, Name: ConfigMapName}, m)
+	if apierrors.IsNotFound(err) {
+		return &corev1.ConfigMap{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the record of the lease: %w", err)
+	}
+	return m, nil
+}
+
+func (k *keep) save(ctx context.Context, r Record) error {
+	m := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: k.namespace, Name: ConfigMapName, ResourceVersion: k.version,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		},
+		Data: r.encode(),
+	}
+	var err error
+	if k.version != "" {
+		err = k.client.Update(ctx, m)
+	}
+	if k.version == "" || apierrors.IsNotFound(err) {
+		m.ResourceVersion = ""
+		err = k.client.Create(ctx, m)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return k.resolve(ctx, r, err)
+	}
+	if err != nil {
+		return fmt.Errorf("storing the record of the lease: %w", err)
+	}
+	k.version, k.said = m.ResourceVersion, m.Data
+	return nil
+}
+
+// resolve looks whose record is there in the stead of the one that was last seen.
+// One that says what ours does is ours: the answer to a write was lost, or
+// somebody has set a label.
+func (k *keep) resolve(ctx context.Context, tried Record, cause error) error {
+	m, err := k.read(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case maps.Equal(m.Data, tried.encode()):
+		k.version, k.said = m.ResourceVersion, m.Data
+		return nil
+	case maps.Equal(m.Data, k.said):
+		k.version = m.ResourceVersion
+	}
+	return fmt.Errorf("storing the record of the lease: %w", cause)
+}

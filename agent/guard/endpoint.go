@@ -1,0 +1,196 @@
+package guard
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+const (
+	// serveTimeout of one request, and how long it may wait for the others.
+	serveTimeout = 5 * time.Second
+	// mostRequests are answered at once. More than this are sent away: a guard
+	// asks again.
+	mostRequests = 128
+	// mostHeader bytes of a request.
+	mostHeader = 4 << 10
+	// unfenced is what a desktop is given that is not fenced any more, and whose
+	// guard lives on.
+	unfenced = 3 * time.Minute
+	// keyRetry is how long after a failure the key is read again.
+	keyRetry = time.Second
+)
+
+// EndpointOptions of an Endpoint.
+type EndpointOptions struct {
+	// Address to listen on.
+	Address string
+	// Namespace of the key.
+	Namespace string
+	// Live reads from the API server; Client writes there and reads assignments
+	// from the manager's cache.
+	Live   client.Reader
+	Client client.Client
+	// Standing of the lease.
+	Standing func() fence.Standing
+	// TimeFactor scales every timing.
+	TimeFactor float64
+	// KeyKnown is called once PublicKey has an answer.
+	KeyKnown func()
+	// Ordered reports whether the epoch of an assignment came to the member by an
+	// order to this process: see assignment.Store.
+	Ordered func(*v1alpha1.SessionAssignment) bool
+}
+
+// Endpoint tells guards for how long their desktops may go on, and gates whether
+// theirs may start. It is a manager.Runnable that needs leader election: only who has the lease knows.
+type Endpoint struct {
+	options EndpointOptions
+	key     atomic.Pointer[ed25519.PrivateKey]
+	// asked limits the guard of each assignment.
+	asked pacer
+	// gates that have asked.
+	gates gates
+	// busy has room for the requests that are answered at once.
+	busy chan struct{}
+}
+
+// NewEndpoint makes an endpoint; Start runs it.
+func NewEndpoint(options EndpointOptions) *Endpoint {
+	if options.TimeFactor <= 0 {
+		options.TimeFactor = 1
+	}
+	return &Endpoint{options: options, asked: newPacer(options.TimeFactor), busy: make(chan struct{}, mostRequests)}
+}
+
+// NeedLeaderElection tells the manager to start this on the leader alone.
+func (e *Endpoint) NeedLeaderElection() bool { return true }
+
+// PublicKey is what guards verify answers with; empty until it is known.
+func (e *Endpoint) PublicKey() string {
+	if key := e.key.Load(); key != nil {
+		return publicText(*key)
+	}
+	return ""
+}
+
+// Start serves until the context ends.
+func (e *Endpoint) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("guard"))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.options.Address)
+	if err != nil {
+		return fmt.Errorf("listening for guards: %w", err)
+	}
+	return e.Serve(ctx, listener)
+}
+
+// Serve is Start on a listener that is there already.
+func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler: e, ReadTimeout: serveTimeout, WriteTimeout: serveTimeout, MaxHeaderBytes: mostHeader,
+	}
+	// A guard asks seldom: a connection that stays is one that others lack.
+	server.SetKeepAlivesEnabled(false)
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	go e.learnKey(ctx)
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving guards: %w", err)
+	}
+	return nil
+}
+
+// learnKey tries until it knows the key. Until then no answer is given, and no
+// guard made.
+func (e *Endpoint) learnKey(ctx context.Context) {
+	for logged := false; ctx.Err() == nil; {
+		key, err := loadKey(ctx, e.options.Live, e.options.Client, e.options.Namespace)
+		if err == nil {
+			e.key.Store(&key)
+			if e.options.KeyKnown != nil {
+				e.options.KeyKnown()
+			}
+			return
+		}
+		if !logged && ctx.Err() == nil {
+			logged = true
+			log.FromContext(ctx).Error(err, "guards have no answers meanwhile, will retry")
+		}
+		select {
+		case <-time.After(keyRetry):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ServeHTTP answers one question.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case e.busy <- struct{}{}:
+		defer func() { <-e.busy }()
+	default:
+		refuse(w, http.StatusServiceUnavailable, "busy")
+		return
+	}
+	q, ok := questionOf(r.URL)
+	if !ok || r.Method != http.MethodGet {
+		refuse(w, http.StatusBadRequest, "no question of a guard's or a gate's")
+		return
+	}
+	key := e.key.Load()
+	if key == nil {
+		refuse(w, http.StatusServiceUnavailable, "not ready")
+		return
+	}
+	left, code, why := e.leave(r.Context(), q)
+	if code != http.StatusOK {
+		refuse(w, code, why)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(sign(*key, q, left)); err != nil {
+		log.FromContext(r.Context()).V(1).Info("A guard has not heard its answer", "reason", err.Error())
+	}
+}
+
+// leave is for how long a desktop may go on.
+func (e *Endpoint) leave(ctx context.Context, q question) (time.Duration, int, string) {
+	var a v1alpha1.SessionAssignment
+	err := e.options.Client.Get(ctx, types.NamespacedName{Namespace: q.namespace, Name: q.name}, &a)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return 0, http.StatusServiceUnavailable, "the assignments can't be read"
+	case err != nil, string(a.UID) != q.uid, !a.DeletionTimestamp.IsZero():
+		return 0, http.StatusNotFound, "no such assignment"
+	case !e.asked.may(q.uid, fence.SinceBoot()):
+		return 0, http.StatusTooManyRequests, "too many questions"
+	case q.gate:
+		return e.open(ctx, &a)
+	case a.Spec.FailoverMode != v1alpha1.FailoverFence:
+		return time.Duration(float64(unfenced) * e.options.TimeFactor), http.StatusOK, ""
+	case a.Spec.Lapse < a.Status.Lapse:
+		return 0, http.StatusForbidden, "the hub has not affirmed the placement since the lease was last over"
+	}
+	left := e.options.Standing().Left
+	if left <= 0 {
+		return 0, http.StatusForbidden, "the hub's lease is over"
+	}
+	return left, http.StatusOK, ""
+}
+
+func refuse(w http.ResponseWriter, code int, why string) {
+	http.Error(w, why, code)
+}

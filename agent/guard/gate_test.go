@@ -1,0 +1,322 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+func held(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
+	return assignment(append([]func(*api.SessionAssignment){func(a *api.SessionAssignment) {
+		a.Spec.FailoverMode, a.Spec.Epoch = api.FailoverHold, 4
+	}}, change...)...)
+}
+
+func lapses(spec, status int64) func(*api.SessionAssignment) {
+	return func(a *api.SessionAssignment) { a.Spec.Lapse, a.Status.Lapse = spec, status }
+}
+
+// knock asks once, as a gate does, and returns the answer's code.
+func (a *agent) knock(q question) int {
+	a.t.Helper()
+	q.gate, q.nonce = true, newNonce()
+	response, err := http.Get(a.url + q.path() + "?" + q.query())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+var mine = question{namespace: "team", name: "web", uid: "assignment"}
+
+func (a *agent) stored() *api.SessionAssignment {
+	a.t.Helper()
+	var s api.SessionAssignment
+	if err := a.client.Get(a.t.Context(), types.NamespacedName{Namespace: "team", Name: "web"}, &s); err != nil {
+		a.t.Fatal(err)
+	}
+	return &s
+}
+
+// affirm is the hub's word, as agent/assignment stores it.
+func (a *agent) affirm(lapse int64) {
+	a.t.Helper()
+	s := a.stored()
+	s.Spec.Lapse = lapse
+	if err := a.client.Update(a.t.Context(), s); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func TestWhichDesktopMayStart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(*api.SessionAssignment)
+		ordered int64
+		ask     func(*question)
+		want    int
+		// lapse that the hub is asked with; 0: it is not asked.
+		lapse int64
+	}{
+		"one that this process was ordered to run":      {ordered: 4, want: http.StatusOK},
+		"one of which it was ordered an earlier epoch":  {ordered: 3, want: http.StatusForbidden, lapse: 1},
+		"one that an earlier process was ordered":       {want: http.StatusForbidden, lapse: 1},
+		"one that was affirmed to an earlier process":   {change: lapses(6, 6), want: http.StatusForbidden, lapse: 7},
+		"one that an earlier process has asked about":   {change: lapses(2, 6), want: http.StatusForbidden, lapse: 7},
+		"one that was placed anew here since":           {change: lapses(6, 2), want: http.StatusForbidden, lapse: 7},
+		"one of mode Restart":                           {change: mode(api.FailoverRestart), want: http.StatusOK},
+		"one of a hub that names no mode":               {change: mode(""), want: http.StatusOK},
+		"one of mode Fence, whose Pod has a guard soon": {change: mode(api.FailoverFence), ordered: 4, want: http.StatusForbidden},
+		"one of an earlier assignment":                  {ordered: 4, ask: func(q *question) { q.uid = "earlier" }, want: http.StatusNotFound},
+		"one that is withdrawn":                         {ordered: 4, change: withdrawn, want: http.StatusNotFound},
+		"nobody's":                                      {ordered: 4, ask: func(q *question) { q.name = "other" }, want: http.StatusNotFound},
+		"a question that names none":                    {ordered: 4, ask: func(q *question) { q.name = "" }, want: http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change := func(*api.SessionAssignment) {}
+			if tc.change != nil {
+				change = tc.change
+			}
+			a := newAgent(t, held(change))
+			a.ordered = map[types.UID]int64{"assignment": tc.ordered}
+			before := a.stored().Status.Lapse
+			q := mine
+			if tc.ask != nil {
+				tc.ask(&q)
+			}
+			if code := a.knock(q); code != tc.want {
+				t.Errorf("answered with %d, want %d", code, tc.want)
+			}
+			if got := a.stored().Status.Lapse; got != max(before, tc.lapse) {
+				t.Errorf("the hub is asked with %d, and was with %d; want %d", got, before, tc.lapse)
+			}
+		})
+	}
+}
+
+func mode(m api.FailoverMode) func(*api.SessionAssignment) {
+	return func(a *api.SessionAssignment) { a.Spec.FailoverMode = m }
+}
+
+// A gate is told no by an agent that has begun anew, until the hub has affirmed the
+// placement by the very number that this agent has asked with.
+func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
+	a := newAgent(t, held(lapses(5, 5)))
+	expect := func(when string, code int, lapse int64, writes int32) {
+		t.Helper()
+		if got := a.knock(mine); got != code {
+			t.Errorf("%s: answered with %d, want %d", when, got, code)
+		}
+		if s := a.stored(); s.Status.Lapse != lapse || a.writes.Load() != writes {
+			t.Errorf("%s: the hub is asked with %d, by %d writes; want %d, %d", when, s.Status.Lapse, a.writes.Load(), lapse, writes)
+		}
+	}
+	a.refuse = func() error { return apierrors.NewServiceUnavailable("away") }
+	expect("the API server is away", http.StatusForbidden, 5, 0)
+	a.refuse = func() error { return nil }
+	early := a.stored()
+	expect("it is asked", http.StatusForbidden, 6, 1)
+	expect("it is asked again", http.StatusForbidden, 6, 1)
+	a.affirm(6)
+	expect("the hub has affirmed it", http.StatusOK, 6, 1)
+	a.stop()
+	a.serve("127.0.0.1:0") // another process
+	a.cached = early       // its cache is behind: 6 was asked with, and affirmed
+	if got := a.knock(mine); got != http.StatusForbidden {
+		t.Errorf("by what an earlier process was told it may start: %d", got)
+	}
+	a.cached = nil
+	expect("an agent that has begun anew", http.StatusForbidden, 7, 2)
+	a.ordered = map[types.UID]int64{"assignment": 4}
+	expect("the hub has placed it anew here", http.StatusOK, 7, 2)
+}
+
+// What the member's API server has lost of a question is asked again.
+func TestAQuestionThatIsLostIsAskedAgain(t *testing.T) {
+	a := newAgent(t, held())
+	a.knock(mine)
+	s := a.stored()
+	s.Status.Lapse = 0 // etcd was put back to an earlier time
+	if err := a.client.Status().Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if code := a.knock(mine); code != http.StatusForbidden || a.stored().Status.Lapse != 1 {
+		t.Errorf("answered with %d, asked with %d", code, a.stored().Status.Lapse)
+	}
+}
+
+func TestGatesOfSessionsThatAreGoneAreForgotten(t *testing.T) {
+	const many = 4 * fewAsked
+	a := newAgent(t)
+	for i := range many {
+		one := held(func(s *api.SessionAssignment) { s.Name = fmt.Sprint(i); s.UID = types.UID(s.Name) })
+		if err := a.client.Create(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		a.knock(question{namespace: "team", name: one.Name, uid: one.Name})
+		if err := a.client.Delete(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := len(a.endpoint.gates.asked); left > fewAsked+1 || len(a.endpoint.gates.asking) > 0 {
+		t.Errorf("of %d that are gone %d are remembered", many, left)
+	}
+	var all api.SessionAssignmentList
+	if err := a.client.List(t.Context(), &all, client.InNamespace("team")); err != nil || len(all.Items) > 0 {
+		t.Fatal(err, len(all.Items))
+	}
+}
+
+// waiting is a gate that waits: what comes of it is sent once it ends.
+func waiting(t *testing.T, asking Asking) (ended <-chan error, end func()) {
+	t.Helper()
+	g, err := NewGate(asking)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	return done, stop
+}
+
+func opens(t *testing.T, ended <-chan error) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("it still waits")
+	}
+}
+
+func stays(t *testing.T, when string, ended <-chan error) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		t.Fatalf("%s: it ended with %v", when, err)
+	default:
+	}
+}
+
+func TestAGateOpensOnceTheHubHasAffirmedThePlacement(t *testing.T) {
+	a := newAgent(t, held())
+	address := a.address()
+	a.stop()
+	asking := a.asking()
+	ended, _ := waiting(t, asking)
+	other, _ := waiting(t, func() Asking { other := asking; other.UID = "earlier"; return other }())
+
+	a.serve(address)
+	deadline := time.Now().Add(patience)
+	for a.stored().Status.Lapse != 1 {
+		if time.Now().After(deadline) {
+			t.Fatal("the hub is not asked")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	stays(t, "before it is affirmed", ended)
+	a.affirm(1)
+	opens(t, ended)
+	stays(t, "of another assignment", other)
+	if a.writes.Load() != 1 {
+		t.Errorf("%d writes", a.writes.Load())
+	}
+}
+
+func TestAGateOpensAtOnceForWhatWasJustOrdered(t *testing.T) {
+	a := newAgent(t, held())
+	a.ordered = map[types.UID]int64{"assignment": 4}
+	ended, _ := waiting(t, a.asking())
+	opens(t, ended)
+	if a.writes.Load() != 0 {
+		t.Error("it has cost a write")
+	}
+}
+
+// What ends a gate must not be read for leave: a kubelet starts the desktop after a
+// gate that ended well.
+func TestAGateThatIsEndedDoesNotOpen(t *testing.T) {
+	ended, end := waiting(t, newAgent(t, held()).asking())
+	end()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("it does not end")
+	}
+}
+
+func TestNobodyElseOpensAGate(t *testing.T) {
+	a := newAgent(t, held(), assignment(func(a *api.SessionAssignment) { a.Name, a.UID = "mine", "mine" }))
+	a.lease(time.Hour)
+	heard := func(w http.ResponseWriter, q question) {
+		response, err := http.Get(a.url + q.path() + "?" + q.query())
+		if err != nil {
+			return
+		}
+		defer response.Body.Close()
+		var said answer
+		_ = json.NewDecoder(response.Body).Decode(&said)
+		_ = json.NewEncoder(w).Encode(said)
+	}
+	for name, lie := range map[string]func(w http.ResponseWriter, q question){
+		"with what a guard of it is told": func(w http.ResponseWriter, q question) { q.gate = false; heard(w, q) },
+		"with one for its own desktop":    func(w http.ResponseWriter, q question) { q.name, q.uid, q.gate = "mine", "mine", false; heard(w, q) },
+		"with a word of its own":          func(w http.ResponseWriter, _ question) { _, _ = w.Write([]byte(`{"left":1000000000}`)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := make(chan struct{}, 100)
+			asking := a.asking()
+			asking.LeaseURL = liar(t, func(w http.ResponseWriter, r *http.Request) {
+				q, _ := questionOf(r.URL)
+				lie(w, q)
+				select {
+				case told <- struct{}{}:
+				default:
+				}
+			})
+			ended, _ := waiting(t, asking)
+			for range 2 * attempts {
+				select {
+				case <-told:
+				case err := <-ended:
+					t.Fatalf("it ended with %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestOptionsOfAGate(t *testing.T) {
+	good := newAgent(t).asking()
+	for want, change := range map[string]func(*Asking){
+		"--lease-url":   func(o *Asking) { o.LeaseURL = "a:1" },
+		"--key":         func(o *Asking) { o.Key = "AAAA" },
+		"--name":        func(o *Asking) { o.Name = "" },
+		"--uid":         func(o *Asking) { o.UID = "" },
+		"--time-factor": func(o *Asking) { o.TimeFactor = 0 },
+	} {
+		o := good
+		change(&o)
+		if _, err := NewGate(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error that names %s, got %v", want, err)
+		}
+	}
+}

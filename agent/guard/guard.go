@@ -1,0 +1,179 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+)
+
+// Timings before the time factor.
+const (
+	// askEvery is how often the agent is asked, and askFirst until it has said yes.
+	askEvery = 5 * time.Second
+	askFirst = time.Second
+	// askPatience is how long one answer may take.
+	askPatience = 2 * time.Second
+	// least of these, however small the factor.
+	least = 20 * time.Millisecond
+)
+
+// The desktop's own times, which no factor scales.
+const (
+	lookEvery    = 5 * time.Second
+	lookFirst    = time.Second
+	lookPatience = 2 * time.Second
+	// closed is how long a desktop may not answer on its port: as long as the
+	// kubelet lets one that has no guard.
+	closed = 2 * time.Minute
+)
+
+// Guard watches over one desktop.
+type Guard struct {
+	options Options
+	asker   *asker
+	clock   func() time.Duration
+
+	mu      sync.Mutex
+	machine *Machine
+	// denied is why there was no leave when last asked.
+	denied string
+}
+
+// New makes a guard; Run runs it.
+func New(options Options) (*Guard, error) {
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	asks, err := newAsker(options.Asking, false, fence.SinceBoot)
+	if err != nil {
+		return nil, err
+	}
+	return &Guard{
+		options: options, asker: asks, clock: fence.SinceBoot,
+		machine: NewMachine(Limits{Start: options.StartTimeout, Closed: closed}),
+	}, nil
+}
+
+// Run guards until the context ends.
+func (g *Guard) Run(ctx context.Context) error {
+	address := net.JoinHostPort(g.options.PodIP, strconv.Itoa(int(g.options.Port)))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening for the kubelet: %w", err)
+	}
+	server := &http.Server{Handler: g, ReadTimeout: serveTimeout, WriteTimeout: serveTimeout, MaxHeaderBytes: mostHeader}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving the kubelet: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error { <-ctx.Done(); return server.Close() })
+	group.Go(func() error { return repeat(ctx, g.ask) })
+	group.Go(func() error { return repeat(ctx, g.look) })
+	return group.Wait()
+}
+
+// repeat does something again and again, each time after as long as it says.
+func repeat(ctx context.Context, do func(context.Context) time.Duration) error {
+	for {
+		select {
+		case <-time.After(do(ctx)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ask asks the agent, and returns when to ask again.
+func (g *Guard) ask(ctx context.Context) time.Duration {
+	asked, left, err := g.asker.ask(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.clock()
+	if err == nil {
+		g.machine.Granted(asked, left, now)
+	}
+	g.note(ctx, err)
+	wait := askEvery
+	if g.machine.Left(now) == 0 {
+		wait = askFirst
+	}
+	return g.options.about(wait)
+}
+
+// note logs what has changed.
+func (g *Guard) note(ctx context.Context, err error) {
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	if why == g.denied || ctx.Err() != nil {
+		return
+	}
+	g.denied = why
+	if why == "" {
+		log.FromContext(ctx).Info("The desktop may run", "left", g.machine.Left(g.clock()).String())
+		return
+	}
+	log.FromContext(ctx).Info("No leave", "reason", why, "left", g.machine.Left(g.clock()).String())
+}
+
+// look looks whether the desktop answers on its port, and returns when to look
+// again.
+func (g *Guard) look(ctx context.Context) time.Duration {
+	g.mu.Lock()
+	started := g.machine.Started()
+	g.mu.Unlock()
+	if !started {
+		return lookFirst
+	}
+	dialer := net.Dialer{Timeout: lookPatience}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(g.options.PodIP, strconv.Itoa(int(g.options.DesktopPort))))
+	if err != nil {
+		return lookFirst
+	}
+	_ = conn.Close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.machine.Answers(g.clock())
+	return lookEvery
+}
+
+// ServeHTTP answers the kubelet.
+func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	now := g.clock()
+	var err error
+	switch r.URL.Path {
+	case PathLease:
+		err = g.machine.Leave(now)
+	case PathDesktop:
+		g.machine.Runs(now)
+		err = g.machine.Alive(now)
+	default:
+		g.mu.Unlock()
+		http.NotFound(w, r)
+		return
+	}
+	if err != nil && g.denied != "" {
+		err = fmt.Errorf("%w (%s)", err, g.denied)
+	}
+	g.mu.Unlock()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}

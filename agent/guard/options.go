@@ -1,0 +1,122 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Paths that the kubelet probes.
+const (
+	// PathLease answers 200 while the desktop may run at all.
+	PathLease = "/alive"
+	// PathDesktop is that, and that the desktop answers on its port: only the
+	// kubelet's probe of the desktop itself asks there, which begins once it runs.
+	PathDesktop = "/alive/desktop"
+)
+
+// EnvPodIP is the variable that has the address of the Pod.
+const EnvPodIP = "POD_IP"
+
+// Asking is what it takes to ask the agent about one assignment, as flags set it. It
+// is all that a gate must know.
+type Asking struct {
+	// LeaseURL is where the agent answers, Key its public key.
+	LeaseURL, Key string
+	// Namespace, Name and UID of the assignment.
+	Namespace, Name, UID string
+	// TimeFactor scales how often the agent is asked.
+	TimeFactor float64
+}
+
+// Options of a guard, as its flags set them.
+type Options struct {
+	Asking
+	// PodIP is where both the guard and the desktop listen.
+	PodIP string
+	// Port of the guard, and of the desktop.
+	Port, DesktopPort int32
+	// StartTimeout is how long the desktop may take to open its port.
+	StartTimeout time.Duration
+}
+
+// AddFlags defines the flags by which the agent is asked.
+func (o *Asking) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.LeaseURL, "lease-url", "", "Where the agent answers guards and gates.")
+	fs.StringVar(&o.Key, "key", "", "Public key of the agent's answers.")
+	fs.StringVar(&o.Namespace, "namespace", "", "Namespace of the assignment.")
+	fs.StringVar(&o.Name, "name", "", "Name of the assignment.")
+	fs.StringVar(&o.UID, "uid", "", "UID of the assignment.")
+	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales how often the agent is asked, and every timing of the lease; 1 in production.")
+}
+
+// AddFlags defines the flags that set the options.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	o.Asking.AddFlags(fs)
+	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that of the variable "+EnvPodIP+".")
+	fs.Int32Var(&o.Port, "port", 0, "Where the guard answers the kubelet.")
+	fs.Int32Var(&o.DesktopPort, "desktop-port", 0, "Where the desktop listens.")
+	fs.DurationVar(&o.StartTimeout, "start-timeout", 5*time.Minute, "How long the desktop may take to open its port.")
+}
+
+// Validate says what is wrong with the flags by which the agent is asked.
+func (o *Asking) Validate() error {
+	var errs []error
+	for _, f := range []struct{ flag, value string }{{"namespace", o.Namespace}, {"name", o.Name}, {"uid", o.UID}} {
+		if f.value == "" {
+			errs = append(errs, fmt.Errorf("--%s is required", f.flag))
+		}
+	}
+	if err := CheckURL(o.LeaseURL); err != nil {
+		errs = append(errs, fmt.Errorf("--lease-url %w", err))
+	}
+	if _, err := parsePublic(o.Key); err != nil {
+		errs = append(errs, fmt.Errorf("--key: %w", err))
+	}
+	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
+		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
+	}
+	return errors.Join(errs...)
+}
+
+// Validate says what is wrong with the options.
+func (o *Options) Validate() error {
+	errs := []error{o.Asking.Validate()}
+	if o.PodIP == "" {
+		errs = append(errs, errors.New("--pod-ip is required"))
+	}
+	for flag, port := range map[string]int32{"port": o.Port, "desktop-port": o.DesktopPort} {
+		if port < 1 || port > 65535 {
+			errs = append(errs, fmt.Errorf("--%s %d is no port", flag, port))
+		}
+	}
+	if o.Port == o.DesktopPort {
+		errs = append(errs, errors.New("--port is the desktop's"))
+	}
+	if o.StartTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("--start-timeout %s is not positive", o.StartTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Asking) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * o.TimeFactor)
+}
+
+// about is a scaled time, more or less, so that not all ask at a time.
+func (o *Asking) about(d time.Duration) time.Duration {
+	return max(time.Duration(float64(o.scaled(d))*(0.9+0.2*rand.Float64())), least)
+}
+
+// CheckURL says what is wrong with where an agent answers guards.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || u.Host == "" || u.RawQuery != "" {
+		return fmt.Errorf("%q is not http://host:port", text)
+	}
+	return nil
+}

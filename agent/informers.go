@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// unansweredRetry is how long after a request that nobody answered a cache asks
+// again, on average half as long again.
+const unansweredRetry = time.Second
+
+// newCache is the manager's cache, which sees within a second or two that an API
+// server is back. client-go's informers wait up to a minute by then, and so long the
+// agent would not stop what the hub has withdrawn.
+func newCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steadfast{next: next, retry: unansweredRetry} })
+	options.HTTPClient = nil // It is made of the configuration.
+	return cache.New(cfg, options)
+}
+
+// steadfast asks again and again what nobody answers, if it is only a question. An
+// answer, whatever it is, goes to who has asked.
+type steadfast struct {
+	next   http.RoundTripper
+	retry  time.Duration
+	silent atomic.Bool
+}
+
+// RoundTrip asks until somebody answers, or the request's context ends.
+func (s *steadfast) RoundTrip(request *http.Request) (*http.Response, error) {
+	for {
+		response, err := s.next.RoundTrip(request)
+		if err == nil && s.silent.CompareAndSwap(true, false) {
+			log.FromContext(request.Context()).Info("The API server answers again")
+		}
+		if err == nil || request.Method != http.MethodGet || !unanswered(err) {
+			return response, err
+		}
+		if s.silent.CompareAndSwap(false, true) {
+			log.FromContext(request.Context()).Info("The API server does not answer, will ask again", "reason", err.Error())
+		}
+		select {
+		case <-time.After(wait.Jitter(s.retry, 1)):
+		case <-request.Context().Done():
+			return nil, err
+		}
+	}
+}
+
+// WrappedRoundTripper is for those who look for the innermost.
+func (s *steadfast) WrappedRoundTripper() http.RoundTripper { return s.next }
+
+// unanswered is whether nobody was there who could answer.
+func unanswered(err error) bool {
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+}

@@ -1,0 +1,61 @@
+package observe
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// gating is what a gate has to say: until it has leave, the desktop waits for it.
+func gating(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+	switch ended := s.State.Terminated; {
+	case s.State.Running != nil:
+		return finding{api.ReasonStarting, fmt.Sprintf("The gate on node %s waits for the agent's word that the desktop may start", pod.Spec.NodeName)}
+	case ended != nil && ended.ExitCode != 0:
+		return finding{api.ReasonStarting, fmt.Sprintf("The gate on node %s has ended (exit code %d) and is started again", pod.Spec.NodeName, ended.ExitCode)}
+	default:
+		return finding{}
+	}
+}
+
+// unavailable is a guard or a gate that the kubelet has not started, or not again.
+// Both are the agent's: it is its administrator who can help, and no template.
+func unavailable(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+	what := "guard"
+	if s.Name == gateContainer {
+		what = "gate"
+	}
+	w := s.State.Waiting
+	_, ofImage := imageReasons[w.Reason]
+	switch {
+	case ofImage:
+		what = fmt.Sprintf("The image %s of the %s can't be pulled on node %s (%s)", image(pod, s), what, pod.Spec.NodeName, pullError(w))
+	case containerReasons[w.Reason], w.Reason == "CrashLoopBackOff":
+		what = fmt.Sprintf("The %s on node %s does not start (%s)", what, pod.Spec.NodeName, words(w))
+	default:
+		return finding{}
+	}
+	return finding{api.ReasonGuardUnavailable, what + ", and the desktop waits for it: the member's administrator has to give the agent a --guard-image that its nodes can run"}
+}
+
+// awaitsHub says that a desktop waits at its gate because the agent has asked the
+// hub about it and has no word yet; false: it does not.
+func awaitsHub(a *api.SessionAssignment, pod *corev1.Pod) (finding, bool) {
+	if a.Spec.FailoverMode != api.FailoverHold || a.Status.Lapse <= a.Spec.Lapse || !atGate(pod) {
+		return finding{}, false
+	}
+	return finding{api.ReasonAwaitingHub, "The desktop waits until the hub has affirmed that it was not placed anew while this member or its agent was off: " +
+		"it starts once the agent has reached the hub"}, true
+}
+
+// atGate reports whether a Pod's gate runs, and so has no leave.
+func atGate(pod *corev1.Pod) bool {
+	for _, s := range pod.Status.InitContainerStatuses {
+		if s.Name == gateContainer {
+			return s.State.Running != nil
+		}
+	}
+	return false
+}

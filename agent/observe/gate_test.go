@@ -1,0 +1,86 @@
+package observe
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+func TestADesktopBehindAGateSaysWhatItWaitsFor(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	passed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	killed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}
+	for name, tc := range map[string]struct {
+		gate         corev1.ContainerState
+		spec, status int64
+		mode         api.FailoverMode
+		reason, says string
+	}{
+		"for the agent, once it asks":          {running, 0, 0, api.FailoverHold, api.ReasonStarting, "agent's word"},
+		"for the hub, once that is asked":      {running, 1, 2, api.FailoverHold, api.ReasonAwaitingHub, "hub has affirmed"},
+		"for the agent, once the hub has said": {running, 2, 2, api.FailoverHold, api.ReasonStarting, "agent's word"},
+		"for the gate to be made":              {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
+		"for the gate to be made again":        {killed, 1, 2, api.FailoverHold, api.ReasonStarting, "started again"},
+		"for nobody, once it has leave":        {passed, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
+		"for its gate in another mode":         {running, 1, 2, api.FailoverRestart, api.ReasonStarting, "agent's word"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := assignment(func(a *api.SessionAssignment) {
+				a.Spec.FailoverMode, a.Spec.Lapse, a.Status.Lapse = tc.mode, tc.spec, tc.status
+			})
+			p := pod(func(p *corev1.Pod) {
+				p.Spec.InitContainers = []corev1.Container{{Name: gateContainer}}
+				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: gateContainer, State: tc.gate}}
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+					Name: "desktop", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
+				}}
+			})
+			f := Found{Pod: p}
+			c := Pod(a, f)
+			if c.Status != metav1.ConditionFalse || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) {
+				t.Errorf("PodReady is %s (%s: %s), want %s that says %q", c.Status, c.Reason, c.Message, tc.reason, tc.says)
+			}
+			if failed, _ := GiveUp(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
+				t.Errorf("it is given up: %+v", failed)
+			}
+		})
+	}
+}
+
+// What is wrong with a guard or a gate is said of it, and ends no session: neither
+// its user nor its template can help.
+func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
+	for name, tc := range map[string]struct{ waiting, says string }{
+		"no such image": {"ErrImagePull", "The image agent:nowhere of the "},
+		"never pulled":  {"ErrImageNeverPull", "The image agent:nowhere of the "},
+		"not made":      {"CreateContainerError", "does not start (CreateContainerError)"},
+		"ends":          {"CrashLoopBackOff", "does not start (CrashLoopBackOff)"},
+	} {
+		for _, container := range []string{guardContainer, gateContainer} {
+			t.Run(name+" "+container, func(t *testing.T) {
+				a := assignment()
+				p := pod(func(p *corev1.Pod) {
+					p.Spec.InitContainers = []corev1.Container{{Name: container, Image: "agent:nowhere"}}
+					p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+						Name: container, RestartCount: 9, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: tc.waiting}},
+					}}
+					p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+						Name: "desktop", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
+					}}
+				})
+				f := Found{Pod: p}
+				c := Pod(a, f)
+				if c.Reason != api.ReasonGuardUnavailable || !strings.Contains(c.Message, tc.says) || !strings.Contains(c.Message, "--guard-image") || !IsTrouble(c) {
+					t.Errorf("PodReady is %s (%s), want %s that says %q", c.Reason, c.Message, api.ReasonGuardUnavailable, tc.says)
+				}
+				if failed, _ := GiveUp(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
+					t.Errorf("it is given up: %+v", failed)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package render
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// GateContainer is the name of the init container behind which a desktop of mode
+// Hold waits for the hub's word: see agent/guard.
+const GateContainer = "vdi-gate"
+
+// Gate of a Pod; nil: it has none.
+func Gate(pod *corev1.Pod) *corev1.Container {
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == GateContainer {
+			return &pod.Spec.InitContainers[i]
+		}
+	}
+	return nil
+}
+
+// GatedPod is the desktop behind a gate, through which it goes once in each
+// sandbox: a kubelet that makes one anew, as after a power cut, has it wait again,
+// and a desktop that only ends is started again without. It asks for as much as
+// the desktop alone.
+func GatedPod(a *api.SessionAssignment, g Guard) *corev1.Pod {
+	pod := Pod(a)
+	pod.Spec.InitContainers = []corev1.Container{g.gate(a)}
+	return pod
+}
+
+func (g Guard) gate(a *api.SessionAssignment) corev1.Container {
+	security := containerSecurity()
+	security.ReadOnlyRootFilesystem = ptr.To(true)
+	return corev1.Container{
+		Name:            GateContainer,
+		Image:           g.Image,
+		Args:            append(append([]string{"gate"}, g.toAsk(a)...), fmt.Sprintf("--time-factor=%v", g.TimeFactor)),
+		Resources:       gateResources(a),
+		SecurityContext: security,
+	}
+}
+
+// gateResources are the desktop's: the two never run at a time, so that the Pod
+// asks for no more with all of them than with less. What a namespace's quota or
+// limits ask of each container the desktop meets.
+func gateResources(a *api.SessionAssignment) corev1.ResourceRequirements {
+	own := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if have, ok := a.Spec.Desktop.Resources[name]; ok {
+			own[name] = have.DeepCopy()
+		}
+	}
+	return corev1.ResourceRequirements{Requests: own.DeepCopy(), Limits: own}
+}

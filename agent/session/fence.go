@@ -1,0 +1,168 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Lease is the hub's leave to run fenced desktops: see fence.Keeper.
+type Lease interface {
+	// Ask how it is; from then on it is kept durable.
+	Ask() fence.Standing
+	// Changes has an event when that changes.
+	Changes() <-chan event.GenericEvent
+}
+
+// fencing is what mode Fence means for an assignment now.
+type fencing struct {
+	// guarded: each Pod that may be there has a guard, so that the hub may count on
+	// the desktop's end.
+	guarded bool
+	// guard of the next Pod; nil: none. gate likewise, of mode Hold.
+	guard, gate *render.Guard
+	// over: the desktop must not run.
+	over *observe.Problem
+	// notYet: one that runs may go on, and none is made.
+	notYet *observe.Problem
+	// left is for how long this holds at the most; zero: until something happens.
+	left time.Duration
+}
+
+// fenceState is what fencing is judged by.
+type fenceState struct {
+	// pod is the assignment's own; nil: there is none.
+	pod *corev1.Pod
+	// guard that the agent would make; nil: it makes none.
+	guard *render.Guard
+	lease fence.Standing
+}
+
+// fence keeps a fenced desktop from running without the hub's leave. Its time
+// stands still meanwhile, as while it is suspended.
+func (r *Reconciler) fence(ctx context.Context, p *pass) error {
+	if p.assignment.Spec.FailoverMode == api.FailoverHold {
+		r.hold(p)
+	}
+	fenced := p.assignment.Spec.FailoverMode == api.FailoverFence
+	if !fenced && !p.assignment.Status.Guarded {
+		return nil
+	}
+	pod, err := find(ctx, r, p, pods, p.assignment.Name)
+	if err != nil {
+		return err
+	}
+	if pod != nil && pods.stranger(p.assignment, pod) != "" {
+		pod = nil
+	}
+	if !fenced {
+		// The guard lives on beside its desktop, and must reach the agent.
+		p.fencing.guarded = pod != nil && render.Guarded(pod)
+		return nil
+	}
+	s := fenceState{pod: pod}
+	if own := r.ownGuard(); own != nil && r.Lease != nil {
+		s.guard, s.lease = own, r.Lease.Ask()
+	}
+	p.fencing = judgeFencing(p.assignment, s)
+	p.again(p.fencing.left)
+	if over := p.fencing.over; over != nil {
+		p.ending = &ending{reason: over.Reason, message: over.Message}
+		if pod != nil && pod.DeletionTimestamp == nil {
+			log.FromContext(ctx).Info("Stopping a fenced desktop", "session", p.assignment.Spec.Session.Name,
+				"epoch", p.assignment.Spec.Epoch, "reason", over.Message)
+		}
+	}
+	return nil
+}
+
+// judgeFencing says what may be. A desktop without a guard is left alone: nobody
+// would stop it if the agent were dead, and so the hub holds the session until it
+// hears that it is stopped. Once guarded, though, it is never made without: the
+// hub may count on the guard, and not hear that there is none.
+func judgeFencing(a *api.SessionAssignment, s fenceState) fencing {
+	if s.pod != nil && !render.Guarded(s.pod) {
+		return fencing{guard: known(s.guard)}
+	}
+	if s.guard == nil {
+		if s.pod == nil && !a.Status.Guarded {
+			return fencing{}
+		}
+		return fencing{guarded: true, notYet: &observe.Problem{Reason: api.ReasonApplyFailed, Message: "This session's desktop had a guard, " +
+			"on which the hub counts, and the agent is no longer told of any: set its --guard-image again."}}
+	}
+	f := fencing{guarded: true, guard: known(s.guard)}
+	switch {
+	case s.lease.State == fence.Over:
+		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: "The hub has not been heard of for as long as its lease: " +
+			"the desktop is stopped, and runs again when the hub is back and has not placed the session anew."}
+	case a.Spec.Lapse < a.Status.Lapse:
+		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: fmt.Sprintf("The hub's lease was over (lapse %d): "+
+			"the desktop runs again once the hub has affirmed that it did not place the session anew.", a.Status.Lapse)}
+	case s.lease.State == fence.Unknown, f.guard == nil:
+		f.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has made sure of the hub's lease."}
+	default:
+		f.left = s.lease.Left
+	}
+	return f
+}
+
+// known is the guard once its agent's key is known.
+func known(g *render.Guard) *render.Guard {
+	if g == nil || g.Key == "" {
+		return nil
+	}
+	return g
+}
+
+// rendered is the Pod as it would be made.
+func (p *pass) rendered() *corev1.Pod {
+	switch f := p.fencing; {
+	case f.guard != nil:
+		return render.GuardedPod(p.assignment, *f.guard)
+	case f.gate != nil:
+		return render.GatedPod(p.assignment, *f.gate)
+	default:
+		return render.Pod(p.assignment)
+	}
+}
+
+// watchLease has requests for all fenced sessions when the lease changes, and for
+// held ones too: the key that their gates go by is known by the same word.
+func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
+	var changes <-chan event.GenericEvent
+	if r.Lease != nil {
+		changes = r.Lease.Changes()
+	} else {
+		changes = make(chan event.GenericEvent)
+	}
+	return source.Channel(changes, handler.Funcs{
+		GenericFunc: func(ctx context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			var all api.SessionAssignmentList
+			if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+				log.FromContext(ctx).Error(err, "Finding the fenced sessions")
+				return
+			}
+			for i := range all.Items {
+				a := &all.Items[i]
+				if mode := a.Spec.FailoverMode; mode == api.FailoverFence || mode == api.FailoverHold && r.Options.Guard != nil {
+					queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(a)})
+				}
+			}
+		},
+	})
+}

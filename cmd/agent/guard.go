@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/guard"
+)
+
+// guardCommand runs beside a desktop.
+func guardCommand() *cobra.Command {
+	var options guard.Options
+	command := &cobra.Command{
+		Use:   "guard",
+		Short: "Watch over one desktop: answer the kubelet's probe while the agent says that it may run.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if options.PodIP == "" {
+				options.PodIP = os.Getenv(guard.EnvPodIP)
+			}
+			return runGuard(cmd.Context(), options)
+		},
+	}
+	options.AddFlags(command.Flags())
+	return command
+}
+
+func runGuard(ctx context.Context, options guard.Options) error {
+	g, err := guard.New(options)
+	if err != nil {
+		return fmt.Errorf("starting the guard: %w", err)
+	}
+	return g.Run(ctx)
+}

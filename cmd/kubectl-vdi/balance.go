@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// move of a session to where it would be placed now.
+type move struct {
+	session   *v1alpha1.VDISession
+	Session   string      `json:"session"`
+	User      string      `json:"user"`
+	From      string      `json:"from"`
+	To        string      `json:"to"`
+	IdleSince metav1.Time `json:"idleSince"`
+	Why       string      `json:"why"`
+}
+
+// balance is what the moves that were chosen so far change: the hub's answers do
+// not know of them.
+type balance struct {
+	// arriving less leaving sessions of each member, by name.
+	more map[string]int64
+}
+
+func newBalance() *balance { return &balance{more: map[string]int64{}} }
+
+// margin is by how much the score of a strategy must be lower for a move to be
+// worth its price; grows is by how much one more session changes its numerator.
+type margin struct {
+	least, share float64
+	grows        int64
+}
+
+// margins by the name of the score. Of other scores any difference counts: they
+// say what somebody wishes, and no session changes them.
+var margins = map[string]margin{
+	string(v1alpha1.StrategyLeastLoaded): {least: 0.1, grows: 1},
+	string(v1alpha1.StrategyBinPack):     {least: 0.1, grows: -1},
+	string(v1alpha1.StrategySpread):      {least: 2, grows: 1},
+	string(v1alpha1.StrategyWeighted):    {share: 0.2, grows: 1},
+}
+
+// noMove are the filters by which the hub would not move a session away: it could
+// not confirm its stop.
+var noMove = map[string]bool{"Ready": true, "Reported": true}
+
+// better is the move of a session to the best member, if that is clearly better
+// than the one it is in, and counts it.
+func (b *balance) better(from string, clusters []v1alpha1.ClusterVerdict, toRegion string) (move, bool) {
+	var here, best *v1alpha1.ClusterVerdict
+	for i := range clusters {
+		c := &clusters[i]
+		if c.ClusterName == from {
+			here = c
+		}
+		if c.Fits && c.Rank == 1 {
+			best = c
+		}
+	}
+	if here == nil || best == nil || best == here || toRegion != "" && best.Region != toRegion || best.Slots <= b.more[best.ClusterName] {
+		return move{}, false
+	}
+	why, clearly := b.why(here, best)
+	if !clearly {
+		return move{}, false
+	}
+	b.more[from]--
+	b.more[best.ClusterName]++
+	return move{From: from, To: best.ClusterName, Why: why}, true
+}
+
+// why the best member is clearly better than where the session is.
+func (b *balance) why(here, best *v1alpha1.ClusterVerdict) (string, bool) {
+	if !here.Fits {
+		return here.ClusterName + " " + here.Message, !noMove[here.Filter]
+	}
+	for i := range min(len(here.Scores), len(best.Scores)) {
+		h, t := here.Scores[i], best.Scores[i]
+		words := fmt.Sprintf("%s %s, there %s", h.Name, h.Value, t.Value)
+		m, strategy := margins[h.Name]
+		if !strategy {
+			if h.Value != t.Value {
+				return words, true
+			}
+			continue
+		}
+		// What comes after the strategy only breaks ties.
+		mine, ok := valueOf(h.Value, m.grows*b.more[here.ClusterName])
+		theirs, same := valueOf(t.Value, m.grows*b.more[best.ClusterName])
+		return words, ok && same && mine-theirs >= m.least+m.share*mine
+	}
+	return "", false
+}
+
+// valueOf a score, a whole number or a fraction, with more in its numerator.
+func valueOf(text string, more int64) (float64, bool) {
+	above, below, _ := strings.Cut(text, "/")
+	if below == "" {
+		below = "1"
+	}
+	n, err := strconv.ParseInt(above, 10, 64)
+	d, err2 := strconv.ParseInt(below, 10, 64)
+	if err != nil || err2 != nil || d <= 0 {
+		return 0, false
+	}
+	return float64(n+more) / float64(d), true
+}

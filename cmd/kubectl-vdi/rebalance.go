@@ -1,0 +1,169 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// rebalanceOptions say which sessions may be moved, and how many.
+type rebalanceOptions struct {
+	from, toRegion string
+	most           int
+	dryRun         bool
+	timeout        time.Duration
+}
+
+func rebalanceCommand(c *cluster) *cobra.Command {
+	var o rebalanceOptions
+	cmd := &cobra.Command{
+		Use: "rebalance", Short: "Move sessions that nobody uses to where they would be placed now", Args: cobra.NoArgs,
+		Long: "Move sessions that nobody uses to where they would be placed now, if that is clearly better: a region or a\n" +
+			"cluster that is preferred, a member that takes sessions where theirs does not, or one that is less loaded by a\n" +
+			"tenth. A session that moves is started anew there. Sessions with a home stay, and so do those whose desktops\n" +
+			"do not tell whether they are used. After a failover this is the way back: nothing moves back by itself.\n" +
+			"The hub moves each session as it has room, and says in an event (NotMoved) why one stays after all.",
+		Example: "  kubectl vdi rebalance --dry-run\n  kubectl vdi rebalance --from us-east --to-region eu --max 50",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.rebalance(cmd, o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.from, "from", "", "Member that sessions are to leave; by default any.")
+	flags.StringVar(&o.toRegion, "to-region", "", "Region that they are to go to; by default any.")
+	flags.IntVar(&o.most, "max", 20, "The most sessions to move.")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "Only say what would move.")
+	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "How long the hub gets to answer for one session.")
+	return cmd
+}
+
+// rebalance asks the hub about each session that may move, and has those moved
+// that are clearly better off elsewhere.
+func (c *cluster) rebalance(cmd *cobra.Command, o rebalanceOptions) error {
+	if o.most < 1 {
+		return fmt.Errorf("--max %d is less than 1", o.most)
+	}
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	idle, err := idleSessions(ctx, api, o.from)
+	if err != nil {
+		return err
+	}
+	chosen, err := c.choose(ctx, api, idle, o)
+	if err != nil {
+		return err
+	}
+	for i := range chosen {
+		if o.dryRun {
+			break
+		}
+		if err := askToMove(ctx, api, chosen[i].session); err != nil {
+			return err
+		}
+	}
+	result := map[string]any{"idle": len(idle), "moves": chosen, "dryRun": o.dryRun}
+	return c.answer(cmd.OutOrStdout(), result, wordsOfMoves(chosen, len(idle), o, time.Now()))
+}
+
+// idleSessions are those that a rebalance may move, those first that nobody has
+// used for longest.
+func idleSessions(ctx context.Context, api client.Client, from string) ([]*v1alpha1.VDISession, error) {
+	list := &v1alpha1.VDISessionList{}
+	var options []client.ListOption
+	if from != "" {
+		options = append(options, client.MatchingFields{"status.placement.clusterName": from})
+	}
+	if err := api.List(ctx, list, options...); err != nil {
+		return nil, explain(err, "listing the sessions")
+	}
+	var out []*v1alpha1.VDISession
+	for i := range list.Items {
+		if s := &list.Items[i]; mayMove(s) {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.VDISession) int {
+		return cmp.Or(a.Status.IdleSince.Compare(b.Status.IdleSince.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// mayMove is whether a session runs, nobody uses it, and no home holds it.
+func mayMove(s *v1alpha1.VDISession) bool {
+	_, asked := s.Annotations[v1alpha1.AnnotationMove]
+	return s.DeletionTimestamp.IsZero() && s.Status.Phase == v1alpha1.PhaseRunning && s.Status.Placement != nil &&
+		!s.Status.Placement.Idle && s.Status.IdleSince != nil && s.Status.Home == nil && !asked
+}
+
+// choose asks the hub where sessions would go now. Of those that ask the same one
+// that stays speaks for all.
+func (c *cluster) choose(ctx context.Context, api client.WithWatch, idle []*v1alpha1.VDISession, o rebalanceOptions) ([]move, error) {
+	b, stay := newBalance(), map[string]bool{}
+	moves := []move{}
+	for _, s := range idle {
+		key := sameQuestion(s)
+		if len(moves) == o.most || stay[key] {
+			continue
+		}
+		review := &v1alpha1.PlacementReview{Spec: v1alpha1.PlacementReviewSpec{SessionName: s.Name, Count: 1}}
+		review.Namespace, review.GenerateName = s.Namespace, "rebalance-"
+		if err := c.ask(ctx, api, review, o.timeout); err != nil {
+			return nil, err
+		}
+		m, better := b.better(s.Status.Placement.ClusterName, review.Status.Clusters, o.toRegion)
+		if !better {
+			stay[key] = true
+			continue
+		}
+		m.session, m.Session, m.User, m.IdleSince = s, s.Namespace+"/"+s.Name, s.Spec.User, *s.Status.IdleSince
+		moves = append(moves, m)
+	}
+	return moves, nil
+}
+
+// sameQuestion is the same for sessions that the hub gives the same answer.
+func sameQuestion(s *v1alpha1.VDISession) string {
+	return fmt.Sprintf("%q %q %q %q %v %+v %v", s.Namespace, s.Spec.Template, s.Status.TemplateRevision, s.Status.Placement.ClusterName,
+		s.Status.Resources, s.Spec.Placement, s.Labels)
+}
+
+// askToMove has the hub move a session, if it is as it was when it was chosen.
+func askToMove(ctx context.Context, api client.Client, s *v1alpha1.VDISession) error {
+	before := s.DeepCopy()
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, v1alpha1.AnnotationMove, s.Status.Placement.ClusterName)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := api.Patch(ctx, s, patch); err != nil {
+		return explain(err, fmt.Sprintf("asking session %s/%s to move (run it again for those that are left)", s.Namespace, s.Name))
+	}
+	return nil
+}
+
+func wordsOfMoves(moves []move, idle int, o rebalanceOptions, now time.Time) string {
+	if len(moves) == 0 {
+		return fmt.Sprintf("Nothing to move: of %d sessions that nobody uses and that no home holds, none is clearly better off elsewhere.", idle)
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "SESSION\tUSER\tFROM\tTO\tIDLE\tWHY")
+	for _, m := range moves {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Session, m.User, m.From, m.To, now.Sub(m.IdleSince.Time).Round(time.Second), m.Why)
+	}
+	table.Flush() //nolint:errcheck // a strings.Builder takes everything
+	if o.dryRun {
+		fmt.Fprintf(&b, "Nothing was moved: without --dry-run these %d would be.", len(moves))
+	} else {
+		fmt.Fprintf(&b, "The hub was asked to move these %d.", len(moves))
+	}
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package failover
+
+import (
+	"fmt"
+	"time"
+)
+
+// drift is by how much two clocks may differ in rate: what one takes for a second
+// may be as little as 1-drift of the other's, or as much as 1+drift.
+const drift = 0.05
+
+// Timings of failover. One factor has scaled them all.
+type Timings struct {
+	// After is how long a Restart session that says nothing else waits beyond its
+	// member's being declared Unreachable.
+	After time.Duration
+	// Lease (L) is how long a renewal lets Fence sessions run, from when the agent
+	// sent it.
+	Lease time.Duration
+	// Regain (R) is how long after its last grant the hub waits before it places a
+	// Fence session anew, and how long a new leader waits before it places any.
+	Regain time.Duration
+	// Slack (S) is what it may take from the end of a lease until the last Pod is
+	// gone: an agent's takeover, a Pod's grace of at most 30 s, probes.
+	Slack time.Duration
+}
+
+// DefaultTimings are those of DESIGN section 7, times a factor. The factor is for
+// demonstrations and tests; 1 is for production.
+func DefaultTimings(factor float64) Timings {
+	return Timings{
+		After: 60 * time.Second, Lease: 180 * time.Second, Regain: 300 * time.Second, Slack: 70 * time.Second,
+	}.Scaled(factor)
+}
+
+// Scaled are the timings times a factor.
+func (t Timings) Scaled(factor float64) Timings {
+	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
+	return Timings{After: scale(t.After), Lease: scale(t.Lease), Regain: scale(t.Regain), Slack: scale(t.Slack)}
+}
+
+// Validate says what does not fit together, and what to do.
+func (t Timings) Validate() error {
+	switch {
+	case t.After < 0:
+		return fmt.Errorf("the timings of failover: after is %s, and must not be less than nothing", t.After)
+	case t.Lease <= 0, t.Slack <= 0:
+		return fmt.Errorf("the timings of failover: lease is %s and slack %s, and both must be more than nothing", t.Lease, t.Slack)
+	case t.Regain < t.least():
+		return fmt.Errorf("the timings of failover: a Fence session might run twice: regain is %s, and with a lease of %s it must be at least %s; "+
+			"raise it, or make the lease shorter", t.Regain, t.Lease, t.least().Round(time.Millisecond))
+	}
+	return nil
+}
+
+// least is the shortest Regain after which nothing runs any more of what the
+// lease let run: (1+ρ)(L/(1-ρ)+S) by the hub's clock.
+func (t Timings) least() time.Duration {
+	return time.Duration((1 + drift) * (float64(t.Lease)/(1-drift) + float64(t.Slack)))
+}

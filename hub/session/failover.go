@@ -1,0 +1,190 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// failover places a session anew whose member is lost, once its mode lets it and
+// another member has room. The write that says where it is now also says what was
+// left behind, which is to be stopped there: until that is confirmed the session
+// does not go back. Before that it stays where it is, and says what it waits for.
+//
+// One that is suspended needs no room: it is given up, and placed when it is
+// resumed. One that has failed, or whose time is over, stays, unless somebody says
+// that the member is off.
+func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
+	s := p.session
+	if err := r.supersede(ctx, p); err != nil {
+		return done, err
+	}
+	at := s.Status.Placement
+	if at == nil || !r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, at.ClusterUID).Lost() {
+		r.lost.found(s.UID)
+		return goOn, nil
+	}
+	if err := r.readPolicies(ctx, p); err != nil {
+		return done, err
+	}
+	policy, found := governing(s, p.policies)
+	ask := lossOf(s, p.spec, failoverOf(s, p.spec, policy))
+	why, v := reposeOf(s, p.spec, r.Clock.Now()), r.Fleet.Lost(ask, at.ClusterUID)
+	if why != reposeNone {
+		return r.leaveIdle(p, why, v)
+	}
+	r.lost.note(s.UID, r.Clock.Now())
+	switch {
+	case !v.Due:
+		return r.awaitFailover(ctx, p, v, v.Message)
+	case !found:
+		_, message := checkPolicy(unplaced(s), p.policies)
+		return r.awaitFailover(ctx, p, v, message)
+	}
+	return r.placeAnew(ctx, p, policy, ask)
+}
+
+// placeAnew asks for room elsewhere, and takes it.
+func (r *Reconciler) placeAnew(ctx context.Context, p *pass, policy *v1alpha1.PlacementPolicy, ask failover.Session) (next, error) {
+	s, from := p.session, p.session.Status.Placement.ClusterUID
+	switch message, err := r.leaveHome(ctx, p); {
+	case err != nil:
+		return done, err
+	case message != "":
+		return r.awaitFailover(ctx, p, failover.Verdict{}, message)
+	}
+	req := r.request(p, policy)
+	req.Failover = true
+	req.Refused[from] = "it is lost"
+	if p.template != nil && r.Fleet.Judging(req.Template) {
+		p.hold, p.again = true, judgePoll
+		return done, nil
+	}
+	epoch := s.Status.Epoch + 1
+	var v failover.Verdict
+	d := r.decide(ctx, s, func() (d placement.Decision) {
+		d, v = r.Fleet.Failover(req, ask, from, epoch)
+		return d
+	})
+	switch {
+	case d.Placed:
+		p.holds = true
+		return goOn, r.failOver(ctx, p, req, d, v)
+	case v.Due && v.Wait > 0 && pendingFailover(s):
+		// Its turn comes soon, and it says already that it waits.
+		return r.awaitFailover(ctx, p, v, failoverMessage(s))
+	case v.Due && v.Wait == 0:
+		placements.WithLabelValues("unschedulable").Inc()
+		r.await(p, v1alpha1.ReasonFailoverPending, &question{request: req})
+		return r.awaitFailover(ctx, p, v, fmt.Sprintf("%s, and no other takes the session now: %s", v.Message, d.Message))
+	}
+	return r.awaitFailover(ctx, p, v, or(d.Message, v.Message))
+}
+
+// failOver writes a decision to place a session anew into the status.
+func (r *Reconciler) failOver(ctx context.Context, p *pass, req placement.Request, d placement.Decision, v failover.Verdict) error {
+	if p.template != nil {
+		if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
+			return err
+		}
+	}
+	s, now := p.session, r.Clock.Now()
+	from, had := s.Status.Placement, s.Status.URL
+	since := r.Fleet.LostSince(from.ClusterUID)
+	if since.IsZero() || since.After(now) {
+		since = now
+	}
+	policy, _ := governing(s, p.policies)
+	mode := failoverOf(s, p.spec, policy).Mode
+	left := r.leaveBehind(p, since)
+	p.reserved = &v1alpha1.Placement{
+		ClusterName: d.Cluster.Name, ClusterUID: d.Cluster.UID, Region: d.Region, Policy: req.PolicyName,
+		Epoch: s.Status.Epoch + 1, PlacementTime: seconds(now), Run: 1, FailoverMode: mode,
+	}
+	r.scheduled(p, d)
+	s.Status.LastFailover = &v1alpha1.FailoverRecord{
+		From: from.ClusterName, FromRegion: from.Region, FromEpoch: from.Epoch, Reason: v.Reason, LostTime: seconds(since), Time: seconds(now),
+	}
+	if url, ok := r.urlOf(s, p.spec); ok && had != "" {
+		s.Status.URL = url
+	}
+	p.record(r, "Warning", v1alpha1.EventFailedOver, "Failover", failoverNote(s, left, v, now.Sub(since)))
+	p.failedOver = true
+	p.events = append(p.events, func() {
+		failovers.WithLabelValues(string(mode), v.Reason).Inc()
+		r.lost.decided(s.UID, since, now, r.Clock.Now())
+	})
+	return nil
+}
+
+// failoverNote tells a user where his session has gone, why, and what of it is
+// where.
+func failoverNote(s *v1alpha1.VDISession, left v1alpha1.Release, v failover.Verdict, away time.Duration) string {
+	f, at := s.Status.LastFailover, s.Status.Placement
+	var b strings.Builder
+	fmt.Fprintf(&b, "from %s%s to %s%s: %s; it was away for %s", f.From, region(f.FromRegion), at.ClusterName, region(at.Region), v.Message, away.Round(time.Second))
+	if s.Status.URL != "" {
+		fmt.Fprintf(&b, "; it is now at %s", s.Status.URL)
+	}
+	if left.HomeClaimName != "" {
+		fmt.Fprintf(&b, "; its home stays in %s, as claim %s, and it begins with an empty one", left.ClusterName, left.HomeClaimName)
+	}
+	return b.String()
+}
+
+func region(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
+}
+
+// leaveIdle gives up the placement of a session whose desktop is not to run, once
+// its mode lets it.
+func (r *Reconciler) leaveIdle(p *pass, why repose, v failover.Verdict) (next, error) {
+	s := p.session
+	off := v.Reason == v1alpha1.ReasonMemberFenced
+	if !v.Due || why != reposeSuspended && !off {
+		p.again = soonest(p.again, v.Wait)
+		return goOn, nil
+	}
+	failed := givenUp(s).DeepCopy()
+	left := r.leaveBehind(p, r.Clock.Now())
+	if failed != nil {
+		// It is not to be tried again because its member is off.
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, *failed)
+	}
+	note := fmt.Sprintf("given up in %s: %s; it is placed anew once it is to run again", left.ClusterName, v.Message)
+	if left.HomeClaimName != "" {
+		note += fmt.Sprintf("; its home stays there, as claim %s", left.HomeClaimName)
+	}
+	p.record(r, "Warning", v1alpha1.EventFailedOver, "Failover", note)
+	p.events = append(p.events, func() { r.lost.found(s.UID) })
+	return goOn, nil
+}
+
+// unplaced is a session as if it were placed nowhere.
+func unplaced(s *v1alpha1.VDISession) *v1alpha1.VDISession {
+	out := s.DeepCopy()
+	out.Status.Placement = nil
+	return out
+}
+
+// goesOn is whether the placement that a session has now follows on an earlier run
+// of it by a failover, or by going back to what was left behind: its user knows the
+// password, and a copy that is kept was started with it.
+func goesOn(s *v1alpha1.VDISession, earlier run) bool {
+	f, at := s.Status.LastFailover, s.Status.Placement
+	return f != nil && at.Run == 1 && earlier.epoch < at.Epoch && (earlier.epoch == f.FromEpoch || at.ClusterName == f.From)
+}
+
+// urlOf is where a session is reached that is placed.
+func (r *Reconciler) urlOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, bool) {
+	scheme, domain, ok := r.Fleet.IngressOf(s.Status.Placement.ClusterUID)
+	return scheme + "://" + v1alpha1.AssignmentName(s.Name, s.UID) + "." + domain + t.Path, ok
+}

@@ -1,0 +1,318 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+)
+
+func due(reason string) failover.Verdict {
+	return failover.Verdict{Due: true, Reason: reason, Message: "member eu is gone"}
+}
+
+// lostInMemory is a hub whose session ran in "eu", which is lost, and where another
+// member has room. It may be placed anew if its mode is Restart.
+func lostInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) *hubInMemory {
+	t.Helper()
+	h := newHubInMemory(t)
+	h.Clock = clocktesting.NewFakePassiveClock(testNow.Truncate(time.Second))
+	h.pass()
+	h.fleet.other, h.fleet.away = true, true
+	h.edit(func(s *v1alpha1.VDISession) {
+		at := metav1.NewTime(testNow.Truncate(time.Second).Add(-time.Hour))
+		s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Region: "europe", Epoch: 1, Run: 1, PlacementTime: at}
+		s.Status.StartTime, s.Status.RunningSince, s.Status.URL = &at, &at, "https://old"
+		conditionOf(v1alpha1.ConditionAssigned, yes, v1alpha1.ReasonStored)(s)
+		for _, name := range agents {
+			conditionOf(name, yes, v1alpha1.ReasonPodReady)(s)
+		}
+		for _, f := range change {
+			f(s)
+		}
+	})
+	h.fleet.verdict = func(ask failover.Session) failover.Verdict {
+		if ask.Mode == v1alpha1.FailoverRestart {
+			return due(v1alpha1.ReasonMemberUnreachable)
+		}
+		return failover.Verdict{Reason: v1alpha1.ReasonMemberUnreachable, Message: "with mode Hold it stays"}
+	}
+	h.heard()
+	h.fleet.placed = nil
+	return h
+}
+
+func fenced(failover.Session) failover.Verdict { return due(v1alpha1.ReasonMemberFenced) }
+
+func TestSessionOfALostMemberIsPlacedAnewInOneWrite(t *testing.T) {
+	h := lostInMemory(t)
+	before := h.stored()
+	_, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	s := h.stored()
+	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
+	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
+	h.Expect(s.Status.Placement.FailoverMode).To(Equal(v1alpha1.FailoverRestart))
+	h.Expect(s.Status.Epoch).To(Equal(int64(2)))
+	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1, Superseded: true}}))
+	f := s.Status.LastFailover
+	h.Expect(f).To(HaveField("From", "eu"))
+	h.Expect(f).To(HaveField("FromRegion", "europe"))
+	h.Expect(f).To(HaveField("FromEpoch", int64(1)))
+	h.Expect(f).To(HaveField("Reason", v1alpha1.ReasonMemberUnreachable))
+	h.Expect(f.LostTime.Time).To(BeTemporally("~", testNow.Add(-time.Minute), time.Second))
+	h.Expect(f.RecoveredTime).To(BeNil())
+	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.DurationOf(h.fleet.LostSince(here).Sub(before.Status.RunningSince.Time)+time.Millisecond-time.Nanosecond)),
+		"while nobody knew whether it ran its time stood still")
+	h.Expect(s.Status.URL).To(HavePrefix("https://mine-"))
+	h.Expect(s.Status.URL).To(HaveSuffix(".of-" + string(elsewhere) + ".example.com"))
+	h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
+	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseCreating))
+	h.Expect(h.fleet.refused).To(HaveKey(here))
+	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventFailedOver}))
+	h.pass() // and nothing more
+	h.Expect(h.fleet.placed).To(Equal([]int64{2}))
+	h.Expect(h.heard()).To(BeEmpty())
+}
+
+func TestSessionOfALostMemberWaits(t *testing.T) {
+	waiting := func(message string) func(failover.Session) failover.Verdict {
+		return func(failover.Session) failover.Verdict {
+			return failover.Verdict{Reason: v1alpha1.ReasonMemberUnreachable, Message: message, Wait: time.Minute}
+		}
+	}
+	t.Run("for its time", func(t *testing.T) {
+		h := lostInMemory(t)
+		h.fleet.verdict = waiting("it is placed anew at ten")
+		result, err := h.reconcile()
+		h.Expect(err).NotTo(HaveOccurred())
+		h.Expect(result.RequeueAfter).To(Equal(time.Minute))
+		s := h.pass()
+		h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
+		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: it is placed anew at ten"))
+		h.Expect(h.says(v1alpha1.ConditionPodReady)).To(HavePrefix("Unknown/MemberUnreachable"))
+		h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
+		h.Expect(h.heard()).To(ConsistOf(v1alpha1.EventFailoverPending, v1alpha1.EventUnreached))
+		h.Expect(h.lost.count()).To(Equal(1))
+		h.Expect(rankOf(s).Waits).To(BeTrue(), "it has its turn with those that wait for a place")
+		h.fleet.verdict = waiting("it is placed anew at eleven")
+		h.pass()
+		h.Expect(h.heard()).To(BeEmpty(), "that is told once")
+	})
+	t.Run("for room, and asks for what is kept for it", func(t *testing.T) {
+		h := lostInMemory(t)
+		h.fleet.nowhere = true
+		h.pass()
+		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: member eu is gone, and no other takes the session now: 2 clusters: 2 lack cpu"))
+		asking := h.waiting().asking()
+		h.Expect(asking).To(HaveLen(1))
+		h.Expect(asking[0].question.request.Failover).To(BeTrue())
+		h.fleet.nowhere = false
+		h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
+		h.Expect(h.waiting().asking()).To(BeEmpty())
+		h.Expect(h.lost.count()).To(BeZero())
+	})
+	t.Run("for its turn, without a write for each time that it asks", func(t *testing.T) {
+		h := lostInMemory(t)
+		h.fleet.verdict = waiting("soon")
+		h.pass()
+		h.heard()
+		h.fleet.verdict = func(failover.Session) failover.Verdict {
+			v := due(v1alpha1.ReasonMemberUnreachable)
+			v.Wait = time.Second
+			return v
+		}
+		before := h.stored().ResourceVersion
+		result, err := h.reconcile()
+		h.Expect(err).NotTo(HaveOccurred())
+		h.Expect(result.RequeueAfter).To(Equal(time.Second))
+		h.Expect(h.stored().ResourceVersion).To(Equal(before))
+	})
+	t.Run("and was not ready", func(t *testing.T) {
+		h := lostInMemory(t, conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonCrashLoop))
+		h.fleet.verdict = waiting("soon")
+		s := h.pass()
+		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("False/FailoverPending: soon"))
+		h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseCreating))
+	})
+}
+
+func TestLostSessionByItsMode(t *testing.T) {
+	mode := func(m v1alpha1.FailoverMode) func(*v1alpha1.VDISession) {
+		return func(s *v1alpha1.VDISession) { s.Spec.Failover.Mode = m }
+	}
+	idle := func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }
+	for _, c := range []struct {
+		name    string
+		change  []func(*v1alpha1.VDISession)
+		verdict func(failover.Session) failover.Verdict
+		// at is where it is then; empty: nowhere. phase is what it shows.
+		at    string
+		phase v1alpha1.SessionPhase
+	}{
+		{"Restart goes", nil, nil, "us", v1alpha1.PhaseCreating},
+		{"Hold stays", []func(*v1alpha1.VDISession){mode(v1alpha1.FailoverHold)}, nil, "eu", v1alpha1.PhaseRunning},
+		{"Hold goes from a member that is off", []func(*v1alpha1.VDISession){mode(v1alpha1.FailoverHold)}, fenced, "us", v1alpha1.PhaseCreating},
+		{"suspended, it is given up", []func(*v1alpha1.VDISession){suspended, idle}, nil, "", v1alpha1.PhasePending},
+		{"about to be suspended, it is given up", []func(*v1alpha1.VDISession){suspended}, nil, "", v1alpha1.PhasePending},
+		{"suspended with Hold it stays", []func(*v1alpha1.VDISession){suspended, idle, mode(v1alpha1.FailoverHold)}, nil, "eu", v1alpha1.PhasePending},
+		{"to be resumed, it goes", []func(*v1alpha1.VDISession){idle}, nil, "us", v1alpha1.PhaseCreating},
+		{"failed, it stays", []func(*v1alpha1.VDISession){hasFailed, idle}, nil, "eu", v1alpha1.PhaseFailed},
+		{"failed, it is given up in a member that is off, and not tried again", []func(*v1alpha1.VDISession){hasFailed, idle}, fenced, "", v1alpha1.PhasePending},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := lostInMemory(t, c.change...)
+			if c.verdict != nil {
+				h.fleet.verdict = c.verdict
+			}
+			s := h.pass()
+			at := ""
+			if s.Status.Placement != nil {
+				at = s.Status.Placement.ClusterName
+			}
+			h.Expect(at).To(Equal(c.at))
+			h.Expect(s.Status.Phase).To(Equal(c.phase), s.Status.Message)
+			if at == "eu" {
+				h.Expect(s.Status.Releasing).To(BeEmpty())
+				h.Expect(s.Status.Epoch).To(Equal(int64(1)))
+			} else {
+				h.Expect(s.Status.Releasing).To(ConsistOf(HaveField("Superseded", true)))
+			}
+		})
+	}
+}
+
+func TestSessionThatWasGivenUpWhileSuspendedRunsElsewhere(t *testing.T) {
+	h := lostInMemory(t, suspended)
+	h.Expect(h.pass().Status.Placement).To(BeNil())
+	h.edit(toBeResumed)
+	s := h.pass()
+	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
+	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
+	h.Expect(h.fleet.refused).To(HaveKey(here), "something of it may still run there")
+	h.Expect(s.Status.Releasing).To(HaveLen(1))
+}
+
+func TestSessionThatFailedIsTriedAgainElsewhereWhenAsked(t *testing.T) {
+	h := lostInMemory(t, hasFailed, func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true })
+	h.fleet.verdict = fenced
+	h.Expect(h.pass().Status.Placement).To(BeNil())
+	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Attempt++ })
+	h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
+	h.Expect(h.says(v1alpha1.ConditionProgressing)).To(BeEmpty())
+}
+
+func TestFailoverIsAskedWithWhatHolds(t *testing.T) {
+	h := lostInMemory(t, func(s *v1alpha1.VDISession) {
+		s.Spec.Failover = v1alpha1.SessionFailover{Mode: v1alpha1.FailoverFence, After: "7s"}
+		s.Status.Placement.FailoverMode, s.Status.Placement.Guarded = v1alpha1.FailoverFence, true
+	})
+	h.fleet.verdict = func(failover.Session) failover.Verdict { return due(v1alpha1.ReasonMemberUnreachable) }
+	h.pass()
+	after := 7 * time.Second
+	h.Expect(h.fleet.asked).To(Equal(failover.Session{Mode: v1alpha1.FailoverFence, After: &after, Guarded: true}))
+	at := h.stored().Status.Placement
+	h.Expect(at.FailoverMode).To(Equal(v1alpha1.FailoverFence))
+	h.Expect(at.Guarded).To(BeFalse(), "of the new placement nobody has told")
+	h.Expect(at.Lapse).To(BeZero())
+}
+
+func TestHomeThatIsLeftBehind(t *testing.T) {
+	h := lostInMemory(t, func(s *v1alpha1.VDISession) {
+		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "claim"}
+	})
+	h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("eu"), "with a home it is held")
+	h.fleet.verdict = fenced
+	s := h.pass()
+	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
+	h.Expect(s.Status.Releasing[0].HomeClaimName).To(Equal("claim"))
+}
+
+func TestWriteOfAFailoverThatIsRejectedGivesTheRoomBack(t *testing.T) {
+	h := lostInMemory(t)
+	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("changed"))
+	_, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
+	h.Expect(h.fleet.released).To(Equal(1))
+	h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
+	h.Expect(h.heard()).To(BeEmpty())
+}
+
+func TestStopThatALostMemberCanNotConfirm(t *testing.T) {
+	given := func(s *v1alpha1.VDISession) {
+		s.Status.Placement = nil
+		s.Status.Releasing = []v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1, Policy: "p"}}
+	}
+	t.Run("is not waited for by Restart", func(t *testing.T) {
+		h := lostInMemory(t, given)
+		s := h.pass()
+		h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
+		h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1, Superseded: true}}))
+		h.Expect(h.fleet.refused).To(HaveKey(here))
+	})
+	t.Run("is waited for by Fence and by Hold, who say why", func(t *testing.T) {
+		for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverFence, v1alpha1.FailoverHold} {
+			h := lostInMemory(t, given, func(s *v1alpha1.VDISession) { s.Spec.Failover.Mode = mode })
+			s := h.pass()
+			h.Expect(s.Status.Placement).To(BeNil())
+			h.Expect(s.Status.Message).To(Equal("waiting until eu has confirmed that nothing of it runs: with mode Hold it stays"))
+			h.fleet.verdict = fenced
+			h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
+		}
+	})
+	t.Run("is forgotten once the member is gone for good", func(t *testing.T) {
+		h := lostInMemory(t, given)
+		h.fleet.gone = map[types.UID]bool{here: true}
+		h.Expect(h.pass().Status.Releasing).To(BeEmpty())
+	})
+}
+
+func TestWhatOnceWasLeftBehindCountsForNoPolicy(t *testing.T) {
+	h := lostInMemory(t, func(s *v1alpha1.VDISession) { s.Status.Placement.Policy = "gold" })
+	h.Expect(h.pass().Status.Releasing[0].Policy).To(BeEmpty(), "a session counts once for a policy's caps: where it is placed")
+}
+
+func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
+	fence := func(s *v1alpha1.VDISession) {
+		s.Spec.Failover.Mode = v1alpha1.FailoverFence
+		s.Status.Placement.FailoverMode, s.Status.Placement.Guarded = v1alpha1.FailoverFence, true
+	}
+	whatever := func(failover.Session) failover.Verdict { return due(v1alpha1.ReasonMemberUnreachable) }
+	affirm := func(h *hubInMemory, seen *v1alpha1.VDISession) error {
+		after := seen.DeepCopy()
+		after.Status.Placement.Lapse = 1
+		members := &MemberReconciler{Client: h.Client, Fleet: h.fleet, Sessions: h.Reconciler, Clock: h.Clock}
+		return members.patch(context.Background(), seen, after)
+	}
+	t.Run("placed anew first", func(t *testing.T) {
+		h := lostInMemory(t, fence)
+		h.fleet.verdict = whatever
+		seen := h.stored()
+		h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
+		h.Expect(apierrors.IsConflict(affirm(h, seen))).To(BeTrue())
+		h.Expect(h.stored().Status.Placement.Lapse).To(BeZero())
+	})
+	t.Run("affirmed first", func(t *testing.T) {
+		h := lostInMemory(t, fence)
+		h.fleet.verdict = whatever
+		h.cached = h.stored()
+		another := &Reconciler{Client: h.api} // another leader: this one does not know
+		after := h.stored()
+		after.Status.Placement.Lapse = 1
+		h.Expect(another.patchStatus(context.Background(), h.stored(), after)).To(Succeed())
+		_, err := h.reconcile()
+		h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
+		h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
+		h.Expect(h.fleet.released).To(Equal(1))
+	})
+}

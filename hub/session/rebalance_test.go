@@ -1,0 +1,78 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+func askedToLeave(s *v1alpha1.VDISession) {
+	s.Annotations = map[string]string{v1alpha1.AnnotationMove: "eu"}
+}
+
+func TestSessionThatWasAskedToLeaveItsMemberIsMovedIfNobodyUsesIt(t *testing.T) {
+	h, _ := placedInMemory(t)
+	h.fleet.other = true
+	h.edit(idle)
+	h.edit(askedToLeave)
+	s := h.pass()
+	h.Expect(s.Status.Placement).To(BeNil())
+	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
+	h.Expect(h.unwilling(s.UID)).To(HaveKeyWithValue(here, wasLeft))
+	h.Expect(s.Annotations).To(HaveKey(v1alpha1.AnnotationMove))
+
+	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
+	_, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(h.fleet.refused).To(HaveKeyWithValue(here, wasLeft), "it does not go back at once")
+	s = h.pass()
+	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
+	h.Expect(s.Annotations).NotTo(HaveKey(v1alpha1.AnnotationMove), "that is done")
+	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventPlaced}))
+}
+
+func TestSessionThatWasAskedToLeaveAndStaysSaysWhy(t *testing.T) {
+	for name, why := range map[string]func(*hubInMemory){
+		"in use":             func(h *hubInMemory) { h.edit(func(s *v1alpha1.VDISession) { s.Status.IdleSince = nil }) },
+		"no room elsewhere":  func(h *hubInMemory) { h.fleet.nowhere = true },
+		"its member is away": func(h *hubInMemory) { h.fleet.away = true },
+		"it has failed":      func(h *hubInMemory) { h.edit(hasFailed) },
+		"where its home is": func(h *hubInMemory) {
+			h.edit(func(s *v1alpha1.VDISession) { s.Status.Home = &v1alpha1.SessionHome{ClusterUID: here} })
+		},
+		"asked to leave others": func(h *hubInMemory) {
+			h.edit(func(s *v1alpha1.VDISession) { s.Annotations[v1alpha1.AnnotationMove] = "us" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, clock := placedInMemory(t)
+			clock.SetTime(clock.Now().Add(time.Minute))
+			h.fleet.other = true
+			h.edit(func(s *v1alpha1.VDISession) {
+				idle(s)
+				askedToLeave(s)
+				s.Status.StartTime = s.Status.RunningSince.DeepCopy()
+			})
+			why(h)
+			_, err := h.reconcile()
+			h.Expect(err).NotTo(HaveOccurred())
+			s := h.pass()
+			h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
+			h.Expect(s.Annotations).NotTo(HaveKey(v1alpha1.AnnotationMove))
+			told := 0
+			for _, reason := range h.heard() {
+				if reason == v1alpha1.EventNotMoved {
+					told++
+				}
+			}
+			if name == "asked to leave others" {
+				h.Expect(told).To(BeZero())
+			} else {
+				h.Expect(told).To(Equal(1))
+			}
+		})
+	}
+}

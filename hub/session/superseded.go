@@ -1,0 +1,111 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// A release is superseded where the session was placed anew, or may be, without
+// waiting for the stop: its member is lost, and the session's mode lets it. It
+// holds back nothing but the session's end, and that it goes back to that member.
+//
+// It names no policy: caps of policies count a session once, where it is placed.
+// Its member counts it until it has confirmed the stop, for its room is taken.
+
+// holding are the releases of which the stop is waited for before the session is
+// placed anew.
+func holding(s *v1alpha1.VDISession) []v1alpha1.Release {
+	var out []v1alpha1.Release
+	for _, o := range s.Status.Releasing {
+		if !o.Superseded {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// displaced is whether a session that is placed nowhere has lost its member.
+func displaced(s *v1alpha1.VDISession) bool {
+	return s.Status.Placement == nil && len(holding(s)) < len(s.Status.Releasing)
+}
+
+// leaveBehind takes a session from a member that is lost, without waiting for its
+// stop. Its desktop is taken to have run there until since.
+func (r *Reconciler) leaveBehind(p *pass, since time.Time) v1alpha1.Release {
+	s, held := p.session, p.session.Status.Placement
+	left := v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Epoch: held.Epoch, Superseded: true}
+	if h := s.Status.Home; h != nil && h.ClusterUID == held.ClusterUID {
+		left.HomeClaimName = h.ClaimName
+		if h.Name == "" {
+			s.Status.Home = nil // its own; a user's has a record of where it lies
+		}
+	}
+	endRun(s, since)
+	s.Status.Releasing = append(others(s.Status.Releasing, left), left)
+	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
+	s.Status.Conditions = dropAgents(s.Status.Conditions)
+	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
+		Message: left.ClusterName + " is lost: it is placed anew",
+	})
+	return left
+}
+
+// others are the releases from other members.
+func others(all []v1alpha1.Release, than v1alpha1.Release) []v1alpha1.Release {
+	return slices.DeleteFunc(slices.Clone(all), func(o v1alpha1.Release) bool { return o.ClusterUID == than.ClusterUID })
+}
+
+// supersede ceases to wait for stops that members can't confirm that are lost, as
+// it does for placements there: by the session's mode. What is left behind in a
+// member that is gone for good nobody will ever confirm.
+func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
+	s := p.session
+	r.forgetGone(s)
+	for i := range s.Status.Releasing {
+		o := &s.Status.Releasing[i]
+		if o.Superseded || !r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, o.ClusterUID).Lost() || p.spec == nil {
+			continue
+		}
+		if err := r.readPolicies(ctx, p); err != nil {
+			return err
+		}
+		policy, _ := governing(s, p.policies)
+		ask := lossOf(s, p.spec, failoverOf(s, p.spec, policy))
+		ask.Guarded = false // nobody has told of what runs there now
+		v := r.Fleet.Lost(ask, o.ClusterUID)
+		p.again = soonest(p.again, v.Wait)
+		if p.stays = v.Message; v.Due {
+			o.Superseded, o.Policy, p.stays = true, "", ""
+		}
+	}
+	return nil
+}
+
+// forgetGone drops what was left behind in members that are gone for good.
+func (r *Reconciler) forgetGone(s *v1alpha1.VDISession) {
+	if len(s.Status.Releasing) == 0 {
+		return
+	}
+	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(o v1alpha1.Release) bool { return r.Fleet.Gone(o.ClusterUID) })
+	if len(s.Status.Releasing) == 0 {
+		s.Status.Releasing = nil
+	}
+}
+
+// avoid keeps a request from the members in which a copy may still run.
+func avoid(req *placement.Request, s *v1alpha1.VDISession) {
+	for _, o := range s.Status.Releasing {
+		req.Refused[o.ClusterUID] = fmt.Sprintf("it has not confirmed yet that the session's copy of epoch %d is stopped there", o.Epoch)
+	}
+}

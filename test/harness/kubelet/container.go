@@ -1,0 +1,281 @@
+package kubelet
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The exit codes of what was ended by a signal.
+const (
+	exitFailed     = 1
+	exitKilled     = 137
+	exitTerminated = 143
+)
+
+// Reasons that a container waits, as a kubelet gives them.
+const (
+	waitsForInit   = "PodInitializing"
+	waitsForCreate = "ContainerCreating"
+	waitsForConfig = "CreateContainerConfigError"
+	waitsForImage  = "ImagePullBackOff"
+	waitsForName   = "InvalidImageName"
+	waitsAfterEnd  = "CrashLoopBackOff"
+)
+
+// Restarts are delayed from the second on, twice as long each time, in seconds of
+// the Pod's.
+const (
+	firstBackOff = 10
+	lastBackOff  = 300
+	// configRetry is how often a container is tried again that lacks something.
+	configRetry = time.Second
+)
+
+// lost is the reason of an end that no kubelet has seen.
+const lost = "ContainerStatusUnknown"
+
+// A container is one of a Pod, over all its lives.
+type container struct {
+	pod  *pod
+	spec *corev1.Container
+	init bool
+
+	// process is what runs, nil while nothing does.
+	process process
+	// life is another number after each start and end: what was planned in an
+	// earlier one is void.
+	life int
+	// held: it is not to be started just now, for what waits says.
+	held  bool
+	waits string
+	// done: it has ended, or is not wanted, for good.
+	done     bool
+	restarts int32
+
+	// asked to end, and killed at killAt if it has not by then.
+	asked  bool
+	killAt time.Time
+
+	started, ready bool
+	startedAt      metav1.Time
+	last           *corev1.ContainerStateTerminated // nil before its first end
+}
+
+// sidecar is whether it is one that runs beside what comes after it.
+func (c *container) sidecar() bool {
+	return c.init && c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// real is whether it is a process.
+func (c *container) real() bool { return c.spec.Name == GuardContainer || c.spec.Name == GateContainer }
+
+// letsOn is whether what comes after an init container may start.
+func (c *container) letsOn() bool {
+	if c.sidecar() {
+		return c.process != nil && c.started
+	}
+	return c.done
+}
+
+// again is whether it is started again that ended with a code.
+func (c *container) again(code int32) bool {
+	switch policy := c.pod.object.Spec.RestartPolicy; {
+	case c.sidecar():
+		return true
+	case c.init && code == 0:
+		return false
+	default:
+		return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0
+	}
+}
+
+// ensure starts the container unless it runs, or is not to.
+func (c *container) ensure() {
+	k := c.pod.k
+	if c.process != nil || c.done || c.held {
+		return
+	}
+	switch b := c.behaviour(); {
+	case b.misnamed:
+		c.waits = waitsForName
+		return
+	case b.unpulled:
+		c.waits = waitsForImage
+		return
+	}
+	if !c.real() {
+		c.start(func(ended func(int32)) (process, error) { return k.simulate(c, ended), nil })
+		return
+	}
+	// What its environment refers to is asked for beside the loop.
+	c.held, c.waits = true, waitsForCreate
+	object, ip, life := c.pod.object, c.pod.ip, c.life
+	go func() {
+		command, err := k.command(object, c.spec, ip)
+		k.loop.do(func() {
+			if c.life != life || c.done {
+				return
+			}
+			if err != nil {
+				k.complain("preparing "+c.spec.Name, object, err)
+				c.hold(waitsForConfig, configRetry)
+				return
+			}
+			c.held = false
+			c.start(func(ended func(int32)) (process, error) { return k.execute(command, ended) })
+			c.pod.advance()
+		})
+	}()
+}
+
+// hold lets it wait, and goes on after a time.
+func (c *container) hold(reason string, d time.Duration) {
+	c.held, c.waits = true, reason
+	c.later(d, func() {
+		c.held = false
+		c.pod.advance()
+	})
+	c.pod.report()
+}
+
+// later lets f be called after a time, if this life is not over by then.
+func (c *container) later(d time.Duration, f func()) {
+	life := c.life
+	c.pod.k.loop.after(d, func() {
+		if c.life == life && !c.done {
+			f()
+		}
+	})
+}
+
+func (c *container) start(launch func(ended func(int32)) (process, error)) {
+	k := c.pod.k
+	c.life++
+	c.asked, c.started, c.ready = false, false, false
+	c.startedAt = metav1.Now()
+	k.record(c, Record{What: Start})
+	life := c.life
+	started, err := launch(func(code int32) {
+		k.loop.do(func() {
+			if c.life == life {
+				c.ended(code)
+			}
+		})
+	})
+	if err != nil {
+		k.complain("starting "+c.spec.Name, c.pod.object, err)
+		k.loop.do(func() { c.ended(exitFailed) })
+		c.process = nobody{}
+		return
+	}
+	c.process = started
+	c.probeStart()
+}
+
+// stop asks a running container to end, and sees to it that it has after grace.
+func (c *container) stop(reason string, grace time.Duration) {
+	if c.process == nil {
+		return
+	}
+	killAt := time.Now().Add(grace)
+	if c.asked && !killAt.Before(c.killAt) {
+		return
+	}
+	c.killAt = killAt
+	if !c.asked {
+		c.asked = true
+		c.pod.k.record(c, Record{What: Stop, Reason: reason})
+		c.process.term()
+	}
+	// Not by later: a container that is done may be one that still ends.
+	life := c.life
+	c.pod.k.loop.after(grace, func() {
+		if c.life == life && c.process != nil {
+			c.process.kill()
+		}
+	})
+}
+
+func (c *container) ended(code int32) {
+	c.life++
+	c.process, c.started, c.ready = nil, false, false
+	c.pod.k.record(c, Record{What: Exit, ExitCode: code})
+	ran := time.Since(c.startedAt.Time)
+	c.last = &corev1.ContainerStateTerminated{
+		ExitCode: code, Reason: endReason(code), StartedAt: c.startedAt, FinishedAt: metav1.Now(),
+	}
+	switch {
+	case c.pod.killing || !c.again(code):
+		c.done = true
+	default:
+		wait := c.backOff(ran)
+		c.restarts++
+		c.hold(waitsAfterEnd, wait)
+	}
+	c.pod.advance()
+}
+
+// backOff is none for the first restart, and for one after a long life.
+func (c *container) backOff(ran time.Duration) time.Duration {
+	k := c.pod.k
+	if c.restarts == 0 || ran > 2*k.seconds(lastBackOff) {
+		return 0
+	}
+	return min(k.seconds(firstBackOff)<<min(c.restarts-1, 10), k.seconds(lastBackOff))
+}
+
+// lose says that a container, of which the last kubelet wrote this, has ended
+// unseen.
+func (c *container) lose(before corev1.ContainerStatus) {
+	ran := before.State.Running != nil || before.State.Terminated != nil || before.LastTerminationState.Terminated != nil
+	if !ran || c.init && !c.sidecar() {
+		return
+	}
+	c.restarts = before.RestartCount
+	c.last = &corev1.ContainerStateTerminated{ExitCode: exitKilled, Reason: lost, FinishedAt: metav1.Now()}
+	if ended := before.State.Terminated; ended != nil {
+		c.last = ended
+	}
+	if c.again(c.last.ExitCode) {
+		c.restarts++
+		return
+	}
+	c.done = true
+}
+
+func endReason(code int32) string {
+	if code == 0 {
+		return "Completed"
+	}
+	return "Error"
+}
+
+func (c *container) status() corev1.ContainerStatus {
+	started := c.process != nil && c.started
+	status := corev1.ContainerStatus{
+		Name: c.spec.Name, Image: c.spec.Image, RestartCount: c.restarts,
+		Ready: c.process != nil && c.ready, Started: &started,
+	}
+	switch {
+	case c.process != nil:
+		status.State.Running = &corev1.ContainerStateRunning{StartedAt: c.startedAt}
+	case c.done && c.last != nil:
+		status.State.Terminated = c.last
+		if c.init && !c.sidecar() {
+			status.Ready = c.last.ExitCode == 0
+		}
+		return status
+	default:
+		reason := c.waits
+		if reason == "" {
+			reason = waitsForInit
+		}
+		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
+	}
+	if c.last != nil {
+		status.LastTerminationState.Terminated = c.last
+	}
+	return status
+}

@@ -1,0 +1,61 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// followRetry is how soon an API server is asked again that does not answer: a
+// fixed time, so that what a fault costs is not this kubelet's patience.
+const followRetry = 200 * time.Millisecond
+
+// follow tells of all objects of a kind, and then of each that changes, again and
+// again from the beginning when the API server is lost. It ends with ctx.
+func follow(ctx context.Context, from cache.ListerWatcher, all func([]runtime.Object), one func(watch.EventType, runtime.Object)) {
+	for ctx.Err() == nil {
+		_ = followOnce(ctx, from, all, one)
+		select {
+		case <-ctx.Done():
+		case <-time.After(followRetry):
+		}
+	}
+}
+
+func followOnce(ctx context.Context, from cache.ListerWatcher, all func([]runtime.Object), one func(watch.EventType, runtime.Object)) error {
+	list, err := cache.ToListerWatcherWithContext(from).ListWithContext(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing: %w", err)
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return fmt.Errorf("listing: %w", err)
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		return fmt.Errorf("listing: %w", err)
+	}
+	all(objects)
+	events, err := cache.ToListerWatcherWithContext(from).WatchWithContext(ctx, metav1.ListOptions{ResourceVersion: accessor.GetResourceVersion()})
+	if err != nil {
+		return fmt.Errorf("watching: %w", err)
+	}
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case event, open := <-events.ResultChan():
+			if !open || event.Type == watch.Error {
+				return fmt.Errorf("watching: it has ended: %v", event.Object)
+			}
+			one(event.Type, event.Object)
+		}
+	}
+}

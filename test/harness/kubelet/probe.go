@@ -1,0 +1,227 @@
+package kubelet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// A prober asks again and again in one life of a container.
+type prober struct {
+	c    *container
+	life int
+	spec *corev1.Probe
+	// in a row
+	successes, failures int32
+	// verdict is told when either reaches its threshold, with what the last probe
+	// said against it, and returns whether to go on.
+	verdict func(failure error) bool
+}
+
+// probeStart begins the probes of a container that has just been started: the
+// others wait for the startup probe.
+func (c *container) probeStart() {
+	if c.spec.StartupProbe == nil {
+		c.begun()
+		return
+	}
+	c.probe(c.spec.StartupProbe, func(failure error) bool {
+		if failure != nil {
+			c.stop("startup probe failed: "+failure.Error(), c.probeGrace(c.spec.StartupProbe))
+			return false
+		}
+		c.begun()
+		return false
+	})
+}
+
+// begun says that a container has started, and lets it be watched.
+func (c *container) begun() {
+	c.started = true
+	if c.spec.LivenessProbe != nil {
+		c.probe(c.spec.LivenessProbe, func(failure error) bool {
+			if failure == nil {
+				return true
+			}
+			c.stop("liveness probe failed: "+failure.Error(), c.probeGrace(c.spec.LivenessProbe))
+			return false
+		})
+	}
+	if c.spec.ReadinessProbe == nil {
+		c.ready = true
+	} else {
+		c.probe(c.spec.ReadinessProbe, func(failure error) bool {
+			if ready := failure == nil; ready != c.ready {
+				c.ready = ready
+				c.pod.report()
+			}
+			return true
+		})
+	}
+	c.pod.k.loop.do(c.pod.advance)
+}
+
+// probeGrace is what a container has to end that a probe has failed.
+func (c *container) probeGrace(probe *corev1.Probe) time.Duration {
+	if seconds := probe.TerminationGracePeriodSeconds; seconds != nil {
+		return c.pod.k.seconds(*seconds)
+	}
+	return c.pod.grace()
+}
+
+func (c *container) probe(spec *corev1.Probe, verdict func(error) bool) {
+	p := &prober{c: c, life: c.life, spec: spec, verdict: verdict}
+	p.next(c.pod.k.seconds(int64(spec.InitialDelaySeconds)))
+}
+
+func (p *prober) next(in time.Duration) { p.c.pod.k.loop.after(in, p.ask) }
+
+// ask is one probe. The next one comes a period after this began, if it has been
+// answered by then.
+func (p *prober) ask() {
+	k := p.c.pod.k
+	if p.c.life != p.life {
+		return
+	}
+	began := time.Now()
+	hear := func(failure error) {
+		if p.c.life == p.life && p.count(failure) {
+			p.next(max(0, k.seconds(int64(p.spec.PeriodSeconds))-time.Since(began)))
+		}
+	}
+	if failure, answered := p.known(); answered {
+		hear(failure)
+		return
+	}
+	ip, timeout := p.c.pod.ip, k.seconds(int64(p.spec.TimeoutSeconds))
+	go func() {
+		failure := probe(p.spec, p.c.spec, ip, timeout)
+		k.loop.do(func() { hear(failure) })
+	}()
+}
+
+// count returns whether to go on.
+func (p *prober) count(failure error) bool {
+	if failure == nil {
+		p.successes, p.failures = p.successes+1, 0
+		return p.successes < p.spec.SuccessThreshold || p.verdict(nil)
+	}
+	p.successes, p.failures = 0, p.failures+1
+	return p.failures < p.spec.FailureThreshold || p.verdict(failure)
+}
+
+var errClosed = errors.New("nobody listens yet")
+
+// known answers for a container that is no process, at its own ports, or at
+// any if none of its Pod is one.
+func (p *prober) known() (failure error, answered bool) {
+	s, isOne := p.c.process.(*simulated)
+	if !isOne {
+		return nil, false
+	}
+	port, named := probedPort(p.spec)
+	if named && p.c.pod.guarded() {
+		if _, err := ownPort(p.c.spec, port); err != nil {
+			return nil, false
+		}
+	}
+	if s.open {
+		return nil, true
+	}
+	return errClosed, true
+}
+
+// guarded is whether one of the Pod's containers is a process.
+func (p *pod) guarded() bool {
+	for _, c := range p.all() {
+		if c.real() {
+			return true
+		}
+	}
+	return false
+}
+
+func probedPort(probe *corev1.Probe) (intstr.IntOrString, bool) {
+	switch {
+	case probe.HTTPGet != nil:
+		return probe.HTTPGet.Port, true
+	case probe.TCPSocket != nil:
+		return probe.TCPSocket.Port, true
+	}
+	return intstr.IntOrString{}, false
+}
+
+// ownPort is the number of one of the ports that a container declares.
+func ownPort(c *corev1.Container, port intstr.IntOrString) (int32, error) {
+	for _, own := range c.Ports {
+		if own.ContainerPort == port.IntVal || port.Type == intstr.String && own.Name == port.StrVal {
+			return own.ContainerPort, nil
+		}
+	}
+	return 0, fmt.Errorf("container %s has no port %s", c.Name, port.String())
+}
+
+// probe makes a probe over the network.
+func probe(spec *corev1.Probe, c *corev1.Container, ip string, timeout time.Duration) error {
+	port, ok := probedPort(spec)
+	if !ok {
+		return errors.New("the simulated kubelet knows HTTP and TCP probes alone")
+	}
+	number := port.IntVal
+	if port.Type == intstr.String {
+		var err error
+		if number, err = ownPort(c, port); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	address := net.JoinHostPort(ip, strconv.Itoa(int(number)))
+	if spec.HTTPGet == nil {
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	}
+	return get(ctx, spec.HTTPGet, address)
+}
+
+// probeClient makes a connection for each probe, as a kubelet does, and asks
+// nobody for certificates.
+var probeClient = &http.Client{Transport: &http.Transport{
+	DisableKeepAlives: true,
+	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+}}
+
+func get(ctx context.Context, action *corev1.HTTPGetAction, address string) error {
+	scheme := "http"
+	if action.Scheme == corev1.URISchemeHTTPS {
+		scheme = "https"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+action.Path, nil)
+	if err != nil {
+		return err
+	}
+	for _, header := range action.HTTPHeaders {
+		request.Header.Add(header.Name, header.Value)
+	}
+	response, err := probeClient.Do(request)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode < 200 || response.StatusCode >= 400 {
+		return fmt.Errorf("%s says %s", action.Path, response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package kubelet
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/spawn"
+)
+
+// A process is what runs of a container. Both are said to it in the loop, and it
+// says itself when it has ended.
+type process interface {
+	term()
+	kill()
+}
+
+// nobody is a process that could not be started, for the moment until that is
+// said.
+type nobody struct{}
+
+func (nobody) term() {}
+func (nobody) kill() {}
+
+// simulated is a container that is a timer and a listener.
+type simulated struct {
+	loop      *loop
+	behaviour behaviour
+	ended     func(code int32)
+	over      bool
+	open      bool // its ports
+	listeners []net.Listener
+}
+
+func (k *kubelet) simulate(c *container, ended func(int32)) process {
+	s := &simulated{loop: k.loop, behaviour: c.behaviour(), ended: ended}
+	if c.init && !c.sidecar() {
+		s.end(0) // it has done its work
+		return s
+	}
+	if s.behaviour.crashes > 0 {
+		k.loop.after(s.behaviour.crashes, func() { s.end(exitFailed) })
+	}
+	k.loop.after(s.behaviour.listens, func() {
+		if s.over {
+			return
+		}
+		s.open = true
+		if s.behaviour.local {
+			return
+		}
+		for _, port := range c.spec.Ports {
+			if port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
+				continue
+			}
+			listener, err := answer(c.pod.ip, port.ContainerPort)
+			if err != nil {
+				k.complain("listening for a desktop", c.pod.object, err)
+				continue
+			}
+			s.listeners = append(s.listeners, listener)
+		}
+	})
+	return s
+}
+
+// term lets it save its work. It serves until it ends.
+func (s *simulated) term() { s.loop.after(s.behaviour.stops, func() { s.end(exitTerminated) }) }
+
+func (s *simulated) kill() { s.end(exitKilled) }
+
+func (s *simulated) end(code int32) {
+	if s.over {
+		return
+	}
+	s.over, s.open = true, false
+	for _, listener := range s.listeners {
+		_ = listener.Close()
+	}
+	s.ended(code)
+}
+
+// executed is a container that is a process of this machine.
+type executed struct{ process *os.Process }
+
+// execute starts a command, which ends with this process.
+func (k *kubelet) execute(cmd *exec.Cmd, ended func(int32)) (process, error) {
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := spawn.Start(cmd, false); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = cmd.Wait()
+		ended(exitCode(cmd.ProcessState))
+	}()
+	return executed{cmd.Process}, nil
+}
+
+func (e executed) term() { _ = e.process.Signal(syscall.SIGTERM) }
+func (e executed) kill() { _ = e.process.Kill() }
+
+// exitCode is as a container runtime gives it: 128 and the signal's number.
+func exitCode(state *os.ProcessState) int32 {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int32(status.Signal())
+	}
+	return int32(state.ExitCode())
+}

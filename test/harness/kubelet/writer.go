@@ -1,0 +1,179 @@
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// How writes are tried again, and how many are made at a time.
+const (
+	firstRetry   = 20 * time.Millisecond
+	lastRetry    = time.Second
+	writeTimeout = 10 * time.Second
+	writers      = 16
+)
+
+// A writer writes what was last to be said of each Pod, as often as it takes. What
+// was to be said before does not matter any more.
+type writer struct {
+	client kubernetes.Interface
+	queue  workqueue.TypedRateLimitingInterface[types.UID]
+
+	mu   sync.Mutex
+	says map[types.UID]*say
+}
+
+type say struct {
+	uid             types.UID
+	namespace, name string
+	status          *corev1.PodStatus // nil is nothing
+	remove          bool
+}
+
+func newWriter(client kubernetes.Interface) *writer {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](firstRetry, lastRetry)
+	return &writer{
+		client: client, says: map[types.UID]*say{},
+		queue: workqueue.NewTypedRateLimitingQueue(limiter),
+	}
+}
+
+// put has a status written, unless it was the last one too, and then the Pod
+// removed for good, if so.
+func (w *writer) put(pod *corev1.Pod, status corev1.PodStatus, remove bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := w.says[pod.UID]
+	if last != nil && last.remove == remove && last.status != nil && equality.Semantic.DeepEqual(*last.status, status) {
+		return
+	}
+	w.says[pod.UID] = &say{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, status: &status, remove: remove}
+	w.queue.Add(pod.UID)
+}
+
+// remove has the Pod removed for good.
+func (w *writer) remove(pod *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last := w.says[pod.UID]; last != nil && last.remove {
+		return
+	}
+	w.says[pod.UID] = &say{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, remove: true}
+	w.queue.Add(pod.UID)
+}
+
+func (w *writer) get(uid types.UID) (say, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, ok := w.says[uid]
+	if !ok {
+		return say{}, false
+	}
+	return *s, true
+}
+
+// forget what was said of a Pod, so that it is written again if it is said again.
+func (w *writer) forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.says, uid)
+}
+
+func (w *writer) run(ctx context.Context) {
+	var group sync.WaitGroup
+	for range writers {
+		group.Go(func() {
+			for {
+				uid, closed := w.queue.Get()
+				if closed {
+					return
+				}
+				if err := w.write(ctx, uid); err != nil {
+					if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // it was heard
+						fmt.Fprintln(os.Stderr, "writing status:", err)
+					}
+					w.queue.AddRateLimited(uid)
+				} else {
+					w.queue.Forget(uid)
+				}
+				w.queue.Done(uid)
+			}
+		})
+	}
+	<-ctx.Done()
+	w.queue.ShutDown()
+	group.Wait()
+}
+
+// write returns an error if it is to be tried again: only a Pod that is gone, or
+// another of its name, is not.
+func (w *writer) write(ctx context.Context, uid types.UID) error {
+	s, known := w.get(uid)
+	if !known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := w.patch(ctx, s)
+	if err == nil && s.remove {
+		err = w.client.CoreV1().Pods(s.namespace).Delete(ctx, s.name, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &s.uid},
+		})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+func (w *writer) patch(ctx context.Context, s say) error {
+	if s.status == nil {
+		return nil
+	}
+	patch, err := s.patch()
+	if err != nil {
+		return fmt.Errorf("writing status: %w", err)
+	}
+	_, err = w.client.CoreV1().Pods(s.namespace).Patch(ctx, s.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// patch is a strategic merge of the status, refused if the Pod is another. A merge
+// would keep what there was: reasons of conditions that have none any more, and
+// addresses of an earlier life.
+func (s say) patch() ([]byte, error) {
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.status)
+	if err != nil {
+		return nil, err
+	}
+	conditions, _, err := unstructured.NestedSlice(status, "conditions")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range conditions {
+		if condition := c.(map[string]any); condition["reason"] == nil {
+			condition["reason"] = nil
+		}
+	}
+	status["conditions"] = conditions
+	for _, addresses := range []string{"podIPs", "hostIPs"} {
+		if list, ok := status[addresses].([]any); ok {
+			status[addresses] = append([]any{map[string]any{"$patch": "replace"}}, list...)
+		}
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": s.uid}, "status": status})
+}

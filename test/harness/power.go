@@ -1,0 +1,212 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kubelet"
+)
+
+// kubeletDelay is what a desktop takes to open its port and to save its work, by
+// default and before it is scaled.
+const kubeletDelay = 200 * time.Millisecond
+
+func (f *Fleet) kubeletArgs() []string {
+	delay := time.Duration(float64(kubeletDelay) * f.options.TimeFactor).String()
+	return append([]string{"--start-delay=" + delay, "--stop-delay=" + delay}, f.options.KubeletArgs...)
+}
+
+// guardArgs let an agent put guards beside fenced desktops, where a kubelet runs
+// them.
+func (f *Fleet) guardArgs(m *Member) []string {
+	if !f.options.Kubelets {
+		return nil
+	}
+	return []string{
+		"--guard-image=vdi-agent:harness", "--lease-url=http://" + m.Agent.LeaseAddr, "--lease-address=" + m.Agent.LeaseAddr,
+	}
+}
+
+// kwokStages leaves Pods alone that a kubelet plays.
+func (cp *ControlPlane) kwokStages() string {
+	if cp.options.Kubelets {
+		return kwokNodes
+	}
+	return kwokPods + "---\n" + kwokNodes
+}
+
+// startKubelet starts the process that is all machines of the nodes, if there is to
+// be one.
+func (cp *ControlPlane) startKubelet() error {
+	if !cp.options.Kubelets {
+		return nil
+	}
+	guard, err := binary("agent")
+	if err != nil {
+		return err
+	}
+	path := cp.options.fleetBin
+	if path == "" {
+		if path, err = binary("fleet"); err != nil {
+			return err
+		}
+	}
+	cp.Kubelet = NewProcess(ProcessSpec{
+		Name: cp.Name + kubeletSuffix, Path: path, Dir: cp.options.fleetDir, Detach: cp.options.detach,
+	})
+	cp.Kubelet.Spec.Args = append([]string{
+		"kubelet", "--kubeconfig=" + cp.componentKubeconfig(kubeletIdentity), "--member=" + cp.Name,
+		"--log=" + cp.ContainerLog(), "--guard=" + guard,
+	}, cp.options.KubeletArgs...)
+	return cp.Kubelet.Start()
+}
+
+// ContainerLog has a line for each start and end of a container of the nodes, if
+// they have kubelets: see test/harness/kubelet and test/observer. It lies outside of
+// what the cluster has.
+func (cp *ControlPlane) ContainerLog() string { return containerLog(cp.options.fleetDir, cp.Name) }
+
+func containerLog(fleetDir, name string) string {
+	return filepath.Join(fleetDir, "containers", name+".jsonl")
+}
+
+// ContainerLogs are those of all members.
+func (f *Fleet) ContainerLogs() []string {
+	var logs []string
+	for _, member := range f.Members {
+		logs = append(logs, member.ControlPlane.ContainerLog())
+	}
+	return logs
+}
+
+// PowerOffNodes cuts the power of all nodes, and of what runs there, while the
+// control plane lives on. KWOK renews the nodes' leases no more.
+func (cp *ControlPlane) PowerOffNodes() error {
+	return cutPower([]*Process{cp.Kubelet, cp.KWOK}, cp.ContainerLog(), cp.Name)
+}
+
+// PowerOnNodes starts the nodes again. Nothing of what ran there does.
+func (cp *ControlPlane) PowerOnNodes(ctx context.Context) error {
+	if err := cp.RestartKWOK(ctx); err != nil || cp.Kubelet == nil {
+		return err
+	}
+	return cp.Kubelet.Start()
+}
+
+// PowerOff ends all of a member at once, as a power cut of its whole region would:
+// control plane, nodes, all that runs there, and the agent. Its network to the hub
+// stays as it is.
+func (m *Member) PowerOff() error {
+	processes := m.ControlPlane.Processes()
+	if m.Agent != nil {
+		m.hadAgent = m.Agent.Running()
+		processes = append(processes, m.Agent.Process)
+	}
+	return cutPower(processes, m.ControlPlane.ContainerLog(), m.Name)
+}
+
+// PowerOn starts again what PowerOff has ended, with its data, and returns when the
+// API server is ready. What ran on the nodes does not run any more.
+func (m *Member) PowerOn(ctx context.Context) error {
+	if err := m.ControlPlane.powerOn(ctx); err != nil || !m.hadAgent {
+		return err
+	}
+	return m.Agent.Start()
+}
+
+// cutPower ends processes at once, and says in the log of containers that all that
+// ran has ended, if that is kept.
+func cutPower(processes []*Process, logFile, member string) error {
+	var there []*Process
+	kubelets := false
+	for _, p := range processes {
+		if p != nil {
+			there = append(there, p)
+			kubelets = kubelets || strings.HasSuffix(p.Spec.Name, kubeletSuffix)
+		}
+	}
+	if err := killAll(there); err != nil || !kubelets {
+		return err
+	}
+	log, err := kubelet.OpenLog(logFile, member)
+	if err != nil {
+		return err
+	}
+	return errors.Join(log.Write(kubelet.Record{What: kubelet.PowerOff}), log.Close())
+}
+
+func (cp *ControlPlane) powerOn(ctx context.Context) error {
+	// kube-apiserver waits for etcd.
+	if err := errors.Join(cp.Etcd.Start(), cp.APIServer.Start()); err != nil {
+		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+	}
+	if err := cp.WaitAPI(ctx); err != nil {
+		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+	}
+	if err := errors.Join(cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx), cp.restartProvisioner(ctx)); err != nil {
+		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+	}
+	return nil
+}
+
+// kubeletSuffix ends the name of a member's process that is its nodes.
+const kubeletSuffix = "-kubelet"
+
+// PowerOff is as Member's.
+func (d *Detached) PowerOff(member string) error {
+	cp, agent, err := d.member(member)
+	if err != nil {
+		return err
+	}
+	return cutPower(append(cp.Processes(), agent), cp.ContainerLog(), member)
+}
+
+// PowerOn is as Member's; it starts the agent too.
+func (d *Detached) PowerOn(ctx context.Context, member string) error {
+	cp, agent, err := d.member(member)
+	if err != nil {
+		return err
+	}
+	if err := cp.powerOn(ctx); err != nil {
+		return err
+	}
+	if provisioner := d.Processes[member+"-provisioner"]; provisioner != nil { // see restartProvisioner
+		if err := provisioner.Restart(); err != nil {
+			return err
+		}
+	}
+	if agent == nil {
+		return nil
+	}
+	return agent.Start()
+}
+
+// member is a member's control plane, with as much as it takes to end and start
+// it, and its agent, nil if there is none.
+func (d *Detached) member(name string) (*ControlPlane, *Process, error) {
+	if _, err := d.Link(name); err != nil {
+		return nil, nil, err
+	}
+	named := func(component string) *Process { return d.Processes[name+"-"+component] }
+	cp := &ControlPlane{
+		Name: name, Dir: filepath.Join(d.Dir, "clusters", name),
+		Etcd: named("etcd"), APIServer: named("kube-apiserver"), ControllerManager: named("kube-controller-manager"),
+		Scheduler: named("kube-scheduler"), KWOK: named("kwok"), Kubelet: named("kubelet"),
+		options: ControlPlaneOptions{Name: name, fleetDir: d.Dir},
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", cp.componentKubeconfig(adminIdentity))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	if cp.Client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, nil, fmt.Errorf("making client: %w", err)
+	}
+	return cp, named("agent"), nil
+}

@@ -1,0 +1,75 @@
+package observer
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// confirmed is how long an overlap is to last, as far as is known, before it is told
+// of while one of its desktops has no end yet: the line of its end may be on its way.
+// What a History says is exact whenever all that wrote the logs has ended or rests.
+const confirmed = 2 * time.Second
+
+// A Follower reads logs while they are written. Its methods may be called by anyone
+// at any time.
+type Follower struct {
+	mu     sync.Mutex
+	reader *reader
+	errs   []error
+	told   map[pair]bool
+	// confirmed is how long an open overlap lasts before it is told of.
+	confirmed time.Duration
+}
+
+// pair names two runs.
+type pair struct{ first, second life }
+
+// Follow reads logs from their beginnings, whether they are there yet or not.
+func Follow(paths ...string) *Follower {
+	return &Follower{reader: newReader(paths), told: map[pair]bool{}, confirmed: confirmed}
+}
+
+// History is what ran until now. Errors are of all readings.
+func (f *Follower) History() (History, []error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	until := now()
+	if err := f.reader.read(); err != nil {
+		f.errs = append(f.errs, err)
+	}
+	return f.reader.ledger.history(until), f.errs
+}
+
+// Watch reads what is new again and again until ctx ends, and tells of each overlap
+// that may not be, once. May is as for Overlaps.
+func (f *Follower) Watch(ctx context.Context, every time.Duration, may func(session string) bool, tell func(Overlap)) {
+	for {
+		history, _ := f.History()
+		for _, overlap := range f.fresh(history.Overlaps(may)) {
+			tell(overlap)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+	}
+}
+
+// fresh are those that have not been told of and are certain.
+func (f *Follower) fresh(overlaps []Overlap) []Overlap {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var fresh []Overlap
+	for _, o := range overlaps {
+		certain := !o.First.Open && !o.Second.Open || o.Length() >= f.confirmed
+		if id := (pair{o.First.life(), o.Second.life()}); certain && !f.told[id] {
+			f.told[id] = true
+			fresh = append(fresh, o)
+		}
+	}
+	return fresh
+}
+
+func (r Run) life() life { return life{r.Member, r.PodUID, r.Container, r.Restart} }

@@ -1,0 +1,39 @@
+package observer
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// The line of an end may be on its way while that of the next start is there: what
+// has no end yet is no overlap before it has lasted, and one that has ends is at once.
+func TestAnOpenOverlapIsNotToldOfTooSoon(t *testing.T) {
+	const begin = `{"boottime":1,"member":"eu","what":"boot"}
+{"boottime":10,"member":"eu","what":"start","podUID":"a","container":"desktop","session":"s"}
+{"boottime":30,"member":"eu","what":"start","podUID":"b","container":"desktop","session":"s"}
+`
+	for end, want := range map[string]int{
+		"": 0,
+		`{"boottime":29,"member":"eu","what":"exit","podUID":"a","container":"desktop"}` + "\n": 0,
+		`{"boottime":31,"member":"eu","what":"exit","podUID":"a","container":"desktop"}` + "\n" +
+			`{"boottime":32,"member":"eu","what":"exit","podUID":"b","container":"desktop"}` + "\n": 1,
+	} {
+		path := filepath.Join(t.TempDir(), "eu")
+		if err := os.WriteFile(path, []byte(begin+end), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		follower := Follow(path)
+		follower.confirmed = time.Duration(math.MaxInt64)
+		once, cancel := context.WithCancel(t.Context())
+		cancel()
+		told := 0
+		follower.Watch(once, time.Hour, nil, func(Overlap) { told++ })
+		if told != want {
+			t.Errorf("told of %d overlaps, want %d, after\n%s", told, want, begin+end)
+		}
+	}
+}

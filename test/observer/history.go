@@ -1,0 +1,129 @@
+package observer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Desktop is the container that must not run twice for a session.
+const Desktop = "desktop"
+
+// A Moment is a time of CLOCK_BOOTTIME, which all members of a machine share and
+// nobody sets.
+type Moment time.Duration
+
+// Run is one life of a container: it may have run at any time in [From, To).
+type Run struct {
+	Member, Node           string
+	PodUID, Namespace, Pod string
+	Container              string
+	Session, Epoch         string
+	Restart                int
+	From, To               Moment
+	// FromWall and ToWall are the same by the wall clock.
+	FromWall, ToWall time.Time
+	// Open: it has no end yet, and To is when its log was last read.
+	Open bool
+	// AskedAt is when it was asked to end, and Why; 0 if it never was.
+	AskedAt Moment
+	Why     string
+	// How it ended: its exit code, or by a power cut, which has none.
+	ExitCode int
+	CutOff   bool
+}
+
+func (r Run) String() string {
+	end := r.ToWall.Format(clock)
+	if r.Open {
+		end = "now"
+	}
+	return fmt.Sprintf("%s/%s (Pod %s/%s, epoch %s, on %s) from %s to %s",
+		r.Member, r.Container, r.Namespace, r.Pod, r.Epoch, r.Node, r.FromWall.Format(clock), end)
+}
+
+const clock = "15:04:05.000"
+
+// Overlap is a time in which two desktops of one session ran.
+type Overlap struct {
+	Session       string
+	First, Second Run
+	From, To      Moment
+}
+
+// Across is whether it was in two members.
+func (o Overlap) Across() bool { return o.First.Member != o.Second.Member }
+
+// Length is how long it has lasted at the least.
+func (o Overlap) Length() time.Duration { return time.Duration(o.To - o.From) }
+
+func (o Overlap) String() string {
+	return fmt.Sprintf("session %s ran twice for %s: in %s, and in %s", o.Session, o.Length(), o.First, o.Second)
+}
+
+// History is all that ran, as far as the logs say.
+type History struct {
+	// Runs are in the order of their beginnings.
+	Runs []Run
+	// Until is when the logs were last read: nothing is known of later.
+	Until Moment
+	// Torn are the lines that a kubelet did not come to write out.
+	Torn []string
+}
+
+// Overlaps are the times in which two desktops of a session ran, in their order.
+// May is asked of sessions that may run in two members at once, Restart's while the
+// network is split: they are not reported then, but two Pods in one member are.
+// Which times a split excuses is the caller's to judge, by asking for them too with
+// a nil may.
+func (h History) Overlaps(may func(session string) bool) []Overlap {
+	bySession := map[string][]Run{}
+	for _, run := range h.Runs {
+		if run.Container == Desktop && run.Session != "" {
+			bySession[run.Session] = append(bySession[run.Session], run)
+		}
+	}
+	var overlaps []Overlap
+	for session, runs := range bySession {
+		for i, second := range runs {
+			for _, first := range runs[:i] {
+				o := Overlap{
+					Session: session, First: first, Second: second,
+					From: max(first.From, second.From), To: min(first.To, second.To),
+				}
+				if o.From < o.To && (!o.Across() || may == nil || !may(session)) {
+					overlaps = append(overlaps, o)
+				}
+			}
+		}
+	}
+	slices.SortFunc(overlaps, func(a, b Overlap) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Session, b.Session))
+	})
+	return overlaps
+}
+
+// RanAt are the desktops of a session that ran at a moment.
+func (h History) RanAt(session string, at Moment) []Run {
+	return h.Filter(func(r Run) bool {
+		there := at < r.To || r.Open && at == r.To
+		return r.Session == session && r.Container == Desktop && r.From <= at && there
+	})
+}
+
+// Of are all desktops of a session, in the order of their beginnings.
+func (h History) Of(session string) []Run {
+	return h.Filter(func(r Run) bool { return r.Session == session && r.Container == Desktop })
+}
+
+// Filter are the runs of which keep is true.
+func (h History) Filter(keep func(Run) bool) []Run {
+	var runs []Run
+	for _, run := range h.Runs {
+		if keep(run) {
+			runs = append(runs, run)
+		}
+	}
+	return runs
+}

@@ -1,0 +1,60 @@
+package observer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// line is one of a log of containers.
+type line struct {
+	Boottime  int64     `json:"boottime"` // ns
+	Wall      time.Time `json:"wall"`
+	Member    string    `json:"member"`
+	What      string    `json:"what"`
+	Node      string    `json:"node"`
+	PodUID    string    `json:"podUID"`
+	Namespace string    `json:"namespace"`
+	Pod       string    `json:"pod"`
+	Container string    `json:"container"`
+	Session   string    `json:"session"`
+	Epoch     string    `json:"epoch"`
+	Restart   int       `json:"restart"`
+	ExitCode  int       `json:"exitCode"`
+	Reason    string    `json:"reason"`
+}
+
+// What a line says.
+const (
+	boot     = "boot"
+	powerOff = "power-off"
+	start    = "start"
+	stop     = "stop"
+	exit     = "exit"
+)
+
+// parse reads a line without its end. torn is whether it is the beginning of one.
+func parse(raw []byte) (l line, torn bool, err error) {
+	if err := json.Unmarshal(raw, &l); err != nil {
+		// The whole is one object: a part of it never ends with its brace, unless
+		// the brace is in a string, and then it is no JSON either.
+		if !bytes.HasSuffix(raw, []byte("}")) {
+			return line{}, true, nil
+		}
+		return line{}, false, fmt.Errorf("reading %q: %w", raw, err)
+	}
+	switch l.What {
+	case boot, powerOff:
+		if l.Member == "" || l.Boottime == 0 {
+			return line{}, false, fmt.Errorf("reading %q: no member or no time", raw)
+		}
+		return l, false, nil
+	case start, stop, exit:
+		if l.Member == "" || l.Boottime == 0 || l.PodUID == "" || l.Container == "" {
+			return line{}, false, fmt.Errorf("reading %q: no member, time, Pod or container", raw)
+		}
+		return l, false, nil
+	}
+	return line{}, false, fmt.Errorf("reading %q: what is %q?", raw, l.What)
+}

@@ -1,0 +1,56 @@
+// Command failover measures how a fleet of real control planes loses a member with
+// many sessions: `make failover` runs it. From the member's death to the last
+// session that runs elsewhere it tells the phases apart (detected, decided, assigned,
+// Running), and in each what the configured waits ask for from what hub and agents
+// take themselves.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+func main() {
+	sessions := flag.Int("sessions", 500, "sessions of the member that dies")
+	members := flag.Int("members", 3, "members of the fleet")
+	nodes := flag.Int("nodes", 20, "nodes of each member")
+	factor := flag.Float64("time-factor", 0.2, "what the timings of hub and agents are scaled by; the brake's rates are not")
+	keep := flag.Bool("keep", false, "keep the fleet's directory with all logs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *sessions, harness.Options{
+		Members: *members, NodesPerMember: *nodes, GPUNodes: -1, TimeFactor: *factor, Keep: *keep, Kubelets: true,
+		Progress: func(step string) { fmt.Println("  " + step) },
+	})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "failover:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, sessions int, options harness.Options) (err error) {
+	fleet, err := harness.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fleet.Stop()) }()
+	l, err := newLoss(ctx, fleet, sessions, options.TimeFactor)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{l.fill, l.thaw, l.lose, l.watch} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	l.print(os.Stdout)
+	return nil
+}
