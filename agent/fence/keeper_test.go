@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ type member struct {
 	// refuse answers a write of a kind instead of the API server, or after it has
 	// done it.
 	refuse, lose func(o client.Object) error
-	writes       int
+	writes       atomic.Int64
 	// late are assignments that the cache shows, and the API server does not.
 	late []v1alpha1.SessionAssignment
 }
@@ -53,7 +54,7 @@ func (m *member) write(o client.Object, do func() error) error {
 			return err
 		}
 	}
-	m.writes++
+	m.writes.Add(1)
 	if err := do(); err != nil || m.lose == nil {
 		return err
 	}
@@ -146,15 +147,15 @@ func TestNothingIsWrittenWhileNobodyIsFenced(t *testing.T) {
 		m.renew()
 		m.wait(100 * time.Second)
 	}
-	if m.writes != 0 {
-		t.Errorf("%d writes", m.writes)
+	if n := m.writes.Load(); n != 0 {
+		t.Errorf("%d writes", n)
 	}
 	m.renew()
 	m.state(Unknown) // Nobody has asked before: it is not durable.
 	m.steps()
 	m.state(Valid)
-	if m.writes != 1 {
-		t.Errorf("%d writes for the first that asks", m.writes)
+	if n := m.writes.Load(); n != 1 {
+		t.Errorf("%d writes for the first that asks", n)
 	}
 }
 

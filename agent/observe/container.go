@@ -44,6 +44,8 @@ var containerReasons = map[string]bool{
 func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	last := s.LastTerminationState.Terminated
 	switch {
+	case s.State.Waiting != nil && (s.Name == guardContainer || s.Name == gateContainer):
+		return unavailable(pod, s)
 	case s.State.Waiting != nil:
 		return waiting(pod, s)
 	case s.Name == guardContainer:
@@ -138,10 +140,10 @@ func restarts(pod *corev1.Pod) int32 {
 	return most
 }
 
-// image is what the template names: a container's status may tell it as the
+// image is what the Pod's spec names: a container's status may tell it as the
 // runtime does, or not at all.
 func image(pod *corev1.Pod, s *corev1.ContainerStatus) string {
-	for _, c := range pod.Spec.Containers {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == s.Name {
 			return c.Image
 		}

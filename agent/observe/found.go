@@ -76,6 +76,7 @@ var troubles = map[string]bool{
 	api.ReasonConflict:         true,
 	api.ReasonIdleExpired:      true,
 	api.ReasonLeaseExpired:     true,
+	api.ReasonGuardUnavailable: true,
 }
 
 // IsTrouble reports whether a condition says that something is wrong, rather

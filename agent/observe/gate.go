@@ -20,6 +20,26 @@ func gating(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	}
 }
 
+// unavailable is a guard or a gate that the kubelet has not started, or not again.
+// Both are the agent's: it is its administrator who can help, and no template.
+func unavailable(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+	what := "guard"
+	if s.Name == gateContainer {
+		what = "gate"
+	}
+	w := s.State.Waiting
+	_, ofImage := imageReasons[w.Reason]
+	switch {
+	case ofImage:
+		what = fmt.Sprintf("The image %s of the %s can't be pulled on node %s (%s)", image(pod, s), what, pod.Spec.NodeName, pullError(w))
+	case containerReasons[w.Reason], w.Reason == "CrashLoopBackOff":
+		what = fmt.Sprintf("The %s on node %s does not start (%s)", what, pod.Spec.NodeName, words(w))
+	default:
+		return finding{}
+	}
+	return finding{api.ReasonGuardUnavailable, what + ", and the desktop waits for it: the member's administrator has to give the agent a --guard-image that its nodes can run"}
+}
+
 // awaitsHub says that a desktop waits at its gate because the agent has asked the
 // hub about it and has no word yet; false: it does not.
 func awaitsHub(a *api.SessionAssignment, pod *corev1.Pod) (finding, bool) {

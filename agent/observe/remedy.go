@@ -44,6 +44,7 @@ type rule struct {
 //   - QuotaExceeded, NameTaken, HomeInUse: somebody else gives it free.
 //   - NodeLost: whether the desktop still runs there, nobody knows.
 //   - SecretMissing: the hub sends it again.
+//   - GuardUnavailable: the member's administrator can mend it, its user can't.
 //   - ApplyFailed: a webhook or a permission can change; what the API server
 //     calls invalid is told by Problem.Invalid, since that can't.
 //   - Starting, PodPending: the kubelet ends what takes longer than the

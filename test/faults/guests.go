@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -56,6 +57,7 @@ func (r *run) invite(ctx context.Context, m *harness.Member, wishes []wish) (gue
 		return nil, err
 	}
 	var all guests
+	var made []*v1alpha1.VDISession
 	for i, w := range wishes {
 		s := r.work.newSession(0, 3)
 		s.Name = fmt.Sprintf("%s-guest-%s-%02d", r.scenario.name, m.Name, i)
@@ -70,7 +72,12 @@ func (r *run) invite(ctx context.Context, m *harness.Member, wishes []wish) (gue
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, guest{uid: uid, name: s.Name, mode: w.mode, at: m})
+		all, made = append(all, guest{uid: uid, name: s.Name, mode: w.mode, at: m}), append(made, s)
+	}
+	for i := range all {
+		if err := r.stay(ctx, &all[i], made[i]); err != nil {
+			return nil, err
+		}
 	}
 	return all, r.settleIn(ctx, all)
 }
@@ -106,6 +113,33 @@ func (r *run) seatIn(ctx context.Context, m *harness.Member, s *v1alpha1.VDISess
 		return "", fmt.Errorf("placing %s in %s: %w", s.Name, m.Name, err)
 	}
 	return uid, nil
+}
+
+// stay has a guest run where it was seated: one that got no node or volume in time on
+// a busy machine has gone elsewhere, and is seated anew.
+func (r *run) stay(ctx context.Context, g *guest, s *v1alpha1.VDISession) error {
+	for range 3 {
+		at := ""
+		if err := r.await(ctx, g.name+" runs", func(c *checker) bool {
+			f := c.sessions[g.uid]
+			at = f.Cluster
+			return f.PodReady
+		}); err != nil {
+			return err
+		}
+		if at == g.at.Name {
+			return nil
+		}
+		if err := r.watch.hub.Delete(ctx, s.DeepCopy()); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("seating %s anew: %w", g.name, err)
+		}
+		uid, err := r.seatIn(ctx, g.at, s)
+		if err != nil {
+			return err
+		}
+		g.uid = uid
+	}
+	return fmt.Errorf("%s was seated in %s, and went elsewhere again and again", g.name, g.at.Name)
 }
 
 // settleIn waits until guests run where they are to be, with a guard where their

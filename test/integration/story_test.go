@@ -65,11 +65,12 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonDrained:            "hub/session: a member that is drained",
 	v1alpha1.ReasonSessionsRemain:     "hub/session: a member that is drained, with homes there and no room elsewhere",
 	// These last for a moment, or may be passed over where much happens at once.
-	v1alpha1.ReasonSecretMissing: "agent/session: a Secret that the hub has not sent again yet",
-	v1alpha1.ReasonLeaseExpired:  "agent/session: fenced sessions whose lease is over",
-	v1alpha1.ReasonAwaitingHub:   "agent/session: a held desktop whose agent has begun anew",
-	v1alpha1.ReasonSuspect:       "hub/fleet: TestConditionsOfAMember",
-	v1alpha1.ReasonDisconnected:  "hub/fleet: TestConditionsOfAMember and TestStreamThatFlapsIsNotWrittenOf",
+	v1alpha1.ReasonSecretMissing:    "agent/session: a Secret that the hub has not sent again yet",
+	v1alpha1.ReasonLeaseExpired:     "agent/session: fenced sessions whose lease is over",
+	v1alpha1.ReasonGuardUnavailable: "agent/observe: a guard that does not start is not the desktop",
+	v1alpha1.ReasonAwaitingHub:      "agent/session: a held desktop whose agent has begun anew",
+	v1alpha1.ReasonSuspect:          "hub/fleet: TestConditionsOfAMember",
+	v1alpha1.ReasonDisconnected:     "hub/fleet: TestConditionsOfAMember and TestStreamThatFlapsIsNotWrittenOf",
 	// Which of these two a fleet shows depends on who issues its certificates.
 	v1alpha1.ReasonEnrolled:           "hub/fleet: TestCertificateThatExpiresIsTold",
 	v1alpha1.ReasonExternallyIssued:   "hub/fleet: TestStreamThatFlapsIsNotWrittenOf",

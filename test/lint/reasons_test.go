@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write what is generated from the code a
 // The reasons stand in the API's documentation between these two lines.
 const (
 	reasonsFile  = "api/README.md"
-	reasonsBegin = "<!-- reasons: generated from conditions.go by go test ./test/lint -args -update -->"
+	reasonsBegin = "<!-- reasons: generated from conditions.go and events.go by go test ./test/lint -args -update -->"
 	reasonsEnd   = "<!-- end of reasons -->"
 )
 
@@ -47,14 +47,18 @@ func TestTheDocumentationListsEveryConditionReasonAndEvent(t *testing.T) {
 	}
 }
 
-// reasonsTable renders every block of constants of conditions.go.
+// reasonsTable renders every block of constants of conditions.go and events.go.
 func reasonsTable(t *testing.T) string {
-	syntax, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api/v1alpha1/conditions.go"), nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
+	var decls []ast.Decl
+	for _, file := range []string{"conditions.go", "events.go"} {
+		syntax, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api/v1alpha1", file), nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decls = append(decls, syntax.Decls...)
 	}
 	var b strings.Builder
-	for _, decl := range syntax.Decls {
+	for _, decl := range decls {
 		block, ok := decl.(*ast.GenDecl)
 		if !ok || block.Tok != token.CONST {
 			continue
