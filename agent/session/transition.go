@@ -13,8 +13,9 @@ import (
 // The transitions of a desktop in its member, each a line of the log once it is
 // durable. They are listed in deploy/observability/README.md.
 const (
-	transitionDesktop = "Desktop changed its state"
-	transitionStopped = "Desktop is stopped"
+	transitionDesktop  = "Desktop changed its state"
+	transitionReplaced = "Desktop's Pod makes way for another"
+	transitionStopped  = "Desktop is stopped"
 )
 
 // stateOf sums up a status in a word.

@@ -22,6 +22,7 @@ var _ = Describe("The trace of a session's walk", func() {
 	It("is one, over hub, link and agent, and over a change of the hub's leader", func(ctx SpecContext) {
 		member := memberNamed("us-east")
 		leader, other := leaderAndOther(ctx)
+		awaitRunning(ctx, create(ctx, newSession("traced-before", inRegion(member.Name)))) // the member knows the template
 		Expect(member.Agent.Pause()).To(Succeed())
 		DeferCleanup(member.Agent.Resume)
 		s := create(ctx, newSession("traced", inRegion(member.Name)))
