@@ -105,7 +105,7 @@ func Start(ctx context.Context, log logr.Logger, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to send traces: %w", err)
 	}
-	return newTracer(&told{SpanExporter: exporter, log: log}, ratio, about), nil
+	return New(ratio, sdktrace.WithBatcher(&told{SpanExporter: exporter, log: log}), sdktrace.WithResource(about)), nil
 }
 
 func (o Options) exporter() []otlptracegrpc.Option {
@@ -142,14 +142,10 @@ func (o Options) about() []Attribute {
 	return about
 }
 
-// newTracer decides by itself who is traced: what it is asked to write is.
-func newTracer(exporter sdktrace.SpanExporter, ratio float64, about *resource.Resource) *Tracer {
-	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(exporter),
-		sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		sdktrace.WithIDGenerator(generator{}),
-		sdktrace.WithResource(about),
-	)
+// New is a Tracer of a part of the walks, whose spans go where the options say. It
+// decides by itself who is traced: what it is asked to write is written.
+func New(ratio float64, options ...sdktrace.TracerProviderOption) *Tracer {
+	provider := sdktrace.NewTracerProvider(append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithIDGenerator(generator{}))...)
 	return &Tracer{provider: provider, tracer: provider.Tracer("github.com/vdi-fleet/vdi-fleet/tracing"), sampler: sdktrace.TraceIDRatioBased(ratio)}
 }
 

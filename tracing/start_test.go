@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc"
 )
 
@@ -55,8 +56,7 @@ func BenchmarkOff(b *testing.B) {
 }
 
 func BenchmarkOn(b *testing.B) {
-	spans := &memory{}
-	tracer := newTracer(spans, 1, nil)
+	tracer := New(1, sdktrace.WithBatcher(&memory{}))
 	defer tracer.Stop()
 	now := time.Now()
 	b.ReportAllocs()

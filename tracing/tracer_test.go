@@ -33,11 +33,11 @@ func (m *memory) Shutdown(context.Context) error { return nil }
 func TestTwoProcessesWriteOneTree(t *testing.T) {
 	hub, agent := &memory{}, &memory{}
 	now := time.Now()
-	before, after := newTracer(hub, 1, nil), newTracer(hub, 1, nil) // two leaders
+	before, after := New(1, sdktrace.WithSyncer(hub)), New(1, sdktrace.WithSyncer(hub)) // two leaders
 	walk := before.Walk("a", 1, 1)
 	before.Add(walk, Span{Name: "place", From: now, To: now})
 
-	member := newTracer(agent, 0, nil) // what it is told it writes, whatever its own ratio
+	member := New(0, sdktrace.WithSyncer(agent)) // what it is told it writes, whatever its own ratio
 	told := Parse(walk.String())
 	received := told.Named("receive")
 	member.Add(received, Span{Name: "store", From: now, To: now})
@@ -71,7 +71,7 @@ func TestTwoProcessesWriteOneTree(t *testing.T) {
 }
 
 func TestThePartThatIsTracedIsTheSameForEveryLeader(t *testing.T) {
-	one, other := newTracer(&memory{}, 0.25, nil), newTracer(&memory{}, 0.25, nil)
+	one, other := New(0.25), New(0.25)
 	defer one.Stop()
 	defer other.Stop()
 	traced := 0
