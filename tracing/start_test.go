@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"net"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -18,7 +19,8 @@ func clean(t *testing.T) {
 		"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT",
 		"OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
 	} {
-		t.Setenv(name, "")
+		t.Setenv(name, "") // puts it back in the end
+		os.Unsetenv(name)
 	}
 }
 
