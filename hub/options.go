@@ -14,6 +14,8 @@ import (
 
 // Options of the hub, as its flags set them.
 type Options struct {
+	// Version of the hub, for traces; no flag.
+	Version string
 	// Namespace of leases, template revisions and the leader's lock.
 	Namespace string
 	// LeaderElect asks for the leader's lock; off only for a hub that has no
@@ -51,6 +53,8 @@ type Options struct {
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the hub's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
+	// Tracing of sessions' walks; off by default.
+	Tracing Tracing
 }
 
 // AddFlags defines the flags that set the options.
@@ -74,6 +78,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Lease, "lease", timings.Lease, "How long sessions with failover mode Fence run on in a member that has no word from the hub. Scaled by --time-factor.")
 	fs.DurationVar(&o.Regain, "regain", timings.Regain, "How long after the last renewal that was granted to a member its sessions with failover mode Fence are placed anew, and how long a hub leads before it places any anew that lost its member. Scaled by --time-factor.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 500, "Requests a second to the hub's API server.")
+	o.Tracing.addFlags(fs)
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")
 }
 
@@ -98,6 +103,7 @@ func (o *Options) Validate() error {
 	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
 		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
 	}
+	errs = append(errs, o.tracing().Validate())
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

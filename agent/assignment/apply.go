@@ -87,6 +87,7 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	switch {
 	case err == nil:
 		s.ordered.note(fresh)
+		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
 		return s.reviseLive(ctx, a)
@@ -129,6 +130,11 @@ func dress(object, order *v1alpha1.SessionAssignment) {
 	set(&object.Labels, v1alpha1.LabelManagedBy, v1alpha1.ManagedBy)
 	set(&object.Labels, v1alpha1.LabelSessionUID, string(order.Spec.Session.UID))
 	set(&object.Annotations, v1alpha1.AnnotationSpecHash, order.Annotations[v1alpha1.AnnotationSpecHash])
+	if traceparent := order.Annotations[v1alpha1.AnnotationTraceparent]; traceparent != "" {
+		set(&object.Annotations, v1alpha1.AnnotationTraceparent, traceparent)
+	} else {
+		delete(object.Annotations, v1alpha1.AnnotationTraceparent) // an earlier run's
+	}
 }
 
 func set(m *map[string]string, key, value string) {
@@ -193,6 +199,7 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 		if revised.Spec.Epoch > existing.Spec.Epoch {
 			s.ordered.note(revised)
 		}
+		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.again(ctx, revised, a)
 	case permanent(err) && a.Spec.Epoch > existing.Spec.Epoch:
 		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}

@@ -147,6 +147,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 // begins of which the member has yet to hear.
 func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
 	s := p.session
+	p.decision = d
 	s.Status.Placement, s.Status.Epoch = p.reserved, max(s.Status.Epoch, p.reserved.Epoch)
 	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
 	s.Status.AccessSecretName = accessSecretName(s, p.spec)

@@ -110,6 +110,9 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{hubChart, `{failover: {lease: 3 minutes}}`, "'/failover/lease'"},
 		{hubChart, `{timeFactor: 0}`, "'/timeFactor'"},
 		{hubChart, `{log: {level: loud}}`, "'/log/level'"},
+		{hubChart, `{tracing: {endpoint: collector}}`, "'/tracing/endpoint'"},
+		{hubChart, `{tracing: {endpoint: "ftp://collector:4317"}}`, "'/tracing/endpoint'"},
+		{hubChart, `{tracing: {samplingRatio: 2}}`, "'/tracing/samplingRatio'"},
 		{hubChart, `{resources: {requests: {memory: lots}}}`, "'/resources/requests/memory'"},
 		{hubChart, `{resources: {request: {memory: 1Gi}}}`, "'request' not allowed"},
 		{hubChart, `{probes: {liveness: {httpGet: {path: /}}}}`, "'httpGet' not allowed"},
@@ -136,6 +139,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{agentChart, `{gateway: {name: public}}`, "'/gateway/name'"},
 		{agentChart, `{gateway: {name: a/b, tlsSecret: c}}`, "'/gateway'"},
 		{agentChart, `{guard: {port: 0}}`, "'/guard/port'"},
+		{agentChart, `{tracing: {samplingRatio: 1}}`, "'samplingRatio' not allowed"},
 		{agentChart, `{sessions: {failAfter: soon}}`, "'/sessions/failAfter'"},
 		{agentChart, `{failover: {after: 60s}}`, "'failover' not allowed"},
 	} {
@@ -149,6 +153,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 	}
 	for _, good := range []struct{ chart, values string }{
 		{hubChart, `{global: {registry: x}}`},
+		{hubChart, `{tracing: {endpoint: "https://collector.example.com:443"}}`},
+		{agentChart, `{tracing: {endpoint: "[2001:db8::1]:4317"}}`},
 		{agentChart, `{join: {member: eu, hub: "h:1", caHashes: ["` + hash + `"]}}`},
 		{agentChart, `{certificates: {mode: certManager, certManager: {issuerRef: {name: i}}}, join: {member: eu, hub: "[2001:db8::1]:1", uid: ` + uid + `}}`},
 	} {
