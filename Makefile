@@ -82,7 +82,7 @@ fuzz: ## Run every fuzzer for FUZZTIME (10s); FOCUS= picks some by name.
 
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member: the agent's own figures, and placements a second next to a bare client's.
-	go test -run '^$$' -bench . -benchmem ./api/... ./proto/... ./tracing/... ./hub/... ./agent/...
+	go test -run '^$$' -bench . -benchmem ./api/... ./proto/... ./hub/... ./agent/...
 	go run ./test/scale --sessions 1000 --members 1 --nodes 80 --idle 20s --baseline=false
 
 .PHONY: simulate

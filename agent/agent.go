@@ -33,7 +33,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/tracing"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // leaderElectionID is the name of the lock among an agent's replicas.

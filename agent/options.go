@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/tracing"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Options of the agent, as its flags set them.

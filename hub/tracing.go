@@ -3,7 +3,7 @@ package hub
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/vdi-fleet/vdi-fleet/tracing"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Tracing of sessions' walks: see package tracing.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/tracing"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // The transitions of a desktop in its member, each a line of the log once it is

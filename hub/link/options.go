@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/vdi-fleet/vdi-fleet/tracing"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Options of a Server. There is none that turns off TLS, or lets in an agent

@@ -8,7 +8,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/tracing"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // The spans of a session's walk on the hub, the link's apart.

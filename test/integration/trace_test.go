@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/tracing"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // traced has hub and agents trace every walk, and tell of it soon.

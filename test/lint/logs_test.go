@@ -24,7 +24,7 @@ var (
 func production(t *testing.T) []file {
 	t.Helper()
 	return slices.DeleteFunc(goFiles(t), func(f file) bool {
-		ours := strings.HasPrefix(f.path, "hub/") || strings.HasPrefix(f.path, "agent/") || strings.HasPrefix(f.path, "tracing/")
+		ours := strings.HasPrefix(f.path, "hub/") || strings.HasPrefix(f.path, "agent/") || strings.HasPrefix(f.path, "proto/tracing/")
 		return f.test() || f.generated() || !ours
 	})
 }

@@ -146,7 +146,7 @@ func (o Options) about() []Attribute {
 // decides by itself who is traced: what it is asked to write is written.
 func New(ratio float64, options ...sdktrace.TracerProviderOption) *Tracer {
 	provider := sdktrace.NewTracerProvider(append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithIDGenerator(generator{}))...)
-	return &Tracer{provider: provider, tracer: provider.Tracer("github.com/vdi-fleet/vdi-fleet/tracing"), sampler: sdktrace.TraceIDRatioBased(ratio)}
+	return &Tracer{provider: provider, tracer: provider.Tracer("github.com/vdi-fleet/vdi-fleet/proto/tracing"), sampler: sdktrace.TraceIDRatioBased(ratio)}
 }
 
 // lastWords is how long a process that ends waits for its last spans to be taken.
