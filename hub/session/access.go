@@ -17,7 +17,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",roleName=vdi-hub-sessions,resources=secrets,verbs=get;list;watch;create;update;delete
 
 // largestSecret that travels: 16 of them fit a message of the link.
 const largestSecret = 128 << 10
