@@ -26,7 +26,7 @@ func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
 	member, err := harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
 		CRDDirs:    []string{filepath.Join(root, "deploy", "crds")},
 		Nodes:      []harness.NodeGroup{{Count: 1, Region: "eu", Zone: "eu-a"}},
-		Namespaces: map[string]map[string]string{"desks": nil, "vdi-system": nil},
+		Namespaces: map[string]map[string]string{"desks": {v1alpha1.LabelAdmitSessions: "true"}, "vdi-system": nil},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(member.Stop()).To(Succeed()) })

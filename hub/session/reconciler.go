@@ -83,6 +83,8 @@ type Reconciler struct {
 	Fleet     Fleet
 	Revisions *Revisions
 	Clock     clock.PassiveClock
+	// Namespaces are the only ones whose sessions are accepted; none: all.
+	Namespaces []string
 	// ForceAfter is how long members get to confirm a forced cleanup; zero:
 	// DefaultForceAfter.
 	ForceAfter time.Duration

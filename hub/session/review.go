@@ -125,7 +125,7 @@ func (r *ReviewReconciler) answer(ctx context.Context, review *v1alpha1.Placemen
 		return nil, err
 	}
 	leaving := p.template != nil && !p.template.DeletionTimestamp.IsZero()
-	if c := acceptance(s, p.spec, leaving, p.policies); c.Status == metav1.ConditionFalse {
+	if c := r.Sessions.acceptance(s, p.spec, leaving, p.policies); c.Status == metav1.ConditionFalse {
 		return refused(c.Reason, c.Message)
 	}
 	if p.resources = resources(s, p.spec); seat != nil {

@@ -51,7 +51,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	// The fleet outlives this node's context.
 	fleet, err = harness.Start(context.Background(), harness.Options{
-		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second},
+		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second}, HubNamespaces: []string{shut},
 		// What can't start is given up after seconds.
 		AgentArgs: []string{"--fail-after=" + failAfter.String()},
 		Env:       harness.SpareCPU(),
@@ -61,7 +61,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
 	hub = clientOf(fleet.Hub.ControlPlane)
 	seen = watchStory()
-	Expect(fleet.Hub.ControlPlane.EnsureNamespace(ctx, shut, nil)).To(Succeed())
 
 	root, err := harness.Root()
 	Expect(err).NotTo(HaveOccurred())
