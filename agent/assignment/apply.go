@@ -19,8 +19,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;update;patch;delete
-// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=create
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=get;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=delete

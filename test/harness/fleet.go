@@ -254,7 +254,8 @@ func (f *Fleet) startMember(ctx context.Context, member *Member) error {
 		return err
 	}
 	f.options.Progress(fmt.Sprintf("%s: control plane is up with %d nodes", member.Name, nodes))
-	return f.authorizeAgent(ctx, cp)
+	_, err := cp.AuthorizeAgent(ctx, f.options.Namespaces...)
+	return err
 }
 
 // Stop ends every process and removes the directory, unless Options.Keep. It may

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 )
 
 // Hub and agents are the service accounts that they are where they are installed,
@@ -43,18 +44,18 @@ func (f *Fleet) authorizeHub(ctx context.Context) error {
 	return nil
 }
 
-// authorizeAgent gives the agent of a member its roles, and what it may in the
-// namespaces that are admitted.
-func (f *Fleet) authorizeAgent(ctx context.Context, cp *ControlPlane) error {
+// AuthorizeAgent gives the agent of a member its roles, and what it may in the
+// namespaces that are admitted. It returns how it connects.
+func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) (*rest.Config, error) {
 	if err := cp.authorize(ctx, "rbac/agent.yaml", "agent/agent.yaml"); err != nil {
-		return err
+		return nil, err
 	}
-	for _, namespace := range f.options.Namespaces {
+	for _, namespace := range admitted {
 		if err := cp.AdmitSessions(ctx, namespace); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return cp.ConfigFor(AgentUser, serviceAccountGroups...)
 }
 
 // AdmitSessions is the word of a member's administrator that sessions may live in a
