@@ -70,10 +70,9 @@ type Fleet interface {
 	Listen(func(fleet.Change))
 }
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=list;watch
 
 // Reconciler does for a session what the hub can do alone: accept it, place
 // it, show its member's health, and let it go once nothing is outstanding.

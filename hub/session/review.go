@@ -35,8 +35,8 @@ type Reviewer interface {
 	Review(ctx context.Context, in fleet.Inquiry) fleet.Review
 }
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews/status,verbs=update;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews,verbs=list;watch;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews/status,verbs=patch
 
 // ReviewReconciler answers reviews: it takes the steps of a session up to its
 // placement, asks the fleet without taking anything, and writes the answer into

@@ -59,6 +59,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
+	DeferCleanup(judgePermissions) // before the fleet stops
 	hub = clientOf(fleet.Hub.ControlPlane)
 	seen = watchStory()
 
