@@ -60,7 +60,7 @@ var agentExceptions = []permissions.Exception{
 	{Role: agentAtHome, Resource: "configmaps", Name: "vdi-agent-fence", Verbs: []string{"update"},
 		Because: "a lapse of the hub's lease is recorded", Test: "test/faults/stage.go", Says: "Kubelets: s.kind.kubelets"},
 	{Role: agentAtHome, Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"},
-		Because: "JoinNeeded is told on the agent's own Secret", Test: "agent/identity/keeper_test.go", Says: "JoinNeeded"},
+		Because: "JoinNeeded is told on the agent's own Secret", Test: "agent/identity/keeper_test.go", Says: "events.NewFakeRecorder"},
 }
 
 // hubExceptions are what the hub needs in other suites only.
