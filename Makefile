@@ -44,6 +44,10 @@ help: ## Show this list.
 manifests: $(BIN)/controller-gen ## Generate CRDs and RBAC roles from the markers in the code, and the copies in the charts.
 	@tools/generate.sh manifests .
 
+.PHONY: release-crds
+release-crds: ## Take the CRDs as they are for released: from now on `make verify` compares with them.
+	rm -f tools/crdcompat/released/*.yaml && cp deploy/crds/*.yaml tools/crdcompat/released/
+
 .PHONY: generate
 generate: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## Generate deep copies and the wire contract's Go code.
 	@tools/generate.sh code .
@@ -62,7 +66,7 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 	$(BIN)/golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: test
-test: controlplane build $(BIN)/helm $(BIN)/kube-score ## Run all tests with the race detector, on real API servers where they need one.
+test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
 	GOGC=$(TEST_GOGC) go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
 
@@ -90,7 +94,7 @@ simulate: ## Replay a day through the placement code in simulated time, and comp
 	go run ./test/scale/placement --out dist/simulation $(ARGS)
 
 .PHONY: verify
-verify: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Fail if generated files are stale, or formatting, modules or lint are not clean.
+verify: $(BIN)/crdcompat $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Fail if generated files are stale, or formatting, modules or lint are not clean.
 	@tools/verify.sh
 
 ##@ Build
@@ -188,6 +192,10 @@ $(BIN)/buf: tools/buf/go.mod
 $(BIN)/kube-score: tools/kube-score/go.mod
 	@echo "tools: building kube-score"
 	@cd tools/kube-score && $(TOOL_BUILD) -o $(abspath $@) github.com/zegl/kube-score/cmd/kube-score
+
+$(BIN)/crdcompat: tools/crdcompat/go.mod $(wildcard tools/crdcompat/*.go)
+	@echo "tools: building crdcompat"
+	@cd tools/crdcompat && $(TOOL_BUILD) -o $(abspath $@) .
 
 # Helm takes the version of Kubernetes that it renders for, if no cluster says one,
 # from its linker's flags; without them it is 1.20.

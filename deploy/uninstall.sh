@@ -49,7 +49,8 @@ without() {
 	say "removing $name"
 	k delete deployment "$name" -n "$namespace" --ignore-not-found
 	k delete crd "$@" --ignore-not-found
-	k delete clusterrolebinding,clusterrole "$name" --ignore-not-found
+	k delete clusterrolebinding,clusterrole "$name" "$name-sessions" --ignore-not-found
+	k delete rolebinding --all-namespaces --field-selector "metadata.name=$name-sessions" --ignore-not-found
 	k delete priorityclass -l "app.kubernetes.io/name=$name,app.kubernetes.io/part-of=vdi-fleet" --ignore-not-found
 	k delete service,serviceaccount,role,rolebinding,poddisruptionbudget,networkpolicy,configmap,secret -n "$namespace" \
 		-l "app.kubernetes.io/name=$name" --ignore-not-found

@@ -98,7 +98,7 @@ func managerOptions(o Options, l *leader) manager.Options {
 			ByObject: map[client.Object]cache.ByObject{
 				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-				&corev1.Secret{}:             session.CachedSecrets(),
+				&corev1.Secret{}:             session.CachedSecrets(o.Namespace, o.SessionNamespaces),
 			},
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
@@ -155,6 +155,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
 	sessions := &session.Reconciler{
 		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Trace: trace,
+		Namespaces: o.SessionNamespaces,
 		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter),
 	}
 	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace}

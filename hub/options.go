@@ -37,6 +37,10 @@ type Options struct {
 	// ClientCAFile the authorities of the agents' certificates: all of them where
 	// somebody else issues certificates, and none where the hub does.
 	TLSCertFile, TLSKeyFile, ClientCAFile string
+	// SessionNamespaces are the only ones whose sessions are accepted, and beside
+	// Namespace the only ones whose Secrets are read; none: all. A hub that has them
+	// needs the role of Secrets nowhere else.
+	SessionNamespaces []string
 	// TrustDomain of the agents' identities.
 	TrustDomain string
 	// MetricsBindAddress and HealthProbeBindAddress of every replica.
@@ -66,6 +70,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default what POD_NAMESPACE says.")
 	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
 	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial, for which the hub's certificate is made beside vdi-hub.NAMESPACE.svc and localhost; may be repeated.")
+	fs.StringSliceVar(&o.SessionNamespaces, "session-namespaces", nil, "The only namespaces whose sessions are accepted, and beside --namespace the only ones whose Secrets are read; none: all. The ClusterRole vdi-hub-sessions need then be bound nowhere else.")
 	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), where somebody else than the hub issues certificates.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")

@@ -40,12 +40,14 @@ formatted() {
 
 tidy() {
 	local module
-	for module in . test/controlplane tools tools/buf tools/golangci-lint tools/helm tools/kube-score; do
+	for module in . test/controlplane tools tools/buf tools/golangci-lint tools/crdcompat tools/helm tools/kube-score; do
 		(cd "$module" && go mod tidy -diff) || { echo "in $module" && return 1; }
 	done
 }
 
 check "generated files" "run make generate manifests" generated
+check "stored objects" "keep what is released (tools/README.md says how to break it), or acknowledge it in tools/crdcompat/acknowledged.yaml" \
+	bin/crdcompat tools/crdcompat/released deploy/crds tools/crdcompat/acknowledged.yaml
 check "formatting" "run make fmt" formatted
 check "modules" "run go mod tidy there" tidy
 check "buf lint" "mend the .proto files" bin/buf lint

@@ -19,9 +19,11 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=get;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=delete
 
 // outcome of an assignment that was applied.
 type outcome struct {
@@ -96,6 +98,8 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 			"this cluster does not know SessionAssignments: its administrator must install the CRDs")}, nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return &outcome{result: notAdmitted(a)}, nil
+	case mayNotCreate(err):
+		return &outcome{result: notBound(a)}, nil
 	case permanent(err):
 		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}, nil
 	}
@@ -231,6 +235,18 @@ func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
 	return refused(a, v1alpha1.RefusedNamespaceNotAdmitted, fmt.Sprintf(
 		"namespace %s is not admitted in this cluster: its administrator must create it and label it %s=true",
 		a.Namespace, v1alpha1.LabelAdmitSessions))
+}
+
+// mayNotCreate is the authorizer's refusal, not that of admission: the agent's role
+// is not bound in that namespace.
+func mayNotCreate(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+}
+
+func notBound(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
+	return refused(a, v1alpha1.RefusedNamespaceNotAdmitted, fmt.Sprintf(
+		"namespace %s is labelled in this cluster, and the agent may not work there: its administrator must bind the ClusterRole vdi-agent-sessions (kubectl vdi admit %[1]s)",
+		a.Namespace))
 }
 
 // admitted asks the API server where the cache says no, since the label may

@@ -56,7 +56,7 @@ func (r *Reconciler) removeReach(ctx context.Context, p *pass) (bool, error) {
 	if err := dismiss(ctx, r, p, ingresses); err != nil {
 		return false, err
 	}
-	problem, err := r.routes.open(ctx, r.APIReader, p.now, r.Options.Network.Gateway != nil)
+	problem, err := r.routes.open(ctx, r.APIReader, p.assignment.Namespace, p.now, r.Options.Network.Gateway != nil)
 	if err != nil {
 		return false, err
 	}

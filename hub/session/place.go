@@ -58,7 +58,7 @@ func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 		}
 	}
 	leaving := p.template != nil && !p.template.DeletionTimestamp.IsZero()
-	c := acceptance(s, p.spec, leaving, p.policies)
+	c := r.acceptance(s, p.spec, leaving, p.policies)
 	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && c.Status == metav1.ConditionFalse {
 		p.record(r, "Warning", v1alpha1.EventNotAllowed, "Accept", c.Message)
 	}

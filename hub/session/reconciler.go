@@ -71,10 +71,9 @@ type Fleet interface {
 	Listen(func(fleet.Change))
 }
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=list;watch
 
 // Reconciler does for a session what the hub can do alone: accept it, place
 // it, show its member's health, and let it go once nothing is outstanding.
@@ -86,6 +85,8 @@ type Reconciler struct {
 	Clock     clock.PassiveClock
 	// Trace of sessions' walks; nil: none.
 	Trace *tracing.Tracer
+	// Namespaces are the only ones whose sessions are accepted; none: all.
+	Namespaces []string
 	// ForceAfter is how long members get to confirm a forced cleanup; zero:
 	// DefaultForceAfter.
 	ForceAfter time.Duration

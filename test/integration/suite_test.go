@@ -56,7 +56,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(spans.stop)
 	// The fleet outlives this node's context.
 	fleet, err = harness.Start(context.Background(), harness.Options{
-		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second},
+		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second}, HubNamespaces: []string{shut},
 		// What can't start is given up after seconds.
 		AgentArgs: []string{"--fail-after=" + failAfter.String()},
 		Env:       append(harness.SpareCPU(), traced(spans)...),
@@ -64,9 +64,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
+	DeferCleanup(judgePermissions) // before the fleet stops
 	hub = clientOf(fleet.Hub.ControlPlane)
 	seen = watchStory()
-	Expect(fleet.Hub.ControlPlane.EnsureNamespace(ctx, shut, nil)).To(Succeed())
 
 	root, err := harness.Root()
 	Expect(err).NotTo(HaveOccurred())
