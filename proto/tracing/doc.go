@@ -2,9 +2,8 @@
 // both write it: whose trace a span is in, how the decision to trace travels, and
 // how spans leave the process.
 //
-// It is beside hub and agent, and not in either, since the two must agree on it and
-// never import each other; and not in proto, which imports protobuf and grpc alone.
-// It imports nothing of ours. Pure packages do not import it: what a span tells of
+// It is in neither of the two, since they must agree on it and never import each
+// other: they meet over proto. It imports nothing of ours. Pure packages do not import it: what a span tells of
 // them, such as how many candidates a placement had, is in what they return.
 //
 // # Whose trace
