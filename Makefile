@@ -113,12 +113,8 @@ controlplane: ## Build real Kubernetes control planes into bin/ (about 5 minutes
 	@test/controlplane/build.sh $(BIN)
 
 .PHONY: docker-build
-docker-build: ## Build the images HUB_IMG and AGENT_IMG.
-	@mkdir -p dist/linux
-	GOOS=linux GOARCH=$(GOARCH) $(GO_BUILD) -o dist/linux/hub ./cmd/hub
-	GOOS=linux GOARCH=$(GOARCH) $(GO_BUILD) -o dist/linux/agent ./cmd/agent
-	docker build -f Dockerfile.hub -t $(HUB_IMG) dist/linux
-	docker build -f Dockerfile.agent -t $(AGENT_IMG) dist/linux
+docker-build: ## Build the images HUB_IMG and AGENT_IMG (PLATFORMS=linux/amd64,linux/arm64; GO_IMAGE=golang:1.26 builds in that image).
+	@VERSION=$(VERSION) HUB_IMG=$(HUB_IMG) AGENT_IMG=$(AGENT_IMG) PLATFORMS=$(PLATFORMS) GO_IMAGE=$(GO_IMAGE) tools/images.sh
 
 .PHONY: clean
 clean: down ## Stop the fleet and remove what was built.
