@@ -6,7 +6,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 for name in $1; do
-	# timetzdata: Go's own time zones, for there is no /usr/share/zoneinfo.
-	CGO_ENABLED=0 GOOS=linux GOARCH=${GOARCH:-} go build -trimpath -buildvcs=false -tags timetzdata \
+	CGO_ENABLED=0 GOOS=linux GOARCH=${GOARCH:-} go build -trimpath -buildvcs=false \
 		-ldflags "-s -w -buildid= -X main.version=${VERSION:-dev}" -o "$2/$name" "./cmd/$name"
 done
