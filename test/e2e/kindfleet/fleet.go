@@ -2,6 +2,7 @@ package kindfleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -57,7 +58,7 @@ type Options struct {
 	// TimeFactor of hub and agents.
 	TimeFactor float64
 	// Say tells what goes on.
-	Say func(format string, args ...any)
+	Say func(format string, args ...any) `json:"-"`
 }
 
 // Fleet is a hub and its members.
@@ -120,17 +121,34 @@ func Up(ctx context.Context, options Options) (*Fleet, error) {
 		return nil, err
 	}
 	f.say(began, "hub and agents are Ready")
-	return f, nil
+	text, err := json.Marshal(f.options)
+	if err != nil {
+		return nil, err
+	}
+	return f, os.WriteFile(f.record(), text, 0o600)
 }
 
-// Open is the fleet that is up.
-func Open(options Options) (*Fleet, error) {
-	f, err := newFleet(options)
+// Open is the fleet that is up in this repository.
+func Open(root string) (*Fleet, error) {
+	f, err := newFleet(Options{Root: root})
 	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(f.record())
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &f.options); err != nil {
 		return nil, err
 	}
 	return f, f.connect()
 }
+
+// Images that were loaded into the members' nodes beside the agent's.
+func (f *Fleet) Images() []string { return f.options.Images }
+
+// TimeFactor of hub and agents.
+func (f *Fleet) TimeFactor() float64 { return f.options.TimeFactor }
 
 func (f *Fleet) connect() error {
 	for _, l := range layouts {
@@ -191,6 +209,9 @@ func (f *Fleet) Member(name string) *Cluster {
 func (f *Fleet) Kubeconfig() string { return filepath.Join(f.dir(), "kubeconfig") }
 
 func (f *Fleet) dir() string { return filepath.Join(f.options.Root, ".kind") }
+
+// record of what the fleet was started with.
+func (f *Fleet) record() string { return filepath.Join(f.dir(), "fleet.json") }
 
 func (f *Fleet) kubeconfigOf(name string) string { return filepath.Join(f.dir(), name+".kubeconfig") }
 
