@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -40,7 +41,7 @@ func sampleTemplate() *v1alpha1.VDITemplate {
 		Spec: v1alpha1.TemplateSpec{
 			Image: fleet.Images()[0], Port: desktopPort,
 			Args:      []string{"-listen", fmt.Sprintf(":%d", desktopPort), "-password-file", passwordFile},
-			Resources: v1alpha1.TemplateResources{Default: size},
+			Resources: v1alpha1.TemplateResources{Default: size}, IngressClassName: sample,
 		},
 	}
 }
@@ -57,6 +58,19 @@ func homeTemplate() *v1alpha1.VDITemplate {
 func ensure(ctx context.Context, t *v1alpha1.VDITemplate) error {
 	spec := t.Spec
 	_, err := controllerutil.CreateOrUpdate(ctx, fleet.Hub.Client, t, func() error { t.Spec = spec; return nil })
+	return err
+}
+
+// ensureClass makes the class of the samples' Ingresses, which no controller serves:
+// these are visited through their Services.
+func ensureClass(ctx context.Context, member *kindfleet.Cluster) error {
+	class := &networkingv1.IngressClass{
+		ObjectMeta: metav1.ObjectMeta{Name: sample}, Spec: networkingv1.IngressClassSpec{Controller: "vdi-fleet.test/none"},
+	}
+	err := member.Client.Create(ctx, class)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
 	return err
 }
 

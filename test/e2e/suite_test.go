@@ -49,6 +49,9 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(stop)
 	watcher, err = startWatch(ctx, fleet)
 	Expect(err).NotTo(HaveOccurred())
+	for _, member := range fleet.Members {
+		Expect(ensureClass(ctx, member)).To(Succeed())
+	}
 	Expect(ensure(ctx, sampleTemplate())).To(Succeed())
 	Expect(ensure(ctx, homeTemplate())).To(Succeed())
 })
