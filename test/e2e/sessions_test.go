@@ -30,7 +30,7 @@ var _ = Describe("Sessions on real kubelets", func() {
 			took := s.Status.RunningSince.Sub(s.CreationTimestamp.Time)
 			tell("create to Running of "+s.Name, took)
 			Expect(took).To(BeNumerically("<=", floor))
-			Expect(s.Status.URL).To(HaveSuffix("." + s.Status.Placement.ClusterName + ".desktops.test/"))
+			Expect(s.Status.URL).To(HaveSuffix("." + s.Status.Placement.ClusterName + ".desktops.test"))
 			Eventually(ctx, visit).WithArguments(s, "/", "").Should(ContainSubstring("Sample desktop"))
 		}
 		for _, s := range sessions {
