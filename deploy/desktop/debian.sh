@@ -54,6 +54,7 @@ mkdir -p "$1/home/user"
 chown 1000:1000 "$1/home/user"
 cat files/XTerm >>"$1/etc/X11/app-defaults/XTerm"
 cp files/menu.xml "$1/etc/xdg/openbox/menu.xml"
+sed -i '/debian-menu.xml/d' "$1/etc/xdg/openbox/rc.xml"
 find "$1" -xdev -type f -perm /6000 -exec chmod a-s {} +
 cd "$1"
 rm -rf etc/machine-id etc/hostname etc/resolv.conf etc/*- var/log/* var/cache/* var/lib/apt/* var/lib/dpkg/*-old tmp/* usr/share/{doc,man,info,lintian,bug}
