@@ -113,12 +113,8 @@ controlplane: ## Build real Kubernetes control planes into bin/ (about 5 minutes
 	@test/controlplane/build.sh $(BIN)
 
 .PHONY: docker-build
-docker-build: ## Build the images HUB_IMG and AGENT_IMG.
-	@mkdir -p dist/linux
-	GOOS=linux GOARCH=$(GOARCH) $(GO_BUILD) -o dist/linux/hub ./cmd/hub
-	GOOS=linux GOARCH=$(GOARCH) $(GO_BUILD) -o dist/linux/agent ./cmd/agent
-	docker build -f Dockerfile.hub -t $(HUB_IMG) dist/linux
-	docker build -f Dockerfile.agent -t $(AGENT_IMG) dist/linux
+docker-build: ## Build the images HUB_IMG and AGENT_IMG (PLATFORMS=linux/amd64,linux/arm64; GO_IMAGE=golang:1.26 builds in that image).
+	@VERSION=$(VERSION) HUB_IMG=$(HUB_IMG) AGENT_IMG=$(AGENT_IMG) PLATFORMS=$(PLATFORMS) GO_IMAGE=$(GO_IMAGE) tools/images.sh
 
 .PHONY: clean
 clean: down ## Stop the fleet and remove what was built.
@@ -145,6 +141,50 @@ writes: ## Print the API writes of hub and agents in the fleet that is up, by us
 .PHONY: scale
 scale: controlplane build ## Measure a fleet: SESSIONS at once, what they cost, and what it costs at rest.
 	go run ./test/scale --sessions $(SESSIONS) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
+
+##@ kind
+
+# Real kubelets. IMAGE=kindest/node:v1.36.3 takes the published node image instead of ours.
+SAMPLE_IMG  ?= vdi-sample-desktop:$(VERSION)
+# Loaded into the members' nodes, beside hub and agent.
+E2E_IMAGES  ?= $(SAMPLE_IMG)
+NODE_IMAGE   = $(or $(IMAGE),$(shell . test/e2e/nodeimage/versions.sh && echo $$image))
+E2E_FLEET    = $(BIN)/kindfleet
+E2E_TIMEOUT ?= 60m
+# Of every timing of link and failover.
+E2E_FACTOR  ?= 0.3
+
+.PHONY: kind-docker
+kind-docker: ## Install Docker and what kind-image needs from Debian packages, and start dockerd, where they are missing (root).
+	@test/e2e/nodeimage/docker.sh up
+
+.PHONY: kind-image
+kind-image: kind-docker ## Build a node image for kind from Go modules and Debian packages (12 minutes or more the first time).
+	@[ -n "$(IMAGE)" ] || test/e2e/nodeimage/build.sh
+
+.PHONY: sample-desktop-image
+sample-desktop-image: ## Build the image SAMPLE_IMG of the sample desktop of test/desktop.
+	@mkdir -p dist/images/sample
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -buildid=" -o dist/images/sample/desktop ./test/desktop
+	@touch -d @0 dist/images/sample/desktop
+	DOCKER_BUILDKIT=0 docker build -q -f test/desktop/Dockerfile -t $(SAMPLE_IMG) dist/images/sample
+
+.PHONY: kindfleet
+kindfleet: build $(BIN)/helm
+	@cd test/e2e && CGO_ENABLED=0 go build -trimpath -o $(abspath $(E2E_FLEET)) ./cmd/kindfleet
+
+.PHONY: kind-up
+kind-up: kind-image docker-build sample-desktop-image kindfleet ## Start a hub and two members in two regions as kind clusters, five nodes, with the charts and images of this tree.
+	$(E2E_FLEET) up --image $(NODE_IMAGE) --hub-image $(HUB_IMG) --agent-image $(AGENT_IMG) --load $(E2E_IMAGES) --time-factor $(E2E_FACTOR) $(ARGS)
+
+.PHONY: kind-test
+kind-test: kind-up ## Run test/e2e against it: sessions on real kubelets, in a real browser, failover, the guard, upgrades (FOCUS=).
+	@mkdir -p dist/e2e
+	cd test/e2e && E2E=1 go test -count=1 -timeout $(E2E_TIMEOUT) -v . -args -ginkgo.v -ginkgo.label-filter=e2e $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
+
+.PHONY: kind-down
+kind-down: ## Remove these clusters, their network and their kubeconfig.
+	@if [ -x $(E2E_FLEET) ]; then $(E2E_FLEET) down; fi
 
 ##@ Deploy
 
