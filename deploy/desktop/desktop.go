@@ -77,6 +77,10 @@ func startDesktop(ctx context.Context, o options) (*desktop, error) {
 			return nil, err
 		}
 	}
+	// The X server complains of making it itself, unless it is root.
+	if err := os.MkdirAll(filepath.Dir(displaySocket), 0o777|os.ModeSticky); err != nil {
+		return nil, err
+	}
 	environment := append(os.Environ(), "HOME="+home, "DISPLAY="+displayNumber)
 	d := &desktop{marked: mark + "=" + rand.Text(), ending: make(chan struct{})}
 	if d.display, err = start(environment, "/", xServer(o)...); err != nil {

@@ -79,7 +79,7 @@ func run(ctx context.Context, o options) error {
 	}
 	slog.Info("The desktop is ready", "address", listener.Addr().String())
 	server := &http.Server{
-		Handler:           newHandler(ctx, o.page, gate, d.screen),
+		Handler:           newHandler(ctx, o.page, vncSocket, gate, d.screen),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	defer server.Close()

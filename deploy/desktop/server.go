@@ -29,12 +29,12 @@ type idler interface {
 	idle() (time.Duration, error)
 }
 
-// newHandler serves noVNC in the directory page, and the desktop behind it, to
-// whom the door lets in; without a door to everybody. Open desktops end with ctx.
-func newHandler(ctx context.Context, page string, gate *door, used idler) http.Handler {
+// newHandler serves noVNC in the directory page, and the X server behind the socket,
+// to whom the door lets in; without a door to everybody. Open desktops end with ctx.
+func newHandler(ctx context.Context, page, socket string, gate *door, used idler) http.Handler {
 	inside := http.NewServeMux()
 	inside.Handle("GET /{$}", http.RedirectHandler(pagePath+pageQuery, http.StatusSeeOther))
-	inside.Handle("GET "+socketPath, bridge(ctx, vncSocket))
+	inside.Handle("GET "+socketPath, bridge(ctx, socket))
 	inside.Handle("GET /", http.FileServerFS(os.DirFS(page)))
 	mux := http.NewServeMux()
 	mux.Handle("GET "+activityPath, activity(used))

@@ -168,6 +168,13 @@ func (d *Desktop) Type(text string) error {
 	return d.do("typing", connected(), focus(), chromedp.KeyEvent(strings.ReplaceAll(text, "\n", "\r")))
 }
 
+// Paint is what to type into a terminal, so that its background gets a colour, which
+// Picture.Most then is, if a shell's condition holds: by it the canvas tells what is
+// true in the desktop.
+func Paint(condition, colour string) string {
+	return condition + ` && printf '\033]11;` + colour + `\007'` + "\n"
+}
+
 // focus the canvas, as a click would; but a click would reach the desktop as well.
 func focus() chromedp.Action[chromedp.Void] {
 	return chromedp.Focus(chromedp.CSS("#noVNC_container canvas"))

@@ -134,6 +134,16 @@ func TestAUserSeesTheDesktopAndTypes(t *testing.T) {
 		out, err := exec.Command("docker", "exec", c.name, "cat", "/home/user/file").Output()
 		return err == nil && string(out) == "hello\n"
 	})
+	const green = "#00aa00"
+	if after.Most == green {
+		t.Fatal("it is green already")
+	}
+	if err := d.Type(Paint(`[ "$(cat ~/file)" = other ]`, "#aa0000") + Paint(`[ "$(cat ~/file)" = hello ]`, green)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Await(t.Context(), "the file's word", func(p Picture) bool { return p.Most == green }); err != nil {
+		t.Fatal(err)
+	}
 	file := artefact(t, "desktop-docker.png")
 	if err := d.Screenshot(file); err != nil {
 		t.Fatal(err)

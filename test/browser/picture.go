@@ -14,7 +14,9 @@ type Picture struct {
 	Width, Height int
 	// Colours are how many different ones there are.
 	Colours int
-	// Common is the share of the pixels that have the most frequent colour, 0 to 1.
+	// Most is the most frequent colour, as #rrggbb, and Common the share of the pixels
+	// that have it, 0 to 1.
+	Most   string
 	Common float64
 	// Sum is equal of equal pictures, and of others hardly ever.
 	Sum string
@@ -29,13 +31,13 @@ func (p Picture) Blank() bool {
 }
 
 func (p Picture) String() string {
-	return fmt.Sprintf("%dx%d, %d colours, %.1f%% of one", p.Width, p.Height, p.Colours, 100*p.Common)
+	return fmt.Sprintf("%dx%d, %d colours, %.1f%% %s", p.Width, p.Height, p.Colours, 100*p.Common, p.Most)
 }
 
 // readCanvas counts colours, and sums the pixels up (FNV-1a over the words).
 const readCanvas = `(() => {
 	const canvas = document.querySelector("#noVNC_container canvas");
-	if (!canvas || !canvas.width || !canvas.height) return {Width: 0, Height: 0, Colours: 0, Common: 0, Sum: ""};
+	if (!canvas || !canvas.width || !canvas.height) return {Width: 0, Height: 0, Colours: 0, Most: "", Common: 0, Sum: ""};
 	const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
 	const counts = new Map();
 	let sum = 0x811c9dc5;
@@ -43,9 +45,9 @@ const readCanvas = `(() => {
 		counts.set(p, (counts.get(p) || 0) + 1);
 		sum = Math.imul(sum ^ p, 0x01000193) >>> 0;
 	}
-	let most = 0;
-	for (const n of counts.values()) most = Math.max(most, n);
-	return {Width: canvas.width, Height: canvas.height, Colours: counts.size, Common: most / pixels.length, Sum: sum.toString(16)};
+	const [most, times] = [...counts].reduce((a, b) => b[1] > a[1] ? b : a);
+	const colour = "#" + [most, most >>> 8, most >>> 16].map(c => (c & 255).toString(16).padStart(2, "0")).join("");
+	return {Width: canvas.width, Height: canvas.height, Colours: counts.size, Most: colour, Common: times / pixels.length, Sum: sum.toString(16)};
 })()`
 
 // Picture reads the canvas.
