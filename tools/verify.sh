@@ -40,7 +40,7 @@ formatted() {
 
 tidy() {
 	local module
-	for module in . test/controlplane tools tools/buf tools/golangci-lint tools/helm tools/kube-score; do
+	for module in . deploy/desktop test/browser test/controlplane tools tools/buf tools/golangci-lint tools/helm tools/kube-score; do
 		(cd "$module" && go mod tidy -diff) || { echo "in $module" && return 1; }
 	done
 }
