@@ -63,7 +63,7 @@ find "$1" -xdev -type f -perm /6000 -exec chmod a-s {} +
 lacking=$(chroot "$1" sh -c 'ldd /usr/bin/* /usr/lib/*/imlib2/loaders/*.so 2>/dev/null' | grep 'not found' | sort -u || true)
 [ -z "$lacking" ] || { echo "libraries are missing: $lacking" >&2 && exit 1; }
 cd "$1"
-rm -rf dev/* etc/machine-id etc/hostname etc/resolv.conf etc/*- var/log/* var/cache/* var/lib/apt/* var/lib/dpkg/*-old tmp/* usr/share/{doc,man,info,lintian,bug}
+rm -rf etc/machine-id etc/hostname etc/resolv.conf etc/*- var/log/* var/cache/* var/lib/apt/* var/lib/dpkg/*-old tmp/* usr/share/{doc,man,info,lintian,bug}
 HOOK
 chmod +x "$hooks"/*
 

@@ -78,8 +78,8 @@ func bridge(ctx context.Context, socket string) http.Handler {
 		if err != nil {
 			return // the browser was told why
 		}
-		defer ws.CloseNow()
-		ws.SetReadLimit(-1) // what is pasted may be long
+		defer func() { _ = ws.CloseNow() }() // it may be closed
+		ws.SetReadLimit(-1)                  // what is pasted may be long
 		browser := websocket.NetConn(ctx, ws, websocket.MessageBinary)
 		ended := make(chan struct{}, 2)
 		carry := func(to io.Writer, from io.Reader) {

@@ -195,7 +195,7 @@ func TestABrowserTalksToTheXServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ws.CloseNow()
+	defer func() { _ = ws.CloseNow() }()
 	long := strings.Repeat("x", 1<<20)
 	if err := ws.Write(ctx, websocket.MessageBinary, []byte(long)); err != nil {
 		t.Fatal(err)
