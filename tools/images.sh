@@ -38,8 +38,11 @@ build() {
 		VERSION=$version GOARCH=$arch tools/build.sh "$name" "$PWD/$context"
 		touch -d "@$epoch" "$context/$name"
 	fi
-	docker build -q "${args[@]}" -f "Dockerfile.$name" -t "$image" "$context" >/dev/null
-	docker save "$image" -o "$scratch/built.tar"
+	# It says that it is deprecated, and what else to take.
+	docker build -q "${args[@]}" -f "Dockerfile.$name" -t "$image-built" "$context" >/dev/null 2>"$scratch/build.log" ||
+		{ cat "$scratch/build.log" >&2 && exit 1; }
+	docker save "$image-built" -o "$scratch/built.tar"
+	docker rmi "$image-built" >/dev/null
 	"$scratch/image" --epoch "$epoch" --platform "$platform" "$scratch/built.tar" "$scratch/image.tar" "$image" >/dev/null
 	docker load -q -i "$scratch/image.tar" >/dev/null
 	printf 'docker-build: %-32s %-12s %5s  %s\n' "$image" "$platform" \

@@ -14,10 +14,14 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	"sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
+	"sigs.k8s.io/kind/pkg/exec"
 )
 
 // readyTimeout is for a cluster to be Ready; it takes 20 s on two idle cores.
 const readyTimeout = 10 * time.Minute
+
+// patience of kubeadm on a machine that has much to do.
+const patience = "timeouts: {controlPlaneComponentHealthCheck: 10m, kubeletHealthCheck: 10m, kubernetesAPICall: 5m, tlsBootstrap: 10m, discovery: 10m}\n"
 
 // Cluster is one kind cluster.
 type Cluster struct {
@@ -55,7 +59,11 @@ func (l layout) config() *v1alpha4.Cluster {
 	config := &v1alpha4.Cluster{
 		// Debian's Docker may have but cgroup v1, on which a kubelet of today does
 		// not start by itself.
-		KubeadmConfigPatches: []string{"kind: KubeletConfiguration\nfailCgroupV1: false\n"},
+		KubeadmConfigPatches: []string{
+			"kind: KubeletConfiguration\nfailCgroupV1: false\n",
+			// kubeadm's own patience is 4 minutes, and less for single calls.
+			"kind: InitConfiguration\n" + patience, "kind: JoinConfiguration\n" + patience,
+		},
 	}
 	for i := range 1 + l.workers {
 		node := v1alpha4.Node{Role: v1alpha4.ControlPlaneRole}
@@ -88,6 +96,9 @@ func (f *Fleet) create(l layout) error {
 		options = append(options, cluster.CreateWithNodeImage(f.options.NodeImage))
 	}
 	if err := f.provider.Create(kindName(l.name), options...); err != nil {
+		if failed := exec.RunErrorForError(err); failed != nil {
+			err = fmt.Errorf("%w:\n%s", err, failed.Output)
+		}
 		return fmt.Errorf("creating cluster %s: %w", l.name, err)
 	}
 	return nil

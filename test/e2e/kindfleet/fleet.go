@@ -16,7 +16,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/kind/pkg/cluster"
-	"sigs.k8s.io/kind/pkg/cmd"
+	"sigs.k8s.io/kind/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -83,7 +83,8 @@ func newFleet(options Options) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{options: options}
-	f.provider = cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(cmd.NewLogger()))
+	// Its steps of three clusters at once would be told in no order.
+	f.provider = cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(log.NoopLogger{}))
 	return f, nil
 }
 
@@ -100,12 +101,12 @@ func Up(ctx context.Context, options Options) (*Fleet, error) {
 		return nil, err
 	}
 	began := time.Now()
-	group, _ := errgroup.WithContext(ctx)
+	// One after the other: that takes hardly longer on two cores, and kubeadm, which
+	// does not wait for long, has them for itself.
 	for _, l := range layouts {
-		group.Go(func() error { return f.create(l) })
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
+		if err := f.create(l); err != nil {
+			return nil, err
+		}
 	}
 	f.say(began, "clusters are Ready")
 	if err := f.connect(); err != nil {

@@ -65,6 +65,7 @@ for plugin in ipam/host-local main/loopback main/ptp meta/portmap; do
 done
 tree github.com/rancher/local-path-provisioner@$localpath
 build local-path-provisioner . -mod=mod -ldflags "-s -w -X main.VERSION=$localpath"
-tree sigs.k8s.io/cri-tools@$crictl
-build crictl ./cmd/crictl -mod=mod -ldflags "-s -w -X sigs.k8s.io/cri-tools/pkg/version.Version=$crictl"
+# A module of its own with the versions of the product's, which are compiled already.
+cd "$here/crictl"
+build crictl sigs.k8s.io/cri-tools/cmd/crictl -ldflags "-s -w -X sigs.k8s.io/cri-tools/pkg/version.Version=$crictl"
 say "all binaries are in $bin"

@@ -19,8 +19,8 @@ flock 9
 
 sum() { { cat "$@"; go env GOVERSION GOARCH; } | sha256sum | cut -d' ' -f1; }
 cd "$here"
-binaries=$(sum versions.sh binaries.sh kubernetes/go.* kubernetes/*/*.go coredns/*)
-all=$(sum versions.sh ./*.sh files/* kubernetes/go.* kubernetes/*/*.go coredns/* ../../controlplane/*)
+binaries=$(sum versions.sh binaries.sh kubernetes/go.* kubernetes/*/*.go coredns/* crictl/*)
+all=$(sum versions.sh ./*.sh files/* kubernetes/go.* kubernetes/*/*.go coredns/* crictl/* ../../controlplane/*)
 
 if [ "$(docker image inspect -f '{{index .Config.Labels "vdi-fleet.inputs"}}' "$image" 2>/dev/null)" = "$all" ]; then
 	echo "kind-image: $image is there"

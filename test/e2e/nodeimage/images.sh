@@ -43,7 +43,7 @@ plane() {
 	import registry.k8s.io/etcd:"${etcd#v}"-0 "$directory"
 	for component in kube-apiserver kube-controller-manager kube-scheduler; do
 		printf 'FROM registry.k8s.io/etcd:%s-0\nENTRYPOINT ["/usr/local/bin/%s"]\n' "${etcd#v}" $component |
-			docker build -q -t registry.k8s.io/$component:$kubernetes - >/dev/null
+			docker build -q -t registry.k8s.io/$component:$kubernetes - >/dev/null 2>&1
 		names+=("registry.k8s.io/$component:$kubernetes")
 	done
 }
@@ -97,4 +97,5 @@ proxy
 docker save "${names[@]}" -o "$cache/images.tar.part"
 mv "$cache/images.tar.part" "$cache/images.tar"
 rm -rf "$stage"
+docker rmi "${names[@]}" >/dev/null
 say "${#names[@]} images saved, $(du -sh "$cache/images.tar" | cut -f1)"
