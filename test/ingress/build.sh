@@ -39,7 +39,7 @@ if [ "$(cat "$cache/.inputs" 2>/dev/null)" != "$inputs" ] || [ ! -x "$cache/cont
 	printf 'module github.com/traefik/traefik/dynamic/ext\n\ngo 1.26.0\n' >"$source"/pkg/config/dynamic/ext/go.mod
 	printf 'package ext\n\n// HTTP has no extension.\ntype HTTP struct{}\n\n// Router has none.\ntype Router struct{}\n' >"$source"/pkg/config/dynamic/ext/ext.go
 	cd "$source"
-	sed -i '/provider\/ecs"$/d; /\*ecs\.Provider/d' pkg/config/static/static_config.go
+	sed -i '/provider\/ecs"$/d; /\becs\.[A-Z]/d' pkg/config/static/static_config.go
 	sed -i '/if conf\.Ecs != nil {/,/^\t}/d' pkg/provider/aggregator/aggregator.go
 	go mod edit -replace "github.com/go-acme/lego/v5=$here/lego" \
 		-replace "github.com/abbot/go-http-auth=github.com/containous/go-http-auth@$auth"
