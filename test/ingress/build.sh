@@ -38,13 +38,15 @@ if [ "$(cat "$cache/.inputs" 2>/dev/null)" != "$inputs" ] || [ ! -x "$cache/cont
 	# A module within the module, and so not in its archive: two empty extensions.
 	printf 'module github.com/traefik/traefik/dynamic/ext\n\ngo 1.26.0\n' >"$source"/pkg/config/dynamic/ext/go.mod
 	printf 'package ext\n\n// HTTP has no extension.\ntype HTTP struct{}\n\n// Router has none.\ntype Router struct{}\n' >"$source"/pkg/config/dynamic/ext/ext.go
-	cd "$source"
-	sed -i '/provider\/ecs"$/d; /\becs\.[A-Z]/d' pkg/config/static/static_config.go
-	sed -i '/if conf\.Ecs != nil {/,/^\t}/d' pkg/provider/aggregator/aggregator.go
-	go mod edit -replace "github.com/go-acme/lego/v5=$here/lego" \
-		-replace "github.com/abbot/go-http-auth=github.com/containous/go-http-auth@$auth"
-	go build -mod=mod -trimpath -ldflags "-s -w -buildid= -X github.com/traefik/traefik/v3/pkg/version.Version=${traefik#v}" \
-		-o "$cache/context/traefik" ./cmd/traefik
+	(
+		cd "$source"
+		sed -i '/provider\/ecs"$/d; /\becs\.[A-Z]/d' pkg/config/static/static_config.go
+		sed -i '/if conf\.Ecs != nil {/,/^\t}/d' pkg/provider/aggregator/aggregator.go
+		go mod edit -replace "github.com/go-acme/lego/v5=$here/lego" \
+			-replace "github.com/abbot/go-http-auth=github.com/containous/go-http-auth@$auth"
+		go build -mod=mod -trimpath -ldflags "-s -w -buildid= -X github.com/traefik/traefik/v3/pkg/version.Version=${traefik#v}" \
+			-o "$cache/context/traefik" ./cmd/traefik
+	)
 	echo "$inputs" >"$cache/.inputs"
 	rm -rf "$source"
 fi
