@@ -69,6 +69,7 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
 	GOGC=$(TEST_GOGC) go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
+	cd deploy/desktop && go test -race ./...
 
 .PHONY: test-faults
 test-faults: controlplane build ## Break a fleet in every way, and watch its promises (FOCUS= SEED= FACTOR= SOAK=30m).
@@ -182,13 +183,37 @@ kind-up: kind-image docker-build sample-desktop-image kindfleet ## Start a hub a
 	$(E2E_FLEET) up --image $(NODE_IMAGE) --hub-image $(HUB_IMG) --agent-image $(AGENT_IMG) --load $(E2E_IMAGES) --time-factor $(E2E_FACTOR) $(ARGS)
 
 .PHONY: kind-test
-kind-test: kind-up ## Run test/e2e against it: sessions on real kubelets, in a real browser, failover, the guard, upgrades (FOCUS=).
+kind-test: kind-up desktop-image ingress-image chromium ## Run test/e2e against it: sessions on real kubelets, in a real browser, failover, the guard, upgrades (FOCUS=).
 	@mkdir -p dist/e2e
-	cd test/e2e && E2E=1 go test -count=1 -timeout $(E2E_TIMEOUT) -v . -args -ginkgo.v -ginkgo.label-filter=e2e $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
+	cd test/e2e && E2E=1 DESKTOP_IMG=$(DESKTOP_IMG) INGRESS_IMG=$(INGRESS_IMG) go test -count=1 -timeout $(E2E_TIMEOUT) -v . -args -ginkgo.v -ginkgo.label-filter=e2e $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
 
 .PHONY: kind-down
 kind-down: ## Remove these clusters, their network and their kubeconfig.
 	@if [ -x $(E2E_FLEET) ]; then $(E2E_FLEET) down; fi
+
+##@ desktop
+
+# A desktop to use, of Debian packages: DESKTOP_PACKAGES="firefox-esr" adds to them.
+DESKTOP_IMG ?= vdi-desktop:$(VERSION)
+INGRESS_IMG ?= vdi-ingress:$(VERSION)
+
+.PHONY: desktop-image
+desktop-image: ## Build the image DESKTOP_IMG of a desktop, from Debian packages (root, Docker; 2 minutes or more the first time).
+	@DESKTOP_IMG=$(DESKTOP_IMG) DESKTOP_PACKAGES="$(DESKTOP_PACKAGES)" deploy/desktop/build.sh
+
+.PHONY: ingress-image
+ingress-image: ## Build the image INGRESS_IMG of an ingress controller for test/e2e, from Go modules (5 minutes or more the first time).
+	@INGRESS_IMG=$(INGRESS_IMG) test/ingress/build.sh
+
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || { echo "chromium: installing Debian's package"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+
+.PHONY: desktop-test
+desktop-test: desktop-image chromium ## Open that image in headless Chromium, run by Docker as little privileged as its Pod would be.
+	@mkdir -p dist/e2e
+	cd test/browser && DESKTOP_IMG=$(DESKTOP_IMG) ARTIFACTS=$(CURDIR)/dist/e2e go test -count=1 -v -timeout 20m .
 
 ##@ Deploy
 
