@@ -19,8 +19,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list;watch
-// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=get;create;update;patch;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=delete
@@ -233,8 +233,7 @@ func permanent(err error) bool {
 
 func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
 	return refused(a, v1alpha1.RefusedNamespaceNotAdmitted, fmt.Sprintf(
-		"namespace %s is not admitted in this cluster: its administrator must create it and label it %s=true",
-		a.Namespace, v1alpha1.LabelAdmitSessions))
+		"namespace %s is not admitted in this cluster: its administrator must admit it (kubectl vdi admit %[1]s)", a.Namespace))
 }
 
 // mayNotCreate is the authorizer's refusal, not that of admission: the agent's role

@@ -7,7 +7,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -28,6 +27,11 @@ const (
 
 // agentExceptions are what agents need in other suites only.
 var agentExceptions = []permissions.Exception{
+	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"get"},
+		Because: "before an order is refused where the agent may not work, it makes sure that nothing of it is stored",
+		Test:    "test/integration/permissions_test.go", Says: "is refused in a namespace that is labelled and where the agent may not work"},
+	{Role: agentAtHome, Resource: "events", Verbs: []string{"create"},
+		Because: "that another replica leads is told on the lock", Test: "agent/agent_test.go", Says: "--leader-elect=true"},
 	{Role: agentInSessions, Group: "gateway.networking.k8s.io", Resource: "httproutes", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
 		Because: "desktops are reached by a Gateway, where the agent has --gateway",
 		Test:    "agent/session/routes_test.go", Says: "leads to desktops by HTTPRoutes, which are repaired like any child"},
@@ -156,13 +160,14 @@ var _ = Describe("What is not the fleet's", func() {
 	})
 
 	It("is told once, and counted when it comes again", func(ctx SpecContext) {
-		s := create(ctx, newSession("again", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "999h" }))
-		Eventually(ctx, reason(s, v1alpha1.ConditionAccepted)).Should(Equal(v1alpha1.ReasonTimeoutExceedsMaximum))
-		now, err := get(ctx, s)
-		Expect(err).NotTo(HaveOccurred())
-		longer := now.DeepCopy()
-		longer.Spec.Timeout = "998h"
-		Expect(hub.Patch(ctx, longer, client.MergeFrom(now))).To(Succeed())
+		s := create(ctx, newSession("again"))
+		for range 2 {
+			awaitRunning(ctx, s)
+			change(ctx, s, suspended)
+			Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonSuspended))
+			Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhasePending))
+			change(ctx, s, resumed)
+		}
 		Eventually(ctx, func(ctx context.Context) (int32, error) {
 			events, err := fleet.Hub.ControlPlane.Client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 			if err != nil {
@@ -170,7 +175,7 @@ var _ = Describe("What is not the fleet's", func() {
 			}
 			for i := range events.Items {
 				e := &events.Items[i]
-				if e.Regarding.UID == s.UID && e.Reason == v1alpha1.EventNotAllowed && e.Series != nil {
+				if e.Regarding.UID == s.UID && e.Reason == v1alpha1.EventSuspended && e.Series != nil {
 					return e.Series.Count, nil
 				}
 			}
