@@ -40,7 +40,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	defer cancel()
 	plane, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
 		Name: "charts", APIOnly: true, CRDDirs: []string{"testdata/crds"},
-		Namespaces: map[string]map[string]string{namespace: restricted},
+		Namespaces: map[string]map[string]string{namespace: restricted, "desktops": nil, "lab": nil},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func (s server) takes(name, manifest string) {
 	file := filepath.Join(s.TempDir(), "manifest.yaml")
 	write(s.T, file, manifest)
 	_, err := s.Kubectl(s.Context(), "apply", "--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts",
-		"--warnings-as-errors", "--namespace", namespace, "-f", file)
+		"--warnings-as-errors", "-f", file) // each object names its namespace
 	if err != nil {
 		s.Errorf("%s: %v", name, err)
 	}
