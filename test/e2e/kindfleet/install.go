@@ -51,6 +51,10 @@ func (f *Fleet) install(ctx context.Context) error {
 		return err
 	}
 	for _, member := range f.Members {
+		// Agents of releases before that command need the label alone.
+		if _, err := run(ctx, f.bin("kubectl-vdi"), "--kubeconfig", f.Kubeconfig(), "--context", member.Name, "admit", Desktops); err != nil {
+			return err
+		}
 		if err := f.InstallAgent(ctx, member, f.Release()); err != nil {
 			return err
 		}
@@ -67,9 +71,8 @@ func (f *Fleet) install(ctx context.Context) error {
 // which does as well.
 func (c *Cluster) namespaces(ctx context.Context) error {
 	restricted := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
-	desktops := map[string]string{"pod-security.kubernetes.io/enforce": "restricted", v1alpha1.LabelAdmitSessions: "true"}
-	for name, labels := range map[string]map[string]string{SystemNamespace: restricted, Desktops: desktops} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	for _, name := range []string{SystemNamespace, Desktops} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: restricted}}
 		if err := c.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
