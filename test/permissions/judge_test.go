@@ -104,8 +104,10 @@ func TestExceptions(t *testing.T) {
 		change func(*permissions.Exception)
 		want   []string
 	}{
-		"one that is needed": {without(0), func(*permissions.Exception) {}, nil},
-		"one that was used":  {everything, func(*permissions.Exception) {}, []string{"is no exception, it was used: ClusterRole worker: list nodes"}},
+		"one that is needed":  {without(0), func(*permissions.Exception) {}, nil},
+		"one that was used":   {everything, func(*permissions.Exception) {}, []string{"is no exception, it was used: ClusterRole worker: list nodes"}},
+		"one by chance, used": {everything, func(e *permissions.Exception) { e.Chance = true }, nil},
+		"one by chance, not":  {without(0), func(e *permissions.Exception) { e.Chance = true }, nil},
 		"one of nothing": {everything, func(e *permissions.Exception) { e.Verbs = []string{"delete"} },
 			[]string{"no role allows what is an exception: ClusterRole worker: delete nodes"}},
 		"one whose test is gone": {without(0), func(e *permissions.Exception) { e.Says = "func TestPods" },
