@@ -27,6 +27,7 @@ func unavailable(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	if s.Name == gateContainer {
 		what = "gate"
 	}
+	remedy := "give the agent a --guard-image that its nodes can pull"
 	w := s.State.Waiting
 	_, ofImage := imageReasons[w.Reason]
 	switch {
@@ -34,10 +35,11 @@ func unavailable(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 		what = fmt.Sprintf("The image %s of the %s can't be pulled on node %s (%s)", image(pod, s), what, pod.Spec.NodeName, pullError(w))
 	case containerReasons[w.Reason], w.Reason == "CrashLoopBackOff":
 		what = fmt.Sprintf("The %s on node %s does not start (%s)", what, pod.Spec.NodeName, words(w))
+		remedy = "look at its logs, and at the agent's --guard-image"
 	default:
 		return finding{}
 	}
-	return finding{api.ReasonGuardUnavailable, what + ", and the desktop waits for it: the member's administrator has to give the agent a --guard-image that its nodes can run"}
+	return finding{api.ReasonGuardUnavailable, what + ", and the desktop waits for it: the member's administrator has to " + remedy}
 }
 
 // awaitsHub says that a desktop waits at its gate because the agent has asked the

@@ -54,11 +54,11 @@ func TestADesktopBehindAGateSaysWhatItWaitsFor(t *testing.T) {
 // What is wrong with a guard or a gate is said of it, and ends no session: neither
 // its user nor its template can help.
 func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
-	for name, tc := range map[string]struct{ waiting, says string }{
-		"no such image": {"ErrImagePull", "The image agent:nowhere of the "},
-		"never pulled":  {"ErrImageNeverPull", "The image agent:nowhere of the "},
-		"not made":      {"CreateContainerError", "does not start (CreateContainerError)"},
-		"ends":          {"CrashLoopBackOff", "does not start (CrashLoopBackOff)"},
+	for name, tc := range map[string]struct{ waiting, says, remedy string }{
+		"no such image": {"ErrImagePull", "The image agent:nowhere of the ", "can pull"},
+		"never pulled":  {"ErrImageNeverPull", "The image agent:nowhere of the ", "can pull"},
+		"not made":      {"CreateContainerError", "does not start (CreateContainerError)", "its logs"},
+		"ends":          {"CrashLoopBackOff", "does not start (CrashLoopBackOff)", "its logs"},
 	} {
 		for _, container := range []string{guardContainer, gateContainer} {
 			t.Run(name+" "+container, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
 				})
 				f := Found{Pod: p}
 				c := Pod(a, f)
-				if c.Reason != api.ReasonGuardUnavailable || !strings.Contains(c.Message, tc.says) || !strings.Contains(c.Message, "--guard-image") || !IsTrouble(c) {
+				if c.Reason != api.ReasonGuardUnavailable || !strings.Contains(c.Message, tc.says) || !strings.Contains(c.Message, "--guard-image") || !strings.Contains(c.Message, tc.remedy) || !IsTrouble(c) {
 					t.Errorf("PodReady is %s (%s), want %s that says %q", c.Reason, c.Message, api.ReasonGuardUnavailable, tc.says)
 				}
 				if failed, _ := GiveUp(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
