@@ -219,7 +219,7 @@ desktop-test: desktop-image chromium ## Open that image in headless Chromium, ru
 
 .PHONY: install
 install: $(KUBECTL) ## Install the CRDs, and who may create sessions and fence or remove members, into the cluster of the current kubeconfig.
-	$(KUBECTL) apply --server-side -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/admission/member-fenced.yaml -f deploy/admission/member-removal.yaml -f deploy/crds
+	$(KUBECTL) apply --server-side -f deploy/admission/hub-secrets.yaml -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/admission/member-fenced.yaml -f deploy/admission/member-removal.yaml -f deploy/crds
 
 .PHONY: deploy
 deploy: install ## Deploy the hub with image HUB_IMG.
@@ -233,7 +233,7 @@ undeploy: $(KUBECTL) ## Remove the hub; the CRDs, the policies of `make install`
 
 # ---- files
 
-GO_DIRS = api proto/convert tracing hub agent cmd deploy test
+GO_DIRS = api proto/convert proto/tracing hub agent cmd deploy test
 
 $(BIN)/kubectl:
 	@$(MAKE) --no-print-directory controlplane
