@@ -63,7 +63,7 @@ vet: ## Run go vet.
 .PHONY: lint
 lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the import law is among its rules).
 	$(BIN)/buf lint
-	$(BIN)/golangci-lint run --allow-parallel-runners ./...
+	tools/lint.sh
 
 .PHONY: test
 test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, on real API servers where they need one.

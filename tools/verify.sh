@@ -52,7 +52,7 @@ check "stored objects" "keep what is released (tools/README.md says how to break
 check "formatting" "run make fmt" formatted
 check "modules" "run go mod tidy there" tidy
 check "buf lint" "mend the .proto files" bin/buf lint
-check "golangci-lint" "mend what it names" bin/golangci-lint run --allow-parallel-runners ./...
+check "golangci-lint" "mend what it names" tools/lint.sh
 
 if [ ${#failures[@]} -gt 0 ]; then
 	echo "verify: FAILED: $(

@@ -113,6 +113,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{hubChart, `{tracing: {endpoint: collector}}`, "'/tracing/endpoint'"},
 		{hubChart, `{tracing: {endpoint: "ftp://collector:4317"}}`, "'/tracing/endpoint'"},
 		{hubChart, `{tracing: {samplingRatio: 2}}`, "'/tracing/samplingRatio'"},
+		{hubChart, `{tracing: {caConfigMap: ca.crt/collector}}`, "'/tracing/caConfigMap'"},
 		{hubChart, `{resources: {requests: {memory: lots}}}`, "'/resources/requests/memory'"},
 		{hubChart, `{resources: {request: {memory: 1Gi}}}`, "'request' not allowed"},
 		{hubChart, `{probes: {liveness: {httpGet: {path: /}}}}`, "'httpGet' not allowed"},
