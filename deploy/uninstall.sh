@@ -43,11 +43,14 @@ empty() {
 
 # without takes away what is named NAME: its release, its Pods, its roles, its kinds.
 without() {
-	local name=$1 release
+	local name=$1 release kind
 	shift
 	release=$(k get deployment "$name" -n "$namespace" --ignore-not-found -o jsonpath='{.metadata.annotations.meta\.helm\.sh/release-name}')
 	say "removing $name"
 	k delete deployment "$name" -n "$namespace" --ignore-not-found
+	# An API server that has not served a kind before takes five minutes to delete it:
+	# its first look whether anything of it is left fails.
+	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null; done
 	k delete crd "$@" --ignore-not-found
 	k delete clusterrolebinding,clusterrole "$name" "$name-sessions" --ignore-not-found
 	k delete rolebinding --all-namespaces --field-selector "metadata.name=$name-sessions" --ignore-not-found

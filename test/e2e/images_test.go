@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -95,7 +96,7 @@ func content(t *testing.T, image, name string) []byte {
 	reader := tar.NewReader(archive)
 	for {
 		header, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return binary
 		}
 		if err != nil {

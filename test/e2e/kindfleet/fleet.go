@@ -118,7 +118,7 @@ func Up(ctx context.Context, options Options) (*Fleet, error) {
 	}
 	f.say(began, "images are loaded")
 	began = time.Now()
-	if err := f.install(ctx); err != nil {
+	if err := f.Install(ctx); err != nil {
 		return nil, err
 	}
 	f.say(began, "hub and agents are Ready")

@@ -40,8 +40,8 @@ func (f *Fleet) Release() Release {
 	}
 }
 
-// install brings hub and agents up, and joins the members that have not joined.
-func (f *Fleet) install(ctx context.Context) error {
+// Install brings hub and agents up, and joins the members that have not joined.
+func (f *Fleet) Install(ctx context.Context) error {
 	for _, c := range append([]*Cluster{f.Hub}, f.Members...) {
 		if err := c.namespaces(ctx); err != nil {
 			return err
