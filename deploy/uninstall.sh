@@ -28,7 +28,7 @@ fail() { say "$*" >&2 && exit 1; }
 installed() { k get crd "$1.vdi.kasm.io" >/dev/null 2>&1; }
 
 # empty ends all sessions, and then removes the members: these are refused until the
-# hub has counted that nothing of theirs is left.
+# hub has counted that nothing of theirs is left. Then what sessions were made of.
 empty() {
 	installed vdisessions || return 0
 	say "ending all sessions; each is gone once its member has confirmed that nothing of it runs"
@@ -39,6 +39,10 @@ empty() {
 		[ $SECONDS -lt $end ] || fail "members are left, see above"
 		sleep 5
 	done
+	# The hub holds what is in use, and has to let go of it while it is there.
+	k delete vditemplates --all --timeout="${wait}s" &&
+		k delete vdihomes --all --all-namespaces --timeout="${wait}s" ||
+		fail "templates or homes are left: the hub lets go of them, and does not run. See to it (kubectl -n $namespace get pods), and try again"
 }
 
 # without takes away what is named NAME: its release, its Pods, its roles, its kinds.
