@@ -172,7 +172,7 @@ sample-desktop-image: ## Build the image SAMPLE_IMG of the sample desktop of tes
 	@mkdir -p dist/images/sample
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -buildid=" -o dist/images/sample/desktop ./test/desktop
 	@touch -d @0 dist/images/sample/desktop
-	DOCKER_BUILDKIT=0 docker build -q -f test/desktop/Dockerfile -t $(SAMPLE_IMG) dist/images/sample
+	@tools/docker-build.sh -f test/desktop/Dockerfile -t $(SAMPLE_IMG) dist/images/sample
 
 .PHONY: kindfleet
 kindfleet: build $(BIN)/helm

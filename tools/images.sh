@@ -16,8 +16,6 @@ revision=$(git rev-parse HEAD 2>/dev/null || true)
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 machine=linux/$(go env GOHOSTARCH)
 platforms=${PLATFORMS:-$machine}
-# Debian's Docker has no BuildKit, and a newer client asks for it.
-export DOCKER_BUILDKIT=${DOCKER_BUILDKIT:-0}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -38,9 +36,7 @@ build() {
 		VERSION=$version GOARCH=$arch tools/build.sh "$name" "$PWD/$context"
 		touch -d "@$epoch" "$context/$name"
 	fi
-	# It says that it is deprecated, and what else to take.
-	docker build -q "${args[@]}" -f "Dockerfile.$name" -t "$image-built" "$context" >/dev/null 2>"$scratch/build.log" ||
-		{ cat "$scratch/build.log" >&2 && exit 1; }
+	tools/docker-build.sh "${args[@]}" -f "Dockerfile.$name" -t "$image-built" "$context"
 	docker save "$image-built" -o "$scratch/built.tar"
 	docker rmi "$image-built" >/dev/null
 	"$scratch/image" --epoch "$epoch" --platform "$platform" "$scratch/built.tar" "$scratch/image.tar" "$image" >/dev/null

@@ -13,7 +13,7 @@ image=${DESKTOP_IMG:-vdi-desktop:dev}
 epoch=1767225600 # 2026-01-01: the date of all that is in the image
 packages=${DESKTOP_PACKAGES:-}
 context=$PWD/dist/desktop
-export DOCKER_BUILDKIT=${DOCKER_BUILDKIT:-0} GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 SOURCE_DATE_EPOCH=$epoch
+export GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 SOURCE_DATE_EPOCH=$epoch
 mkdir -p "$context"
 
 command -v mmdebstrap >/dev/null || {
@@ -33,7 +33,7 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 (cd tools/image && go build -buildvcs=false -o "$scratch/image" .)
-docker build -q -f deploy/desktop/Dockerfile -t "$image" "$context" >/dev/null
+tools/docker-build.sh -f deploy/desktop/Dockerfile -t "$image" "$context"
 docker save "$image" -o "$scratch/built.tar"
 "$scratch/image" --epoch "$epoch" --platform "linux/$(go env GOARCH)" "$scratch/built.tar" "$scratch/image.tar" "$image" >/dev/null
 docker load -q -i "$scratch/image.tar" >/dev/null

@@ -23,7 +23,7 @@ auth=v0.4.1-0.20200324110947-a37a7636d23e
 epoch=1767225600 # 2026-01-01
 image=${INGRESS_IMG:-vdi-ingress:dev}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/vdi-fleet/ingress
-export DOCKER_BUILDKIT=${DOCKER_BUILDKIT:-0} GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+export GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 GOFLAGS=-buildvcs=false
 mkdir -p "$cache/context"
 
 inputs=$({ cat "$0" "$here"/lego/go.mod "$here"/lego/*/*.go "$here"/lego/*/*/*.go; go env GOVERSION GOARCH; } | sha256sum | cut -d' ' -f1)
@@ -53,7 +53,7 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 (cd "$here/../../tools/image" && go build -o "$scratch/image" .)
-docker build -q -f "$here/Dockerfile" -t "$image" "$cache/context" >/dev/null
+"$here"/../../tools/docker-build.sh -f "$here/Dockerfile" -t "$image" "$cache/context"
 docker save "$image" -o "$scratch/built.tar"
 "$scratch/image" --epoch "$epoch" --platform "linux/$(go env GOARCH)" "$scratch/built.tar" "$scratch/image.tar" "$image" >/dev/null
 docker load -q -i "$scratch/image.tar" >/dev/null

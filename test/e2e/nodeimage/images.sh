@@ -43,7 +43,7 @@ plane() {
 	import registry.k8s.io/etcd:"${etcd#v}"-0 "$directory"
 	for component in kube-apiserver kube-controller-manager kube-scheduler; do
 		printf 'FROM registry.k8s.io/etcd:%s-0\nENTRYPOINT ["/usr/local/bin/%s"]\n' "${etcd#v}" $component |
-			docker build -q -t registry.k8s.io/$component:$kubernetes - >/dev/null 2>&1
+			"$here"/../../../tools/docker-build.sh -t registry.k8s.io/$component:$kubernetes -
 		names+=("registry.k8s.io/$component:$kubernetes")
 	done
 }

@@ -8,7 +8,7 @@ name=vdi-fleet-node-build-$$
 
 tar -C "$cache/rootfs" -c . | docker import - vdi-fleet/node-base:flat >/dev/null
 # docker import knows no STOPSIGNAL: a Dockerfile adds it.
-docker build -q -t vdi-fleet/node-base:latest - >/dev/null <<'DOCKERFILE'
+"$here"/../../../tools/docker-build.sh -t vdi-fleet/node-base:latest - <<'DOCKERFILE'
 FROM vdi-fleet/node-base:flat
 STOPSIGNAL SIGRTMIN+3
 ENV container=docker

@@ -18,7 +18,7 @@ epoch=1767225600 # 2026-01-01
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${KIND_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/vdi-fleet/kind}
 image=${IMAGE:-vdi-fleet/node:$kubernetes}
-export DOCKER_BUILDKIT=0 GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0
+export GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0
 
 say() { echo "kind-image: ${SECONDS}s: $*"; }
 
