@@ -41,8 +41,12 @@ help: ## Show this list.
 ##@ Develop
 
 .PHONY: manifests
-manifests: $(BIN)/controller-gen ## Generate CRDs and RBAC roles from the markers in the code.
+manifests: $(BIN)/controller-gen ## Generate CRDs and RBAC roles from the markers in the code, and the copies in the charts.
 	@tools/generate.sh manifests .
+
+.PHONY: release-crds
+release-crds: ## Take the CRDs as they are for released: from now on `make verify` compares with them.
+	rm -f tools/crdcompat/released/*.yaml && cp deploy/crds/*.yaml tools/crdcompat/released/
 
 .PHONY: generate
 generate: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## Generate deep copies and the wire contract's Go code.
@@ -59,12 +63,13 @@ vet: ## Run go vet.
 .PHONY: lint
 lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the import law is among its rules).
 	$(BIN)/buf lint
-	$(BIN)/golangci-lint run --allow-parallel-runners ./...
+	tools/lint.sh
 
 .PHONY: test
-test: controlplane build ## Run all tests with the race detector, on real API servers where they need one.
+test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
 	GOGC=$(TEST_GOGC) go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
+	cd deploy/desktop && go test -race ./...
 
 .PHONY: test-faults
 test-faults: controlplane build ## Break a fleet in every way, and watch its promises (FOCUS= SEED= FACTOR= SOAK=30m).
@@ -90,7 +95,7 @@ simulate: ## Replay a day through the placement code in simulated time, and comp
 	go run ./test/scale/placement --out dist/simulation $(ARGS)
 
 .PHONY: verify
-verify: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Fail if generated files are stale, or formatting, modules or lint are not clean.
+verify: $(BIN)/crdcompat $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Fail if generated files are stale, or formatting, modules or lint are not clean.
 	@tools/verify.sh
 
 ##@ Build
@@ -113,12 +118,8 @@ controlplane: ## Build real Kubernetes control planes into bin/ (about 5 minutes
 	@test/controlplane/build.sh $(BIN)
 
 .PHONY: docker-build
-docker-build: ## Build the images HUB_IMG and AGENT_IMG.
-	@mkdir -p dist/linux
-	GOOS=linux GOARCH=$(GOARCH) $(GO_BUILD) -o dist/linux/hub ./cmd/hub
-	GOOS=linux GOARCH=$(GOARCH) $(GO_BUILD) -o dist/linux/agent ./cmd/agent
-	docker build -f Dockerfile.hub -t $(HUB_IMG) dist/linux
-	docker build -f Dockerfile.agent -t $(AGENT_IMG) dist/linux
+docker-build: ## Build the images HUB_IMG and AGENT_IMG (PLATFORMS=linux/amd64,linux/arm64; GO_IMAGE=golang:1.26 builds in that image).
+	@VERSION=$(VERSION) HUB_IMG=$(HUB_IMG) AGENT_IMG=$(AGENT_IMG) PLATFORMS=$(PLATFORMS) GO_IMAGE=$(GO_IMAGE) tools/images.sh
 
 .PHONY: clean
 clean: down ## Stop the fleet and remove what was built.
@@ -146,11 +147,79 @@ writes: ## Print the API writes of hub and agents in the fleet that is up, by us
 scale: controlplane build ## Measure a fleet: SESSIONS at once, what they cost, and what it costs at rest.
 	go run ./test/scale --sessions $(SESSIONS) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
 
+##@ kind
+
+# Real kubelets. IMAGE=kindest/node:v1.36.3 takes the published node image instead of ours.
+SAMPLE_IMG  ?= vdi-sample-desktop:$(VERSION)
+# Loaded into the members' nodes, beside hub and agent.
+E2E_IMAGES  ?= $(SAMPLE_IMG)
+NODE_IMAGE   = $(or $(IMAGE),$(shell . test/e2e/nodeimage/versions.sh && echo $$image))
+E2E_FLEET    = $(BIN)/kindfleet
+E2E_TIMEOUT ?= 60m
+# Of every timing of link and failover.
+E2E_FACTOR  ?= 0.3
+
+.PHONY: kind-docker
+kind-docker: ## Install Docker and what kind-image needs from Debian packages, and start dockerd, where they are missing (root).
+	@test/e2e/nodeimage/docker.sh up
+
+.PHONY: kind-image
+kind-image: kind-docker ## Build a node image for kind from Go modules and Debian packages (12 minutes or more the first time).
+	@[ -n "$(IMAGE)" ] || test/e2e/nodeimage/build.sh
+
+.PHONY: sample-desktop-image
+sample-desktop-image: ## Build the image SAMPLE_IMG of the sample desktop of test/desktop.
+	@mkdir -p dist/images/sample
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -buildid=" -o dist/images/sample/desktop ./test/desktop
+	@touch -d @0 dist/images/sample/desktop
+	@tools/docker-build.sh -f test/desktop/Dockerfile -t $(SAMPLE_IMG) dist/images/sample
+
+.PHONY: kindfleet
+kindfleet: build $(BIN)/helm
+	@cd test/e2e && CGO_ENABLED=0 go build -trimpath -o $(abspath $(E2E_FLEET)) ./cmd/kindfleet
+
+.PHONY: kind-up
+kind-up: kind-image docker-build sample-desktop-image kindfleet ## Start a hub and two members in two regions as kind clusters, five nodes, with the charts and images of this tree.
+	$(E2E_FLEET) up --image $(NODE_IMAGE) --hub-image $(HUB_IMG) --agent-image $(AGENT_IMG) --load $(E2E_IMAGES) --time-factor $(E2E_FACTOR) $(ARGS)
+
+.PHONY: kind-test
+kind-test: kind-up desktop-image ingress-image chromium ## Run test/e2e against it: sessions on real kubelets, in a real browser, failover, the guard, upgrades (FOCUS=).
+	@mkdir -p dist/e2e
+	cd test/e2e && E2E=1 DESKTOP_IMG=$(DESKTOP_IMG) INGRESS_IMG=$(INGRESS_IMG) go test -count=1 -timeout $(E2E_TIMEOUT) -v . -args -ginkgo.v -ginkgo.label-filter=e2e $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
+
+.PHONY: kind-down
+kind-down: ## Remove these clusters, their network and their kubeconfig.
+	@if [ -x $(E2E_FLEET) ]; then $(E2E_FLEET) down; fi
+
+##@ desktop
+
+# A desktop to use, of Debian packages: DESKTOP_PACKAGES="firefox-esr" adds to them.
+DESKTOP_IMG ?= vdi-desktop:$(VERSION)
+INGRESS_IMG ?= vdi-ingress:$(VERSION)
+
+.PHONY: desktop-image
+desktop-image: ## Build the image DESKTOP_IMG of a desktop, from Debian packages (root, Docker; 2 minutes or more the first time).
+	@DESKTOP_IMG=$(DESKTOP_IMG) DESKTOP_PACKAGES="$(DESKTOP_PACKAGES)" deploy/desktop/build.sh
+
+.PHONY: ingress-image
+ingress-image: ## Build the image INGRESS_IMG of an ingress controller for test/e2e, from Go modules (5 minutes or more the first time).
+	@INGRESS_IMG=$(INGRESS_IMG) test/ingress/build.sh
+
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || { echo "chromium: installing Debian's package"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+
+.PHONY: desktop-test
+desktop-test: desktop-image chromium ## Open that image in headless Chromium, run by Docker as little privileged as its Pod would be.
+	@mkdir -p dist/e2e
+	cd test/browser && DESKTOP_IMG=$(DESKTOP_IMG) ARTIFACTS=$(CURDIR)/dist/e2e go test -count=1 -v -timeout 20m .
+
 ##@ Deploy
 
 .PHONY: install
 install: $(KUBECTL) ## Install the CRDs, and who may create sessions and fence or remove members, into the cluster of the current kubeconfig.
-	$(KUBECTL) apply --server-side -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/admission/member-fenced.yaml -f deploy/admission/member-removal.yaml -f deploy/crds
+	$(KUBECTL) apply --server-side -f deploy/admission/hub-secrets.yaml -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/admission/member-fenced.yaml -f deploy/admission/member-removal.yaml -f deploy/crds
 
 .PHONY: deploy
 deploy: install ## Deploy the hub with image HUB_IMG.
@@ -164,7 +233,7 @@ undeploy: $(KUBECTL) ## Remove the hub; the CRDs, the policies of `make install`
 
 # ---- files
 
-GO_DIRS = api proto/convert hub agent cmd deploy test
+GO_DIRS = api proto/convert proto/tracing hub agent cmd deploy test
 
 $(BIN)/kubectl:
 	@$(MAKE) --no-print-directory controlplane
@@ -184,6 +253,23 @@ $(BIN)/protoc-gen-go-grpc: tools/go.mod
 $(BIN)/buf: tools/buf/go.mod
 	@echo "tools: building buf (2 to 3 minutes)"
 	@cd tools/buf && $(TOOL_BUILD) -o $(abspath $@) github.com/bufbuild/buf/cmd/buf
+
+$(BIN)/kube-score: tools/kube-score/go.mod
+	@echo "tools: building kube-score"
+	@cd tools/kube-score && $(TOOL_BUILD) -o $(abspath $@) github.com/zegl/kube-score/cmd/kube-score
+
+$(BIN)/crdcompat: tools/crdcompat/go.mod $(wildcard tools/crdcompat/*.go)
+	@echo "tools: building crdcompat"
+	@cd tools/crdcompat && $(TOOL_BUILD) -o $(abspath $@) .
+
+# Helm takes the version of Kubernetes that it renders for, if no cluster says one,
+# from its linker's flags; without them it is 1.20.
+HELM_KUBERNETES = -X helm.sh/helm/v3/pkg/$(1).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(1).k8sVersionMinor=36
+
+$(BIN)/helm: tools/helm/go.mod
+	@echo "tools: building helm (2 to 3 minutes)"
+	@cd tools/helm && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(call HELM_KUBERNETES,chartutil) $(call HELM_KUBERNETES,lint/rules)" \
+	  -o $(abspath $@) helm.sh/helm/v3/cmd/helm
 
 $(BIN)/golangci-lint: tools/golangci-lint/go.mod
 	@echo "tools: building golangci-lint (5 minutes or more)"

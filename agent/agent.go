@@ -33,6 +33,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // leaderElectionID is the name of the lock among an agent's replicas.
@@ -48,6 +49,11 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	}
 	log.FromContext(ctx).Info("Starting the agent", "version", options.Version, "member", options.Member,
 		"hub", options.HubAddress, "timeFactor", options.TimeFactor)
+	trace, err := tracing.Start(ctx, log.FromContext(ctx).WithName("tracing"), options.tracing())
+	if err != nil {
+		return err
+	}
+	defer trace.Stop()
 	mgr, err := newManager(cfg, options)
 	if err != nil {
 		return err
@@ -55,7 +61,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	lease := &fence.Keeper{
 		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace, TimeFactor: options.TimeFactor,
 	}
-	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache()}
+	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace}
 	room, err := connect(mgr, options, store, lease)
 	if err != nil {
 		return err
@@ -114,7 +120,7 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *as
 	if err != nil {
 		return err
 	}
-	reconciler := &session.Reconciler{Nodes: nodes, Lease: lease}
+	reconciler := &session.Reconciler{Nodes: nodes, Lease: lease, Trace: store.Trace}
 	if sessions.Guard != nil {
 		endpoint := guard.NewEndpoint(guard.EndpointOptions{
 			Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,

@@ -26,7 +26,7 @@ func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
 	member, err := harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
 		CRDDirs:    []string{filepath.Join(root, "deploy", "crds")},
 		Nodes:      []harness.NodeGroup{{Count: 1, Region: "eu", Zone: "eu-a"}},
-		Namespaces: map[string]map[string]string{"desks": nil, "vdi-system": nil},
+		Namespaces: map[string]map[string]string{"desks": {v1alpha1.LabelAdmitSessions: "true"}, "vdi-system": nil},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(member.Stop()).To(Succeed()) })
@@ -36,12 +36,15 @@ func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
 	admin, err := client.New(member.Config, client.Options{Scheme: scheme})
 	g.Expect(err).NotTo(HaveOccurred())
 
-	options, err := parse(t, "--hub-address=127.0.0.1:1", "--leader-elect=false", "--metrics-bind-address=0",
+	options, err := parse(t, "--hub-address=127.0.0.1:1", "--leader-elect=true", "--metrics-bind-address=0",
 		"--health-probe-bind-address=0", "--tls-secret=wildcard")
+	g.Expect(err).NotTo(HaveOccurred())
+	// With the roles that it is shipped with: no other test has it elect a leader.
+	config, err := member.AuthorizeAgent(t.Context(), "desks")
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, member.Config, options) }()
+	go func() { ended <- Run(ctx, config, options) }()
 	t.Cleanup(func() { stop(); g.Expect(<-ended).To(Succeed()) })
 
 	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "desk"}}
@@ -59,6 +62,11 @@ func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
 		}
 		return string(pod.Status.Phase)
 	}).WithTimeout(30 * time.Second).Should(Equal(string(corev1.PodRunning)))
+	g.Eventually(func(g Gomega) {
+		var told corev1.EventList
+		g.Expect(admin.List(ctx, &told, client.InNamespace("vdi-system"))).To(Succeed())
+		g.Expect(told.Items).To(ContainElement(HaveField("Reason", "LeaderElection")))
+	}).WithTimeout(30*time.Second).Should(Succeed(), "who leads is told on the lock")
 	ingress := &networkingv1.Ingress{}
 	g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(a), ingress)).To(Succeed())
 	g.Expect(ingress.Spec.TLS).To(HaveExactElements(HaveField("SecretName", "wildcard")), "as the flag says")

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -10,19 +11,29 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/admitted"
 )
 
 // unansweredRetry is how long after a request that nobody answered a cache asks
 // again, on average half as long again.
 const unansweredRetry = time.Second
 
-// newCache is the manager's cache, which sees within a second or two that an API
-// server is back. client-go's informers wait up to a minute by then, and so long the
-// agent would not stop what the hub has withdrawn.
+// newCache is the manager's cache, which holds what is ours in admitted namespaces
+// and asks for nothing else there. It sees within a second or two that an API server
+// is back. client-go's informers wait up to a minute by then, and so long the agent
+// would not stop what the hub has withdrawn.
 func newCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steadfast{next: next, retry: unansweredRetry} })
-	options.HTTPClient = nil // It is made of the configuration.
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache's client: %w", err)
+	}
+	options.HTTPClient = client
+	options.NewInformer = admitted.Cluster{
+		Config: cfg, HTTPClient: client, Scheme: options.Scheme, Mapper: options.Mapper,
+	}.NewInformer
 	return cache.New(cfg, options)
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Options of the agent, as its flags set them.
@@ -67,6 +69,11 @@ type Options struct {
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the member's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
+	// TracingEndpoint is where a collector takes the traces of sessions' walks that
+	// the hub has traced; empty: what OTEL_EXPORTER_OTLP_ENDPOINT says, and nothing is
+	// traced where that is empty too. TracingInsecure: without TLS.
+	TracingEndpoint string
+	TracingInsecure bool
 }
 
 // AddFlags defines the flags that set the options.
@@ -95,6 +102,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&o.GuardPort, "guard-port", 8079, "Port within a desktop's Pod on which its guard answers the kubelet.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 200, "Requests a second to the member's API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 400, "Burst of requests to the member's API server.")
+	fs.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "Where an OpenTelemetry collector takes traces of sessions' walks by OTLP over gRPC: host:port, or a URL of http or https; by default what OTEL_EXPORTER_OTLP_ENDPOINT says, and nothing is traced where that is empty. The hub decides which walks are traced.")
+	fs.BoolVar(&o.TracingInsecure, "tracing-insecure", false, "Speak to the collector without TLS.")
 }
 
 // Validate says what is wrong with the options.
@@ -126,6 +135,7 @@ func (o *Options) Validate() error {
 	if _, err := o.session(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, o.tracing().Validate())
 	return errors.Join(errs...)
 }
 
@@ -150,5 +160,12 @@ func (o *Options) link(instance string) link.Options {
 		HubAddress: o.HubAddress, HubServerName: o.HubServerName,
 		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile,
 		AgentVersion: o.Version, Instance: instance, TimeFactor: o.TimeFactor,
+	}
+}
+
+func (o *Options) tracing() tracing.Options {
+	return tracing.Options{
+		Endpoint: o.TracingEndpoint, Insecure: o.TracingInsecure, Service: "vdi-agent", Version: o.Version,
+		Instance: os.Getenv("POD_NAME"), Namespace: o.Namespace, Cluster: o.Member,
 	}
 }

@@ -8,6 +8,6 @@ var (
 	SessionAssignments []byte
 	//go:embed rbac/agent.yaml
 	AgentRBAC []byte
-	//go:embed agent.yaml
+	//go:embed agent/agent.yaml
 	Agent []byte
 )

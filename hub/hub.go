@@ -29,6 +29,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Scheme returns the kinds that the hub works with.
@@ -57,6 +58,11 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = o.KubeAPIQPS, o.KubeAPIBurst
 
+	trace, err := tracing.Start(ctx, ctrl.Log.WithName("tracing"), o.tracing())
+	if err != nil {
+		return err
+	}
+	defer trace.Stop()
 	leader, err := newLeader(cfg, o)
 	if err != nil {
 		return err
@@ -67,7 +73,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, f, leader, o); err != nil {
+	if err := setup(ctx, mgr, f, leader, trace, o); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -92,19 +98,19 @@ func managerOptions(o Options, l *leader) manager.Options {
 			ByObject: map[client.Object]cache.ByObject{
 				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-				&corev1.Secret{}:             session.CachedSecrets(),
+				&corev1.Secret{}:             session.CachedSecrets(o.Namespace, o.SessionNamespaces),
 			},
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
 	}
 }
 
-func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader, o Options) error {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader, trace *tracing.Tracer, o Options) error {
 	local := mgr.GetLocalManager()
 	if err := session.SetupIndexes(ctx, local.GetFieldIndexer()); err != nil {
 		return err
 	}
-	prepare, err := setupControllers(ctx, mgr, f, o)
+	prepare, err := setupControllers(ctx, mgr, f, trace, o)
 	if err != nil {
 		return err
 	}
@@ -119,7 +125,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader
 		restored: f.Restored, recovery: o.timings().Recovery, now: time.Now,
 	}
 	if err := local.Add(&linkRunnable{
-		term: term, fleet: f, options: o, leader: l, now: now,
+		term: term, fleet: f, options: o, leader: l, now: now, trace: trace,
 		authority: authority, prepare: prepareWith(authority, prepare),
 	}); err != nil {
 		return fmt.Errorf("adding the link: %w", err)
@@ -143,12 +149,13 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader
 // setupControllers also returns what must be done before the first agent is
 // let in: the key of the proofs is there, the members are known, and so is the
 // room that is given away.
-func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, o Options) (prepare func(context.Context) error, err error) {
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
 	sessions := &session.Reconciler{
-		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
+		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Trace: trace,
+		Namespaces: o.SessionNamespaces,
 		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter),
 	}
 	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace}
@@ -200,6 +207,7 @@ type linkRunnable struct {
 	fleet   *fleet.Fleet
 	options Options
 	leader  *leader
+	trace   *tracing.Tracer
 	// now is the clock that certificates are judged by.
 	now func() time.Time
 	// authority is nil where somebody else issues certificates.
@@ -240,6 +248,7 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		RenewInterval: l.options.timings().Renew,
 		DrainTimeout:  l.options.scaled(drainTimeout),
 		Now:           l.now,
+		Trace:         l.trace,
 	}
 	options.Tuning.AckTimeout, options.SendTimeout = link.ScaledTimeouts(l.options.TimeFactor)
 	if l.authority != nil {

@@ -14,6 +14,8 @@ import (
 
 // Options of the hub, as its flags set them.
 type Options struct {
+	// Version of the hub, for traces; no flag.
+	Version string
 	// Namespace of leases, template revisions and the leader's lock.
 	Namespace string
 	// LeaderElect asks for the leader's lock; off only for a hub that has no
@@ -35,6 +37,10 @@ type Options struct {
 	// ClientCAFile the authorities of the agents' certificates: all of them where
 	// somebody else issues certificates, and none where the hub does.
 	TLSCertFile, TLSKeyFile, ClientCAFile string
+	// SessionNamespaces are the only ones whose sessions are accepted, and beside
+	// Namespace the only ones whose Secrets are read; none: all. A hub that has them
+	// needs the role of Secrets nowhere else.
+	SessionNamespaces []string
 	// TrustDomain of the agents' identities.
 	TrustDomain string
 	// MetricsBindAddress and HealthProbeBindAddress of every replica.
@@ -51,6 +57,8 @@ type Options struct {
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the hub's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
+	// Tracing of sessions' walks; off by default.
+	Tracing Tracing
 }
 
 // AddFlags defines the flags that set the options.
@@ -62,6 +70,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default what POD_NAMESPACE says.")
 	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
 	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial, for which the hub's certificate is made beside vdi-hub.NAMESPACE.svc and localhost; may be repeated.")
+	fs.StringSliceVar(&o.SessionNamespaces, "session-namespaces", nil, "The only namespaces whose sessions are accepted, and beside --namespace the only ones whose Secrets are read; none: all. The ClusterRole vdi-hub-sessions need then be bound nowhere else.")
 	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), where somebody else than the hub issues certificates.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")
@@ -74,6 +83,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Lease, "lease", timings.Lease, "How long sessions with failover mode Fence run on in a member that has no word from the hub. Scaled by --time-factor.")
 	fs.DurationVar(&o.Regain, "regain", timings.Regain, "How long after the last renewal that was granted to a member its sessions with failover mode Fence are placed anew, and how long a hub leads before it places any anew that lost its member. Scaled by --time-factor.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 500, "Requests a second to the hub's API server.")
+	o.Tracing.addFlags(fs)
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")
 }
 
@@ -98,6 +108,7 @@ func (o *Options) Validate() error {
 	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
 		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
 	}
+	errs = append(errs, o.tracing().Validate())
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -29,6 +29,27 @@ manifests() {
 	bin/controller-gen crd paths=./api/... output:crd:dir="$out/deploy/crds"
 	role hub hub
 	role agent agent
+	copies
+}
+
+# Helm and kustomize read no file outside of their own directories: so each has a
+# copy of what is generated, and of what is written once for all of them.
+copies() {
+	local chart assignments=vdi.kasm.io_sessionassignments.yaml
+	for chart in hub agent; do
+		rm -rf "$out/deploy/charts/vdi-$chart/files"
+		mkdir -p "$out/deploy/charts/vdi-$chart/files/crds"
+		cp "$out/deploy/rbac/$chart.yaml" "$out/deploy/charts/vdi-$chart/files/rbac.yaml"
+		cp "deploy/observability/rules/$chart.yaml" "$out/deploy/charts/vdi-$chart/files/rules.yaml"
+		cp "deploy/observability/dashboards/$chart.json" "$out/deploy/charts/vdi-$chart/files/dashboard.json"
+	done
+	# The hub has no assignments: it can be in a member's cluster, whose agent brings them.
+	cp "$out"/deploy/crds/*.yaml "$out/deploy/charts/vdi-hub/files/crds"
+	mv "$out/deploy/charts/vdi-hub/files/crds/$assignments" "$out/deploy/charts/vdi-agent/files/crds"
+	mkdir -p "$out/deploy/charts/vdi-hub/files/admission" "$out/deploy/agent"
+	cp deploy/admission/*.yaml "$out/deploy/charts/vdi-hub/files/admission"
+	cp "$out/deploy/rbac/agent.yaml" "$out/deploy/agent/rbac.yaml"
+	cp "$out/deploy/crds/$assignments" "$out/deploy/agent/crds.yaml"
 }
 
 code() {

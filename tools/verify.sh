@@ -24,7 +24,8 @@ check() {
 generated() {
 	tools/generate.sh all "$scratch" || return 1
 	local stale=0 path
-	for path in deploy/crds deploy/rbac proto/fleet api/v1alpha1/zz_generated.deepcopy.go; do
+	for path in deploy/crds deploy/rbac deploy/charts/vdi-{hub,agent}/files deploy/agent/{crds,rbac}.yaml \
+		proto/fleet api/v1alpha1/zz_generated.deepcopy.go; do
 		diff -r -u "$path" "$scratch/$path" || stale=1
 	done
 	return $stale
@@ -39,16 +40,19 @@ formatted() {
 
 tidy() {
 	local module
-	for module in . test/controlplane tools tools/buf tools/golangci-lint; do
+	for module in . deploy/desktop test/browser test/controlplane test/e2e test/e2e/nodeimage/kubernetes test/e2e/nodeimage/coredns \
+		test/e2e/nodeimage/crictl tools tools/buf tools/golangci-lint tools/crdcompat tools/helm tools/image tools/kube-score; do
 		(cd "$module" && go mod tidy -diff) || { echo "in $module" && return 1; }
 	done
 }
 
 check "generated files" "run make generate manifests" generated
+check "stored objects" "keep what is released (tools/README.md says how to break it), or acknowledge it in tools/crdcompat/acknowledged.yaml" \
+	bin/crdcompat tools/crdcompat/released deploy/crds tools/crdcompat/acknowledged.yaml
 check "formatting" "run make fmt" formatted
 check "modules" "run go mod tidy there" tidy
 check "buf lint" "mend the .proto files" bin/buf lint
-check "golangci-lint" "mend what it names" bin/golangci-lint run --allow-parallel-runners ./...
+check "golangci-lint" "mend what it names" tools/lint.sh
 
 if [ ${#failures[@]} -gt 0 ]; then
 	echo "verify: FAILED: $(

@@ -19,9 +19,11 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=delete
 
 // outcome of an assignment that was applied.
 type outcome struct {
@@ -87,6 +89,7 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	switch {
 	case err == nil:
 		s.ordered.note(fresh)
+		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
 		return s.reviseLive(ctx, a)
@@ -95,6 +98,8 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 			"this cluster does not know SessionAssignments: its administrator must install the CRDs")}, nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return &outcome{result: notAdmitted(a)}, nil
+	case mayNotCreate(err):
+		return &outcome{result: notBound(a)}, nil
 	case permanent(err):
 		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}, nil
 	}
@@ -129,6 +134,11 @@ func dress(object, order *v1alpha1.SessionAssignment) {
 	set(&object.Labels, v1alpha1.LabelManagedBy, v1alpha1.ManagedBy)
 	set(&object.Labels, v1alpha1.LabelSessionUID, string(order.Spec.Session.UID))
 	set(&object.Annotations, v1alpha1.AnnotationSpecHash, order.Annotations[v1alpha1.AnnotationSpecHash])
+	if traceparent := order.Annotations[v1alpha1.AnnotationTraceparent]; traceparent != "" {
+		set(&object.Annotations, v1alpha1.AnnotationTraceparent, traceparent)
+	} else {
+		delete(object.Annotations, v1alpha1.AnnotationTraceparent) // an earlier run's
+	}
 }
 
 func set(m *map[string]string, key, value string) {
@@ -193,6 +203,7 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 		if revised.Spec.Epoch > existing.Spec.Epoch {
 			s.ordered.note(revised)
 		}
+		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.again(ctx, revised, a)
 	case permanent(err) && a.Spec.Epoch > existing.Spec.Epoch:
 		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}
@@ -222,8 +233,19 @@ func permanent(err error) bool {
 
 func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
 	return refused(a, v1alpha1.RefusedNamespaceNotAdmitted, fmt.Sprintf(
-		"namespace %s is not admitted in this cluster: its administrator must create it and label it %s=true",
-		a.Namespace, v1alpha1.LabelAdmitSessions))
+		"namespace %s is not admitted in this cluster: its administrator must admit it (kubectl vdi admit %[1]s)", a.Namespace))
+}
+
+// mayNotCreate is the authorizer's refusal, not that of admission: the agent's role
+// is not bound in that namespace.
+func mayNotCreate(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+}
+
+func notBound(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
+	return refused(a, v1alpha1.RefusedNamespaceNotAdmitted, fmt.Sprintf(
+		"namespace %s is labelled in this cluster, and the agent may not work there: its administrator must bind the ClusterRole vdi-agent-sessions (kubectl vdi admit %[1]s)",
+		a.Namespace))
 }
 
 // admitted asks the API server where the cache says no, since the label may

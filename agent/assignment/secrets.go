@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=secrets,verbs=get;list;watch;create;update;delete
 
 // storeSecrets puts the Secrets that came with an assignment into the member,
 // owned by it. One that it names and that came without data is left as it is.

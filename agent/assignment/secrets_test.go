@@ -247,7 +247,7 @@ func TestSecretThatIsRefusedForGoodBlocksNobody(t *testing.T) {
 	b.expect("STORED e1", "STORED e1")
 	b.queue.Add("u1")
 	b.run()
-	if n := strings.Count(logged.String(), "\n"); n != 1 || !strings.Contains(logged.String(), "Forbidden") {
+	if n := strings.Count(logged.String(), "can't be stored"); n != 1 || !strings.Contains(logged.String(), "Forbidden") {
 		t.Errorf("logged %d times: %s", n, logged.String())
 	}
 	if strings.Contains(logged.String(), password) {

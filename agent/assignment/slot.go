@@ -1,6 +1,8 @@
 package assignment
 
 import (
+	"time"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -8,7 +10,9 @@ import (
 // slot is what is still to be done about one session: at most a withdrawal,
 // and an assignment of a higher epoch after it.
 type slot struct {
-	assign   *v1alpha1.SessionAssignment
+	assign *v1alpha1.SessionAssignment
+	// came is when it did.
+	came     time.Time
 	withdraw *withdrawal
 	// late is an assignment that is stored and answered, and Secrets of which
 	// could not be stored yet. The newest takes its place.
@@ -25,11 +29,11 @@ func (s *slot) empty() bool { return s.assign == nil && s.withdraw == nil && s.l
 
 // putAssign takes the newest assignment; false if it is older than the one
 // that waits. The caller has checked the floor.
-func (s *slot) putAssign(a *v1alpha1.SessionAssignment) bool {
+func (s *slot) putAssign(a *v1alpha1.SessionAssignment, now time.Time) bool {
 	if s.assign != nil && a.Spec.Epoch < s.assign.Spec.Epoch {
 		return false
 	}
-	s.assign = a
+	s.assign, s.came = a, now
 	return true
 }
 

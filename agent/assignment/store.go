@@ -16,6 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // workers store orders side by side; each waits for the API server mostly.
@@ -50,6 +51,8 @@ type Store struct {
 	Cache   cache.Cache
 	Teller  Teller
 	Counter Counter
+	// Trace of sessions' walks; nil: none.
+	Trace *tracing.Tracer
 
 	once   sync.Once
 	mu     sync.Mutex
@@ -137,7 +140,7 @@ func (s *Store) putAssign(w *fleetv1.Assignment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lowest := s.floors.of(uid)
-	if a.Spec.Epoch < lowest || !s.slotOf(uid).putAssign(a) {
+	if a.Spec.Epoch < lowest || !s.slotOf(uid).putAssign(a, time.Now()) {
 		metricRefused.WithLabelValues(v1alpha1.RefusedStaleEpoch).Inc()
 		s.Teller.Add(staleEpoch(a, max(lowest, a.Spec.Epoch+1)))
 		s.dropEmpty(uid)
@@ -230,14 +233,15 @@ func (s *Store) settle(ctx context.Context, uid types.UID) error {
 	}
 	switch {
 	case current.assign != nil:
-		return s.settleAssign(ctx, uid, current.assign)
+		return s.settleAssign(ctx, uid, current.assign, current.came)
 	case current.late != nil:
 		return s.settleLate(ctx, uid, current.late)
 	}
 	return nil
 }
 
-func (s *Store) settleAssign(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment) error {
+func (s *Store) settleAssign(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment, came time.Time) error {
+	began := time.Now()
 	out, err := s.apply(ctx, a)
 	if err != nil {
 		return fmt.Errorf("storing %s/%s, epoch %d: %w", a.Namespace, a.Name, a.Spec.Epoch, err)
@@ -246,6 +250,8 @@ func (s *Store) settleAssign(ctx context.Context, uid types.UID, a *v1alpha1.Ses
 		s.queue.AddAfter(uid, lookAgain)
 		return nil
 	}
+	s.traceStored(a, out, came, began)
+	tellRefused(ctx, a, out)
 	s.answer(uid, a, out)
 	if len(out.missing) > 0 {
 		s.queue.AddAfter(uid, secretsAgain)

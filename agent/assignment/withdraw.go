@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -54,6 +55,7 @@ func (s *Store) withdraw(ctx context.Context, w *withdrawal) (done bool, err err
 		if err := s.remove(ctx, existing, w); err != nil {
 			return false, err
 		}
+		log.FromContext(ctx).Info(transitionWithdrawn, transitionValues(existing)...)
 	}
 	s.tellStored(w)
 	return false, nil

@@ -43,6 +43,16 @@ const (
 	Over
 )
 
+func (s State) String() string {
+	switch s {
+	case Valid:
+		return "Valid"
+	case Over:
+		return "Over"
+	}
+	return "Unknown"
+}
+
 // Standing is how the lease is at a moment.
 type Standing struct {
 	State State
@@ -305,9 +315,7 @@ func (k *Keeper) tell(ctx context.Context) {
 	if now.State == k.told {
 		return
 	}
-	if wanted && now.State == Over {
-		log.FromContext(ctx).Info("The hub's lease is over: fenced desktops are stopped until the hub is heard of again")
-	}
+	log.FromContext(ctx).Info("The hub's lease changed its state", "from", k.told.String(), "to", now.State.String(), "fenced", wanted)
 	k.told = now.State
 	k.Changed()
 }

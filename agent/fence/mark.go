@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments/status,verbs=patch
 
 // markers is how many assignments are marked at once.
 const markers = 8

@@ -29,7 +29,8 @@ const (
 	keyMarking  = "marking"
 )
 
-// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,verbs=get;create;update
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,resourceNames=vdi-agent-fence,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,verbs=create
 
 func (r Record) encode() map[string]string {
 	return map[string]string{

@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments/status,verbs=patch
 
 const (
 	// opened is what a gate is told that opens: it hears no more of it than that.

@@ -20,7 +20,8 @@ const SecretName = "vdi-agent-guard"
 
 const seedKey = "seed"
 
-// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;create;update
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,resourceNames=vdi-agent-guard,verbs=get
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=create
 
 // loadKey reads the key, which is made once: guards that run know no other.
 func loadKey(ctx context.Context, live client.Reader, writer client.Client, namespace string) (ed25519.PrivateKey, error) {

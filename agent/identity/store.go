@@ -17,7 +17,9 @@ import (
 // SecretName is where an agent keeps its identity, in its own namespace.
 const SecretName = "vdi-agent-identity"
 
-// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;create;update
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,resourceNames=vdi-agent-identity;vdi-agent-bootstrap,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=vdi-system,resources=events,verbs=create;patch
 
 // store keeps the state in a Secret. It is used by one goroutine at a time.
 type store struct {

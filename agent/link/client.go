@@ -115,7 +115,7 @@ func (c *Client) logEnd(ctx context.Context, before string, err error) {
 	if before == err.Error() {
 		logger = logger.V(1)
 	}
-	logger.Info("not connected to the hub", "hub", c.options.HubAddress, "reason", err.Error())
+	logger.Info("Not connected to the hub", "hub", c.options.HubAddress, "reason", err.Error())
 }
 
 // introduction waits for the member's caches and terms, for as long as its

@@ -159,7 +159,7 @@ func (s *stream) inventory(ctx context.Context) error {
 	s.machine.Begin(refs, counted)
 	s.mu.Unlock()
 	s.signal()
-	log.FromContext(ctx).Info("connected to the hub", "hub", s.options.HubAddress,
+	log.FromContext(ctx).Info("Connected to the hub", "hub", s.options.HubAddress,
 		"hubTerm", s.hello.GetHighestHubTerm(), "assignments", len(refs))
 	return nil
 }

@@ -24,8 +24,11 @@ const (
 	keyHubTerm   = "highestHubTerm"
 )
 
-// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,verbs=get;create;update
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,resourceNames=vdi-agent-state,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,resourceNames=vdi-agent,verbs=get;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=events,verbs=create
 
 // ConfigMapTerms keeps terms in a ConfigMap. It writes once per start of the
 // agent and once per new term of the hub.

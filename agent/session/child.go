@@ -121,7 +121,9 @@ func create[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 		}
 	}
 	writes.WithLabelValues(string(k.kind), "create").Inc()
+	began := r.Clock.Now()
 	err := r.Client.Create(ctx, want)
+	r.traceApply(p, k.kind, "create", began, err)
 	switch {
 	case err == nil:
 		p.memory.made[k.kind] = making{object: want, at: p.now}
@@ -164,7 +166,9 @@ func repair[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 		return have, nil, nil
 	}
 	writes.WithLabelValues(string(k.kind), "repair").Inc()
+	began := r.Clock.Now()
 	err := r.Client.Patch(ctx, right, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+	r.traceApply(p, k.kind, "repair", began, err)
 	switch {
 	case err == nil:
 		delete(p.memory.refused, k.kind)
@@ -202,7 +206,9 @@ func (r *Reconciler) removeIf(ctx context.Context, p *pass, k kind, o client.Obj
 		return nil
 	}
 	writes.WithLabelValues(string(k), "delete").Inc()
+	began := r.Clock.Now()
 	err := r.Client.Delete(ctx, o, as)
+	r.traceApply(p, k, "delete", began, err)
 	switch {
 	case apierrors.IsConflict(err) && as.ResourceVersion != nil:
 		p.again(soon)

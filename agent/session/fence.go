@@ -82,10 +82,6 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	p.again(p.fencing.left)
 	if over := p.fencing.over; over != nil {
 		p.ending = &ending{reason: over.Reason, message: over.Message}
-		if pod != nil && pod.DeletionTimestamp == nil {
-			log.FromContext(ctx).Info("Stopping a fenced desktop", "session", p.assignment.Spec.Session.Name,
-				"epoch", p.assignment.Spec.Epoch, "reason", over.Message)
-		}
 	}
 	return nil
 }

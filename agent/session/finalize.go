@@ -56,7 +56,7 @@ func (r *Reconciler) removeReach(ctx context.Context, p *pass) (bool, error) {
 	if err := dismiss(ctx, r, p, ingresses); err != nil {
 		return false, err
 	}
-	problem, err := r.routes.open(ctx, r.APIReader, p.now, r.Options.Network.Gateway != nil)
+	problem, err := r.routes.open(ctx, r.APIReader, p.assignment.Namespace, p.now, r.Options.Network.Gateway != nil)
 	if err != nil {
 		return false, err
 	}
@@ -138,7 +138,7 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	p.after = 0
-	log.FromContext(ctx).Info("Stopped", "session", p.assignment.Spec.Session.Name, "epoch", p.assignment.Spec.Epoch)
+	r.wroteRelease(ctx, p)
 	r.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and nothing of it is left but a home that outlives it.")
 	return nil
 }

@@ -59,7 +59,9 @@ func (r *Reconciler) forcePods(ctx context.Context, p *pass, reason string) (boo
 	}
 	for _, pod := range left {
 		writes.WithLabelValues(string(kindPod), "force").Inc()
+		began := r.Clock.Now()
 		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
+		r.traceApply(p, kindPod, "force", began, err)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return false, fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
 		}

@@ -63,7 +63,9 @@ func (r *Reconciler) grow(ctx context.Context, p *pass, want *corev1.PersistentV
 	grown := have.DeepCopy()
 	grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: requested(want)}
 	writes.WithLabelValues(string(kindHome), "grow").Inc()
+	began := r.Clock.Now()
 	err := r.Client.Patch(ctx, grown, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+	r.traceApply(p, kindHome, "grow", began, err)
 	switch {
 	case err == nil:
 		p.found.Home = grown

@@ -38,6 +38,8 @@ type memory struct {
 	repairs map[kind]repairing
 	// ended is the last Pod that ended by itself.
 	ended lastEnd
+	// podTold is what the trace was told of the Pod.
+	podTold podTold
 	// status is what was last written, and what is to be.
 	status statusMemory
 	// stoppedAt is when a withdrawn assignment was first seen without a Pod, and

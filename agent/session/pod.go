@@ -45,10 +45,10 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		case hasEnded(have):
 			return r.replaceEnded(ctx, p, have)
 		case outdated(p.assignment, have):
-			log.FromContext(ctx).Info("Replacing the Pod: the desktop has changed, or is tried again", "pod", have.Name)
+			log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is tried again")...)
 			return r.remove(ctx, p, kindPod, have)
 		case stale(p, have) != "":
-			log.FromContext(ctx).Info("Replacing the Pod: "+stale(p, have), "pod", have.Name)
+			log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", stale(p, have))...)
 			return r.removeAsSeen(ctx, p, kindPod, have) // it may start this moment
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Reconciler reconciles the SessionAssignments of one member.
@@ -28,6 +29,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Clock of the member.
 	Clock clock.PassiveClock
+	// Trace of sessions' walks; nil: none.
+	Trace *tracing.Tracer
 	// Nodes of the member; nil: none is ever said to be lost.
 	Nodes Nodes
 	// Activity of desktops; nil: those that want to be asked are not.
@@ -63,6 +66,8 @@ type pass struct {
 	assignment *api.SessionAssignment
 	memory     *memory
 	now        time.Time
+	// walk is the trace that the session is in.
+	walk tracing.Point
 	// found collects the children, for observe.
 	found observe.Found
 	// network is what rendering must know of the member.
@@ -113,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
 	}
-	p := &pass{assignment: &a, memory: r.memories.of(&a), now: r.Clock.Now()}
+	p := &pass{assignment: &a, memory: r.memories.of(&a), now: r.Clock.Now(), walk: r.walkOf(&a)}
 	if err := r.run(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -152,6 +157,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		// would be said to be missing.
 		return errors.Join(errs...)
 	}
+	r.tracePod(p)
 	status := observe.Status(p.assignment, p.found, p.now)
 	status.Guarded = p.fencing.guarded
 	r.judge(p, &status)

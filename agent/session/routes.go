@@ -16,7 +16,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,roleName=vdi-agent-sessions,resources=httproutes,verbs=get;list;watch;create;patch;delete
 
 // notServed and mayNotRead are why there are no HTTPRoutes.
 const (
@@ -39,7 +39,7 @@ var httpRoutes = childKind[*gatewayv1.HTTPRoute]{
 // one that is left from before is removed.
 func (r *Reconciler) route(ctx context.Context, p *pass) error {
 	wanted := p.network.Gateway != nil
-	problem, err := r.routes.open(ctx, r.APIReader, p.now, wanted)
+	problem, err := r.routes.open(ctx, r.APIReader, p.assignment.Namespace, p.now, wanted)
 	switch {
 	case err != nil || problem != nil && !wanted:
 		return err
@@ -69,7 +69,7 @@ type routeWatch struct {
 
 // open returns nil once HTTPRoutes can be read, and the problem until then. It
 // asks the API server now and then where they are wanted, and else once.
-func (w *routeWatch) open(ctx context.Context, live client.Reader, now time.Time, wanted bool) (*observe.Problem, error) {
+func (w *routeWatch) open(ctx context.Context, live client.Reader, namespace string, now time.Time, wanted bool) (*observe.Problem, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.opened {
@@ -78,7 +78,7 @@ func (w *routeWatch) open(ctx context.Context, live client.Reader, now time.Time
 	if w.problem != nil && (!wanted || now.Sub(w.askedAt) < routesRetry) {
 		return w.problem, nil
 	}
-	err := live.List(ctx, &gatewayv1.HTTPRouteList{}, client.Limit(1))
+	err := live.List(ctx, &gatewayv1.HTTPRouteList{}, client.InNamespace(namespace), client.Limit(1))
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		w.problem = noRoutes(notServed)

@@ -29,14 +29,17 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments/status,verbs=patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims;services;configmaps,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
-// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=persistentvolumeclaims;services;configmaps,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=secrets,verbs=list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,roleName=vdi-agent-sessions,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,roleName=vdi-agent-sessions,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,roleName=vdi-agent-sessions,resources=events,verbs=create;patch
 
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "session"

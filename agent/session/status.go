@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -55,7 +54,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, want api.SessionA
 	if p.assignment.ResourceVersion != before.ResourceVersion {
 		p.memory.status.basedOn = before.ResourceVersion
 	}
-	log.FromContext(ctx).V(1).Info("Wrote the status", "reason", want.Reason, "message", want.Message)
+	r.wroteStatus(ctx, p, before.Status, want)
 	r.announce(p.assignment, before.Status, want)
 	return nil
 }

@@ -28,8 +28,8 @@ import (
 // enforces Pod Security "restricted", so each Pod that runs here has passed it.
 const namespace = "desktops"
 
-// restricted is on every namespace.
-var restricted = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+// restricted is on every namespace, as is that it is admitted.
+var restricted = map[string]string{"pod-security.kubernetes.io/enforce": "restricted", api.LabelAdmitSessions: "true"}
 
 // agentUser is what the reconciler runs as: not an administrator, so that the
 // suite fails where the permissions of the markers in setup.go do not suffice.
@@ -84,7 +84,7 @@ func grant(ctx context.Context) {
 		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/finalizers"}, Verbs: []string{"update"}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "persistentvolumeclaims", "services", "configmaps"}, Verbs: children},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: read},
+		{APIGroups: []string{""}, Resources: []string{"secrets", "namespaces"}, Verbs: read},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{fence.ConfigMapName}, Verbs: []string{"update"}},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingresses", "networkpolicies"}, Verbs: children},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingressclasses"}, Verbs: read},

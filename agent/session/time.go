@@ -116,7 +116,7 @@ func (r *Reconciler) endRun(ctx context.Context, p *pass, at observe.Instant) {
 		// It ended when that was written.
 		t.usage = observe.Recall(p.assignment, at)
 	}
-	log.FromContext(ctx).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.assignment, at))))
+	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.assignment, at))))
 	if p.ending != nil && p.ending.reason == api.ReasonTimeExpired {
 		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.message)
 	}

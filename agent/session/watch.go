@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/admitted"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -30,14 +31,17 @@ var gone = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// watchRoutes begins to watch our HTTPRoutes, in a cache of their own: the
-// manager's can't be told beforehand to hold ours alone where the kind may not
-// be served.
+// watchRoutes begins to watch our HTTPRoutes in the admitted namespaces, in a cache
+// of their own: the manager's can't be told beforehand to hold ours alone where the
+// kind may not be served.
 func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, error) {
 	routes, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.ManagedBy}),
 		DefaultTransform:     cache.TransformStripManagedFields(),
+		NewInformer: admitted.Cluster{
+			Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		}.NewInformer,
 	})
 	if err != nil {
 		return nil, err

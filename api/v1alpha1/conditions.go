@@ -68,7 +68,7 @@ const (
 	// ReasonIdleTimeoutExceedsMaximum: False, a longer idle time was asked for
 	// than the template's maximum.
 	ReasonIdleTimeoutExceedsMaximum = "IdleTimeoutExceedsMaximum"
-	// ReasonNamespaceNotAllowed: False, the template is not for sessions of
+	// ReasonNamespaceNotAllowed: False, the template or the hub is not for sessions of
 	// this namespace.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	// ReasonPolicyNotFound: False, spec.placement.policy names no policy.

@@ -52,6 +52,9 @@ const (
 	// AnnotationSpecHash is the hash of the assignment's spec as the hub sent
 	// it; on the hub's picture of a member it is what the member has stored.
 	AnnotationSpecHash = "vdi.kasm.io/spec-hash"
+	// AnnotationTraceparent on an assignment is the W3C traceparent of the session's
+	// walk, where it is traced; see package tracing.
+	AnnotationTraceparent = "vdi.kasm.io/traceparent"
 	// AnnotationAttempt is the attempt that a Pod was made for.
 	AnnotationAttempt = "vdi.kasm.io/attempt"
 	// AnnotationSecretVersion is the version of the content of a Secret that the

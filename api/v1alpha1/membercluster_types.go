@@ -121,12 +121,18 @@ type DrainStatus struct {
 	StartTime metav1.Time `json:"startTime"`
 	// Moving sessions are on their way out.
 	Moving int32 `json:"moving"`
+	// Waiting sessions may go, and wait for others that are on the move.
+	// +optional
+	Waiting int32 `json:"waiting"`
 	// InUse sessions wait until they are idle, or for the deadline.
 	InUse int32 `json:"inUse"`
 	// NoRoom is how many fit nowhere else.
 	NoRoom int32 `json:"noRoom"`
 	// Homes is how many stay because their homes are there.
 	Homes int32 `json:"homes"`
+	// Failed sessions were given up there, and stay until they are tried again.
+	// +optional
+	Failed int32 `json:"failed"`
 }
 
 // FencedDeclaration is an operator's word that a cluster is off.

@@ -12,8 +12,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub"
 )
 
+// version is set by the linker.
+var version = "dev"
+
 func main() {
-	var options hub.Options
+	options := hub.Options{Version: version}
 	options.AddFlags(pflag.CommandLine)
 	var logging zap.Options
 	logging.BindFlags(goflag.CommandLine)

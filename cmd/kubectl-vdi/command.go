@@ -50,7 +50,7 @@ func newCommand(c *cluster) *cobra.Command {
 	flags.StringVar(&c.overrides.CurrentContext, "context", "", "Context of the kubeconfig: the hub's cluster, or the member's for install-agent.")
 	flags.StringVarP(&c.namespace, "namespace", "n", "vdi-system", "Namespace of the hub.")
 	flags.StringVarP(&c.output, "output", "o", "", "Output format: json, or empty for people.")
-	root.AddCommand(joinCommand(c), installCommand(c), accessCommand(c, "revoke", v1alpha1.AccessRevoked),
+	root.AddCommand(joinCommand(c), installCommand(c), admitCommand(c), accessCommand(c, "revoke", v1alpha1.AccessRevoked),
 		accessCommand(c, "allow", v1alpha1.AccessAllowed), rotateCommand(c), explainCommand(c),
 		cordonCommand(c), uncordonCommand(c), drainCommand(c), fenceCommand(c), unfenceCommand(c), rebalanceCommand(c))
 	return root

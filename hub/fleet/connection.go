@@ -139,7 +139,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	})
 	if ok && !took.counts {
 		log.Log.WithName("fleet").Info("Changes of a capacity report are left aside, of which the hub has none or another",
-			"cluster", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
+			"member", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
 	}
 	if ok && took.news {
 		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
@@ -155,7 +155,7 @@ func (c *connection) Closed(err error) {
 	if !ok {
 		return
 	}
-	log.Log.WithName("fleet").Info("Agent disconnected", "cluster", c.member.name, "reason", err)
+	log.Log.WithName("fleet").Info("Agent disconnected", "member", c.member.name, "reason", err)
 	c.fleet.tell(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
 }
 

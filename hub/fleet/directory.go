@@ -40,9 +40,9 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 		return nil, err
 	}
 	if lowered {
-		log.FromContext(ctx).Info("An older agent was let in: its cluster may have been restored from a backup", "cluster", m.name, "agentTerm", hello.AgentTerm, "before", term)
+		log.FromContext(ctx).Info("An older agent was let in: its cluster may have been restored from a backup", "member", m.name, "agentTerm", hello.AgentTerm, "before", term)
 	}
-	log.FromContext(ctx).Info("Agent connected", "cluster", m.name, "agentVersion", hello.AgentVersion, "instance", hello.Instance)
+	log.FromContext(ctx).Info("Agent connected", "member", m.name, "agentVersion", hello.AgentVersion, "instance", hello.Instance)
 	return &connection{fleet: f, member: m, peer: peer}, nil
 }
 

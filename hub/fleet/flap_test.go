@@ -309,7 +309,7 @@ func TestMetricsOfMembers(t *testing.T) {
 	x.Expect(series(false)).To(ConsistOf(
 		"failover_cut_off 1", "members NeverConnected 1", "members Suspect 1",
 		"member_health us NeverConnected 1", "member_health eu Suspect 1",
-		"member_flips_total eu 1",
+		"member_flips_total eu 1", "member_nodes eu eu 100",
 		"member_lease_remaining_seconds eu 160",
 		"member_certificate_expiry_seconds eu 1700086400",
 	))

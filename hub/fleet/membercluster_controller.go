@@ -38,11 +38,11 @@ const statusInterval = 2 * time.Second
 // changed.
 const conflictWait = 100 * time.Millisecond
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=update;patch
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
-// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=events,verbs=create
 
 // MemberReconciler keeps a MemberCluster's status, finalizer and heartbeat.
 type MemberReconciler struct {

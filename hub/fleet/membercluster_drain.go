@@ -132,7 +132,9 @@ func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) 
 	if status.Drain != nil {
 		begin = status.Drain.StartTime
 	}
-	status.Drain = &v1alpha1.DrainStatus{StartTime: begin, Moving: d.Moving, InUse: d.InUse, NoRoom: d.NoRoom, Homes: d.Homes}
+	status.Drain = &v1alpha1.DrainStatus{
+		StartTime: begin, Moving: d.Moving, Waiting: d.Waiting, InUse: d.InUse, NoRoom: d.NoRoom, Homes: d.Homes, Failed: d.Failed,
+	}
 	v1alpha1.SetCondition(&status.Conditions, generation, drainedCondition(v))
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
@@ -93,11 +95,13 @@ func (f *Fleet) show(name string) {
 	}
 	now := f.look()
 	m.heed(f.timings, now)
-	health := m.judge(f.timings, now).health
-	changed := m.shown != "" && m.shown != health
+	verdict := m.judge(f.timings, now)
+	was, health := m.shown, verdict.health
 	m.shown = health
 	var changes []Change
-	if changed {
+	if was != "" && was != health {
+		log.Log.WithName("fleet").Info("Member changed its health", "member", m.name,
+			"from", was, "to", health, "reason", verdict.cause, "silence", now.Sub(m.heard).String())
 		changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 	changes = append(changes, f.shift(now)...)

@@ -61,6 +61,9 @@ func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverWaiting, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberLease, memberExpiry} {
 		out <- d
 	}
+	for _, d := range roomMetrics {
+		out <- d
+	}
 }
 
 // Collect sends one set of series a member (prometheus.Collector).
@@ -100,6 +103,7 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
 	}
 	f.collectFailover(out)
+	f.collectRoom(out)
 }
 
 func (f *Fleet) collectFailover(out chan<- prometheus.Metric) {

@@ -100,7 +100,7 @@ func (f *Fleet) engageMember(ctx context.Context, aware multicluster.Aware, m *m
 	}
 	go func() {
 		if err := cl.Start(ctx); err != nil {
-			log.FromContext(ctx).Error(err, "A member's cache ended", "cluster", m.name)
+			log.FromContext(ctx).Error(err, "A member's cache ended", "member", m.name)
 		}
 	}()
 	if !cl.cache.WaitForCacheSync(ctx) {

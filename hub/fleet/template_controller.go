@@ -18,9 +18,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=update;patch
-// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=patch
+// +kubebuilder:rbac:groups=apps,namespace=vdi-system,resources=controllerrevisions,verbs=list;watch;create;delete
 
 // TemplateReconciler tells the agents which templates to judge, shows on each
 // template where it can run and how many sessions are made of it, keeps it while

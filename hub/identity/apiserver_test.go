@@ -40,10 +40,15 @@ func onAPIServer(t *testing.T) *fixture {
 	x.Expect(plane.ApplyFile(ctx, "../../deploy/rbac/hub.yaml")).To(Succeed())
 	admin, err := client.NewWithWatch(plane.Config, client.Options{Scheme: x.api.Scheme()})
 	x.Expect(err).NotTo(HaveOccurred())
+	role := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "vdi-hub"}
+	}
+	who := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "vdi-hub"}}
 	x.Expect(admin.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "vdi-hub"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "vdi-hub"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "vdi-hub"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "vdi-hub"}, RoleRef: role("ClusterRole"), Subjects: who,
+	})).To(Succeed())
+	x.Expect(admin.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "vdi-hub", Namespace: namespace}, RoleRef: role("Role"), Subjects: who,
 	})).To(Succeed())
 	cfg, err := plane.ConfigFor("vdi-hub")
 	x.Expect(err).NotTo(HaveOccurred())

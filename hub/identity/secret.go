@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/identity/pki"
 )
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;update;delete
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;list;create;update;delete
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Options of a Server. There is none that turns off TLS, or lets in an agent
@@ -55,6 +57,8 @@ type Options struct {
 	// Now is the clock that certificates and rates are judged by; it should
 	// not jump. time.Now, if nil.
 	Now func() time.Time
+	// Trace of sessions' walks; nil: none.
+	Trace *tracing.Tracer
 	// Tuning of the connections.
 	Tuning Tuning
 }

@@ -50,6 +50,7 @@ func (c *connection) open() bool {
 func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	c.mu.Lock()
 	effect, err := c.conn.Receive(message)
+	c.ways.settled(effect.Results)
 	c.mu.Unlock()
 	if errors.Is(err, ErrStaleHub) {
 		err = c.server.laterHub(c.stream.Context(), c.uid, message.GetHello().GetHighestHubTerm(), err)
@@ -161,6 +162,7 @@ func (c *connection) farewell() {
 	member := c.admitted()
 	c.mu.Lock()
 	c.conn.Close()
+	c.ways.close()
 	c.mu.Unlock()
 	c.server.syncs.remove(c)
 	if member == nil {

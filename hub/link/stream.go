@@ -30,6 +30,7 @@ type connection struct {
 
 	mu   sync.Mutex
 	conn *Conn
+	ways *ways
 	// member and instance are those that were let in.
 	member   Member
 	instance string
@@ -56,6 +57,7 @@ func (s *Server) Connect(stream connectStream) error {
 		server: s, caller: caller, uid: caller.Member, stream: stream,
 		log:   log.FromContext(s.base).WithValues("clusterUID", caller.Member),
 		conn:  NewTunedConn(s.options.HubTerm(), s.options.Tuning),
+		ways:  newWays(s.options.Trace),
 		wake:  make(chan struct{}, 1),
 		ended: make(chan struct{}),
 	}
@@ -118,6 +120,9 @@ func (c *connection) late() {
 func (c *connection) Put(order Order) {
 	c.mu.Lock()
 	changed := c.conn.Put(order)
+	if changed {
+		c.ways.put(order)
+	}
 	c.mu.Unlock()
 	if changed {
 		c.signal()
@@ -181,6 +186,16 @@ func (c *connection) send() {
 			return
 		}
 		countOrders(message)
+		c.traceSent(message)
+	}
+}
+
+// traceSent is for sessions that are traced; else it costs nothing.
+func (c *connection) traceSent(message *fleetv1.ConnectResponse) {
+	if c.ways != nil && message.GetOrders() != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ways.sent(message)
 	}
 }
 

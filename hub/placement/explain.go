@@ -60,11 +60,14 @@ func (l lack) sentence() string {
 // placed says why it is this one.
 func placed(q *query, won contest, candidates int) Decision {
 	c := won.best.candidate
+	strategy, _ := q.strategy.names()
 	why := append(wishes(q, &won.best), slotsLeft(won.best.slots), standing(q, won, candidates))
 	return Decision{
 		Placed: true, Cluster: c.ref(), Region: c.Region,
 		Reason:  v1alpha1.ReasonPlaced,
 		Message: c.Name + ": " + strings.Join(why, ", "),
+
+		Candidates: candidates, Fit: won.fits, Score: NamedScore{strategy, won.best.strategy.String()},
 	}
 }
 

@@ -2,8 +2,6 @@ package placement
 
 import (
 	"fmt"
-
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // reportedFilter: the member has said what room it has.
@@ -27,10 +25,9 @@ func (namespaceFilter) Check(q *query, _ *Candidate, a *account) bool { return a
 
 func (namespaceFilter) Explain(q *query, c *Candidate, _ *account) lack {
 	return lack{
-		one:  "does not admit namespace " + q.Namespace,
-		many: "do not admit namespace " + q.Namespace,
-		remedy: fmt.Sprintf("in member %s: kubectl label namespace %s %s=true",
-			c.Name, q.Namespace, v1alpha1.LabelAdmitSessions),
+		one:    "does not admit namespace " + q.Namespace,
+		many:   "do not admit namespace " + q.Namespace,
+		remedy: fmt.Sprintf("in member %s: kubectl vdi admit %s", c.Name, q.Namespace),
 	}
 }
 

@@ -84,7 +84,7 @@ func TestFilters(t *testing.T) {
 			filter: "Reported", message: "has not reported its capacity yet"},
 
 		{name: "namespace not admitted", member: plain, session: func(r *Request) { r.Namespace = "secret" }, filter: "Namespace",
-			message: "does not admit namespace secret (in member m: kubectl label namespace secret vdi.kasm.io/admit-sessions=true)"},
+			message: "does not admit namespace secret (in member m: kubectl vdi admit secret)"},
 
 		{name: "template not judged", member: plain, session: func(r *Request) { r.Template.Revision = "r2" },
 			filter: "Template", message: "has not judged template desk yet"},

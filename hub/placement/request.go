@@ -107,6 +107,10 @@ type Decision struct {
 	// Reason and Message of the condition Scheduled. The message of a session
 	// that waits changes only when what it lacks does.
 	Reason, Message string
+	// Candidates there were, how many of them Fit, and the strategy's Score of the
+	// one that was chosen; where it was placed.
+	Candidates, Fit int
+	Score           NamedScore
 	// Verdicts on every candidate, best first, then by name. Only Explain
 	// fills them.
 	Verdicts []Verdict

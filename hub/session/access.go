@@ -17,7 +17,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",roleName=vdi-hub-sessions,resources=secrets,verbs=get;list;watch;create;update;delete
 
 // largestSecret that travels: 16 of them fit a message of the link.
 const largestSecret = 128 << 10
@@ -32,6 +33,9 @@ func (u *unfit) Error() string { return u.message }
 // makes its access secret where that is missing or of an earlier run.
 func (r *MemberReconciler) secretsOf(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (Secrets, error) {
 	var out Secrets
+	if !r.Sessions.serves(s.Namespace) {
+		return out, &unfit{v1alpha1.ReasonNamespaceNotAllowed, r.Sessions.notServed(s.Namespace)}
+	}
 	name := v1alpha1.AssignmentName(s.Name, s.UID)
 	access, err := r.accessSecret(ctx, s, accessSecretName(s, t) != "")
 	if err != nil {

@@ -306,7 +306,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		h := lostInMemory(t, fence)
 		h.fleet.verdict = whatever
 		h.cached = h.stored()
-		another := &Reconciler{Client: h.api} // another leader: this one does not know
+		another := &Reconciler{Client: h.api, Clock: h.Clock} // another leader: this one does not know
 		after := h.stored()
 		after.Status.Placement.Lapse = 1
 		h.Expect(another.patchStatus(context.Background(), h.stored(), after)).To(Succeed())

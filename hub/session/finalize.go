@@ -40,7 +40,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 		s.Status.Releasing, s.Status.Placement = append(others(s.Status.Releasing, left), left), nil
 	}
 	if len(outstanding(s)) == 0 {
-		return ctrl.Result{}, letGo(ctx, r.Client, s)
+		return ctrl.Result{}, r.letGo(ctx, before)
 	}
 	wait, forced := r.forced(s)
 	if forced && wait == 0 {
@@ -105,8 +105,12 @@ func (r *MemberReconciler) showLeaving(ctx context.Context, v *visit) (ctrl.Resu
 
 // letGo removes the finalizer from a session of which nothing is outstanding.
 // The lock makes sure that this is judged from what is stored.
-func letGo(ctx context.Context, c client.Client, s *v1alpha1.VDISession) error {
-	return client.IgnoreNotFound(removeFinalizer(ctx, c, s))
+func (r *Reconciler) letGo(ctx context.Context, s *v1alpha1.VDISession) error {
+	err := removeFinalizer(ctx, r.Client, s.DeepCopy())
+	if err == nil && controllerutil.ContainsFinalizer(s, v1alpha1.Finalizer) {
+		r.wroteEnd(ctx, s)
+	}
+	return client.IgnoreNotFound(err)
 }
 
 func removeFinalizer(ctx context.Context, c client.Client, s *v1alpha1.VDISession) error {

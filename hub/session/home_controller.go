@@ -21,7 +21,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=list;watch;create;update;delete
 
 // takenWait is how long the status that a home was taken for may be on its way.
 const takenWait = 30 * time.Second

@@ -190,6 +190,7 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	if err := r.patch(ctx, v.session, after); err != nil {
 		return ctrl.Result{}, err
 	}
+	r.Sessions.traceMirrored(v.session, after, now)
 	if v.session.Status.StartTime == nil && after.Status.StartTime != nil {
 		startSeconds.Observe(now.Sub(after.CreationTimestamp.Time).Seconds())
 		r.Recorder.Eventf(after, nil, "Normal", v1alpha1.EventRunning, "Start", "running in %s at %s", v.ref.Name, after.Status.URL)
@@ -228,6 +229,9 @@ func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 	// reports of one is no word about the other.
 	v.hash = fmt.Sprintf("%s-%d", convert.SpecHash(&v.wanted.Spec), s.Status.Placement.Run)
 	v.wanted.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: v.hash}
+	if walk := r.Sessions.walkOf(s); walk.Traced() {
+		v.wanted.Annotations[v1alpha1.AnnotationTraceparent] = walk.String()
+	}
 	v.url = scheme + "://" + v.wanted.Spec.Host + spec.Path
 	return nil
 }

@@ -58,7 +58,7 @@ func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 		}
 	}
 	leaving := p.template != nil && !p.template.DeletionTimestamp.IsZero()
-	c := acceptance(s, p.spec, leaving, p.policies)
+	c := r.acceptance(s, p.spec, leaving, p.policies)
 	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && c.Status == metav1.ConditionFalse {
 		p.record(r, "Warning", v1alpha1.EventNotAllowed, "Accept", c.Message)
 	}
@@ -147,6 +147,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 // begins of which the member has yet to hear.
 func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
 	s := p.session
+	p.decision = d
 	s.Status.Placement, s.Status.Epoch = p.reserved, max(s.Status.Epoch, p.reserved.Epoch)
 	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
 	s.Status.AccessSecretName = accessSecretName(s, p.spec)

@@ -50,7 +50,7 @@ type Appraiser interface {
 	Listen(func(fleet.Change))
 }
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies/status,verbs=update;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies/status,verbs=patch
 
 // PolicyReconciler shows on each policy how many sessions it governs, and how
 // many of them would be placed elsewhere today. It moves nothing.

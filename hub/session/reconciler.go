@@ -20,6 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Fleet is what a session needs of the fleet.
@@ -70,10 +71,9 @@ type Fleet interface {
 	Listen(func(fleet.Change))
 }
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=update;patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=list;watch
 
 // Reconciler does for a session what the hub can do alone: accept it, place
 // it, show its member's health, and let it go once nothing is outstanding.
@@ -83,6 +83,10 @@ type Reconciler struct {
 	Fleet     Fleet
 	Revisions *Revisions
 	Clock     clock.PassiveClock
+	// Trace of sessions' walks; nil: none.
+	Trace *tracing.Tracer
+	// Namespaces are the only ones whose sessions are accepted; none: all.
+	Namespaces []string
 	// ForceAfter is how long members get to confirm a forced cleanup; zero:
 	// DefaultForceAfter.
 	ForceAfter time.Duration
@@ -122,6 +126,9 @@ type pass struct {
 	// reserved, to be given back if the write fails.
 	reserved *v1alpha1.Placement
 	holds    bool
+	// decision that reserved it, and when the pass began.
+	decision placement.Decision
+	began    time.Time
 	// failedOver: the placement is of a session whose member is lost. stays is why
 	// it waits for the stop of an earlier one in a member that is lost.
 	failedOver bool
@@ -189,7 +196,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.keepFinalizer(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := &pass{session: s.DeepCopy()}
+	p := &pass{session: s.DeepCopy(), began: r.Clock.Now()}
 	err := r.steps(ctx, s, p)
 	if err == nil && p.waits != nil {
 		r.enlist(p) // before the write: what happens meanwhile calls it
@@ -285,6 +292,7 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 			result = "resumed"
 		}
 		placements.WithLabelValues(result).Inc()
+		r.tracePlaced(before, p, result)
 		r.given.add(before.UID, p.reserved.Epoch)
 		r.turns().served(requestFor(before))
 	}
@@ -302,6 +310,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.VD
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	r.written.note(after)
+	r.wrote(ctx, before, after)
 	return nil
 }
 

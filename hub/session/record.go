@@ -22,7 +22,7 @@ func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISes
 		endRun(after, r.Clock.Now())
 	}
 	if !s.DeletionTimestamp.IsZero() && len(outstanding(after)) == 0 {
-		if err := letGo(ctx, r.Client, s.DeepCopy()); err != nil {
+		if err := r.Sessions.letGo(ctx, s); err != nil {
 			return err
 		}
 		r.Fleet.Observe(s, true)

@@ -35,8 +35,8 @@ type Reviewer interface {
 	Review(ctx context.Context, in fleet.Inquiry) fleet.Review
 }
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews/status,verbs=update;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews,verbs=list;watch;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews/status,verbs=patch
 
 // ReviewReconciler answers reviews: it takes the steps of a session up to its
 // placement, asks the fleet without taking anything, and writes the answer into
@@ -125,7 +125,7 @@ func (r *ReviewReconciler) answer(ctx context.Context, review *v1alpha1.Placemen
 		return nil, err
 	}
 	leaving := p.template != nil && !p.template.DeletionTimestamp.IsZero()
-	if c := acceptance(s, p.spec, leaving, p.policies); c.Status == metav1.ConditionFalse {
+	if c := r.Sessions.acceptance(s, p.spec, leaving, p.policies); c.Status == metav1.ConditionFalse {
 		return refused(c.Reason, c.Message)
 	}
 	if p.resources = resources(s, p.spec); seat != nil {

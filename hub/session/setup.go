@@ -170,12 +170,22 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 
 // CachedSecrets is what the hub's cache holds of Secrets: access secrets, and
 // what an administrator lets travel.
-func CachedSecrets() cache.ByObject {
+//
+// Where the hub serves some namespaces only, it asks for those of these and of its
+// own.
+func CachedSecrets(own string, served []string) cache.ByObject {
 	ours, err := labels.NewRequirement(v1alpha1.LabelSecret, selection.Exists, nil)
 	if err != nil {
 		panic(err) // the label's name is no label's name: a mistake in the program
 	}
-	return cache.ByObject{Label: labels.NewSelector().Add(*ours)}
+	cached := cache.ByObject{Label: labels.NewSelector().Add(*ours)}
+	if len(served) > 0 {
+		cached.Namespaces = map[string]cache.Config{own: {}}
+		for _, namespace := range served {
+			cached.Namespaces[namespace] = cache.Config{}
+		}
+	}
+	return cached
 }
 
 // ofSecret are the assignments with which a Secret travels.

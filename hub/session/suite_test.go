@@ -114,7 +114,7 @@ func startHub(t fleet.Timings) *hub {
 			ByObject: map[client.Object]cache.ByObject{
 				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{systemNamespace: {}}},
 				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{systemNamespace: {}}},
-				&corev1.Secret{}:             session.CachedSecrets(),
+				&corev1.Secret{}:             session.CachedSecrets(systemNamespace, nil),
 			},
 		},
 	})

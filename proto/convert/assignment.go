@@ -42,6 +42,7 @@ func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
 		Secrets:          payloadToWire(s.Secrets, a.Payload),
 		Proof:            s.Proof,
 		Lapse:            s.Lapse,
+		Traceparent:      a.Annotations[v1alpha1.AnnotationTraceparent],
 	}
 }
 
@@ -72,7 +73,7 @@ func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, err
 		return nil, err
 	}
 	return &v1alpha1.SessionAssignment{
-		ObjectMeta: metaFromWire(w.Namespace, w.Name, w.SpecHash),
+		ObjectMeta: traced(metaFromWire(w.Namespace, w.Name, w.SpecHash), w.Traceparent),
 		Spec: v1alpha1.SessionAssignmentSpec{
 			Session: v1alpha1.SessionReference{
 				Namespace: w.SessionNamespace, Name: w.SessionName, UID: types.UID(w.SessionUid),
@@ -116,6 +117,18 @@ func metaFromWire(namespace, name, hash string) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	if hash != "" {
 		m.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
+	}
+	return m
+}
+
+// maxTraceparent is as long as a traceparent is.
+const maxTraceparent = 55
+
+// traced adds a traceparent. One that is none is left out: whether a walk is traced
+// never decides whether its desktop runs.
+func traced(m metav1.ObjectMeta, traceparent string) metav1.ObjectMeta {
+	if traceparent != "" && len(traceparent) <= maxTraceparent {
+		metav1.SetMetaDataAnnotation(&m, v1alpha1.AnnotationTraceparent, traceparent)
 	}
 	return m
 }

@@ -134,6 +134,8 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 
 	judgeSteering(func() *harness.ControlPlane { return hub })
 
+	judgeSecrets(func() *harness.ControlPlane { return hub })
+
 	DescribeTable("let a session in that is asked for by", func(ctx context.Context, who requester, user string, groups []string) {
 		_, err := as(hub, who).Create(ctx, sessionFor(user, groups...), dryRun)
 		Expect(err).NotTo(HaveOccurred())
@@ -285,13 +287,17 @@ var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 // as is a requester's client for the sessions of namespace desktops.
 func as(hub *harness.ControlPlane, who requester) dynamic.ResourceInterface {
 	GinkgoHelper()
+	return clientOf(hub, who, vdi.GroupVersion.WithResource("vdisessions")).Namespace("desktops")
+}
+
+// clientOf is a requester's client for a resource.
+func clientOf(hub *harness.ControlPlane, who requester, resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	GinkgoHelper()
 	config := rest.CopyConfig(hub.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: who.user, Groups: append([]string{"system:authenticated"}, who.groups...)}
 	client, err := dynamic.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
-	return client.Resource(schema.GroupVersionResource{
-		Group: vdi.GroupName, Version: vdi.GroupVersion.Version, Resource: "vdisessions",
-	}).Namespace("desktops")
+	return client.Resource(resource)
 }
 
 // sessionFor is a session for a user, of groups if there are any.

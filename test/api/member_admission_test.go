@@ -10,10 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	vdi "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -127,11 +125,7 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 // asOperator is a requester's client for members.
 func asOperator(hub *harness.ControlPlane, who requester) dynamic.ResourceInterface {
 	GinkgoHelper()
-	config := rest.CopyConfig(hub.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: who.user, Groups: append([]string{"system:authenticated"}, who.groups...)}
-	client, err := dynamic.NewForConfig(config)
-	Expect(err).NotTo(HaveOccurred())
-	return client.Resource(schema.GroupVersionResource{Group: vdi.GroupName, Version: vdi.GroupVersion.Version, Resource: "memberclusters"})
+	return clientOf(hub, who, vdi.GroupVersion.WithResource("memberclusters"))
 }
 
 // member makes one that says that of itself, until the spec ends.

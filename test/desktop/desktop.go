@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -26,12 +27,18 @@ type desktop struct {
 	last time.Time
 }
 
-func newDesktop(password string, now func() time.Time) http.Handler {
+// newDesktop is one with a home in which the user's notes are kept; "": without.
+func newDesktop(password, home string, now func() time.Time) http.Handler {
 	d := &desktop{now: now, last: now()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+activityPath, d.activity)
 	mux.Handle("GET /{$}", guarded(password, d.show))
 	mux.Handle("POST /activity", guarded(password, d.report))
+	if home != "" {
+		n := notes{filepath.Join(home, "notes.txt")}
+		mux.Handle("GET /notes", guarded(password, n.read))
+		mux.Handle("PUT /notes", guarded(password, n.write))
+	}
 	return mux
 }
 

@@ -36,7 +36,7 @@ func serve(h http.Handler, method, path, password string) *httptest.ResponseReco
 
 func TestItTellsHowLongNobodyHasUsedIt(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
-	h := newDesktop("", c.read)
+	h := newDesktop("", "", c.read)
 	c.now = c.now.Add(12500 * time.Millisecond)
 	if got := idle(t, h); got != 12.5 {
 		t.Errorf("idle for %v s since its start, want 12.5", got)
@@ -57,7 +57,7 @@ func TestItTellsHowLongNobodyHasUsedIt(t *testing.T) {
 
 func TestAClockThatIsSetBackMakesNothingNegative(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
-	h := newDesktop("", c.read)
+	h := newDesktop("", "", c.read)
 	c.now = c.now.Add(-time.Hour)
 	if got := idle(t, h); got != 0 {
 		t.Errorf("idle for %v s", got)
@@ -66,7 +66,7 @@ func TestAClockThatIsSetBackMakesNothingNegative(t *testing.T) {
 
 func TestThePasswordGuardsThePageAndNotTheContract(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
-	h := newDesktop("open sesame", c.read)
+	h := newDesktop("open sesame", "", c.read)
 	c.now = c.now.Add(time.Minute)
 	for _, wrong := range []string{"", "open", "open sesame!"} {
 		for _, guarded := range []struct{ method, path string }{{http.MethodGet, "/"}, {http.MethodPost, "/activity"}} {
@@ -84,5 +84,32 @@ func TestThePasswordGuardsThePageAndNotTheContract(t *testing.T) {
 	}
 	if got := idle(t, h); got != 0 {
 		t.Errorf("its user has opened it: idle for %v s", got)
+	}
+}
+
+func TestWhatTheUserWritesOutlivesTheDesktop(t *testing.T) {
+	c := &clock{now: time.Unix(1000, 0)}
+	home := t.TempDir()
+	write := func(h http.Handler, text, password string) int {
+		r := httptest.NewRequest(http.MethodPut, "/notes", strings.NewReader(text))
+		r.SetBasicAuth(user, password)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	first := newDesktop("open sesame", home, c.read)
+	if got := serve(first, http.MethodGet, "/notes", "open sesame"); got.Code != http.StatusOK || got.Body.Len() != 0 {
+		t.Errorf("of a fresh home: %d %q", got.Code, got.Body)
+	}
+	if code := write(first, "buy milk", "open sesame"); code != http.StatusNoContent {
+		t.Fatalf("writing: %d", code)
+	}
+	for password, want := range map[string]int{"guess": http.StatusUnauthorized, "open sesame": http.StatusRequestEntityTooLarge} {
+		if code := write(first, strings.Repeat("x", mostNotes+1), password); code != want {
+			t.Errorf("too much, with password %q: %d, want %d", password, code, want)
+		}
+	}
+	if got := serve(newDesktop("another", home, c.read), http.MethodGet, "/notes", "another"); got.Body.String() != "buy milk" {
+		t.Errorf("the next desktop with this home has %q", got.Body)
 	}
 }

@@ -49,9 +49,10 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:6901", "address to serve on; port 0 for a free one")
 	passwordFile := flag.String("password-file", "", "file with the password of user \"desktop\", such as /etc/vdi/access/password; none: everybody is let in")
+	home := flag.String("home", "", "folder in which what the user writes is kept, by PUT and GET of /notes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *listen, *passwordFile, os.Stdout)
+	err := run(ctx, *listen, *passwordFile, *home, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "desktop:", err)
@@ -60,7 +61,7 @@ func main() {
 }
 
 // run serves the desktop until ctx ends, and tells out where it listens.
-func run(ctx context.Context, address, passwordFile string, out io.Writer) error {
+func run(ctx context.Context, address, passwordFile, home string, out io.Writer) error {
 	password, err := readPassword(passwordFile)
 	if err != nil {
 		return fmt.Errorf("reading the password: %w", err)
@@ -70,7 +71,7 @@ func run(ctx context.Context, address, passwordFile string, out io.Writer) error
 		return err
 	}
 	fmt.Fprintln(out, "listening on", listener.Addr())
-	server := &http.Server{Handler: newDesktop(password, time.Now), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: newDesktop(password, home, time.Now), ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

@@ -29,7 +29,7 @@ func TestItTellsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := run(ctx, "127.0.0.1:0", file, writer)
+		err := run(ctx, "127.0.0.1:0", file, "", writer)
 		_ = writer.Close()
 		ended <- err
 	}()
@@ -87,7 +87,7 @@ func TestItDoesNotStartWithoutThePasswordThatItIsToAskFor(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 			defer stop()
 			var out bytes.Buffer
-			if err := run(ctx, "127.0.0.1:0", file, &out); err == nil || out.Len() > 0 {
+			if err := run(ctx, "127.0.0.1:0", file, "", &out); err == nil || out.Len() > 0 {
 				t.Errorf("it started: %v, %q", err, out.String())
 			}
 		})

@@ -12,7 +12,7 @@ import (
 )
 
 // hubUser is the hub in its API server's audit log.
-const hubUser = "vdi-hub"
+const hubUser = harness.HubUser
 
 // reportsMetric counts what the hub was told of assignments.
 const reportsMetric = "vdi_hub_link_reports_received_total"

@@ -117,6 +117,8 @@ func CountWrites(auditLog string, options CountOptions) ([]WriteCount, error) {
 func (o CountOptions) includes(event *auditEvent) bool {
 	ref := event.ObjectRef
 	switch {
+	case !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, event.Verb):
+		return false
 	case event.RequestReceivedTimestamp.Before(o.Since):
 		return false
 	case len(o.Users) > 0 && !slices.Contains(o.Users, event.User.Username):

@@ -29,12 +29,15 @@ var (
 // provisionerUser makes the PersistentVolumes.
 const provisionerUser = "fleet-provisioner"
 
+// auditPolicy has every write logged, and all that hub and agents ask for.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
+- level: Metadata
+  users: ["` + HubUser + `", "` + AgentUser + `"]
 - level: None
 `
 
@@ -104,6 +107,8 @@ func (cp *ControlPlane) apiServerArgs() []string {
 		"--allow-privileged=true",
 		"--max-requests-inflight=4000",
 		"--max-mutating-requests-inflight=2000",
+		// It asks whether who sets an owner that is not to be deleted first may do that.
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 		"--audit-policy-file=" + filepath.Join(cp.Dir, "audit-policy.yaml"),
 		"--audit-log-path=" + cp.AuditLog(),
 		"--audit-log-maxsize=100000", // MB: never rotated

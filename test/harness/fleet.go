@@ -207,7 +207,7 @@ func (f *Fleet) crdDirs() ([]string, error) {
 
 func (f *Fleet) hubOptions(crds []string, admission string) ControlPlaneOptions {
 	namespaces := map[string]map[string]string{SystemNamespace: nil}
-	for _, name := range f.options.Namespaces {
+	for _, name := range f.options.sessionNamespaces() {
 		namespaces[name] = nil
 	}
 	return ControlPlaneOptions{
@@ -236,7 +236,7 @@ func (f *Fleet) startControlPlanes(ctx context.Context) error {
 			return err
 		}
 		f.options.Progress("hub: control plane is up")
-		return f.authorize(ctx, f.Hub.ControlPlane, hubUser, "hub.yaml")
+		return f.authorizeHub(ctx)
 	})
 	for _, member := range f.Members {
 		group.Go(func() error { return f.startMember(ctx, member) })
@@ -254,7 +254,8 @@ func (f *Fleet) startMember(ctx context.Context, member *Member) error {
 		return err
 	}
 	f.options.Progress(fmt.Sprintf("%s: control plane is up with %d nodes", member.Name, nodes))
-	return f.authorize(ctx, cp, agentUser, "agent.yaml")
+	_, err := cp.AuthorizeAgent(ctx, f.options.Namespaces...)
+	return err
 }
 
 // Stop ends every process and removes the directory, unless Options.Keep. It may

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -65,7 +62,7 @@ func (f *Fleet) hubPods() []HubPod {
 // addHubPods makes the Pods and the Service.
 func (f *Fleet) addHubPods(ctx context.Context) error {
 	cp := f.Hub.ControlPlane
-	objects, err := hubManifest()
+	objects, err := deployed("hub.yaml")
 	if err != nil {
 		return err
 	}
@@ -95,19 +92,6 @@ func (f *Fleet) addHubPods(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// hubManifest is deploy/hub.yaml.
-func hubManifest() ([]*unstructured.Unstructured, error) {
-	root, err := Root()
-	if err != nil {
-		return nil, err
-	}
-	content, err := os.ReadFile(filepath.Join(root, "deploy", "hub.yaml"))
-	if err != nil {
-		return nil, fmt.Errorf("making the hub's Pods: %w", err)
-	}
-	return decodeYAML(content)
 }
 
 func (r *Replica) pod(deployment *appsv1.Deployment) *corev1.Pod {

@@ -33,6 +33,8 @@ type Options struct {
 	// Namespaces may hold sessions: created on the hub and the members, where
 	// they carry AdmitSessionsLabel. Default "desktops".
 	Namespaces []string
+	// HubNamespaces hold sessions on the hub too, and no member admits them.
+	HubNamespaces []string
 	// HubReplicas is how many processes of the hub there are; default 2.
 	HubReplicas int
 	// TimeFactor scales all timings of hub and agents; default 1.

@@ -5,17 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
-)
-
-// The users that hub and agents are in their API servers and audit logs.
-const (
-	hubUser   = "vdi-hub"
-	agentUser = "vdi-agent"
 )
 
 // planProcesses makes hub replicas and agents, with their ports, not yet started.
@@ -111,7 +105,7 @@ func (f *Fleet) startSidecars(ctx context.Context, member *Member) error {
 
 func (f *Fleet) startHub(ctx context.Context) error {
 	f.options.Progress(fmt.Sprintf("starting %d replicas of the hub", len(f.Hub.Replicas)))
-	kubeconfig, err := f.Hub.ControlPlane.KubeconfigFor(hubUser)
+	kubeconfig, err := f.Hub.ControlPlane.KubeconfigFor(HubUser, serviceAccountGroups...)
 	if err != nil {
 		return err
 	}
@@ -131,6 +125,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 			"--metrics-bind-address=" + replica.MetricsAddr,
 			"--health-probe-bind-address=" + replica.ProbeAddr,
 			"--time-factor=" + f.timeFactor(),
+			"--session-namespaces=" + strings.Join(f.options.sessionNamespaces(), ","),
 		}, slices.Concat(tls, f.options.HubArgs)...)
 		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Env...)
 		group.Go(func() error {
@@ -164,7 +159,7 @@ func (f *Fleet) startAgents(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		kubeconfig, err := member.ControlPlane.KubeconfigFor(agentUser)
+		kubeconfig, err := member.ControlPlane.KubeconfigFor(AgentUser, serviceAccountGroups...)
 		if err != nil {
 			return err
 		}
@@ -205,9 +200,3 @@ func healthy(ctx context.Context, address string) error {
 }
 
 func localhost(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// rbacFile is deploy/rbac/NAME.
-func rbacFile(name string) (string, error) {
-	root, err := Root()
-	return filepath.Join(root, "deploy", "rbac", name), err
-}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,40 +12,6 @@ import (
 const rbacGroup = "rbac.authorization.k8s.io"
 
 var memberClusters = schema.GroupVersionResource{Group: "vdi.kasm.io", Version: "v1alpha1", Resource: "memberclusters"}
-
-// authorize gives our user in a control plane the roles of deploy/rbac/FILE: as
-// the product ships them, so that a test fails where they are too narrow. Without
-// that file it may do all.
-func (f *Fleet) authorize(ctx context.Context, cp *ControlPlane, user, file string) error {
-	path, err := rbacFile(file)
-	if err != nil {
-		return err
-	}
-	content, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		f.options.Progress(fmt.Sprintf("%s: there is no deploy/rbac/%s yet, so %s is cluster-admin", cp.Name, file, user))
-		return cp.ApplyObject(ctx, binding("ClusterRole", "", "cluster-admin", user))
-	}
-	if err != nil {
-		return fmt.Errorf("authorizing %s: %w", user, err)
-	}
-	objects, err := decodeYAML(content)
-	if err != nil {
-		return fmt.Errorf("authorizing %s: reading %s: %w", user, path, err)
-	}
-	for _, role := range objects {
-		if err := cp.ApplyObject(ctx, role); err != nil {
-			return fmt.Errorf("authorizing %s: %w", user, err)
-		}
-		if !strings.HasSuffix(role.GetKind(), "Role") {
-			continue
-		}
-		if err := cp.ApplyObject(ctx, binding(role.GetKind(), role.GetNamespace(), role.GetName(), user)); err != nil {
-			return fmt.Errorf("authorizing %s: %w", user, err)
-		}
-	}
-	return nil
-}
 
 // binding gives the user a role: in its namespace, or everywhere.
 func binding(kind, namespace, role, user string) *unstructured.Unstructured {

@@ -83,7 +83,7 @@ var _ = Describe("Bad input", func() {
 	It("of a namespace that no member has admitted says what to do", func(ctx SpecContext) {
 		s := create(ctx, newSession("shut-out", in(shut)))
 		Eventually(ctx, reason(s, v1alpha1.ConditionScheduled)).Should(Equal(v1alpha1.ReasonUnschedulable))
-		Eventually(ctx, message(s)).Should(ContainSubstring(v1alpha1.LabelAdmitSessions))
+		Eventually(ctx, message(s)).Should(ContainSubstring("kubectl vdi admit " + shut))
 	})
 
 	It("of an image that can't be pulled says so, and does not hold up the deletion", func(ctx SpecContext) {

@@ -81,8 +81,7 @@ var elsewhere = map[string]string{
 // Everything that the API documents has been walked through. A run of part of
 // the suite proves nothing of the kind.
 var _ = AfterSuite(func() {
-	config, _ := GinkgoConfiguration()
-	if seen == nil || len(config.FocusStrings)+len(config.SkipStrings)+len(config.FocusFiles) > 0 {
+	if seen == nil || !wholeSuite() {
 		return
 	}
 	seen.mu.Lock()

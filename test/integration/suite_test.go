@@ -34,6 +34,8 @@ const (
 var (
 	fleet *harness.Fleet
 	hub   client.Client
+	// spans are what hub and agents have told of sessions' walks.
+	spans *collector
 )
 
 func TestIntegration(t *testing.T) {
@@ -49,19 +51,22 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(v1alpha1.AddToScheme(clientgoscheme.Scheme)).To(Succeed())
 
 	var err error
+	spans, err = startCollector()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(spans.stop)
 	// The fleet outlives this node's context.
 	fleet, err = harness.Start(context.Background(), harness.Options{
-		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second},
+		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second}, HubNamespaces: []string{shut},
 		// What can't start is given up after seconds.
 		AgentArgs: []string{"--fail-after=" + failAfter.String()},
-		Env:       harness.SpareCPU(),
+		Env:       append(harness.SpareCPU(), traced(spans)...),
 		Progress:  func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
+	DeferCleanup(judgePermissions) // before the fleet stops
 	hub = clientOf(fleet.Hub.ControlPlane)
 	seen = watchStory()
-	Expect(fleet.Hub.ControlPlane.EnsureNamespace(ctx, shut, nil)).To(Succeed())
 
 	root, err := harness.Root()
 	Expect(err).NotTo(HaveOccurred())

@@ -12,7 +12,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,15 +70,8 @@ func startRealMember(t *testing.T) *realMember {
 // authorize gives the agent the roles that the product ships, and no more.
 func (m *realMember) authorize() {
 	m.t.Helper()
-	m.Expect(m.plane.ApplyFile(m.t.Context(), "../../deploy/rbac/agent.yaml")).To(Succeed())
-	who := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "vdi-agent"}}
-	named := metav1.ObjectMeta{Name: "vdi-agent", Namespace: harness.SystemNamespace}
-	role := func(kind string) rbacv1.RoleRef {
-		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "vdi-agent"}
-	}
-	m.Expect(m.api.Create(m.t.Context(), &rbacv1.RoleBinding{ObjectMeta: named, Subjects: who, RoleRef: role("Role")})).To(Succeed())
-	named.Namespace = ""
-	m.Expect(m.api.Create(m.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: named, Subjects: who, RoleRef: role("ClusterRole")})).To(Succeed())
+	_, err := m.plane.AuthorizeAgent(m.t.Context(), "desks")
+	m.Expect(err).NotTo(HaveOccurred())
 }
 
 // agentDir holds the agent's executable, if a test needed it.
@@ -100,7 +92,7 @@ func (m *realMember) startAgent() {
 	m.t.Helper()
 	binary, err := agentBinary()
 	m.Expect(err).NotTo(HaveOccurred())
-	kubeconfig, err := m.plane.KubeconfigFor("vdi-agent")
+	kubeconfig, err := m.plane.KubeconfigFor(harness.AgentUser)
 	m.Expect(err).NotTo(HaveOccurred())
 	files, err := m.hub.pki.Agent("m1", "m1")
 	m.Expect(err).NotTo(HaveOccurred())

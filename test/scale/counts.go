@@ -16,8 +16,8 @@ import (
 
 // Users of hub and agents in the audit logs.
 const (
-	hubUser   = "vdi-hub"
-	agentUser = "vdi-agent"
+	hubUser   = harness.HubUser
+	agentUser = harness.AgentUser
 )
 
 // What a session may cost in writes from create to Running, events and leases

@@ -58,7 +58,10 @@ type Assignment struct {
 	Proof string `protobuf:"bytes,20,opt,name=proof,proto3" json:"proof,omitempty"`
 	// The last number, of those that the agent's status asks with, by which the hub
 	// has affirmed that this placement still holds.
-	Lapse         int64 `protobuf:"varint,21,opt,name=lapse,proto3" json:"lapse,omitempty"`
+	Lapse int64 `protobuf:"varint,21,opt,name=lapse,proto3" json:"lapse,omitempty"`
+	// W3C Trace Context of the session's walk, where it is traced; no part of the
+	// hash. One that can't be read is as none.
+	Traceparent   string `protobuf:"bytes,22,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,6 +241,13 @@ func (x *Assignment) GetLapse() int64 {
 		return x.Lapse
 	}
 	return 0
+}
+
+func (x *Assignment) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 // Secret that travels with an assignment.
@@ -1345,7 +1355,7 @@ var File_vdi_fleet_v1_assignment_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\n" +
-	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x05\n" +
+	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x06\n" +
 	"\n" +
 	"Assignment\x12\x1f\n" +
 	"\vsession_uid\x18\x01 \x01(\tR\n" +
@@ -1370,7 +1380,8 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\fidle_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\x12.\n" +
 	"\asecrets\x18\x13 \x03(\v2\x14.vdi.fleet.v1.SecretR\asecrets\x12\x14\n" +
 	"\x05proof\x18\x14 \x01(\tR\x05proof\x12\x14\n" +
-	"\x05lapse\x18\x15 \x01(\x03R\x05lapse\"\xb7\x01\n" +
+	"\x05lapse\x18\x15 \x01(\x03R\x05lapse\x12 \n" +
+	"\vtraceparent\x18\x16 \x01(\tR\vtraceparent\"\xb7\x01\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +

@@ -1,0 +1,60 @@
+package assignment
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
+)
+
+// The transitions of an assignment, each a line of the log. They are listed in
+// deploy/observability/README.md.
+const (
+	transitionStored    = "Assignment was stored"
+	transitionRefused   = "Assignment was refused"
+	transitionWithdrawn = "Assignment was withdrawn"
+)
+
+// The spans of an assignment's way into the member: from its arrival until it is
+// answered, and, as a part of that, the writes to the API server.
+const (
+	spanReceive = "receive"
+	spanStore   = "store"
+)
+
+func transitionValues(a *v1alpha1.SessionAssignment) []any {
+	return []any{"session", a.Spec.Session.Namespace + "/" + a.Spec.Session.Name, "epoch", a.Spec.Epoch}
+}
+
+// tellRefused logs an order that was refused.
+func tellRefused(ctx context.Context, a *v1alpha1.SessionAssignment, out *outcome) {
+	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		log.FromContext(ctx).Info(transitionRefused, append(transitionValues(a), "reason", out.result.GetReason(), "message", out.result.GetMessage())...)
+	}
+}
+
+// traceStored writes how an order came in, and was stored or refused.
+func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, came, began time.Time) {
+	if !s.Trace.On() {
+		return
+	}
+	walk, hash := tracing.Parse(a.Annotations[v1alpha1.AnnotationTraceparent]), a.Annotations[v1alpha1.AnnotationSpecHash]
+	if !walk.Traced() {
+		return
+	}
+	now, failed := time.Now(), ""
+	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		failed = out.result.GetReason() + ": " + out.result.GetMessage()
+	}
+	// The same span if the same order comes again after a restart.
+	received := walk.Named("receive/" + hash)
+	s.Trace.Add(received, tracing.Span{Name: spanStore, From: began, To: now, Failed: failed})
+	s.Trace.AddAs(received, walk, tracing.Span{
+		Name: spanReceive, Kind: tracing.Receives, From: came, To: now, Failed: failed,
+		Attributes: []tracing.Attribute{tracing.Epoch.Int64(a.Spec.Epoch), tracing.Result.String(out.result.GetCode().String())},
+	})
+}

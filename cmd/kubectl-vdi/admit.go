@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// sessionsRole is what an agent may where sessions may live; deploy/rbac has it.
+const sessionsRole = "vdi-agent-sessions"
+
+func admitCommand(c *cluster) *cobra.Command {
+	var agentIn string
+	cmd := &cobra.Command{
+		Use:   "admit NAMESPACE",
+		Short: "Let sessions live in a namespace of a member",
+		Long: "Let sessions live in a namespace of the cluster of the current context, a member: make it if it is not there,\n" +
+			"label it, and bind the agent's role " + sessionsRole + " in it, without which the agent may read and write nothing\n" +
+			"there. The agent can then read all Secrets of that namespace: keep nothing else in it.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			for _, object := range admission(args[0], agentIn) {
+				if err := apply(cmd.Context(), api, object); err != nil {
+					return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
+				}
+			}
+			return c.answer(cmd.OutOrStdout(), map[string]any{"namespace": args[0], "admitted": true},
+				fmt.Sprintf("Sessions may live in namespace %s, and the agent of namespace %s may work there.", args[0], agentIn))
+		},
+	}
+	cmd.Flags().StringVar(&agentIn, "agent-namespace", agentNamespace, "Namespace of the agent.")
+	return cmd
+}
+
+// admission is what says that sessions may live in a namespace, as
+// deploy/samples/namespace.yaml has it.
+func admission(namespace, agentIn string) []*unstructured.Unstructured {
+	return []*unstructured.Unstructured{
+		{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": namespace, "labels": map[string]any{v1alpha1.LabelAdmitSessions: "true"}},
+		}},
+		{Object: map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+			"metadata": map[string]any{"name": sessionsRole, "namespace": namespace},
+			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": sessionsRole},
+			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": "vdi-agent", "namespace": agentIn}},
+		}},
+	}
+}

@@ -1,0 +1,41 @@
+{{/* Names are fixed: kubectl vdi, the agents and the cluster's roles go by them. */}}
+{{- define "vdi-hub.selector" -}}
+app.kubernetes.io/name: vdi-hub
+{{- end }}
+
+{{- define "vdi-hub.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "vdi-hub.selector" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: vdi-fleet
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "vdi-hub.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* The Secret with the certificates of somebody else; empty: the hub issues them. */}}
+{{- define "vdi-hub.tlsSecret" -}}
+{{- if eq .Values.certificates.mode "certManager" -}}
+vdi-hub-tls
+{{- else if eq .Values.certificates.mode "secret" -}}
+{{ required "certificates.secretName is needed with certificates.mode secret" .Values.certificates.secretName }}
+{{- end -}}
+{{- end }}
+
+{{/*
+A generated manifest, from files/: in the release's namespace, and marked as its own.
+The text is changed, not the objects: Helm would turn large integers into floats.
+*/}}
+{{- define "vdi-hub.generated" -}}
+{{- $labels := include "vdi-hub.labels" .root | nindent 4 -}}
+{{- .text | replace "\n  namespace: vdi-system\n" (printf "\n  namespace: %s\n" .root.Release.Namespace) | replace "\nmetadata:\n" (printf "\nmetadata:\n  labels:%s\n" $labels) -}}
+{{- end }}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The desktop's root file system, from Debian packages: debian.sh OUT.tar [PACKAGE...]
+# with what is to be there besides, such as firefox-esr. Needs root, mmdebstrap, and
+# the mirror that this machine's apt takes. Of equal packages it is the same to the
+# byte; which they were is in /var/lib/dpkg/status, as scanners expect it.
+set -euo pipefail
+out=$(realpath -m "$1")
+shift
+cd "$(dirname "$0")"
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-1767225600}
+
+# An X server with VNC, a window manager, a terminal, an init that reaps, and what a
+# shell is of little use without.
+packages=(tigervnc-standalone-server openbox xterm tini fonts-dejavu-core ca-certificates less nano procps "$@")
+
+# What those depend on for what nobody does here: drivers of GL, loaders of rare
+# pictures, Perl and Python of scripts that are not run. Beside other packages they
+# stay: those may want them.
+dispensable=(libllvm15 libz3-4 libgl1-mesa-dri libglx-mesa0
+	perl perl-modules-5.36 libperl5.36 libgdbm6 libgdbm-compat4
+	python3 python3-minimal libpython3-stdlib python3.11 python3.11-minimal libpython3.11-stdlib libpython3.11-minimal
+	libspectre1 libgs10 libgs10-common libgs-common poppler-data fonts-urw-base35
+	libheif1 libx265-199 libde265-0 libaom3 libdav1d6 libjxl0.7 shared-mime-info
+	tigervnc-common xauth)
+
+[ $# -eq 0 ] || dispensable=()
+
+hooks=$(mktemp -d)
+trap 'rm -rf "$hooks"' EXIT
+
+# noVNC is static files; its package would bring nodejs.
+cat >"$hooks/novnc" <<'HOOK'
+set -eu
+cd "$1/tmp"
+APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq download novnc
+dpkg-deb -x novnc_*.deb "$1"
+rm -f novnc_*.deb
+HOOK
+
+# Purged rather than deleted, so that what dpkg knows is what is there.
+cat >"$hooks/slim" <<HOOK
+set -eu
+[ -z "${dispensable[*]}" ] || rm -f "\$1"/usr/lib/*/imlib2/loaders/{heif,jxl,ps,svg,tiff,webp,j2k,id3,gif}.so
+drop=
+for p in ${dispensable[*]}; do
+	if [ -e "\$1/var/lib/dpkg/info/\$p.list" ] || [ -e "\$1/var/lib/dpkg/info/\$p:\$(dpkg --print-architecture).list" ]; then drop="\$drop \$p"; fi
+done
+[ -z "\$drop" ] || chroot "\$1" dpkg --purge --force-depends \$drop
+HOOK
+
+# No set-uid and set-gid programs, the user, and a terminal that can be read.
+cat >"$hooks/finish" <<'HOOK'
+set -eu
+echo 'desktop:x:1000:1000:Desktop:/home/user:/bin/bash' >>"$1/etc/passwd"
+echo 'desktop:x:1000:' >>"$1/etc/group"
+mkdir -p "$1/home/user"
+chown 1000:1000 "$1/home/user"
+cat files/XTerm >>"$1/etc/X11/app-defaults/XTerm"
+cp files/menu.xml "$1/etc/xdg/openbox/menu.xml"
+sed -i '/debian-menu.xml/d' "$1/etc/xdg/openbox/rc.xml"
+find "$1" -xdev -type f -perm /6000 -exec chmod a-s {} +
+# A program whose library was dropped shows here, and not to a user.
+lacking=$(chroot "$1" sh -c 'ldd /usr/bin/* /usr/lib/*/imlib2/loaders/*.so 2>/dev/null' | grep 'not found' | sort -u || true)
+[ -z "$lacking" ] || { echo "libraries are missing: $lacking" >&2 && exit 1; }
+cd "$1"
+rm -rf etc/machine-id etc/hostname etc/resolv.conf etc/*- var/log/* var/cache/* var/lib/apt/* var/lib/dpkg/*-old tmp/* usr/share/{doc,man,info,lintian,bug}
+HOOK
+chmod +x "$hooks"/*
+
+nice -n 19 mmdebstrap --quiet --mode=root --variant=essential --skip=output/dev --include="$(IFS=, && echo "${packages[*]}")" \
+	--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+	--dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
+	--customize-hook="bash $hooks/novnc \"\$1\"" --customize-hook="bash $hooks/slim \"\$1\"" \
+	--customize-hook="bash $hooks/finish \"\$1\"" bookworm "$out"

@@ -1,0 +1,149 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
+)
+
+// The spans of a session's walk on the hub, the link's apart.
+const (
+	spanSession   = "session"
+	spanWait      = "wait"
+	spanPlace     = "place"
+	spanMirror    = "mirror"
+	spanRest      = "rest"
+	spanLeave     = "leave"
+	spanTerminate = "terminate"
+)
+
+// wrote logs and traces what the write of a status has made durable. The write was
+// under lock, so that each transition is told once, by the leader that made it.
+func (r *Reconciler) wrote(ctx context.Context, before, after *v1alpha1.VDISession) {
+	now := r.Clock.Now()
+	for _, t := range transitions(before, after, now) {
+		log.FromContext(ctx).Info(t.message, append([]any{"session", nameOf(after)}, t.values...)...)
+	}
+	if r.Trace.On() {
+		r.traceWrite(before, after, now)
+	}
+}
+
+// wroteEnd is wrote of the end, with which the object goes.
+func (r *Reconciler) wroteEnd(ctx context.Context, s *v1alpha1.VDISession) {
+	now := r.Clock.Now()
+	log.FromContext(ctx).Info(transitionGone, append([]any{"session", nameOf(s)}, append(whereValues(s), "from", string(s.Status.Phase),
+		"duration", now.Sub(s.DeletionTimestamp.Time).String())...)...)
+	walk := r.walkOf(s)
+	if !walk.Traced() {
+		return
+	}
+	r.Trace.Add(walk, tracing.Span{Name: spanTerminate, From: s.DeletionTimestamp.Time, To: now, Attributes: about(s)})
+	gone := s.DeepCopy()
+	if gone.Status.Placement = nil; missesRun(s, gone) {
+		r.traceRoot(s, walk, now, "deleted before it ran")
+	}
+}
+
+func nameOf(s *v1alpha1.VDISession) string { return s.Namespace + "/" + s.Name }
+
+// walkOf is the trace of the run that a session is placed for; the zero Point where
+// it is not placed, or not traced.
+func (r *Reconciler) walkOf(s *v1alpha1.VDISession) tracing.Point {
+	p := s.Status.Placement
+	if !r.Trace.On() || p == nil {
+		return tracing.Point{}
+	}
+	return r.Trace.Walk(string(s.UID), p.Epoch, max(1, p.Run))
+}
+
+// traceWrite writes the root of a walk once its desktop is ready, or never will be,
+// and a span of its end.
+func (r *Reconciler) traceWrite(before, after *v1alpha1.VDISession, now time.Time) {
+	walk := r.walkOf(before)
+	switch {
+	case startsRun(before, after):
+		r.traceRoot(before, walk, now, "")
+	case missesRun(before, after):
+		r.traceRoot(before, walk, now, reasonOf(after, v1alpha1.ConditionReady))
+	}
+	if t := placementTransition(before, after); t != nil {
+		name := map[string]string{transitionRests: spanRest, transitionUnplaced: spanLeave, transitionFailover: spanLeave}[t.message]
+		if name != "" {
+			r.Trace.Add(walk, tracing.Span{Name: name, From: now, To: now, Attributes: append(about(before),
+				tracing.Reason.String(reasonOf(after, v1alpha1.ConditionReady)))})
+		}
+	}
+}
+
+// traceRoot writes the span that all others of a walk are children of.
+func (r *Reconciler) traceRoot(s *v1alpha1.VDISession, walk tracing.Point, now time.Time, failed string) {
+	if !walk.Traced() {
+		return
+	}
+	p, span := s.Status.Placement, tracing.Span{Name: spanSession, From: walkBegan(s), To: now, Failed: failed, Attributes: about(s)}
+	switch {
+	case p.Run > 1:
+		span.Before = r.Trace.Walk(string(s.UID), p.Epoch, p.Run-1)
+	case failedOver(s):
+		f := s.Status.LastFailover
+		span.Attributes = append(span.Attributes, tracing.From.String(f.From), tracing.Reason.String(f.Reason))
+	}
+	r.Trace.AddAs(walk, tracing.Point{}, span)
+}
+
+// tracePlaced writes how a session came by its place: since when it waited, and what
+// was decided.
+func (r *Reconciler) tracePlaced(before *v1alpha1.VDISession, p *pass, result string) {
+	walk := r.walkOf(p.session)
+	if !walk.Traced() {
+		return
+	}
+	if at := p.session.Status.Placement; at.Run <= 1 {
+		if asked := walkBegan(p.session); asked.Before(p.began) && (at.Epoch == 1 || failedOver(p.session)) {
+			r.Trace.Add(walk, tracing.Span{Name: spanWait, From: asked, To: p.began, Attributes: []tracing.Attribute{
+				tracing.Reason.String(waitsFor(before)),
+			}})
+		}
+	}
+	d := p.decision
+	r.Trace.Add(walk, tracing.Span{Name: spanPlace, From: p.began, To: r.Clock.Now(), Attributes: append(about(p.session),
+		tracing.Result.String(result), tracing.Reason.String(d.Reason), tracing.Message.String(d.Message),
+		tracing.Candidates.Int(d.Candidates), tracing.Fit.Int(d.Fit), tracing.Score.String(scoreText(d)))})
+}
+
+func scoreText(d placement.Decision) string {
+	if d.Score.Name == "" {
+		return ""
+	}
+	return d.Score.Name + "=" + d.Score.Value
+}
+
+// traceMirrored writes that a member's report was shown on its session.
+func (r *Reconciler) traceMirrored(before, after *v1alpha1.VDISession, from time.Time) {
+	if walk := r.walkOf(after); walk.Traced() {
+		r.Trace.Add(walk, tracing.Span{Name: spanMirror, From: from, To: r.Clock.Now(), Attributes: []tracing.Attribute{
+			tracing.From.String(string(before.Status.Phase)), tracing.To.String(string(after.Status.Phase)),
+			tracing.Reason.String(reasonOf(after, v1alpha1.ConditionReady)),
+		}})
+	}
+}
+
+// about are the attributes that say which session it is, and where. They have no
+// user, as no line of the log has.
+func about(s *v1alpha1.VDISession) []tracing.Attribute {
+	out := []tracing.Attribute{
+		tracing.Namespace.String(s.Namespace), tracing.Session.String(s.Name), tracing.SessionUID.String(string(s.UID)),
+		tracing.Template.String(s.Spec.Template),
+	}
+	if p := s.Status.Placement; p != nil {
+		out = append(out, tracing.Member.String(p.ClusterName), tracing.Region.String(p.Region), tracing.Policy.String(p.Policy),
+			tracing.Epoch.Int64(p.Epoch), tracing.Run.Int64(max(1, p.Run)))
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// secretWriters may write all Secrets, the hub among them as where it is installed
+// without sessionNamespaces.
+const secretWriters = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: vdi-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: secret-writer}
+rules:
+- {apiGroups: [""], resources: [secrets], verbs: [get, create, update, patch, delete, deletecollection]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: secret-writers}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: secret-writer}
+subjects:
+- {kind: ServiceAccount, namespace: vdi-system, name: vdi-hub}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}
+`
+
+// Secrets of namespace desktops, of which the hub may write the first alone.
+const (
+	ofSession = `{metadata: {name: s, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
+	ofNobody  = `{metadata: {name: s}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
+	ofAnother = `{metadata: {name: s, ownerReferences: [{apiVersion: apps/v1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
+	opaque    = `{metadata: {name: s, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: Opaque}`
+	token     = `{metadata: {name: s, annotations: {kubernetes.io/service-account.name: default}, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/service-account-token}`
+)
+
+// judgeSecrets has the hub, and somebody else, write Secrets.
+func judgeSecrets(hub func() *harness.ControlPlane) {
+	GinkgoHelper()
+	const refusal = "outside its own namespace the hub writes the access secrets of sessions only"
+	beForbidden := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring(refusal)))
+
+	Describe("of the hub's Secrets", Ordered, func() {
+		BeforeAll(func(ctx SpecContext) {
+			Expect(hub().Apply(ctx, []byte(secretWriters))).To(Succeed())
+			for _, who := range []requester{hubAccount, alice} {
+				Eventually(ctx, func(ctx context.Context) error {
+					_, err := secrets(hub(), who, "desktops").Get(ctx, "none", metav1.GetOptions{})
+					return err
+				}).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+			}
+		})
+
+		It("let it keep the access secret of a session", func(ctx context.Context) {
+			ours := secrets(hub(), hubAccount, "desktops")
+			made, err := ours.Create(ctx, secretOf(ofSession), metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			made.SetLabels(map[string]string{"a": "b"})
+			_, err = ours.Update(ctx, made, metav1.UpdateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ours.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
+		})
+
+		DescribeTable("let it make no", func(ctx context.Context, text string) {
+			_, err := secrets(hub(), hubAccount, "desktops").Create(ctx, secretOf(text), dryRun)
+			Expect(err).To(beForbidden)
+			_, err = secrets(hub(), alice, "desktops").Create(ctx, secretOf(text), dryRun)
+			Expect(err).NotTo(HaveOccurred(), "nobody else is judged")
+			_, err = secrets(hub(), hubAccount, "vdi-system").Create(ctx, secretOf(text), dryRun)
+			Expect(err).NotTo(HaveOccurred(), "in its own namespace its role says what it may")
+		},
+			Entry("Secret that no session owns", ofNobody),
+			Entry("Secret that something else of that name owns", ofAnother),
+			Entry("Secret of another type", opaque),
+			Entry("token of a service account", token),
+		)
+
+		DescribeTable("let it neither change nor delete a", func(ctx context.Context, text string) {
+			theirs := secrets(hub(), alice, "desktops")
+			made, err := theirs.Create(ctx, secretOf(text), metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(theirs.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
+			})
+			ours := secrets(hub(), hubAccount, "desktops")
+			_, err = ours.Patch(ctx, made.GetName(), types.MergePatchType,
+				[]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"vdi.kasm.io/v1alpha1","kind":"VDISession","name":"a","uid":"u"}]}}`), metav1.PatchOptions{})
+			Expect(err).To(beForbidden, "nor make it a session's")
+			Expect(ours.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(beForbidden)
+			Expect(ours.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(beForbidden)
+		},
+			Entry("Secret that no session owns", ofNobody),
+			Entry("Secret of another type", `{metadata: {name: s}, type: Opaque}`),
+		)
+	})
+}
+
+func secrets(hub *harness.ControlPlane, who requester, namespace string) dynamic.ResourceInterface {
+	GinkgoHelper()
+	return clientOf(hub, who, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(namespace)
+}
+
+func secretOf(text string) *unstructured.Unstructured {
+	GinkgoHelper()
+	object := parse(text)
+	object["apiVersion"], object["kind"] = "v1", "Secret"
+	return &unstructured.Unstructured{Object: object}
+}

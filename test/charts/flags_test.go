@@ -1,0 +1,122 @@
+package charts
+
+import (
+	goflag "flag"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/vdi-fleet/vdi-fleet/agent"
+	"github.com/vdi-fleet/vdi-fleet/hub"
+)
+
+// bootstrap is what the Secret has that the agent's variables come from.
+var bootstrap = map[string]string{"member": "eu-west", "hub": "hub.example.com:8443", "serverName": "hub.example.com"}
+
+func TestTheBinariesTakeTheirArguments(t *testing.T) {
+	t.Parallel()
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			args := arguments(t, deploymentOf(t, v))
+			if err := takes(v.chart, args); err != nil {
+				t.Errorf("%q: %v", args, err)
+			}
+			if err := takes(v.chart, append(args, "--no-such-flag=1")); err == nil {
+				t.Error("a flag that there is not is taken")
+			}
+		})
+	}
+}
+
+// takes parses arguments as the binary does, and has it judge them.
+func takes(chart string, args []string) error {
+	flags := pflag.NewFlagSet(chart, pflag.ContinueOnError)
+	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)
+	(&zap.Options{}).BindFlags(logs)
+	flags.AddGoFlagSet(logs)
+	if chart == hubChart {
+		var options hub.Options
+		options.AddFlags(flags)
+		if err := flags.Parse(args); err != nil {
+			return err
+		}
+		return options.Validate()
+	}
+	var options agent.Options
+	options.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return options.Validate()
+}
+
+func deploymentOf(t *testing.T, v variant) *appsv1.Deployment {
+	t.Helper()
+	for _, object := range objects(t, v.manifest(t)) {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		d := &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	t.Fatalf("%s has no Deployment", v.name)
+	return nil
+}
+
+// arguments of the one container, with its variables put in as the kubelet does.
+func arguments(t *testing.T, d *appsv1.Deployment) []string {
+	t.Helper()
+	container := d.Spec.Template.Spec.Containers[0]
+	var pairs []string
+	for _, variable := range container.Env {
+		pairs = append(pairs, "$("+variable.Name+")", valueOf(t, variable))
+	}
+	args := make([]string, 0, len(container.Args))
+	for _, arg := range container.Args {
+		arg = strings.NewReplacer(pairs...).Replace(arg)
+		if strings.Contains(arg, "$(") {
+			t.Errorf("%s names a variable that there is not", arg)
+		}
+		args = append(args, arg)
+	}
+	return args
+}
+
+func valueOf(t *testing.T, variable corev1.EnvVar) string {
+	t.Helper()
+	switch from := variable.ValueFrom; {
+	case from == nil:
+		return variable.Value
+	case from.FieldRef != nil:
+		return "of-the-pod"
+	default:
+		value, ok := bootstrap[from.SecretKeyRef.Key]
+		if !ok || from.SecretKeyRef.Name != "vdi-agent-bootstrap" {
+			t.Errorf("%s is of %s in %s", variable.Name, from.SecretKeyRef.Key, from.SecretKeyRef.Name)
+		}
+		return value
+	}
+}
+
+func TestGuardsAreOfTheAgentsImage(t *testing.T) {
+	t.Parallel()
+	for _, v := range variants {
+		if v.chart != agentChart || v.name == "agent-least" {
+			continue
+		}
+		d := deploymentOf(t, v)
+		want := "--guard-image=" + d.Spec.Template.Spec.Containers[0].Image
+		if args := arguments(t, d); !strings.Contains(strings.Join(args, " ")+" ", want+" ") {
+			t.Errorf("%s: no %s in %q", v.name, want, args)
+		}
+	}
+}

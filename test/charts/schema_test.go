@@ -1,0 +1,168 @@
+package charts
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+var charts = []string{hubChart, agentChart}
+
+func TestTheSchemasAreClosedAndSayWhatEachValueIs(t *testing.T) {
+	t.Parallel()
+	for _, chart := range charts {
+		schema := map[string]any{}
+		if err := json.Unmarshal([]byte(read(t, filepath.Join(chart, "values.schema.json"))), &schema); err != nil {
+			t.Fatal(err)
+		}
+		for _, problem := range open(schema, filepath.Base(chart), "$") {
+			t.Error(problem)
+		}
+	}
+}
+
+// open finds objects that take any key, and values that are not described.
+func open(schema map[string]any, chart, path string) []string {
+	var problems []string
+	properties, _ := schema["properties"].(map[string]any)
+	if schema["type"] == "object" && path != "$.global" {
+		if _, said := schema["additionalProperties"]; !said {
+			problems = append(problems, fmt.Sprintf("%s: %s takes any key", chart, path))
+		}
+	}
+	for name, property := range properties {
+		inner := property.(map[string]any)
+		if inner["description"] == nil {
+			problems = append(problems, fmt.Sprintf("%s: %s.%s is not described", chart, path, name))
+		}
+		problems = append(problems, open(inner, chart, path+"."+name)...)
+	}
+	definitions, _ := schema["definitions"].(map[string]any)
+	for name, definition := range definitions {
+		problems = append(problems, open(definition.(map[string]any), chart, "#"+name)...)
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		problems = append(problems, open(items, chart, path+"[]")...)
+	}
+	return problems
+}
+
+func TestEachValueHasADefault(t *testing.T) {
+	t.Parallel()
+	for _, chart := range charts {
+		schema, values := map[string]any{}, map[string]any{}
+		if err := json.Unmarshal([]byte(read(t, filepath.Join(chart, "values.schema.json"))), &schema); err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal([]byte(read(t, filepath.Join(chart, "values.yaml"))), &values); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range absent(schema, values, "") {
+			t.Errorf("%s: %s is in the schema, and not in values.yaml", filepath.Base(chart), path)
+		}
+	}
+}
+
+// absent are the schema's properties that the values don't have.
+func absent(schema, values map[string]any, path string) []string {
+	// What the API server has a default for, what stands for nothing, and what a
+	// parent chart gives.
+	if path == ".join" {
+		return nil
+	}
+	var missing []string
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		value, has := values[name]
+		if !has && path+"."+name != ".global" {
+			missing = append(missing, path+"."+name)
+		}
+		if inner, ok := value.(map[string]any); ok {
+			missing = append(missing, absent(property.(map[string]any), inner, path+"."+name)...)
+		}
+	}
+	return missing
+}
+
+func TestBadValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	const uid = "6b7b6a1c-9d0f-4a39-8a0e-3f7f4e9a1b2c"
+	hash := "sha256:" + strings.Repeat("0a", 32)
+	for _, bad := range []struct{ chart, values, want string }{
+		{hubChart, `{replica: 3}`, "'replica' not allowed"},
+		{hubChart, `{replicas: 0}`, "'/replicas'"},
+		{hubChart, `{replicas: two}`, "'/replicas'"},
+		{hubChart, `{image: {tag: "a b"}}`, "'/image/tag'"},
+		{hubChart, `{image: {digest: "sha256:0"}}`, "'/image/digest'"},
+		{hubChart, `{image: {name: hub}}`, "'name' not allowed"},
+		{hubChart, `{link: {dnsNames: ["https://hub.example.com"]}}`, "'/link/dnsNames/0'"},
+		{hubChart, `{link: {service: {type: ExternalName}}}`, "'/link/service/type'"},
+		{hubChart, `{link: {service: {port: 70000}}}`, "'/link/service/port'"},
+		{hubChart, `{link: {service: {annotations: {a: 1}}}}`, "'/link/service/annotations/a'"},
+		{hubChart, `{certificates: {mode: selfSigned}}`, "'/certificates/mode'"},
+		{hubChart, `{certificates: {mode: secret}}`, "'/certificates/secretName'"},
+		{hubChart, `{certificates: {mode: certManager}}`, "'/certificates/certManager/issuerRef/name'"},
+		{hubChart, `{failover: {after: 60}}`, "'/failover/after'"},
+		{hubChart, `{failover: {lease: 3 minutes}}`, "'/failover/lease'"},
+		{hubChart, `{timeFactor: 0}`, "'/timeFactor'"},
+		{hubChart, `{log: {level: loud}}`, "'/log/level'"},
+		{hubChart, `{tracing: {endpoint: collector}}`, "'/tracing/endpoint'"},
+		{hubChart, `{tracing: {endpoint: "ftp://collector:4317"}}`, "'/tracing/endpoint'"},
+		{hubChart, `{tracing: {samplingRatio: 2}}`, "'/tracing/samplingRatio'"},
+		{hubChart, `{tracing: {caConfigMap: ca.crt/collector}}`, "'/tracing/caConfigMap'"},
+		{hubChart, `{resources: {requests: {memory: lots}}}`, "'/resources/requests/memory'"},
+		{hubChart, `{resources: {request: {memory: 1Gi}}}`, "'request' not allowed"},
+		{hubChart, `{probes: {liveness: {httpGet: {path: /}}}}`, "'httpGet' not allowed"},
+		{hubChart, `{priorityClass: {create: true, name: ""}}`, "'/priorityClass/name'"},
+		{hubChart, `{priorityClass: {value: 2000000000}}`, "'/priorityClass/value'"},
+		{hubChart, `{antiAffinity: none}`, "'/antiAffinity'"},
+		{hubChart, `{tolerations: [{keys: a}]}`, "'keys' not allowed"},
+		{hubChart, `{networkPolicy: {agentsFrom: [{cidr: 10.0.0.0/8}]}}`, "'cidr' not allowed"},
+		{hubChart, `{networkPolicy: {apiServer: {cidrs: [10.0.0.1]}}}`, "'/networkPolicy/apiServer/cidrs/0'"},
+		{hubChart, `{metrics: {serviceMonitor: {interval: "15"}}}`, "'/metrics/serviceMonitor/interval'"},
+		{hubChart, `{crds: true}`, "'/crds'"},
+		{hubChart, `{join: {}}`, "'join' not allowed"},
+		{agentChart, `{join: {member: eu}}`, "'hub' required"},
+		{agentChart, `{join: {hub: "h:1"}}`, "'member' required"},
+		{agentChart, `{join: {member: eu, hub: "h:1"}}`, "'caHashes' required"},
+		{agentChart, `{join: {member: eu, hub: h, caHashes: ["` + hash + `"]}}`, "'/join/hub'"},
+		{agentChart, `{join: {member: eu, hub: "https://h:1", caHashes: ["` + hash + `"]}}`, "'/join/hub'"},
+		{agentChart, `{join: {member: eu, hub: "h:1", caHashes: ["sha256:0A"]}}`, "'/join/caHashes/0'"},
+		{agentChart, `{join: {member: eu, hub: "h:1", caHashes: ["` + hash + `"], token: abc}}`, "'/join/token'"},
+		{agentChart, `{join: {Member: eu}}`, "'Member' not allowed"},
+		{agentChart, `{certificates: {mode: secret, secretName: tls}}`, "missing properties 'member', 'hub'"},
+		{agentChart, `{certificates: {mode: certManager, certManager: {issuerRef: {name: i}}}, join: {member: eu, hub: "h:1"}}`, "missing property 'uid'"},
+		{agentChart, `{certificates: {mode: builtIn}}`, "'/certificates/mode'"},
+		{agentChart, `{gateway: {name: public}}`, "'/gateway/name'"},
+		{agentChart, `{gateway: {name: a/b, tlsSecret: c}}`, "'/gateway'"},
+		{agentChart, `{guard: {port: 0}}`, "'/guard/port'"},
+		{agentChart, `{tracing: {samplingRatio: 1}}`, "'samplingRatio' not allowed"},
+		{agentChart, `{sessions: {failAfter: soon}}`, "'/sessions/failAfter'"},
+		{agentChart, `{failover: {after: 60s}}`, "'failover' not allowed"},
+	} {
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		write(t, file, bad.values)
+		if _, err := template(t, bad.chart, "-f", file); err == nil {
+			t.Errorf("%s takes %s", filepath.Base(bad.chart), bad.values)
+		} else if !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%s, %s: want %s, got %v", filepath.Base(bad.chart), bad.values, bad.want, err)
+		}
+	}
+	for _, good := range []struct{ chart, values string }{
+		{hubChart, `{global: {registry: x}}`},
+		{hubChart, `{tracing: {endpoint: "https://collector.example.com:443"}}`},
+		{agentChart, `{tracing: {endpoint: "[2001:db8::1]:4317"}}`},
+		{agentChart, `{join: {member: eu, hub: "h:1", caHashes: ["` + hash + `"]}}`},
+		{agentChart, `{certificates: {mode: certManager, certManager: {issuerRef: {name: i}}}, join: {member: eu, hub: "[2001:db8::1]:1", uid: ` + uid + `}}`},
+	} {
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		write(t, file, good.values)
+		if _, err := template(t, good.chart, "-f", file); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package charts
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// excused are findings that are meant to be, and why.
+var excused = []string{
+	"CPU limit is not set",                          // one that is throttled renews and grants leases late
+	"ImagePullPolicy is not set to Always",          // kind load, and registries that are down; tags are versions
+	"The services selector does not match any pods", // the replica that leads puts the label on its Pod itself
+}
+
+// withoutPolicies is excused in the kustomizations: who may reach what is for values.
+const withoutPolicies = "The pod does not have a matching NetworkPolicy"
+
+func TestAScannerFindsNothingToMend(t *testing.T) {
+	t.Parallel()
+	for _, v := range variants {
+		if strings.HasSuffix(v.name, "-least") {
+			continue // has asked for less
+		}
+		for _, finding := range scan(t, v.manifest(t), excused) {
+			t.Errorf("%s: %s", v.name, finding)
+		}
+	}
+	for _, dir := range []string{"deploy", "deploy/agent"} {
+		manifest, err := exec.CommandContext(t.Context(), binary(t, "kubectl", "controlplane"), "kustomize", filepath.Join(root, dir)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, finding := range scan(t, string(manifest), append(excused, withoutPolicies)) {
+			t.Errorf("%s: %s", dir, finding)
+		}
+	}
+}
+
+// scan is what kube-score has to say, less what is excused.
+func scan(t *testing.T, manifest string, excused []string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary(t, "kube-score", "bin/kube-score"), "score", "--output-format", "ci", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	err := cmd.Run() // which fails where anything is found
+	if !strings.Contains(out.String(), "apps/v1/Deployment") {
+		t.Fatalf("kube-score has judged no Deployment: %v: %s%s", err, out.String(), problems.String())
+	}
+	var findings []string
+	for _, line := range strings.Split(out.String(), "\n") {
+		isExcused := slices.ContainsFunc(excused, func(excuse string) bool { return strings.Contains(line, excuse) })
+		if (strings.HasPrefix(line, "[CRITICAL]") || strings.HasPrefix(line, "[WARNING]")) && !isExcused {
+			findings = append(findings, line)
+		}
+	}
+	return findings
+}

@@ -1,0 +1,262 @@
+package charts
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// restricted has the API server refuse Pods that do not meet the profile, and warn
+// of whatever makes such Pods.
+var restricted = map[string]string{
+	"pod-security.kubernetes.io/enforce": "restricted",
+	"pod-security.kubernetes.io/warn":    "restricted",
+}
+
+// server is an API server with the kinds of others that the charts may make.
+type server struct {
+	*testing.T
+	*harness.ControlPlane
+}
+
+// TestOnARealAPIServer takes one for all: starting it costs more than the rest.
+func TestOnARealAPIServer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	plane, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
+		Name: "charts", APIOnly: true, CRDDirs: []string{"testdata/crds"},
+		Namespaces: map[string]map[string]string{namespace: restricted, "desktops": nil, "lab": nil},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, of := range []struct {
+		name string
+		test func(server)
+	}{
+		{"it takes all that Helm renders", (server).takesCharts},
+		{"it takes the kustomizations", (server).takesKustomizations},
+		{"the Pods meet the profile restricted", (server).takesPods},
+		{"Helm installs, upgrades and uninstalls, and the script leaves nothing", (server).lifecycle},
+	} {
+		t.Run(of.name, func(t *testing.T) { of.test(server{t, plane}) })
+	}
+}
+
+// helm runs helm against the server.
+func (s server) helm(args ...string) string {
+	s.Helper()
+	out, err := helm(s.T, append(args, "--kubeconfig", s.Kubeconfig, "--namespace", namespace)...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return out
+}
+
+// lifecycle has both charts in one cluster, as where the hub's is a member too.
+func (s server) lifecycle() {
+	for _, release := range []struct {
+		command, name string
+		variant       int
+		more          []string
+	}{
+		{"install", "hub", hubDefaults, nil},
+		{"install", "agent", agentJoins, nil},
+		{"upgrade", "hub", hubAll, []string{"--set", "crds.keep=true"}},
+		{"upgrade", "agent", agentAll, []string{"--set", "crds.keep=true,priorityClass.name=vdi-agent,priorityClass.value=1000000"}},
+		{"upgrade", "hub", hubLeast, []string{"--dry-run=server"}},
+		{"upgrade", "agent", agentDefaults, []string{"--dry-run=server", "--reset-values"}},
+		{"upgrade", "agent", agentLeast, []string{"--dry-run=server"}},
+	} {
+		v := variants[release.variant]
+		out := s.helm(slices.Concat([]string{release.command, release.name, v.chart}, v.args, release.more)...)
+		_, notes, _ := strings.Cut(out, "\nNOTES:\n")
+		expectGolden(s.T, v.name+".notes.txt", notes)
+	}
+	if left := s.left(); !slices.Contains(left, "Deployment/vdi-agent") || !slices.Contains(left, "CustomResourceDefinition/vdisessions.vdi.kasm.io") {
+		s.Errorf("these are there: %q", left)
+	}
+	s.helm("uninstall", "hub")
+	s.helm("uninstall", "agent")
+	if left := s.left(); len(left) != 7 || slices.ContainsFunc(left, func(name string) bool { return !strings.HasPrefix(name, "CustomResourceDefinition/") }) {
+		s.Errorf("these are left: %q", left)
+	}
+	// And again, over the CRDs that were left, as the README says; then all of it goes.
+	s.helm("install", "hub", hubChart)
+	s.join()
+	s.apply("deploy/samples/namespace.yaml", "deploy/samples/templates.yaml")
+	if out := s.uninstall("hub"); !strings.Contains(out, "namespace vdi-system stays") {
+		s.Errorf("the agent is still there: %s", out)
+	}
+	if left := s.left(); slices.Contains(left, "Deployment/vdi-hub") || !slices.Contains(left, "Deployment/vdi-agent") {
+		s.Errorf("without the hub these are left: %q", left)
+	}
+	s.uninstall("member", "--homes")
+	if left := s.left(); len(left) != 0 {
+		s.Errorf("these are left: %q", left)
+	}
+}
+
+// uninstall runs the script that the README names.
+func (s server) uninstall(args ...string) string {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), filepath.Join(root, "deploy/uninstall.sh"), append(args, "--kubeconfig", s.Kubeconfig)...)
+	cmd.Env = append(os.Environ(), "HOME="+s.Dir, "WAIT=60", "PATH="+filepath.Dir(binary(s.T, "kubectl", "controlplane"))+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
+}
+
+func (s server) apply(files ...string) {
+	s.Helper()
+	for _, file := range files {
+		s.kubectl("apply", "--server-side", "-f", filepath.Join(root, file))
+	}
+}
+
+// left is what there is of ours, by kind and name.
+func (s server) left() []string {
+	s.Helper()
+	kinds := "crd,clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,service,deployment,poddisruptionbudget," +
+		"networkpolicy,priorityclass,validatingadmissionpolicy,validatingadmissionpolicybinding,mutatingadmissionpolicy," +
+		"mutatingadmissionpolicybinding,secret,configmap,servicemonitor,prometheusrule,certificate"
+	var names []string
+	for _, object := range objects(s.T, s.kubectl("get", kinds, "-n", namespace, "-l", "app.kubernetes.io/part-of=vdi-fleet", "-o", "yaml")) {
+		if err := object.EachListItem(func(item runtime.Object) error {
+			one := item.(*unstructured.Unstructured)
+			names = append(names, one.GetKind()+"/"+one.GetName())
+			return nil
+		}); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return names
+}
+
+func (s server) kubectl(args ...string) string {
+	s.Helper()
+	out, err := s.Kubectl(s.Context(), args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return out
+}
+
+// takes has the server judge a manifest as if it were applied, strictly.
+func (s server) takes(name, manifest string) {
+	s.Helper()
+	file := filepath.Join(s.TempDir(), "manifest.yaml")
+	write(s.T, file, manifest)
+	_, err := s.Kubectl(s.Context(), "apply", "--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts",
+		"--warnings-as-errors", "-f", file) // each object names its namespace
+	if err != nil {
+		s.Errorf("%s: %v", name, err)
+	}
+}
+
+func (s server) takesCharts() {
+	for _, v := range variants {
+		s.takes(v.name, v.manifest(s.T))
+	}
+}
+
+func (s server) takesKustomizations() {
+	for dir, want := range map[string][]string{
+		"deploy":       {"Deployment/vdi-hub", "CustomResourceDefinition/vdisessions.vdi.kasm.io", "ClusterRole/vdi-hub", "Role/vdi-hub", "ValidatingAdmissionPolicy/vdi-session-user"},
+		"deploy/agent": {"Deployment/vdi-agent", "CustomResourceDefinition/sessionassignments.vdi.kasm.io", "ClusterRole/vdi-agent", "Role/vdi-agent", "Service/vdi-agent-lease"},
+	} {
+		manifest := s.kubectl("kustomize", filepath.Join(root, dir))
+		s.takes(dir, manifest)
+		s.kubectl("apply", "--dry-run=server", "-k", filepath.Join(root, dir)) // not server-side, too
+		var got []string
+		for _, object := range objects(s.T, manifest) {
+			got = append(got, object.GetKind()+"/"+object.GetName())
+		}
+		for _, name := range want {
+			if !slices.Contains(got, name) {
+				s.Errorf("%s has no %s, only %q", dir, name, got)
+			}
+		}
+	}
+	// Another image is the guards' as well.
+	dir := s.TempDir()
+	for _, file := range []string{"kustomization.yaml", "agent.yaml", "crds.yaml", "rbac.yaml"} {
+		text := read(s.T, filepath.Join(root, "deploy/agent", file))
+		write(s.T, filepath.Join(dir, file), strings.Replace(text, "newTag: dev", "newName: registry.example.com/agent\n  newTag: v1", 1))
+	}
+	if n := strings.Count(s.kubectl("kustomize", dir), "registry.example.com/agent:v1"); n != 2 {
+		s.Errorf("the image is named %d times, want container and guards", n)
+	}
+}
+
+func (s server) takesPods() {
+	for _, v := range variants {
+		d := deploymentOf(s.T, v)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: v.name, Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
+		pod.Spec.PriorityClassName = "" // it is in the release, and not there
+		pods := s.Client.CoreV1().Pods(namespace)
+		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+		if _, err := pods.Create(s.Context(), pod, dry); err != nil {
+			s.Errorf("%s: %v", v.name, err)
+		}
+		pod.Spec.SecurityContext.RunAsNonRoot = nil
+		if _, err := pods.Create(s.Context(), pod, dry); err == nil || !strings.Contains(err.Error(), "PodSecurity") {
+			s.Errorf("nothing enforces the profile: %v", err)
+		}
+	}
+}
+
+// join has a member join as the README says: what `kubectl vdi join` prints is what
+// the agent's chart asks for.
+func (s server) join() {
+	s.Helper()
+	hash := "sha256:" + strings.Repeat("0a", 32)
+	cmd := exec.CommandContext(s.Context(), binary(s.T, "kubectl-vdi", "build"), "join", "eu-west", "--kubeconfig", s.Kubeconfig,
+		"--region", "eu-west", "--ingress-domain", "eu.example.com", "--hub", "hub.example.com:8443", "--ca-hash", hash, "-o", "json")
+	out, err := cmd.Output()
+	if err != nil {
+		s.Fatal(err)
+	}
+	var printed struct{ Token string }
+	if err := json.Unmarshal(out, &printed); err != nil {
+		s.Fatal(err)
+	}
+	s.helm("install", "agent", agentChart, "--set-json", "join="+string(out))
+	secret, err := s.Client.CoreV1().Secrets(namespace).Get(s.Context(), v1alpha1.AgentBootstrap, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	got := map[string]string{}
+	for key, value := range secret.Data {
+		got[key] = string(value)
+	}
+	want := map[string]string{
+		v1alpha1.BootstrapMember: "eu-west", v1alpha1.BootstrapHub: "hub.example.com:8443", v1alpha1.BootstrapServerName: "hub.example.com",
+		v1alpha1.BootstrapCAHash: hash, v1alpha1.BootstrapToken: printed.Token,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("the agent's Secret (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,132 @@
+package crds
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const desk = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: desks.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Desk, listKind: DeskList, plural: desks, singular: desk}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [size]
+            x-kubernetes-validations: [{rule: "self.size > 0", message: too small}]
+            properties:
+              size: {type: integer, minimum: 1, maximum: 9}
+              kind: {type: string, enum: [oak, pine], default: oak}
+              name: {type: string, maxLength: 9, pattern: "^[a-z]*$", nullable: true}
+              legs: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [at], items: {type: object, required: [at], properties: {at: {type: string}}}}
+              notes: {type: object, additionalProperties: {type: string}}
+`
+
+// changes are made to desk, each by replacing a text; breaks says what is then
+// printed, empty where nothing stored breaks.
+var changes = map[string]struct{ was, is, breaks string }{
+	"nothing":                  {"", "", ""},
+	"a field removed":          {"              notes: {type: object, additionalProperties: {type: string}}\n", "", "removed field : v1.^.spec.notes"},
+	"a field renamed":          {"notes:", "remarks:", "removed field : v1.^.spec.notes"},
+	"a field of items":         {", properties: {at: {type: string}}", "", "at"},
+	"a type":                   {"notes: {type: object, additionalProperties: {type: string}}", "notes: {type: object, additionalProperties: {type: integer}}", "type changed"},
+	"a required field":         {"required: [size]", "required: [size, kind]", "new required fields"},
+	"an enum value removed":    {"[oak, pine]", "[oak]", "enum"},
+	"a default changed":        {"default: oak", "default: pine", "default"},
+	"a higher minimum":         {"minimum: 1", "minimum: 2", "minimum"},
+	"a lower maximum":          {"maximum: 9", "maximum: 8", "maximum"},
+	"a shorter length":         {"maxLength: 9", "maxLength: 8", "maximum decreased"},
+	"a bound where none was":   {"at: {type: string}", "at: {type: string, maxLength: 8}", "maximum constraint added"},
+	"another pattern":          {"^[a-z]*$", "^[a-y]*$", "pattern changed"},
+	"null no longer":           {", nullable: true", "", "null is no longer allowed"},
+	"the keys of a list":       {"list-map-keys: [at]", "list-map-keys: [by]", "keys of the list changed"},
+	"the type of a list":       {"x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [at], ", "x-kubernetes-list-type: atomic, ", "list or map type changed"},
+	"a new rule":               {"rule: \"self.size > 0\"", "rule: \"self.size > 1\"", "new rule: self.size > 1"},
+	"the scope":                {"scope: Namespaced", "scope: Cluster", "scope"},
+	"the kind":                 {"kind: Desk,", "kind: Table,", "names changed"},
+	"the plural":               {"plural: desks,", "plural: tables,", "names changed"},
+	"a version renamed":        {"- name: v1\n", "- name: v2\n", "version removed: v1"},
+	"the stored version":       {"- name: v1\n    served: true\n    storage: true\n", "- name: v2\n    served: true\n    storage: true\n    schema: {openAPIV3Schema: {type: object}}\n  - name: v1\n    served: true\n    storage: false\n", "stored version changed: v1 -> v2"},
+	"a version not served":     {"served: true", "served: false", "version no longer served: v1"},
+	"the status subresource":   {"subresources: {status: {}}", "subresources: {}", "status is no longer a subresource"},
+	"what nobody knows of":     {"type: array,", "type: array, uniqueItems: true,", "unhandled"},
+	"a map made closed":        {"notes: {type: object, additionalProperties: {type: string}}", "notes: {type: object}", "removed field : v1.^.spec.notes[*]"},
+	"a new field":              {"size: {", "colour: {type: string}\n              size: {", ""},
+	"a new default field":      {"size: {", "colour: {type: string, default: red}\n              size: {", ""},
+	"a new enum value":         {"[oak, pine]", "[oak, pine, ash]", ""},
+	"a wider range":            {"maximum: 9", "maximum: 10", ""},
+	"a pattern taken away":     {", pattern: \"^[a-z]*$\"", "", ""},
+	"a rule taken away":        {"            x-kubernetes-validations: [{rule: \"self.size > 0\", message: too small}]\n", "", ""},
+	"a rule in other words":    {"message: too small", "message: smaller than any", ""},
+	"a rule about changes":     {"[{rule: \"self.size > 0\"", "[{rule: \"self.size >= oldSelf.size\"}, {rule: \"self.size > 0\"", ""},
+	"a description":            {"size: {", "size: {description: of the top, ", ""},
+	"what is required no more": {"            required: [size]\n", "", ""},
+}
+
+func TestWhatBreaksStoredObjects(t *testing.T) {
+	for name, c := range changes {
+		t.Run(name, func(t *testing.T) {
+			if !strings.Contains(desk, c.was) {
+				t.Fatalf("%q is not there to be changed", c.was)
+			}
+			out, failed := compare(t, strings.Replace(desk, c.was, c.is, 1), "[]")
+			switch {
+			case failed != (c.breaks != ""):
+				t.Errorf("it fails: %t, and prints\n%s", failed, out)
+			case !strings.Contains(out, c.breaks):
+				t.Errorf("it does not speak of %q:\n%s", c.breaks, out)
+			}
+		})
+	}
+}
+
+func TestABreakThatIsMeant(t *testing.T) {
+	const meant = `[{crd: desks.example.com, break: 'v1 ^.spec: new rule: self.size > 1', because: there are none so small}]`
+	changed := strings.Replace(desk, "self.size > 0", "self.size > 1", 1)
+	if out, failed := compare(t, changed, meant); failed {
+		t.Errorf("what is acknowledged fails:\n%s", out)
+	}
+	if out, failed := compare(t, desk, meant); !failed || !strings.Contains(out, "no break any more") {
+		t.Errorf("an acknowledgement of nothing passes:\n%s", out)
+	}
+	if out, failed := compare(t, changed, strings.Replace(meant, "there are none so small", "''", 1)); !failed || !strings.Contains(out, "no reason") {
+		t.Errorf("an acknowledgement without a reason passes:\n%s", out)
+	}
+}
+
+// compare runs crdcompat on desk and what has become of it.
+func compare(t *testing.T, changed, acknowledged string) (out string, failed bool) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(path, content string) string {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	before, after := write("released/desk.yaml", desk), write("current/desk.yaml", changed)
+	printed, err := exec.CommandContext(t.Context(), "../../bin/crdcompat", filepath.Dir(before), filepath.Dir(after), write("acknowledged.yaml", acknowledged)).CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("running bin/crdcompat (make bin/crdcompat): %v", err)
+	}
+	return string(printed), err != nil
+}

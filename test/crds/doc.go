@@ -1,0 +1,3 @@
+// Package crds tests bin/crdcompat, by which `make verify` finds the changes of CRDs
+// that break stored objects, with small CRDs of its own.
+package crds

@@ -1,0 +1,13 @@
+// Package e2e proves in kind clusters what simulated nodes cannot: that the images
+// run where Pod Security is restricted, that kubelets start and stop desktops as the
+// hub says, and that homes, upgrades and failovers are what the README promises.
+//
+// It is a module of its own, so that kind's dependencies stay out of the product's.
+// `make kind-test` runs it; without the fleet of `make kind-up` it is skipped.
+//
+// # Where other suites plug in
+//
+// The fleet of `make kind-up` has whatever images E2E_IMAGES names in the members'
+// nodes. A spec of this package with the label e2e runs with the others; artefacts
+// belong into dist/e2e.
+package e2e

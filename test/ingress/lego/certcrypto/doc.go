@@ -1,0 +1,14 @@
+// Package certcrypto names the types of keys: see package lego.
+package certcrypto
+
+// KeyType of a certificate.
+type KeyType string
+
+// The types that a configuration may ask for.
+const (
+	EC256   KeyType = "EC256"
+	EC384   KeyType = "EC384"
+	RSA2048 KeyType = "RSA2048"
+	RSA4096 KeyType = "RSA4096"
+	RSA8192 KeyType = "RSA8192"
+)

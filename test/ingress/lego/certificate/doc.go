@@ -1,0 +1,27 @@
+// Package certificate has what is asked of an authority, and its answer: see
+// package lego.
+package certificate
+
+import "github.com/go-acme/lego/v5/certcrypto"
+
+// ObtainRequest asks for a certificate.
+type ObtainRequest struct {
+	Domains, EmailAddresses  []string
+	Bundle, EnableCommonName bool
+	Profile, PreferredChain  string
+	KeyType                  certcrypto.KeyType
+}
+
+// RenewOptions ask for the next one.
+type RenewOptions struct {
+	EmailAddresses           []string
+	Bundle, EnableCommonName bool
+	Profile, PreferredChain  string
+}
+
+// Resource is a certificate and its key.
+type Resource struct {
+	ID                      string
+	Domains                 []string
+	PrivateKey, Certificate []byte
+}

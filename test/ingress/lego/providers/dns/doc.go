@@ -1,0 +1,13 @@
+// Package dns knows no DNS provider: see package lego.
+package dns
+
+import (
+	"fmt"
+
+	"github.com/go-acme/lego/v5/challenge"
+)
+
+// NewDNSChallengeProviderByName fails.
+func NewDNSChallengeProviderByName(name string) (challenge.Provider, error) {
+	return nil, fmt.Errorf("this Traefik was built without an ACME client, and does not know DNS provider %q", name)
+}

@@ -1,0 +1,214 @@
+package integration
+
+import (
+	"context"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/permissions"
+)
+
+// Hub and agents run with the roles of deploy/ alone, so that every spec shows that
+// these suffice. Here it is shown that no more is in them than is needed.
+
+const (
+	agentEverywhere = "ClusterRole vdi-agent"
+	agentInSessions = "ClusterRole vdi-agent-sessions"
+	agentAtHome     = "Role vdi-agent"
+	hubEverywhere   = "ClusterRole vdi-hub"
+	hubInSessions   = "ClusterRole vdi-hub-sessions"
+	hubAtHome       = "Role vdi-hub"
+)
+
+// children are made by the agent under names that somebody else may have taken. One
+// that is there and that the cache does not show is looked at: how often that is so
+// here depends on how far caches are behind.
+var children = map[string][]string{
+	"":                  {"configmaps", "persistentvolumeclaims", "pods", "services"},
+	"networking.k8s.io": {"ingresses", "networkpolicies"},
+	"policy":            {"poddisruptionbudgets"},
+}
+
+func lookedAt() []permissions.Exception {
+	var all []permissions.Exception
+	for group, resources := range children {
+		for _, resource := range resources {
+			all = append(all, permissions.Exception{
+				Role: agentInSessions, Group: group, Resource: resource, Verbs: []string{"get"}, Chance: true,
+				Because: "a child that the cache does not show is looked at",
+				Test:    "agent/session/children_test.go", Says: "refused where another has taken it",
+			})
+		}
+	}
+	return all
+}
+
+// agentExceptions are what agents need in other suites only.
+var agentExceptions = append(lookedAt(), []permissions.Exception{
+	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"get"},
+		Because: "before an order is refused where the agent may not work, it makes sure that nothing of it is stored",
+		Test:    "test/integration/permissions_test.go", Says: "is refused in a namespace that is labelled and where the agent may not work"},
+	{Role: agentAtHome, Resource: "events", Verbs: []string{"create"},
+		Because: "that another replica leads is told on the lock", Test: "agent/agent_test.go", Says: "--leader-elect=true"},
+	{Role: agentInSessions, Group: "gateway.networking.k8s.io", Resource: "httproutes", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
+		Because: "desktops are reached by a Gateway, where the agent has --gateway",
+		Test:    "agent/session/routes_test.go", Says: "leads to desktops by HTTPRoutes, which are repaired like any child"},
+	{Role: agentInSessions, Group: "vdi.kasm.io", Resource: "sessionassignments/finalizers", Verbs: []string{"update"},
+		Because: "admission asks for it, and no request does, before a child is owned by an assignment that is to outlast it",
+		Test:    "test/harness/components.go", Says: "OwnerReferencesPermissionEnforcement"},
+	{Role: agentInSessions, Resource: "secrets", Verbs: []string{"get", "delete"}, Chance: true,
+		Because: "a Secret of the session's name that the cache does not show is looked at, and one that can't be revised is made anew",
+		Test:    "agent/assignment/real_test.go", Says: "func TestStoreOverARealAPIServer"},
+	{Role: agentInSessions, Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: []string{"patch"},
+		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is put back, made anew, and refused"},
+	{Role: agentInSessions, Group: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"patch"},
+		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is put back, made anew, and refused"},
+	{Role: agentInSessions, Resource: "pods", Verbs: []string{"patch"},
+		Because: "labels and owner that were taken off a Pod are put back", Test: "agent/session/repair_test.go", Says: "finds a child again whose labels or owner were taken away"},
+	{Role: agentAtHome, Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"},
+		Because: "several replicas elect a leader", Test: "agent/agent_test.go", Says: "--leader-elect=true"},
+	{Role: agentAtHome, Group: "coordination.k8s.io", Resource: "leases", Name: "vdi-agent", Verbs: []string{"get", "update"},
+		Because: "several replicas elect a leader", Test: "agent/agent_test.go", Says: "--leader-elect=true"},
+	{Role: agentAtHome, Resource: "secrets", Verbs: []string{"create"},
+		Because: "an agent that joins keeps its identity", Test: "test/faults/stage.go", Says: "Enrol: s.kind.enrol"},
+	{Role: agentAtHome, Resource: "secrets", Name: "vdi-agent-identity", Verbs: []string{"get", "update"},
+		Because: "an agent that joins keeps its identity", Test: "test/faults/stage.go", Says: "Enrol: s.kind.enrol"},
+	{Role: agentAtHome, Resource: "secrets", Name: "vdi-agent-bootstrap", Verbs: []string{"get", "update"},
+		Because: "an agent joins with the token of that Secret, and takes it out", Test: "test/faults/stage.go", Says: "Enrol: s.kind.enrol"},
+	{Role: agentAtHome, Resource: "secrets", Name: "vdi-agent-guard", Verbs: []string{"get"},
+		Because: "guards know the agent's answers by a key", Test: "test/faults/stage.go", Says: "Kubelets: s.kind.kubelets"},
+	{Role: agentAtHome, Resource: "configmaps", Name: "vdi-agent-fence", Verbs: []string{"update"},
+		Because: "a lapse of the hub's lease is recorded", Test: "test/faults/stage.go", Says: "Kubelets: s.kind.kubelets"},
+	{Role: agentAtHome, Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"},
+		Because: "JoinNeeded is told on the agent's own Secret", Test: "agent/identity/keeper_test.go", Says: "events.NewFakeRecorder"},
+}...)
+
+// hubExceptions are what the hub needs in other suites only.
+var hubExceptions = []permissions.Exception{
+	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "memberclusters", Verbs: []string{"get"},
+		Because: "who joins is looked at without a cache", Test: "hub/identity/apiserver_test.go", Says: "func TestALifeOnARealAPIServer"},
+	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementreviews", Verbs: []string{"delete"},
+		Because: "a review that was answered goes after a while", Test: "hub/session/review_lasts_test.go", Says: "func TestAReviewThatWasNeverAnsweredIsDeleted"},
+	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementreviews/status", Verbs: []string{"patch"},
+		Because: "a review is answered", Test: "test/placement/dryrun_test.go", Says: "PlacementReview"},
+	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementpolicies/status", Verbs: []string{"patch"},
+		Because: "policies say whom they govern", Test: "test/placement/policies_test.go", Says: "say who would be elsewhere today"},
+	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "vdihomes", Verbs: []string{"delete"},
+		Because: "a home that nobody uses is forgotten", Test: "hub/session/home_controller_test.go", Says: "func TestHomeIsForgottenAfterItsRetentionTime"},
+	{Role: hubInSessions, Resource: "secrets", Verbs: []string{"get", "delete"}, Chance: true,
+		Because: "a Secret of the session's name that the cache does not show is looked at, and one goes that is not wanted any more",
+		Test:    "hub/session/secret_test.go", Says: "never takes the place of somebody else's Secret"},
+	{Role: hubAtHome, Resource: "secrets", Verbs: []string{"update", "delete"},
+		Because: "the hub is a certificate authority: it rotates its CA, uses up tokens, and removes old ones",
+		Test:    "hub/identity/apiserver_test.go", Says: "func TestALifeOnARealAPIServer"},
+}
+
+// judgePermissions fails for each request of hub and agents that was denied and, if
+// all specs have run, for each permission that was not used.
+func judgePermissions() {
+	root, err := harness.Root()
+	Expect(err).NotTo(HaveOccurred())
+	grants := func(of, inSessions string) []permissions.Grant {
+		all, err := permissions.Granted(filepath.Join(root, "deploy/rbac", of+".yaml"), inSessions)
+		Expect(err).NotTo(HaveOccurred())
+		return all
+	}
+	hubCase := &permissions.Case{
+		Grants: grants("hub", "vdi-hub-sessions"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
+		// Users ask for sessions where they like.
+		Everywhere: true,
+		Asked:      asked(harness.HubUser, fleet.Hub.ControlPlane), Exceptions: hubExceptions,
+	}
+	agentCase := &permissions.Case{
+		Grants: grants("agent", "vdi-agent-sessions"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
+		Exceptions: agentExceptions,
+	}
+	var planes []*harness.ControlPlane
+	for _, m := range fleet.Members {
+		planes = append(planes, m.ControlPlane)
+	}
+	agentCase.Asked = asked(harness.AgentUser, planes...)
+	for who, c := range map[string]*permissions.Case{"the hub": hubCase, "agents": agentCase} {
+		Expect(c.Asked).NotTo(BeEmpty(), "requests of "+who)
+		Expect(c.Denied()).To(BeEmpty(), "requests of "+who+" that no role allows")
+		if wholeSuite() {
+			Expect(c.Unused(root)).To(BeEmpty(), "roles of "+who)
+		}
+	}
+}
+
+func asked(user string, planes ...*harness.ControlPlane) map[permissions.Request]bool {
+	all := map[permissions.Request]bool{}
+	for _, plane := range planes {
+		requests, err := permissions.Asked(plane.AuditLog(), user)
+		Expect(err).NotTo(HaveOccurred())
+		for r := range requests {
+			all[r] = true
+		}
+	}
+	return all
+}
+
+// wholeSuite is whether no spec was left out.
+func wholeSuite() bool {
+	config, _ := GinkgoConfiguration()
+	return len(config.FocusStrings)+len(config.SkipStrings)+len(config.FocusFiles) == 0
+}
+
+var _ = Describe("What is not the fleet's", func() {
+	It("is not accepted from a namespace that the hub does not serve", func(ctx SpecContext) {
+		s := create(ctx, newSession("unserved", in(metav1.NamespaceDefault)))
+		Eventually(ctx, reason(s, v1alpha1.ConditionAccepted)).Should(Equal(v1alpha1.ReasonNamespaceNotAllowed))
+		Expect(message(s)(ctx)).To(And(ContainSubstring(namespace), ContainSubstring("--session-namespaces")))
+	})
+
+	It("is refused in a namespace that is labelled and where the agent may not work, until it may", func(ctx SpecContext) {
+		const late = "not-admitted" // the hub's, and a member's now
+		m := memberNamed("eu-west")
+		Expect(m.ControlPlane.EnsureNamespace(ctx, late, map[string]string{v1alpha1.LabelAdmitSessions: "true"})).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(m.ControlPlane.EnsureNamespace(ctx, late, nil)).To(Succeed())
+		})
+		s := create(ctx, newSession("bound", in(late), inRegion("eu-west")))
+		Eventually(ctx, message(s)).Should(ContainSubstring("vdi-agent-sessions"))
+		Expect(m.ControlPlane.AdmitSessions(ctx, late)).To(Succeed())
+		awaitRunning(ctx, s)
+	})
+
+	It("is counted in its event by client-go's recorder, as the hub's roles allow, when it comes again", func(ctx SpecContext) {
+		// The hub has that recorder, and tells most of what it tells of objects that have
+		// changed since: those are new events.
+		config, err := fleet.Hub.ControlPlane.ConfigFor(harness.HubUser)
+		Expect(err).NotTo(HaveOccurred())
+		api, err := kubernetes.NewForConfig(config)
+		Expect(err).NotTo(HaveOccurred())
+		broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: api.EventsV1()})
+		DeferCleanup(broadcaster.Shutdown)
+		Expect(broadcaster.StartRecordingToSinkWithContext(context.Background())).To(Succeed())
+		s := awaitRunning(ctx, create(ctx, newSession("again")))
+		recorder := broadcaster.NewRecorder(hub.Scheme(), "vdi-hub")
+		for range 2 {
+			recorder.Eventf(s, nil, corev1.EventTypeNormal, "Again", "Tell", "it comes again")
+		}
+		Eventually(ctx, func(ctx context.Context) (int32, error) {
+			told, err := fleet.Hub.ControlPlane.Client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return 0, err
+			}
+			for i := range told.Items {
+				if e := &told.Items[i]; e.Regarding.UID == s.UID && e.Reason == "Again" && e.Series != nil {
+					return e.Series.Count, nil
+				}
+			}
+			return 0, nil
+		}).Should(BeNumerically(">=", 2))
+	})
+})

@@ -1,0 +1,99 @@
+package permissions
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Request is what somebody has asked an API server for.
+type Request struct {
+	Group, Resource, Verb, Namespace, Name string
+	// Denied by the authorizer: what admission refuses was allowed.
+	Denied bool
+}
+
+func (r Request) String() string {
+	text := fmt.Sprintf("%s %s", r.Verb, r.Resource)
+	if r.Group != "" {
+		text += "." + r.Group
+	}
+	if r.Name != "" {
+		text += " " + r.Name
+	}
+	if r.Namespace == "" {
+		return text + " in the whole cluster"
+	}
+	return text + " in namespace " + r.Namespace
+}
+
+// auditEvent is what counts of an audit.k8s.io/v1 Event.
+type auditEvent struct {
+	Verb       string `json:"verb"`
+	RequestURI string `json:"requestURI"`
+	User       struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef *struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		APIGroup    string `json:"apiGroup"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// Asked is what a user has asked for, each once, by an audit log. A last line that
+// is not complete yet is left out, and so is what is no resource (discovery, which
+// everybody may). A watch that begins with all that there is counts as a list too:
+// where an API server does not know such watches, that is what it is.
+func Asked(auditLog, user string) (map[Request]bool, error) {
+	file, err := os.Open(auditLog)
+	if err != nil {
+		return nil, fmt.Errorf("reading audit log: %w", err)
+	}
+	defer file.Close()
+	all := map[Request]bool{}
+	reader := bufio.NewReaderSize(file, 1<<20)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading audit log: %w", err)
+		}
+		var event auditEvent
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, fmt.Errorf("reading audit log: %.100q: %w", line, err)
+		}
+		if event.User.Username != user || event.ObjectRef == nil {
+			continue
+		}
+		r := event.request()
+		all[r] = true
+		if r.Verb == "watch" && strings.Contains(event.RequestURI, "sendInitialEvents=true") {
+			r.Verb = "list"
+			all[r] = true
+		}
+	}
+}
+
+func (e *auditEvent) request() Request {
+	ref := e.ObjectRef
+	r := Request{
+		Group: ref.APIGroup, Resource: ref.Resource, Verb: e.Verb, Namespace: ref.Namespace, Name: ref.Name,
+		Denied: e.Annotations["authorization.k8s.io/decision"] == "forbid",
+	}
+	if ref.Subresource != "" {
+		r.Resource += "/" + ref.Subresource
+	}
+	if r.Group == "" && r.Resource == "namespaces" {
+		r.Namespace = "" // The log has its name there as well.
+	}
+	return r
+}

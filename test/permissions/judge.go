@@ -1,0 +1,143 @@
+package permissions
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Case is everything about one holder of roles.
+type Case struct {
+	// Grants are what the roles allow.
+	Grants []Grant
+	// Own is the holder's namespace, Sessions are those where sessions may live.
+	Own      string
+	Sessions []string
+	// Everywhere: it is meant to work in all namespaces, so that to have worked in
+	// those of sessions alone is no sign that it needs no others.
+	Everywhere bool
+	// Asked is what it has asked for.
+	Asked map[Request]bool
+	// Exceptions are what other tests need than those that asked.
+	Exceptions []Exception
+}
+
+// Exception is a permission that is needed, and not by the tests whose requests are
+// judged.
+type Exception struct {
+	// Role, Group, Resource and Name as in a Permission, Verbs several of these.
+	Role, Group, Resource, Name string
+	Verbs                       []string
+	// Because says what it is for.
+	Because string
+	// Chance: it depends on how things fall whether the tests that are judged need it
+	// too, and neither is wrong.
+	Chance bool
+	// Test is the file in the repository of a test that needs it, and Says a text
+	// in it by which it is found.
+	Test, Says string
+}
+
+// narrowest is the index of the grant that allows a request in the fewest places,
+// -1 if none does.
+func (c *Case) narrowest(r Request) int {
+	best := -1
+	for i := range c.Grants {
+		if c.allows(&c.Grants[i], r) && (best < 0 || c.Grants[i].Reach < c.Grants[best].Reach) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (c *Case) allows(g *Grant, r Request) bool {
+	if g.Group != r.Group || g.Resource != r.Resource || g.Verb != r.Verb || g.Name != "" && g.Name != r.Name {
+		return false
+	}
+	switch g.Reach {
+	case OwnNamespace:
+		return r.Namespace == c.Own
+	case SessionNamespaces:
+		return slices.Contains(c.Sessions, r.Namespace)
+	}
+	return true
+}
+
+// uses is whether a request shows that a grant is needed, where it is the narrowest
+// that allows it.
+func (c *Case) uses(g *Grant, r Request) bool {
+	inSessions := r.Namespace != "" && (r.Namespace == c.Own || slices.Contains(c.Sessions, r.Namespace))
+	return g.Reach != WholeCluster || c.Everywhere || !inSessions
+}
+
+// Denied are the requests that were denied and that no role allows, sorted. One that
+// a role does allow was made while an API server started, which forbids all until it
+// has read the roles.
+func (c *Case) Denied() []string {
+	var all []string
+	for r := range c.Asked {
+		if r.Denied && c.narrowest(r) < 0 {
+			all = append(all, r.String())
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Unused are what the roles allow and nobody has asked for, exceptions apart, and
+// what is wrong with the exceptions, sorted. root is the repository's.
+func (c *Case) Unused(root string) []string {
+	used := map[Permission]bool{}
+	for r := range c.Asked {
+		if i := c.narrowest(r); i >= 0 && !r.Denied && c.uses(&c.Grants[i], r) {
+			used[c.Grants[i].Permission] = true
+		}
+	}
+	excused := map[Permission]bool{}
+	wrong := map[string]bool{}
+	for i := range c.Exceptions {
+		e := &c.Exceptions[i]
+		if err := e.check(root); err != nil {
+			wrong[err.Error()] = true
+		}
+		for _, verb := range e.Verbs {
+			p := Permission{Role: e.Role, Group: e.Group, Resource: e.Resource, Verb: verb, Name: e.Name}
+			excused[p] = true
+			switch {
+			case !slices.ContainsFunc(c.Grants, func(g Grant) bool { return g.Permission == p }):
+				wrong[fmt.Sprintf("no role allows what is an exception: %s", p)] = true
+			case used[p] && !e.Chance:
+				wrong[fmt.Sprintf("is no exception, it was used: %s", p)] = true
+			}
+		}
+	}
+	for i := range c.Grants {
+		if p := c.Grants[i].Permission; !used[p] && !excused[p] {
+			wrong[fmt.Sprintf("allowed, and nobody needs it%s: %s", c.where(&c.Grants[i]), p)] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(wrong), cmp.Compare[string])
+}
+
+func (c *Case) where(g *Grant) string {
+	if g.Reach != WholeCluster || c.Everywhere {
+		return ""
+	}
+	return " outside of the namespaces of sessions"
+}
+
+// check that an exception gives a reason, and that the test is there.
+func (e *Exception) check(root string) error {
+	if e.Because == "" || e.Says == "" {
+		return fmt.Errorf("an exception says nothing: %s %v %s", e.Role, e.Verbs, e.Resource)
+	}
+	content, err := os.ReadFile(filepath.Join(root, e.Test))
+	if err != nil || !strings.Contains(string(content), e.Says) {
+		return fmt.Errorf("the test of an exception is not there (%s, %q): %s %v %s", e.Test, e.Says, e.Role, e.Verbs, e.Resource)
+	}
+	return nil
+}
