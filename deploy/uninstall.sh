@@ -54,7 +54,7 @@ without() {
 	k delete deployment "$name" -n "$namespace" --ignore-not-found
 	# An API server that has not served a kind before takes five minutes to delete it:
 	# its first look whether anything of it is left fails.
-	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null; done
+	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null || true; done
 	k delete crd "$@" --ignore-not-found
 	k delete clusterrolebinding,clusterrole "$name" "$name-sessions" --ignore-not-found
 	k delete rolebinding --all-namespaces --field-selector "metadata.name=$name-sessions" --ignore-not-found
