@@ -79,7 +79,9 @@ hub)
 	empty
 	k delete mutatingadmissionpolicybinding,mutatingadmissionpolicy vdi-session-finalizer --ignore-not-found
 	k delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found \
-		vdi-hub-secrets vdi-member-fenced vdi-member-removal vdi-session-placement vdi-session-user
+		vdi-finalizers vdi-hub-secrets vdi-member-fenced vdi-member-removal vdi-session-operation vdi-session-owner \
+		vdi-session-placement vdi-session-user
+	k delete clusterrole vdi-user vdi-templates vdi-viewer vdi-operator --ignore-not-found
 	without vdi-hub {memberclusters,placementpolicies,placementreviews,vdihomes,vdisessions,vditemplates}.vdi.kasm.io
 	last
 	;;

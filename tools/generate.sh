@@ -48,6 +48,7 @@ copies() {
 	mv "$out/deploy/charts/vdi-hub/files/crds/$assignments" "$out/deploy/charts/vdi-agent/files/crds"
 	mkdir -p "$out/deploy/charts/vdi-hub/files/admission" "$out/deploy/agent"
 	cp deploy/admission/*.yaml "$out/deploy/charts/vdi-hub/files/admission"
+	cp deploy/users.yaml "$out/deploy/charts/vdi-hub/files/users.yaml"
 	cp "$out/deploy/rbac/agent.yaml" "$out/deploy/agent/rbac.yaml"
 	cp "$out/deploy/crds/$assignments" "$out/deploy/agent/crds.yaml"
 }

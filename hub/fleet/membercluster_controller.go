@@ -39,6 +39,7 @@ const statusInterval = 2 * time.Second
 const conflictWait = 100 * time.Millisecond
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

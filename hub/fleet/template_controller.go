@@ -19,6 +19,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/finalizers,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=apps,namespace=vdi-system,resources=controllerrevisions,verbs=list;watch;create;delete
 

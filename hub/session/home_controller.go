@@ -22,6 +22,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=list;watch;create;update;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes/finalizers,verbs=update
 
 // takenWait is how long the status that a home was taken for may be on its way.
 const takenWait = 30 * time.Second

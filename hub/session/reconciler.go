@@ -71,7 +71,8 @@ type Fleet interface {
 	Listen(func(fleet.Change))
 }
 
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch;administer
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=list;watch
 

