@@ -52,7 +52,7 @@ func run(ctx context.Context, keep bool) (err error) {
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		d.members, d.samples, d.onePodEach, d.unplaceable, d.brokenImage,
+		d.members, d.samples, d.onePodEach, d.ownership, d.unplaceable, d.brokenImage,
 		d.expire, d.extend, d.suspend, d.resume, d.failure, d.loseAgent,
 		d.fillRegion, d.loseRegion, d.regionBack, d.delete,
 	} {

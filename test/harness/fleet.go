@@ -17,7 +17,8 @@ import (
 type Fleet struct {
 	// Dir holds logs/, pids/, clusters/NAME/, pki/ and kubeconfig.
 	Dir string
-	// Kubeconfig has a context for each cluster: hub and the members' names.
+	// Kubeconfig has a context for each cluster, hub and the members' names, and one
+	// for each of Users.
 	Kubeconfig string
 	Hub        *Hub
 	Members    []*Member
@@ -236,7 +237,7 @@ func (f *Fleet) startControlPlanes(ctx context.Context) error {
 			return err
 		}
 		f.options.Progress("hub: control plane is up")
-		return f.authorizeHub(ctx)
+		return errors.Join(f.authorizeHub(ctx), f.authorizeUsers(ctx))
 	})
 	for _, member := range f.Members {
 		group.Go(func() error { return f.startMember(ctx, member) })
@@ -324,6 +325,13 @@ func (f *Fleet) mergeKubeconfigs() error {
 	var files []string
 	for _, cp := range f.controlPlanes() {
 		files = append(files, cp.Kubeconfig)
+	}
+	for _, user := range Users {
+		file, err := f.Hub.ControlPlane.writeCredentials(user.Context, identity{user.Name, user.Groups})
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
 	}
 	return mergeKubeconfigs(f.Kubeconfig, "hub", files)
 }

@@ -20,11 +20,16 @@ type identity struct {
 // (its O) and writes a kubeconfig with it. It returns the path. The user has no
 // rights until RBAC gives it some; the group system:masters has them all.
 func (cp *ControlPlane) KubeconfigFor(user string, groups ...string) (string, error) {
-	config, err := cp.credentials(identity{user, groups})
+	return cp.writeCredentials(cp.Name, identity{user, groups})
+}
+
+// writeCredentials is KubeconfigFor with the name of the context.
+func (cp *ControlPlane) writeCredentials(context string, who identity) (string, error) {
+	config, err := cp.credentials(context, who)
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(cp.Dir, fileName(user)+".kubeconfig")
+	path := filepath.Join(cp.Dir, fileName(who.user)+".kubeconfig")
 	if err := writeKubeconfig(path, config); err != nil {
 		return "", err
 	}
@@ -34,14 +39,14 @@ func (cp *ControlPlane) KubeconfigFor(user string, groups ...string) (string, er
 // ConfigFor is KubeconfigFor without a file: a rest.Config with client-side
 // limits that do not matter.
 func (cp *ControlPlane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
-	config, err := cp.credentials(identity{user, groups})
+	config, err := cp.credentials(cp.Name, identity{user, groups})
 	if err != nil {
 		return nil, err
 	}
 	return restConfig(config)
 }
 
-func (cp *ControlPlane) credentials(who identity) (*clientcmdapi.Config, error) {
+func (cp *ControlPlane) credentials(context string, who identity) (*clientcmdapi.Config, error) {
 	pair, err := cp.CA.Issue(CertRequest{CommonName: who.user, Organizations: who.groups})
 	if err != nil {
 		return nil, err
@@ -50,8 +55,8 @@ func (cp *ControlPlane) credentials(who identity) (*clientcmdapi.Config, error) 
 	config.Clusters[cp.Name] = &clientcmdapi.Cluster{Server: cp.URL(), CertificateAuthorityData: cp.CA.CertPEM}
 	user := cp.Name + "-" + who.user
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM}
-	config.Contexts[cp.Name] = &clientcmdapi.Context{Cluster: cp.Name, AuthInfo: user}
-	config.CurrentContext = cp.Name
+	config.Contexts[context] = &clientcmdapi.Context{Cluster: cp.Name, AuthInfo: user}
+	config.CurrentContext = context
 	return config, nil
 }
 

@@ -91,8 +91,28 @@ var agentExceptions = append(lookedAt(), []permissions.Exception{
 		Because: "JoinNeeded is told on the agent's own Secret", Test: "agent/identity/keeper_test.go", Says: "events.NewFakeRecorder"},
 }...)
 
+// askedByAdmission are rights that policies of deploy/admission ask for when the hub
+// changes an object, and that no request names.
+func askedByAdmission() []permissions.Exception {
+	all := []permissions.Exception{{
+		Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "vdisessions", Verbs: []string{"administer"},
+		Because: "the hub changes sessions of all users",
+		Test:    "test/api/session_owner_test.go", Says: "let the hub work, in whatever namespace it is installed",
+	}}
+	for resource, test := range map[string]string{
+		"vdisessions/finalizers": "let the hub work, in whatever namespace it is installed", "vdihomes/finalizers": `"vdihomes", vdi.HomeFinalizer`,
+		"memberclusters/finalizers": `"memberclusters", vdi.MemberFinalizer`, "vditemplates/finalizers": `"vditemplates", vdi.TemplateFinalizer`,
+	} {
+		all = append(all, permissions.Exception{
+			Role: hubEverywhere, Group: "vdi.kasm.io", Resource: resource, Verbs: []string{"update"},
+			Because: "only the hub removes its finalizers", Test: "test/api/session_owner_test.go", Says: test,
+		})
+	}
+	return all
+}
+
 // hubExceptions are what the hub needs in other suites only.
-var hubExceptions = []permissions.Exception{
+var hubExceptions = append(askedByAdmission(), []permissions.Exception{
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "memberclusters", Verbs: []string{"get"},
 		Because: "who joins is looked at without a cache", Test: "hub/identity/apiserver_test.go", Says: "func TestALifeOnARealAPIServer"},
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementreviews", Verbs: []string{"delete"},
@@ -109,7 +129,7 @@ var hubExceptions = []permissions.Exception{
 	{Role: hubAtHome, Resource: "secrets", Verbs: []string{"update", "delete"},
 		Because: "the hub is a certificate authority: it rotates its CA, uses up tokens, and removes old ones",
 		Test:    "hub/identity/apiserver_test.go", Says: "func TestALifeOnARealAPIServer"},
-}
+}...)
 
 // judgePermissions fails for each request of hub and agents that was denied and, if
 // all specs have run, for each permission that was not used.

@@ -40,7 +40,7 @@ func TestFleetInTheBackground(t *testing.T) {
 	expect(t, up, "export KUBECONFIG="+dir+"/kubeconfig")
 	pids := allPIDs(t, dir)
 	kubectl := func(args ...string) string { return runKubectl(t, dir, args...) }
-	expect(t, kubectl("config", "get-contexts", "-o=name"), "eu-west\nhub\n")
+	expect(t, kubectl("config", "get-contexts", "-o=name"), "alice\nbob\neu-west\nhub\noperator\n")
 	file := filepath.Join(t.TempDir(), "claim.yaml")
 	if err := os.WriteFile(file, []byte(claim), 0o600); err != nil {
 		t.Fatal(err)

@@ -82,6 +82,9 @@ func contexts(fleet *harness.Fleet) string {
 	for _, member := range fleet.Members {
 		names += ", " + member.Name
 	}
+	for _, user := range harness.Users {
+		names += ", " + user.Context
+	}
 	return names
 }
 

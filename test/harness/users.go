@@ -1,0 +1,48 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+)
+
+// User is a person of deploy/samples/users.yaml, with a client certificate of the
+// hub's API server and the roles of deploy/users.yaml.
+type User struct {
+	// Context is the user's in the fleet's kubeconfig; its cluster is the hub.
+	Context string
+	// Name and Groups are those that the API server knows.
+	Name   string
+	Groups []string
+}
+
+// Users are those of every fleet: two users of sessions, and an operator.
+var Users = []User{
+	{Context: "alice", Name: "alice@example.com"},
+	{Context: "bob", Name: "bob@example.com"},
+	{Context: "operator", Name: "oscar@example.com", Groups: []string{"operators"}},
+}
+
+// authorizeUsers gives them their roles, those of a namespace in each that may hold
+// sessions.
+func (f *Fleet) authorizeUsers(ctx context.Context) error {
+	cp := f.Hub.ControlPlane
+	for _, file := range []string{"users.yaml", "samples/users.yaml"} {
+		objects, err := deployed(file)
+		if err != nil {
+			return err
+		}
+		for _, object := range objects {
+			namespaces := []string{""}
+			if object.GetNamespace() != "" {
+				namespaces = f.options.sessionNamespaces()
+			}
+			for _, namespace := range namespaces {
+				object.SetNamespace(namespace)
+				if err := cp.ApplyObject(ctx, object); err != nil {
+					return fmt.Errorf("authorizing users by deploy/%s: %w", file, err)
+				}
+			}
+		}
+	}
+	return nil
+}
