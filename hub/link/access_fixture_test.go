@@ -240,8 +240,8 @@ func hello() *fleetv1.ConnectRequest {
 }
 
 // connect opens a stream and waits for its welcome.
-func connect(ctx context.Context, client fleetv1.FleetServiceClient) (fleetv1.FleetService_ConnectClient, error) {
-	stream, err := client.Connect(ctx)
+func connect(ctx context.Context, client fleetv1.FleetServiceClient, options ...grpc.CallOption) (fleetv1.FleetService_ConnectClient, error) {
+	stream, err := client.Connect(ctx, options...)
 	if err != nil {
 		return nil, err
 	}

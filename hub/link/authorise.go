@@ -14,6 +14,8 @@ var (
 	errNoCertificate = errors.New("a client certificate is required")
 	// errMethod: not one of the methods that anybody may call.
 	errMethod = errors.New("this method is not open to agents")
+	// errCompressed: the call has a grpc-encoding other than identity.
+	errCompressed = errors.New("compressed messages are not supported: send them uncompressed")
 )
 
 // rule is who may call a method.

@@ -48,8 +48,12 @@ func TestOneTemplateBeyondItsLimitsCostsNoOther(t *testing.T) {
 func TestAHubThatLosesItsLeadMeanwhileGrantsNothing(t *testing.T) {
 	leading := true
 	s := NewServer(Options{Leading: func() bool { return leading }}, nil)
-	response, err := s.unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: fleetv1.FleetService_Enroll_FullMethodName},
-		func(context.Context, any) (any, error) { leading = false; return "granted", nil })
+	ctx := grpc.NewContextWithServerTransportStream(t.Context(), uncompressedStream{})
+	granting := func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+		leading = false
+		return "granted", nil
+	}
+	response, err := s.unary(fleetv1.FleetService_Enroll_FullMethodName, granting)(s, ctx, nil, nil)
 	if response != nil || status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, %v", response, err)
 	}

@@ -5,52 +5,105 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// unary lets a call in or refuses it. No handler is reached but through here
-// and streaming.
-func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
-	name := rules[info.FullMethod].name
-	defer func() {
-		if p := recover(); p != nil {
-			response, err = nil, s.panicked(name, p)
-		}
-	}()
-	caller, address, err := s.admit(ctx, info.FullMethod)
-	if err != nil {
-		return nil, s.denied(info.FullMethod, caller, address, err)
+// service is FleetService, with methods that judge who calls before they read.
+func (s *Server) service() *grpc.ServiceDesc {
+	service := fleetv1.FleetService_ServiceDesc
+	service.Methods = slices.Clone(service.Methods)
+	for i := range service.Methods {
+		m := &service.Methods[i]
+		m.Handler = s.unary("/"+service.ServiceName+"/"+m.MethodName, m.Handler)
 	}
-	if message, ok := request.(proto.Message); ok && proto.Size(message) > s.options.Limits.CallBytes {
-		return nil, s.denied(info.FullMethod, caller, address, limited("CallBytes"))
+	return &service
+}
+
+// timed bounds the time of a call that is no stream, from its first byte on. It
+// refuses none: gRPC (1.85) forgets to cancel the context of a call that its tap
+// refuses, which with a long timeout of the caller's stays as long in memory.
+func (s *Server) timed(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if call.FullMethodName == fleetv1.FleetService_Connect_FullMethodName {
+		return ctx, nil
 	}
-	if caller != nil {
-		if err := s.meters.call(caller.Member, name == "RotateCertificate"); err != nil {
-			return nil, s.denied(info.FullMethod, caller, address, err)
-		}
-		ctx = withCaller(ctx, caller)
-	} else {
-		end, err := s.meters.enrollment(address)
+	ctx, cancel := context.WithTimeout(ctx, s.options.CallTimeout)
+	context.AfterFunc(ctx, cancel) // gRPC cancels its parent at the end of the call
+	return ctx, nil
+}
+
+// unary lets a call in or refuses it, before any of its message is read. No
+// handler is reached but through here and streaming.
+func (s *Server) unary(method string, handler grpc.MethodHandler) grpc.MethodHandler {
+	name := rules[method].name
+	return func(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (response any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				response, err = nil, s.panicked(name, p)
+			}
+		}()
+		caller, address, end, err := s.begin(ctx, method)
 		if err != nil {
-			return nil, s.denied(info.FullMethod, caller, address, err)
+			return nil, s.denied(method, caller, address, err)
 		}
 		defer end()
+		if caller != nil {
+			ctx = withCaller(ctx, caller)
+		}
+		response, err = handler(service, ctx, func(into any) error { return s.read(ctx, method, decode, into) }, nil)
+		if err == nil && !s.leading() {
+			// What was granted meanwhile is not told.
+			err = ErrNotLeading
+		}
+		if err != nil {
+			return nil, s.denied(method, caller, address, err)
+		}
+		return response, nil
 	}
-	response, err = handler(ctx, request)
-	if err == nil && !s.leading() {
-		// What was granted meanwhile is not told.
-		err = ErrNotLeading
+}
+
+// begin judges a call by who makes it and how many there are.
+func (s *Server) begin(ctx context.Context, method string) (caller *Caller, address string, end func(), err error) {
+	caller, address, err = s.admit(ctx, method)
+	switch {
+	case err != nil:
+		return caller, address, nil, err
+	case caller == nil:
+		return nil, address, func() {}, s.meters.enroll(address)
 	}
-	if err != nil {
-		return nil, s.denied(info.FullMethod, caller, address, err)
+	end, err = s.meters.call(caller.Member, method == fleetv1.FleetService_RotateCertificate_FullMethodName)
+	return caller, address, end, err
+}
+
+// read reads the message of a call, and judges the call again: the message may
+// have taken its time.
+func (s *Server) read(ctx context.Context, method string, decode func(any) error, into any) error {
+	switch err := decode(into); {
+	case err == nil:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return limited("CallTimeout")
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case status.Code(err) == codes.ResourceExhausted:
+		return limited("CallBytes")
+	default:
+		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
-	return response, nil
+	if message, ok := into.(proto.Message); ok && proto.Size(message) > s.options.Limits.CallBytes {
+		return limited("CallBytes")
+	}
+	_, _, err := s.admit(ctx, method)
+	return err
 }
 
 // streaming is the same of streams.
@@ -98,7 +151,23 @@ func (s *Server) admit(ctx context.Context, method string) (caller *Caller, addr
 	case rules[method].anybody:
 		caller = nil
 	}
-	return caller, address, nil
+	return caller, address, uncompressed(ctx)
+}
+
+// uncompressed refuses a call that may have compressed messages, before one is
+// decompressed: agents never compress, and 4 KiB may be 4 MiB. It asks gRPC's
+// stream, since gRPC keeps that header from whoever handles the call.
+func uncompressed(ctx context.Context) error {
+	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ RecvCompress() string })
+	if !ok {
+		return fmt.Errorf("%w: a stream of %T", errCompressed, grpc.ServerTransportStreamFromContext(ctx))
+	}
+	switch name := stream.RecvCompress(); name {
+	case "", encoding.Identity:
+		return nil
+	default:
+		return fmt.Errorf("%w: %s", errCompressed, name)
+	}
 }
 
 func (s *Server) leading() bool { return s.options.Leading == nil || s.options.Leading() }

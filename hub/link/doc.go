@@ -18,6 +18,10 @@
 // Invariants:
 //   - Who speaks is decided by the one URI in the verified client certificate,
 //     never by a message.
+//   - Nobody without a client certificate makes the hub keep more than bounded
+//     connections of bounded age, with 64 KiB each, or keeps an agent's connection
+//     out: who may call is judged before a message is read, what is compressed is
+//     refused, and of handshakes the oldest unfinished yields (accept.go).
 //   - No order leaves before the agent's inventory is in, or known to be what
 //     the hub remembers.
 //   - An agent that does not acknowledge or read for too long loses its stream,

@@ -2,6 +2,7 @@ package link
 
 import (
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,17 +19,19 @@ const (
 // drain ends every stream, so that agents look for the next leader, and gives
 // them DrainTimeout to take notice. First nothing new is let in: what an agent
 // asks from now on, renewals included, is the next leader's to answer. The
-// leader's lock is let go only once this has returned.
-func (s *Server) drain(server *grpc.Server) error {
-	stop := time.AfterFunc(s.options.DrainTimeout, server.Stop)
-	defer stop.Stop()
-	stopped := make(chan struct{})
-	go func() {
-		server.GracefulStop()
-		close(stopped)
-	}()
+// leader's lock is let go only once this has returned, and who has no certificate
+// holds it for no longer than that share.
+func (s *Server) drain(agents, unauthenticated *grpc.Server) error {
+	var stopped sync.WaitGroup
+	for server, limit := range map[*grpc.Server]time.Duration{
+		agents: s.options.DrainTimeout, unauthenticated: s.options.DrainTimeout / drainShare,
+	} {
+		stop := time.AfterFunc(limit, server.Stop)
+		defer stop.Stop()
+		stopped.Go(server.GracefulStop)
+	}
 	s.endEach(errDraining, s.options.DrainTimeout/drainShare)
-	<-stopped
+	stopped.Wait()
 	return s.wait()
 }
 

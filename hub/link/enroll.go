@@ -17,6 +17,11 @@ func (s *Server) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*f
 	if err := boundEnroll(request); err != nil {
 		return nil, err
 	}
+	end, err := s.meters.enrollment()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	issued, err := s.options.Authority.Enroll(ctx, request)
 	if err != nil {
 		return nil, ofAuthority(err)

@@ -7,28 +7,17 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 )
 
-// guardedListener hands out connections that are counted until they are
-// closed.
-type guardedListener struct {
-	net.Listener
-}
-
-// Accept is net.Listener's.
-func (l guardedListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &guardedConn{Conn: conn}, nil
-}
-
 // guardedConn is a connection with what it holds of the meters.
 type guardedConn struct {
 	net.Conn
+	handshake *handshake
+	// timeout of the whole handshake, once it has begun.
+	timeout time.Duration
 
 	mu     sync.Mutex
 	closed bool
@@ -60,64 +49,48 @@ func (c *guardedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// guardedCredentials shake hands with as many as the meters allow.
-type guardedCredentials struct {
-	credentials.TransportCredentials
-	meters      *meters
-	trustDomain string
+// greet notes that the client has sent its ClientHello.
+func (c *guardedConn) greet() error {
+	_ = c.SetDeadline(time.Now().Add(c.timeout))
+	return c.handshake.greet()
 }
 
-func newGuardedCredentials(config *tls.Config, m *meters, trustDomain string) credentials.TransportCredentials {
-	return &guardedCredentials{TransportCredentials: credentials.NewTLS(config), meters: m, trustDomain: trustDomain}
+// greeting is a configuration that tells connections when the ClientHello is in.
+func greeting(config *tls.Config) *tls.Config {
+	config, next := config.Clone(), config.GetConfigForClient
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if conn, ok := hello.Conn.(*guardedConn); ok {
+			if err := conn.greet(); err != nil {
+				return nil, err
+			}
+		}
+		return next(hello)
+	}
+	return config
+}
+
+// shaken is a connection that has shaken hands, with what its client proved.
+type shaken struct {
+	net.Conn
+	info credentials.AuthInfo
+}
+
+// shakenCredentials are of connections that have shaken hands before gRPC gets
+// them.
+type shakenCredentials struct {
+	credentials.TransportCredentials
 }
 
 // Clone is credentials.TransportCredentials'.
-func (g *guardedCredentials) Clone() credentials.TransportCredentials {
-	return &guardedCredentials{TransportCredentials: g.TransportCredentials.Clone(), meters: g.meters, trustDomain: g.trustDomain}
-}
+func (s shakenCredentials) Clone() credentials.TransportCredentials { return s }
 
-// ServerHandshake refuses what is too much before any of TLS is reckoned. gRPC
-// closes the connection on an error.
-func (g *guardedCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	address := raw.RemoteAddr().String()
-	end, err := g.meters.handshake(address)
-	if err != nil {
-		return nil, nil, err
+// ServerHandshake is credentials.TransportCredentials'.
+func (shakenCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, ok := conn.(*shaken)
+	if !ok {
+		return nil, nil, fmt.Errorf("a connection of %T has not shaken hands", conn)
 	}
-	defer end()
-	conn, info, err := g.TransportCredentials.ServerHandshake(raw)
-	if err != nil {
-		metricHandshakes.WithLabelValues(handshakeFailure(err)).Inc()
-		return nil, nil, err
-	}
-	if err := g.count(raw, info, address); err != nil {
-		_ = conn.Close()
-		return nil, nil, err
-	}
-	return conn, info, nil
-}
-
-// count keeps count of a connection, by the member that it is of, until it is
-// closed.
-func (g *guardedCredentials) count(raw net.Conn, info credentials.AuthInfo, address string) error {
-	guarded, ok := raw.(*guardedConn)
-	secured, isTLS := info.(credentials.TLSInfo)
-	if !ok || !isTLS {
-		return fmt.Errorf("a connection of %T and %T is not guarded", raw, info)
-	}
-	// A certificate that names nobody makes a stranger like any other: what it
-	// calls is refused with a better word than a closed connection.
-	caller, err := callerOfState(&secured.State, g.trustDomain)
-	if err != nil {
-		caller = nil
-	}
-	end, err := g.meters.connection(caller, address)
-	if err != nil {
-		return err
-	}
-	guarded.hold(end)
-	metricHandshakes.WithLabelValues(handshakeOf(caller)).Inc()
-	return nil
+	return c.Conn, c.info, nil
 }
 
 func handshakeOf(caller *Caller) string {
@@ -135,6 +108,10 @@ func handshakeFailure(err error) string {
 		return "Certificate"
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return "Timeout"
+	case errors.Is(err, net.ErrClosed):
+		return "Yielded"
+	case errors.Is(err, errLimited):
+		return "Limited"
 	}
 	return "Failed"
 }

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"container/list"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -30,14 +31,21 @@ type Limits struct {
 	RenewalsPerSecond int
 	// RotationsPerMinute of one member's agent, 20 by default.
 	RotationsPerMinute int
+	// CallsPerMember is how many calls other than Connect one member's agent may
+	// have in progress, 4 by default: each may hold a message of MessageBytes
+	// until CallBytes is checked.
+	CallsPerMember int
 	// ConnectionsPerMember that may be open, half-open ones included, 64 by
 	// default; StreamsPerMember, 8 by default.
 	ConnectionsPerMember, StreamsPerMember int
 	// HandshakesPerSecond of one address (one /64 of IPv6), 100 by default, with
-	// ten times that at once: a whole fleet may come back from behind one.
+	// ten times that at once: a whole fleet may come back from behind one. A
+	// connection counts once it has sent its ClientHello.
 	HandshakesPerSecond int
-	// Handshakes that may be in progress, 512 by default.
-	Handshakes int
+	// Handshakes that may be in progress, 512 by default, and HandshakesPerAddress,
+	// 128. Beyond them, the oldest that waits for its client is ended for the new
+	// one, so that connections which never finish keep no agent out.
+	Handshakes, HandshakesPerAddress int
 	// Strangers are connections without an agent's certificate that may be
 	// open, 256 by default, and StrangersPerAddress, 32.
 	Strangers, StrangersPerAddress int
@@ -51,6 +59,8 @@ const (
 	maxHeaderBytes = 16 << 10
 	// maxCallsPerConnection: a stream, and calls that overlap.
 	maxCallsPerConnection = 16
+	// maxUnauthenticatedCalls: an agent that enrolls makes one at a time.
+	maxUnauthenticatedCalls = 2
 	// messageBurstBytes is at least as large as the largest message.
 	messageBurstBytes = 64 << 20
 )
@@ -63,8 +73,8 @@ func (l *Limits) setDefaults(renewInterval time.Duration) {
 		{&l.MessageBytes, 4 << 20}, {&l.CallBytes, 64 << 10},
 		{&l.MessagesPerSecond, 4000}, {&l.BytesPerSecond, 16 << 20},
 		{&l.RenewalsPerSecond, max(5, int(10/renewInterval.Seconds()))}, {&l.RotationsPerMinute, 20},
-		{&l.ConnectionsPerMember, 64}, {&l.StreamsPerMember, 8},
-		{&l.HandshakesPerSecond, 100}, {&l.Handshakes, 512},
+		{&l.CallsPerMember, 4}, {&l.ConnectionsPerMember, 64}, {&l.StreamsPerMember, 8},
+		{&l.HandshakesPerSecond, 100}, {&l.Handshakes, 512}, {&l.HandshakesPerAddress, 128},
 		{&l.Strangers, 256}, {&l.StrangersPerAddress, 32},
 		{&l.EnrollmentsPerMinute, 300}, {&l.Enrollments, 16},
 	} {
@@ -78,7 +88,9 @@ func (l *Limits) setDefaults(renewInterval time.Duration) {
 // for idleMeters, which is longer than any of the rates takes to recover.
 const (
 	idleMeters = 2 * time.Minute
-	// maxAddresses that are told apart; those beyond share one.
+	// maxAddresses are remembered. Beyond them, the one that is idle longest is
+	// forgotten: a flood from new addresses costs others their debts, and never
+	// makes them share one meter with it.
 	maxAddresses = 8192
 )
 
@@ -86,11 +98,16 @@ const (
 type meters struct {
 	limits Limits
 	now    func() time.Time
+	// patience is how long a handshake whose ClientHello is in yields to no other.
+	patience time.Duration
 
-	mu          sync.Mutex
-	members     map[types.UID]*memberMeter
-	addresses   map[netip.Prefix]*addressMeter
-	handshakes  int
+	mu        sync.Mutex
+	members   map[types.UID]*memberMeter
+	addresses map[netip.Prefix]*addressMeter
+	// byUse are the addresses, the one that was used last first.
+	byUse list.List
+	// handshakes in progress, the oldest first.
+	handshakes  []*handshake
 	strangers   int
 	enrollments int
 	swept       time.Time
@@ -101,21 +118,23 @@ type meters struct {
 type memberMeter struct {
 	messages, bytes, renewals, rotations *rate.Limiter
 
-	connections, streams int
-	used                 time.Time
+	connections, streams, calls int
+	used                        time.Time
 }
 
 // addressMeter is the same of one address.
 type addressMeter struct {
 	handshakes, enrollments *rate.Limiter
 
-	strangers int
-	used      time.Time
+	from               netip.Prefix
+	shaking, strangers int
+	used               time.Time
+	place              *list.Element
 }
 
-func newMeters(limits Limits, now func() time.Time) *meters {
+func newMeters(limits Limits, patience time.Duration, now func() time.Time) *meters {
 	return &meters{
-		limits: limits, now: now, swept: now(),
+		limits: limits, patience: patience, now: now, swept: now(),
 		members: map[types.UID]*memberMeter{}, addresses: map[netip.Prefix]*addressMeter{},
 	}
 }
@@ -146,20 +165,41 @@ func (m *meters) member(uid types.UID) *memberMeter {
 func (m *meters) address(from netip.Prefix) *addressMeter {
 	now := m.now()
 	m.sweep(now)
-	if m.addresses[from] == nil && len(m.addresses) >= maxAddresses {
-		from = netip.Prefix{}
-	}
 	meter := m.addresses[from]
 	if meter == nil {
+		if len(m.addresses) >= maxAddresses {
+			m.forgetIdlest()
+		}
 		l := m.limits
 		meter = &addressMeter{
+			from:        from,
 			handshakes:  perSecond(l.HandshakesPerSecond, 10*l.HandshakesPerSecond),
 			enrollments: perMinute(l.EnrollmentsPerMinute),
 		}
+		meter.place = m.byUse.PushFront(meter)
 		m.addresses[from] = meter
 	}
 	meter.used = now
+	m.byUse.MoveToFront(meter.place)
 	return meter
+}
+
+// idle says that the meter counts nothing that is in progress.
+func (a *addressMeter) idle() bool { return a.shaking == 0 && a.strangers == 0 }
+
+func (m *meters) forget(meter *addressMeter) {
+	m.byUse.Remove(meter.place)
+	delete(m.addresses, meter.from)
+}
+
+// forgetIdlest makes room for one address. Those in use are fewer than maxAddresses.
+func (m *meters) forgetIdlest() {
+	for e := m.byUse.Back(); e != nil; e = e.Prev() {
+		if meter := e.Value.(*addressMeter); meter.idle() {
+			m.forget(meter)
+			return
+		}
+	}
 }
 
 // sweep drops what has been idle, at most once in idleMeters.
@@ -169,13 +209,13 @@ func (m *meters) sweep(now time.Time) {
 	}
 	m.swept = now
 	for uid, meter := range m.members {
-		if meter.connections == 0 && meter.streams == 0 && now.Sub(meter.used) >= idleMeters {
+		if meter.connections == 0 && meter.streams == 0 && meter.calls == 0 && now.Sub(meter.used) >= idleMeters {
 			delete(m.members, uid)
 		}
 	}
-	for from, meter := range m.addresses {
-		if meter.strangers == 0 && now.Sub(meter.used) >= idleMeters {
-			delete(m.addresses, from)
+	for _, meter := range m.addresses {
+		if meter.idle() && now.Sub(meter.used) >= idleMeters {
+			m.forget(meter)
 		}
 	}
 }
@@ -223,19 +263,6 @@ func (m *meters) give(counts ...*int) func() {
 	})
 }
 
-// handshake begins one; the caller ends it.
-func (m *meters) handshake(address string) (end func(), err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.address(prefixOf(address)).handshakes.AllowN(m.now(), 1) {
-		return nil, limited("HandshakesPerSecond")
-	}
-	if err := take("Handshakes", &m.handshakes, m.limits.Handshakes); err != nil {
-		return nil, err
-	}
-	return m.give(&m.handshakes), nil
-}
-
 // connection counts one that has shaken hands, until it is closed.
 func (m *meters) connection(caller *Caller, address string) (end func(), err error) {
 	m.mu.Lock()
@@ -269,31 +296,41 @@ func (m *meters) stream(member types.UID) (meter *memberMeter, end func(), err e
 	return meter, m.give(&meter.streams), nil
 }
 
-// enrollment begins one.
-func (m *meters) enrollment(address string) (end func(), err error) {
+// enroll counts the attempt of an address, before its message is read.
+func (m *meters) enroll(address string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.address(prefixOf(address)).enrollments.AllowN(m.now(), 1) {
-		return nil, limited("EnrollmentsPerMinute")
+		return limited("EnrollmentsPerMinute")
 	}
+	return nil
+}
+
+// enrollment begins one whose message is in: one that never comes holds nothing.
+func (m *meters) enrollment() (end func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := take("Enrollments", &m.enrollments, m.limits.Enrollments); err != nil {
 		return nil, err
 	}
 	return m.give(&m.enrollments), nil
 }
 
-// call of a member that is no stream.
-func (m *meters) call(member types.UID, rotation bool) error {
+// call begins one of a member that is no stream.
+func (m *meters) call(member types.UID, rotation bool) (end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	meter := m.member(member)
 	switch {
 	case rotation && !meter.rotations.AllowN(m.now(), 1):
-		return limited("RotationsPerMinute")
+		return nil, limited("RotationsPerMinute")
 	case !rotation && !meter.renewals.AllowN(m.now(), 1):
-		return limited("RenewalsPerSecond")
+		return nil, limited("RenewalsPerSecond")
 	}
-	return nil
+	if err := take("CallsPerMember", &meter.calls, m.limits.CallsPerMember); err != nil {
+		return nil, err
+	}
+	return m.give(&meter.calls), nil
 }
 
 // message is how long to wait after one of so many bytes before the next is

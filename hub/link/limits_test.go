@@ -27,7 +27,7 @@ func metered(change func(*Limits)) (*meters, *time.Time) {
 	}
 	limits.setDefaults(5 * time.Second)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	return newMeters(limits, func() time.Time { return now }), &now
+	return newMeters(limits, 3*time.Second, func() time.Time { return now }), &now
 }
 
 // TestAnHonestAgentIsNeverSlowedDown says 1,000 changes a second, each in a
@@ -50,9 +50,11 @@ func TestAnHonestAgentIsNeverSlowedDown(t *testing.T) {
 			t.Fatalf("message %d waits for %s", i, wait)
 		}
 		if i%5000 == 0 {
-			if err := m.call("m", false); err != nil {
+			end, err := m.call("m", false)
+			if err != nil {
 				t.Fatal(err)
 			}
+			end()
 		}
 	}
 }
@@ -115,13 +117,23 @@ func TestWhatIsTooMuchAtOnceIsRefused(t *testing.T) {
 		},
 		"handshakes": {
 			func(l *Limits) { l.Handshakes = 3 },
-			func(m *meters) (func(), error) { return m.handshake(address) },
+			func(m *meters) (func(), error) { return greeted(m, address) },
 			nil,
 		},
-		"enrolments": {
+		"handshakes of an address": {
+			func(l *Limits) { l.HandshakesPerAddress = 3 },
+			func(m *meters) (func(), error) { return greeted(m, address) },
+			func(m *meters) (func(), error) { return greeted(m, "192.0.2.2:1000") },
+		},
+		"enrollments": {
 			func(l *Limits) { l.Enrollments = 3 },
-			func(m *meters) (func(), error) { return m.enrollment(address) },
+			func(m *meters) (func(), error) { return m.enrollment() },
 			nil,
+		},
+		"calls of a member": {
+			func(l *Limits) { l.CallsPerMember = 3 },
+			func(m *meters) (func(), error) { return m.call("m", false) },
+			func(m *meters) (func(), error) { return m.call("n", false) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,6 +167,26 @@ func TestWhatIsTooMuchAtOnceIsRefused(t *testing.T) {
 	}
 }
 
+// greeted is a handshake whose ClientHello is in.
+func greeted(m *meters, address string) (func(), error) {
+	h, err := m.handshake(address, func() {})
+	if err == nil {
+		err = h.greet()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.end, nil
+}
+
+// ended ends at once what was begun.
+func ended(end func(), err error) error {
+	if err == nil {
+		end()
+	}
+	return err
+}
+
 func TestRatesRecover(t *testing.T) {
 	const address = "192.0.2.1:1000"
 	for name, tc := range map[string]struct {
@@ -163,21 +195,13 @@ func TestRatesRecover(t *testing.T) {
 		again  time.Duration
 		take   func(*meters) error
 	}{
-		"renewals":  {nil, 20, time.Second, func(m *meters) error { return m.call("m", false) }},
-		"rotations": {nil, 20, 3 * time.Second, func(m *meters) error { return m.call("m", true) }},
+		"renewals":  {nil, 20, time.Second, func(m *meters) error { return ended(m.call("m", false)) }},
+		"rotations": {nil, 20, 3 * time.Second, func(m *meters) error { return ended(m.call("m", true)) }},
 		"handshakes": {func(l *Limits) { l.HandshakesPerSecond = 5 }, 50, time.Second, func(m *meters) error {
-			end, err := m.handshake(address)
-			if err == nil {
-				end()
-			}
-			return err
+			return ended(greeted(m, address))
 		}},
-		"enrolments": {func(l *Limits) { l.EnrollmentsPerMinute = 6 }, 6, 10 * time.Second, func(m *meters) error {
-			end, err := m.enrollment(address)
-			if err == nil {
-				end()
-			}
-			return err
+		"enrollments": {func(l *Limits) { l.EnrollmentsPerMinute = 6 }, 6, 10 * time.Second, func(m *meters) error {
+			return m.enroll(address)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,12 +234,10 @@ func TestRenewalsMayBeAsFrequentAsTheyAreAskedFor(t *testing.T) {
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	m, now := metered(nil)
 	for i := range 3 * maxAddresses {
-		if end, err := m.handshake(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)); err == nil {
-			end()
-		}
-		_ = m.call(types.UID(fmt.Sprint(i)), false)
+		_ = ended(greeted(m, fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)))
+		_ = ended(m.call(types.UID(fmt.Sprint(i)), false))
 	}
-	if len(m.addresses) > maxAddresses+1 {
+	if len(m.addresses) > maxAddresses || m.byUse.Len() != len(m.addresses) {
 		t.Errorf("%d addresses are remembered", len(m.addresses))
 	}
 	kept, err := m.connection(&Caller{Member: "kept"}, "")
@@ -224,8 +246,8 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	defer kept()
 	*now = now.Add(idleMeters + time.Second)
-	_ = m.call("new", false)
-	if len(m.addresses) != 0 || len(m.members) != 2 {
+	_ = ended(m.call("new", false))
+	if len(m.addresses) != 0 || m.byUse.Len() != 0 || len(m.members) != 2 {
 		t.Errorf("%d addresses and %d members are remembered while all were idle", len(m.addresses), len(m.members))
 	}
 }
@@ -256,8 +278,9 @@ func TestAConnectionGivesBackWhatItHolds(t *testing.T) {
 
 func TestAPanicCostsOneCall(t *testing.T) {
 	s := NewServer(Options{}, nil)
-	_, err := s.unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: fleetv1.FleetService_Enroll_FullMethodName},
-		func(context.Context, any) (any, error) { panic("secret") })
+	ctx := grpc.NewContextWithServerTransportStream(t.Context(), uncompressedStream{})
+	panicking := func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) { panic("secret") }
+	_, err := s.unary(fleetv1.FleetService_Enroll_FullMethodName, panicking)(s, ctx, nil, nil)
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
 		t.Errorf("unary: %v", err)
 	}
@@ -269,6 +292,10 @@ func TestAPanicCostsOneCall(t *testing.T) {
 		t.Errorf("%v panics were counted", got)
 	}
 }
+
+type uncompressedStream struct{ grpc.ServerTransportStream }
+
+func (uncompressedStream) RecvCompress() string { return "" }
 
 type panickingStream struct{ grpc.ServerStream }
 

@@ -18,11 +18,11 @@ var (
 	}, []string{"call", "reason"})
 	metricHandshakes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_handshakes_total",
-		Help: "TLS handshakes: with a Member, a Stranger (no agent's certificate), or why they failed.",
+		Help: "TLS handshakes: with a Member, a Stranger (no agent's certificate), or why they failed; Yielded: ended for a newer one.",
 	}, []string{"outcome"})
 	metricLimited = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_limited_total",
-		Help: "Handshakes and calls refused, and messages read later, since there were too many, by limit.",
+		Help: "Handshakes and calls refused or ended, and messages read later, since there were too many or they took too long, by limit.",
 	}, []string{"limit"})
 	metricPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_panics_total",

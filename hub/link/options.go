@@ -38,7 +38,15 @@ type Options struct {
 	// RenewInterval is how often agents are asked to renew their lease,
 	// 5 s by default.
 	RenewInterval time.Duration
-	// HelloTimeout is how long an agent may take to say Hello, 10 s by default.
+	// ClientHelloTimeout is how long a connection may send no TLS ClientHello, and
+	// after the handshake, without a client certificate, no HTTP/2 preface. 3 s by
+	// default.
+	ClientHelloTimeout time.Duration
+	// CallTimeout is how long any call but Connect may take, its message included,
+	// 10 s by default.
+	CallTimeout time.Duration
+	// HelloTimeout is how long an agent may take to say Hello, and to finish the
+	// TLS handshake, 10 s by default.
 	HelloTimeout time.Duration
 	// InventoryTimeout is how long an agent may take for each page of its
 	// inventory, 60 s by default.
@@ -65,6 +73,8 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	setDefault(&o.RenewInterval, 5*time.Second)
+	setDefault(&o.ClientHelloTimeout, 3*time.Second)
+	setDefault(&o.CallTimeout, 10*time.Second)
 	setDefault(&o.HelloTimeout, 10*time.Second)
 	setDefault(&o.InventoryTimeout, 60*time.Second)
 	setDefault(&o.DrainTimeout, 10*time.Second)

@@ -45,7 +45,7 @@ func NewServer(options Options, directory Directory) *Server {
 	options.setDefaults()
 	return &Server{
 		options: options, directory: directory, open: map[*connection]bool{}, base: context.Background(),
-		meters: newMeters(options.Limits, options.Now), refusals: rate.NewLimiter(1, 20),
+		meters: newMeters(options.Limits, options.ClientHelloTimeout, options.Now), refusals: rate.NewLimiter(1, 20),
 	}
 }
 
@@ -76,39 +76,93 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	s.base = log.IntoContext(context.WithoutCancel(ctx), log.FromContext(ctx).WithName("link"))
-	server := s.newGRPCServer(newGuardedCredentials(certs.serverTLS(), s.meters, s.options.TrustDomain))
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(guardedListener{listener}) }()
+	acceptor := &acceptor{
+		listener: listener, credentials: credentials.NewTLS(greeting(certs.serverTLS())), meters: s.meters, trustDomain: s.options.TrustDomain,
+		clientHello: s.options.ClientHelloTimeout, handshake: s.options.HelloTimeout,
+		agents: newQueue(listener.Addr()), unauthenticated: newQueue(listener.Addr()),
+	}
+	agents, unauthenticated := s.newGRPCServer(s.forAgents()...), s.newGRPCServer(s.forUnauthenticated()...)
+	failed := make(chan error, 3)
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	serving.Go(func() { failed <- acceptor.run() })
+	serving.Go(func() { failed <- agents.Serve(acceptor.agents) })
+	serving.Go(func() { failed <- unauthenticated.Serve(acceptor.unauthenticated) })
 	stop := make(chan struct{})
 	defer close(stop)
 	go s.reviewing(stop)
 	select {
 	case err := <-failed:
-		server.Stop()
+		_ = listener.Close()
+		agents.Stop()
+		unauthenticated.Stop()
 		return errors.Join(fmt.Errorf("serving agents: %w", err), s.wait())
 	case <-ctx.Done():
-		return s.drain(server)
+		_ = listener.Close()
+		return s.drain(agents, unauthenticated)
 	}
 }
 
-func (s *Server) newGRPCServer(creds credentials.TransportCredentials) *grpc.Server {
-	server := grpc.NewServer(
-		grpc.Creds(creds),
+func (s *Server) newGRPCServer(options ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(append(options,
+		grpc.Creds(shakenCredentials{credentials.NewTLS(nil)}),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
+		grpc.WaitForHandlers(true),
+		grpc.InTapHandle(s.timed),
+		grpc.StreamInterceptor(s.streaming),
+	)...)
+	server.RegisterService(s.service(), s)
+	return server
+}
+
+// Windows of what may be under way unread. They don't grow with the line: what
+// gRPC would grant a fast one is 16 MiB a stream.
+const (
+	leastWindow      = 1<<16 - 1
+	streamWindow     = 1 << 20
+	connectionWindow = 4 << 20
+)
+
+// forAgents are the limits of callers with an agent's certificate.
+func (s *Server) forAgents() []grpc.ServerOption {
+	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytes),
 		grpc.MaxSendMsgSize(s.options.Limits.MessageBytes),
 		grpc.MaxConcurrentStreams(maxCallsPerConnection),
-		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(s.options.HelloTimeout),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: maxIdle,
 		}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
-		grpc.WaitForHandlers(true),
-		grpc.UnaryInterceptor(s.unary),
-		grpc.StreamInterceptor(s.streaming),
-	)
-	fleetv1.RegisterFleetServiceServer(server, s)
-	return server
+	}
+}
+
+// What a connection of an unauthenticated caller may last: it is there to enroll.
+const (
+	maxUnauthenticatedIdle = 5 * time.Second
+	maxUnauthenticatedAge  = 30 * time.Second
+	// unauthenticatedBuffer is what such a connection reads and writes at once.
+	unauthenticatedBuffer = 4 << 10
+)
+
+// forUnauthenticated are the limits of callers without an agent's certificate.
+func (s *Server) forUnauthenticated() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(s.options.Limits.CallBytes),
+		grpc.MaxSendMsgSize(s.options.Limits.CallBytes),
+		grpc.MaxConcurrentStreams(maxUnauthenticatedCalls),
+		grpc.ConnectionTimeout(s.options.ClientHelloTimeout),
+		grpc.StaticStreamWindowSize(leastWindow),
+		grpc.StaticConnWindowSize(leastWindow),
+		grpc.ReadBufferSize(unauthenticatedBuffer),
+		grpc.WriteBufferSize(unauthenticatedBuffer),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: maxUnauthenticatedIdle,
+			MaxConnectionAge: maxUnauthenticatedAge, MaxConnectionAgeGrace: s.options.CallTimeout,
+		}),
+	}
 }
 
 // wait lets calls of Members that have begun come to their end, for as long

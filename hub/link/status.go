@@ -36,6 +36,7 @@ type answer struct {
 var answers = []answer{
 	{errMethod, codes.PermissionDenied, "Method", false},
 	{errNoCertificate, codes.Unauthenticated, "NoCertificate", false},
+	{errCompressed, codes.Unimplemented, "Compressed", false},
 	{errIdentity, codes.PermissionDenied, "Identity", false},
 	{ErrUnknownMember, codes.PermissionDenied, "UnknownMember", false},
 	{ErrAlreadyConnected, codes.AlreadyExists, "AlreadyConnected", false},

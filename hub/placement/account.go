@@ -111,19 +111,22 @@ func (a *account) remove(session types.UID, r *reservation) {
 	}
 }
 
-// read makes the account speak of this report.
+// read makes the account speak of this report; nil is none, or no more.
 func (a *account) read(c *Capacity) {
 	if a.capacity == c {
 		return
 	}
 	a.capacity, a.reckoned, a.overheads = c, false, false
+	clear(a.answers)
+	clear(a.admitted)
+	if c == nil {
+		return
+	}
 	for key := range c.Templates {
 		if len(c.Templates[key].Overhead) > 0 {
 			a.overheads = true
 		}
 	}
-	clear(a.answers)
-	clear(a.admitted)
 }
 
 // answer to a question by the report that was read.

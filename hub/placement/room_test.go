@@ -46,6 +46,25 @@ func TestRoomCountsWhatFits(t *testing.T) {
 	}
 }
 
+// A member whose report is void, since another agent speaks for it, has no room
+// until it reports again.
+func TestAMemberWhoseReportIsVoidHasNoRoom(t *testing.T) {
+	ledger := NewLedger()
+	for _, c := range []struct {
+		what string
+		of   Candidate
+		want int64
+	}{
+		{"that reported", member("m1", 1), 8},
+		{"whose report is void", with(member("m1", 1), func(c *Candidate) { c.Capacity = nil }), 0},
+		{"that reported again", member("m1", 1), 8},
+	} {
+		if got := Room(session("s"), []Candidate{c.of}, ledger, 100); got != c.want {
+			t.Errorf("a member %s has room for %d, not %d", c.what, got, c.want)
+		}
+	}
+}
+
 // There is room where Place finds a place, and nowhere else: who is called by
 // room does not come in vain, and nobody waits who could be placed.
 func TestThereIsRoomWhereASessionIsPlaced(t *testing.T) {

@@ -146,3 +146,21 @@ func TestTheFinalizersPolicyIsLeftOutWhereNoneIsServed(t *testing.T) {
 		t.Error("Kubernetes 1.31 is taken, where the CRDs are not")
 	}
 }
+
+// Load balancers that hide source addresses would make agents share an attacker's
+// limits.
+func TestALoadBalancerKeepsSourceAddresses(t *testing.T) {
+	t.Parallel()
+	for serviceType, want := range map[string]string{"LoadBalancer": "Local", "NodePort": "Cluster", "ClusterIP": ""} {
+		manifest, err := template(t, hubChart, "--set", "link.service.type="+serviceType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects(t, manifest) {
+			got, _, err := unstructured.NestedString(object.Object, "spec", "externalTrafficPolicy")
+			if object.GetKind() == "Service" && object.GetName() == "vdi-hub" && (err != nil || got != want) {
+				t.Errorf("a Service of type %s has externalTrafficPolicy %q, not %q (%v)", serviceType, got, want, err)
+			}
+		}
+	}
+}

@@ -25,6 +25,9 @@
 //     alone judges that promise in these fleets. Beside the workload they have
 //     guests (guests.go): sessions of each failover mode that nobody touches, of
 //     which a scenario says where they must be, and since when.
+//   - Attackers without a certificate (scenario_attack*.go), at another address of
+//     loopback than the agents', or at the same. What the leader takes and how soon
+//     agents are back is compared with the same fleet in peace.
 //   - Scenarios (scenario_*.go), each a function that does harm and then stops.
 //     The runner heals what is left, and measures how long both sides need to
 //     agree (agree.go).

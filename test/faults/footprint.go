@@ -75,8 +75,25 @@ func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 	return out, err
 }
 
-// scrape reads metrics without labels.
+// scrape reads metrics that are there, by name and labels.
 func scrape(ctx context.Context, address string, names ...string) ([]float64, error) {
+	found, err := scrapeAll(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(names))
+	for i, name := range names {
+		value, there := found[name]
+		if !there {
+			return nil, fmt.Errorf("there is no metric %s", name)
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// scrapeAll reads all metrics of a process, by name and labels.
+func scrapeAll(ctx context.Context, address string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
 		return nil, err
@@ -94,15 +111,7 @@ func scrape(ctx context.Context, address string, names ...string) ([]float64, er
 			}
 		}
 	}
-	values := make([]float64, len(names))
-	for i, name := range names {
-		value, there := found[name]
-		if !there {
-			return nil, fmt.Errorf("there is no metric %s", name)
-		}
-		values[i] = value
-	}
-	return values, nil
+	return found, nil
 }
 
 // firsts are the first footprints of each process in each role.
