@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/assignment"
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
@@ -33,6 +32,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -75,6 +75,10 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	return mgr.Start(ctx)
 }
 
+// Who scrapes the metrics is given this role. The agent itself has
+// system:auth-delegator to ask about callers.
+// +kubebuilder:rbac:roleName=vdi-agent-metrics-reader,urls=/metrics,verbs=get
+
 func newManager(cfg *rest.Config, options Options) (ctrl.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = options.KubeAPIQPS, options.KubeAPIBurst
@@ -85,7 +89,7 @@ func newManager(cfg *rest.Config, options Options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cache.Options{ByObject: cached(), DefaultTransform: cache.TransformStripManagedFields()},
-		Metrics:                       server.Options{BindAddress: options.MetricsBindAddress},
+		Metrics:                       metrics.Options(options.MetricsBindAddress, options.MetricsAuthentication),
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
 		NewCache:                      newCache,
 		LeaderElection:                options.LeaderElect,

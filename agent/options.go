@@ -39,6 +39,9 @@ type Options struct {
 	LeaderElect bool
 	// MetricsBindAddress and HealthProbeBindAddress of every replica.
 	MetricsBindAddress, HealthProbeBindAddress string
+	// MetricsAuthentication serves the metrics over HTTPS, to callers whom the API
+	// server lets get /metrics.
+	MetricsAuthentication bool
 	// TimeFactor scales every timing of the link, for demonstrations and
 	// tests; 1 in production. It must be the hub's as well.
 	TimeFactor float64
@@ -89,6 +92,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.HubCAHashes, "hub-ca-hash", nil, "Hash of the hub's CA, sha256: and 64 hexadecimal digits, if it is not in the Secret vdi-agent-bootstrap; any of several.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "Elect a leader among the agent's replicas.")
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 for nowhere.")
+	fs.BoolVar(&o.MetricsAuthentication, "metrics-authentication", true, "Serve metrics over HTTPS, to callers whom the member's API server authenticates by their bearer token and allows to get /metrics (ClusterRole vdi-agent-metrics-reader). With false they are served over HTTP to everybody who reaches the port.")
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
 	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the link; 1 in production, the same on hub and agents.")
 	fs.StringVar(&o.Gateway, "gateway", "", "Gateway that HTTPRoutes are made for, as namespace/name or namespace/name/section; by default Ingresses are made.")

@@ -56,7 +56,7 @@ without() {
 	# its first look whether anything of it is left fails.
 	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null || true; done
 	k delete crd "$@" --ignore-not-found
-	k delete clusterrolebinding,clusterrole "$name" "$name-sessions" --ignore-not-found
+	k delete clusterrolebinding,clusterrole "$name" "$name-sessions" "$name-metrics" "$name-metrics-reader" --ignore-not-found
 	k delete rolebinding --all-namespaces --field-selector "metadata.name=$name-sessions" --ignore-not-found
 	k delete priorityclass -l "app.kubernetes.io/name=$name,app.kubernetes.io/part-of=vdi-fleet" --ignore-not-found
 	k delete service,serviceaccount,role,rolebinding,poddisruptionbudget,networkpolicy,configmap,secret -n "$namespace" \

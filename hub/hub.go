@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -29,6 +28,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -79,10 +79,14 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	return mgr.Start(ctx)
 }
 
+// Who scrapes the metrics is given this role. The hub itself has system:auth-delegator
+// to ask about callers.
+// +kubebuilder:rbac:roleName=vdi-hub-metrics-reader,urls=/metrics,verbs=get
+
 func managerOptions(o Options, l *leader) manager.Options {
 	return manager.Options{
 		Scheme:                              Scheme(),
-		Metrics:                             metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		Metrics:                             metrics.Options(o.MetricsBindAddress, o.MetricsAuthentication),
 		HealthProbeBindAddress:              o.HealthProbeBindAddress,
 		LeaderElection:                      o.LeaderElect,
 		LeaderElectionResourceLockInterface: l.lock,

@@ -45,6 +45,9 @@ type Options struct {
 	TrustDomain string
 	// MetricsBindAddress and HealthProbeBindAddress of every replica.
 	MetricsBindAddress, HealthProbeBindAddress string
+	// MetricsAuthentication serves the metrics over HTTPS, to callers whom the API
+	// server lets get /metrics.
+	MetricsAuthentication bool
 	// TimeFactor scales every timing of the link, for demonstrations and
 	// tests; 1 in production. It must be the agents' as well.
 	TimeFactor float64
@@ -76,6 +79,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")
 	fs.StringVar(&o.TrustDomain, "trust-domain", "vdi-fleet.local", "Trust domain of the agents' identities.")
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 for nowhere.")
+	fs.BoolVar(&o.MetricsAuthentication, "metrics-authentication", true, "Serve metrics over HTTPS, to callers whom the hub's API server authenticates by their bearer token and allows to get /metrics (ClusterRole vdi-hub-metrics-reader). With false they are served over HTTP to everybody who reaches the port.")
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
 	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the link; 1 in production, the same on hub and agents.")
 	timings := failover.DefaultTimings(1)

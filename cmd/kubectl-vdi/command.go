@@ -37,9 +37,9 @@ func newCommand(c *cluster) *cobra.Command {
 		Use: "kubectl-vdi", Version: version, SilenceErrors: true, SilenceUsage: true,
 		Short:       "Manage the members of a fleet of virtual desktops, and ask where sessions go",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vdi"},
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if c.output != "" && c.output != "json" {
-				return fmt.Errorf("--output %q is neither json nor empty", c.output)
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if c.output != "" && c.output != "json" && (c.output != outputManifest || cmd.Name() != "join") {
+				return fmt.Errorf("--output %q is neither json nor empty, nor manifest of join", c.output)
 			}
 			return nil
 		},
@@ -49,7 +49,7 @@ func newCommand(c *cluster) *cobra.Command {
 	flags.StringVar(&c.rules.ExplicitPath, "kubeconfig", "", "Path of the kubeconfig.")
 	flags.StringVar(&c.overrides.CurrentContext, "context", "", "Context of the kubeconfig: the hub's cluster, or the member's for install-agent.")
 	flags.StringVarP(&c.namespace, "namespace", "n", "vdi-system", "Namespace of the hub.")
-	flags.StringVarP(&c.output, "output", "o", "", "Output format: json, or empty for people.")
+	flags.StringVarP(&c.output, "output", "o", "", "Output format: json, or empty for people; of join also manifest.")
 	root.AddCommand(joinCommand(c), installCommand(c), admitCommand(c), accessCommand(c, "revoke", v1alpha1.AccessRevoked),
 		accessCommand(c, "allow", v1alpha1.AccessAllowed), rotateCommand(c), explainCommand(c),
 		cordonCommand(c), uncordonCommand(c), drainCommand(c), fenceCommand(c), unfenceCommand(c), rebalanceCommand(c))

@@ -83,7 +83,7 @@ func TestJoinRegistersAMemberAndPrintsTheCommandThatInstalls(t *testing.T) {
 	g.Expect(answer.Created).To(BeTrue())
 	g.Expect(answer.CAHashes).To(Equal([]string{oldHash, nextHash}), "every CA that the hub may show")
 	g.Expect(answer.Command).To(Equal("kubectl vdi install-agent --context MEMBER --member eu --hub hub.example.com:8443 --ca-hash " +
-		oldHash + "," + nextHash + " --token " + answer.Token))
+		oldHash + "," + nextHash + " --token -"))
 
 	member := &v1alpha1.MemberCluster{}
 	g.Expect(c.client.Get(t.Context(), client.ObjectKey{Name: "eu"}, member)).To(Succeed())
@@ -108,6 +108,12 @@ func TestJoinRegistersAMemberAndPrintsTheCommandThatInstalls(t *testing.T) {
 	words, err := run(c, "", args...)
 	g.Expect(err).NotTo(HaveOccurred(), "the same again is another token")
 	g.Expect(words).To(And(ContainSubstring("is registered already"), Not(ContainSubstring(answer.Token))))
+	for line := range strings.Lines(words) {
+		if strings.Contains(line, "install-agent") {
+			g.Expect(line).To(HaveSuffix(" --token -\n"), "nobody is told to give a token as an argument")
+		}
+	}
+	g.Expect(words).To(MatchRegexp(`(?m)^  [a-z2-7]{8}\.[a-z2-7]{52}$`), "the token, alone in its line")
 }
 
 func TestJoinSaysWhatStandsInTheWay(t *testing.T) {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"regexp"
 	"strings"
 
@@ -43,17 +45,18 @@ func checkHashes(hashes []string) error {
 
 // installOptions are what `kubectl vdi join` prints.
 type installOptions struct {
-	member, hub, serverName, token, image string
-	caHashes                              []string
+	member, hub, serverName, image string
+	caHashes                       []string
+	token, tokenFile               string
 }
 
 func installCommand(c *cluster) *cobra.Command {
 	var o installOptions
 	cmd := &cobra.Command{
-		Use:   "install-agent --member NAME --hub HOST:PORT --ca-hash HASH --token TOKEN",
+		Use:   "install-agent --member NAME --hub HOST:PORT --ca-hash HASH (--token - | --token-file FILE)",
 		Short: "Install the agent into a member, or give it a new token",
 		Long: "Install the agent into the cluster of the current context: the CRD, its roles, its Deployment and how it\n" +
-			"joins. `kubectl vdi join` prints this command. An agent that is there already is brought up to date, and\n" +
+			"joins. `kubectl vdi join` prints this command, and the token that it reads. An agent that is there already is brought up to date, and\n" +
 			"joins again with the token if it is not connected.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.install(cmd, o) },
@@ -63,23 +66,22 @@ func installCommand(c *cluster) *cobra.Command {
 	flags.StringVar(&o.hub, "hub", "", "Host and port where the hub listens for agents.")
 	flags.StringVar(&o.serverName, "hub-server-name", "", "Name in the hub's certificate; by default the host of --hub.")
 	flags.StringSliceVar(&o.caHashes, "ca-hash", nil, "Hash of the hub's CA; any of several.")
-	flags.StringVar(&o.token, "token", "", "Join token; - reads it from the standard input.")
+	flags.StringVar(&o.token, "token", "", "- reads the join token from the standard input. The token itself is accepted too, but arguments are in the list of processes and in the shell's history.")
+	flags.StringVar(&o.tokenFile, "token-file", "", "File with the join token.")
 	flags.StringVar(&o.image, "image", "vdi-agent:"+version, "Image of the agent.")
-	for _, name := range []string{"member", "hub", "ca-hash", "token"} {
+	for _, name := range []string{"member", "hub", "ca-hash"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // a flag that is not defined above
 		}
 	}
+	cmd.MarkFlagsOneRequired("token", "token-file")
+	cmd.MarkFlagsMutuallyExclusive("token", "token-file")
 	return cmd
 }
 
 func (c *cluster) install(cmd *cobra.Command, o installOptions) error {
-	if o.token == "-" {
-		text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4096))
-		if err != nil {
-			return fmt.Errorf("reading the token: %w", err)
-		}
-		o.token = strings.TrimSpace(string(text))
+	if err := o.readToken(cmd.InOrStdin()); err != nil {
+		return err
 	}
 	objects, err := o.objects()
 	if err != nil {
@@ -102,13 +104,37 @@ func (c *cluster) install(cmd *cobra.Command, o installOptions) error {
 		strings.Join(names, ", "), o.member, agentNamespace))
 }
 
+// maxToken is how much is read for a token.
+const maxToken = 4096
+
+// readToken reads the token where the flags say: it is the first line.
+func (o *installOptions) readToken(in io.Reader) error {
+	switch {
+	case o.tokenFile != "":
+		file, err := os.Open(o.tokenFile)
+		if err != nil {
+			return fmt.Errorf("reading --token-file: %w", err)
+		}
+		defer file.Close()
+		in = file
+	case o.token != "-":
+		return nil
+	}
+	line, err := bufio.NewReader(io.LimitReader(in, maxToken)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the token: %w", err)
+	}
+	o.token = strings.TrimSpace(line)
+	return nil
+}
+
 func apply(ctx context.Context, api client.Client, object *unstructured.Unstructured) error {
 	return api.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership)
 }
 
 func (o installOptions) check() error {
 	if _, ok := v1alpha1.JoinTokenID(o.token); !ok {
-		return errors.New("--token is not a join token: copy the whole command that `kubectl vdi join` has printed")
+		return errors.New("what --token or --token-file gives is not a join token: copy the whole of what `kubectl vdi join` has printed")
 	}
 	if _, _, err := net.SplitHostPort(o.hub); err != nil {
 		return fmt.Errorf("--hub %q is not host:port", o.hub)
@@ -123,9 +149,6 @@ func (o installOptions) check() error {
 func (o installOptions) objects() ([]*unstructured.Unstructured, error) {
 	if err := o.check(); err != nil {
 		return nil, err
-	}
-	if o.serverName == "" {
-		o.serverName, _, _ = net.SplitHostPort(o.hub)
 	}
 	manifests, err := decode(deploy.SessionAssignments, deploy.Agent, deploy.AgentRBAC)
 	if err != nil {
@@ -173,14 +196,27 @@ func decode(manifests ...[]byte) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
+// name is the one that the hub's certificate must have.
+func (o installOptions) name() string {
+	if o.serverName != "" {
+		return o.serverName
+	}
+	host, _, _ := net.SplitHostPort(o.hub) // which was checked
+	return host
+}
+
 func (o installOptions) bootstrap() (*unstructured.Unstructured, error) {
 	return toUnstructured(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: agentNamespace, Name: v1alpha1.AgentBootstrap},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: agentNamespace, Name: v1alpha1.AgentBootstrap,
+			// By which deploy/uninstall.sh finds it.
+			Labels: map[string]string{"app.kubernetes.io/name": "vdi-agent", "app.kubernetes.io/part-of": "vdi-fleet"},
+		},
 		Type:       corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
 			v1alpha1.BootstrapMember: []byte(o.member), v1alpha1.BootstrapHub: []byte(o.hub),
-			v1alpha1.BootstrapServerName: []byte(o.serverName), v1alpha1.BootstrapToken: []byte(o.token),
+			v1alpha1.BootstrapServerName: []byte(o.name()), v1alpha1.BootstrapToken: []byte(o.token),
 			v1alpha1.BootstrapCAHash: []byte(strings.Join(o.caHashes, ",")),
 		},
 	})
@@ -196,7 +232,7 @@ func (o installOptions) deployment(object *unstructured.Unstructured) (*unstruct
 		return nil, fmt.Errorf("reading the embedded Deployment: %w", err)
 	}
 	d.Spec.Template.Annotations = map[string]string{
-		annotationBootstrap: v1alpha1.TrustBundleHash([]byte(strings.Join([]string{o.member, o.hub, o.serverName}, "\n"))),
+		annotationBootstrap: v1alpha1.TrustBundleHash([]byte(strings.Join([]string{o.member, o.hub, o.name()}, "\n"))),
 	}
 	agent := &d.Spec.Template.Spec.Containers[0]
 	agent.Image = o.image

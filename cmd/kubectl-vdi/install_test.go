@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -83,6 +84,54 @@ func TestWhatJoinDidNotPrintIsRefused(t *testing.T) {
 	}
 }
 
+func TestTheTokenIsReadFromAFileOrTheStandardInput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, o := range map[string]struct {
+		options installOptions
+		stdin   string
+	}{
+		"an argument":        {options: installOptions{token: token}},
+		"the standard input": {options: installOptions{token: "-"}, stdin: "  " + token + "\nand more\n"},
+		"no newline":         {options: installOptions{token: "-"}, stdin: token},
+		"a file":             {options: installOptions{tokenFile: file}},
+	} {
+		if err := o.options.readToken(strings.NewReader(o.stdin)); err != nil || o.options.token != token {
+			t.Errorf("%s: %q, %v", what, o.options.token, err)
+		}
+	}
+	missing := installOptions{tokenFile: file + "-not"}
+	if err := missing.readToken(nil); err == nil || !strings.Contains(err.Error(), "--token-file") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// TestJoinPrintsWhatAnAgentJoinsFrom: the same Secret as install-agent makes.
+func TestJoinPrintsWhatAnAgentJoinsFrom(t *testing.T) {
+	g := NewWithT(t)
+	ca, caHash := newCA(t)
+	args := append(joinEU, "--hub=hub.example.com:8443", "-o=manifest")
+	for namespace, more := range map[string][]string{"vdi-system": nil, "elsewhere": {"--agent-namespace=elsewhere"}} {
+		out, err := run(fakeHub(t, hubCA(ca)), "", append(args, more...)...)
+		g.Expect(err).NotTo(HaveOccurred())
+		objects, err := decode([]byte(out))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(objects).To(HaveLen(2))
+		g.Expect(objects[0].GetKind() + "/" + objects[0].GetName()).To(Equal("Namespace/" + namespace))
+		secret := &corev1.Secret{}
+		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(objects[1].Object, secret)).To(Succeed())
+		g.Expect(secret.Namespace + "/" + secret.Name).To(Equal(namespace + "/" + v1alpha1.AgentBootstrap))
+		g.Expect(string(secret.Data[v1alpha1.BootstrapServerName])).To(Equal("hub.example.com"))
+		g.Expect(string(secret.Data[v1alpha1.BootstrapCAHash])).To(Equal(caHash))
+		_, ok := v1alpha1.JoinTokenID(string(secret.Data[v1alpha1.BootstrapToken]))
+		g.Expect(ok).To(BeTrue())
+	}
+	_, err := run(fakeHub(t), "", "install-agent", "-o=manifest")
+	g.Expect(err).To(MatchError(ContainSubstring("--output")))
+}
+
 // TestJoiningOnARealAPIServer takes one cluster for hub and member.
 func TestJoiningOnARealAPIServer(t *testing.T) {
 	g := NewWithT(t)
@@ -116,8 +165,8 @@ func TestJoiningOnARealAPIServer(t *testing.T) {
 	install = append(install, "--context=", "--kubeconfig="+kubeconfig)
 	for _, stdin := range []string{"", answer.Token + "\n"} {
 		args := install
-		if stdin != "" {
-			args = append(install, "--token=-")
+		if stdin == "" {
+			args = append(install, "--token="+answer.Token) // as earlier releases printed it
 		}
 		out, err = run(&cluster{}, stdin, args...)
 		g.Expect(err).NotTo(HaveOccurred(), out)

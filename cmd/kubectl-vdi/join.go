@@ -32,6 +32,8 @@ type joinOptions struct {
 	taints          []string
 	hub, serverName string
 	caHashes        []string
+	// agentNamespace is where the agent runs in the member.
+	agentNamespace string
 }
 
 func joinCommand(c *cluster) *cobra.Command {
@@ -39,10 +41,12 @@ func joinCommand(c *cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join NAME --region REGION --ingress-domain DOMAIN",
 		Short: "Register a member and print the command that installs its agent",
-		Long: "Register a member in the hub's cluster and print the command that installs its agent. The token in\n" +
-			"that command joins one agent, within an hour. Run it again, with the same flags, for another token.",
-		Example: "  kubectl vdi join eu-west --region eu-west --ingress-domain eu.desktops.example.com --hub hub.example.com:8443",
-		Args:    cobra.ExactArgs(1),
+		Long: "Register a member in the hub's cluster and print the command that installs its agent, and a token that\n" +
+			"joins one agent, within an hour. Run it again, with the same flags, for another token. With -o manifest\n" +
+			"it prints the Secret from which an agent joins, and its namespace: for an agent that Helm installs.",
+		Example: "  kubectl vdi join eu-west --region eu-west --ingress-domain eu.desktops.example.com --hub hub.example.com:8443\n" +
+			"  kubectl vdi join eu-west --region eu-west --ingress-domain eu.desktops.example.com -o manifest | kubectl --context MEMBER apply --server-side -f -",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.join(cmd, args[0], o)
 		},
@@ -55,6 +59,7 @@ func joinCommand(c *cluster) *cobra.Command {
 	flags.StringVar(&o.hub, "hub", "", "Host and port where agents reach the hub; by default the load balancer's address of the Service vdi-hub.")
 	flags.StringVar(&o.serverName, "hub-server-name", "", "Name in the hub's certificate; by default the host of --hub, or vdi-hub.NAMESPACE.svc if the address is the Service's.")
 	flags.StringSliceVar(&o.caHashes, "ca-hash", nil, "Hash of the hub's CA; by default of those in the Secret vdi-hub-ca.")
+	flags.StringVar(&o.agentNamespace, "agent-namespace", agentNamespace, "Namespace of the agent in the member, with -o manifest.")
 	for _, name := range []string{"region", "ingress-domain"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // a flag that is not defined above
@@ -100,23 +105,29 @@ func (c *cluster) join(cmd *cobra.Command, name string, o joinOptions) error {
 	if result.Token, err = c.newToken(ctx, api, member, result.Expires); err != nil {
 		return err
 	}
+	if c.output == outputManifest {
+		return printManifest(cmd.OutOrStdout(), result, o.agentNamespace)
+	}
 	result.Command = installLine(result)
 	verb := "is registered already"
 	if created {
 		verb = "is registered"
 	}
 	return c.answer(cmd.OutOrStdout(), result, fmt.Sprintf(
-		"Member %s %s. Install its agent by this command, within an hour and once:\n\n  %s\n\nPut the member's context for MEMBER. Then watch: kubectl get membercluster %s -w",
-		name, verb, result.Command, name))
+		"Member %s %s. Install its agent by this command, within an hour and once:\n\n  %s\n\n"+
+			"Put the member's context for MEMBER. It reads the join token from its standard input, so that the\n"+
+			"token stays out of the list of processes and of the shell's history:\n\n  %s\n\nThen watch: kubectl get membercluster %s -w",
+		name, verb, result.Command, result.Token, name))
 }
 
-// installLine is the command that installs the agent.
+// installLine is the command that installs the agent. The token is no argument: those
+// are in the list of processes and in the shell's history.
 func installLine(j joined) string {
 	words := []string{"kubectl vdi install-agent --context MEMBER", "--member " + j.Member, "--hub " + j.Hub}
 	if j.ServerName != "" {
 		words = append(words, "--hub-server-name "+j.ServerName)
 	}
-	return strings.Join(append(words, "--ca-hash "+strings.Join(j.CAHashes, ","), "--token "+j.Token), " ")
+	return strings.Join(append(words, "--ca-hash "+strings.Join(j.CAHashes, ","), "--token -"), " ")
 }
 
 // register creates the MemberCluster, or takes the one that is there if it is

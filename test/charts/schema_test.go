@@ -124,6 +124,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{hubChart, `{networkPolicy: {agentsFrom: [{cidr: 10.0.0.0/8}]}}`, "'cidr' not allowed"},
 		{hubChart, `{networkPolicy: {apiServer: {cidrs: [10.0.0.1]}}}`, "'/networkPolicy/apiServer/cidrs/0'"},
 		{hubChart, `{metrics: {serviceMonitor: {interval: "15"}}}`, "'/metrics/serviceMonitor/interval'"},
+		{hubChart, `{metrics: {authentication: maybe}}`, "'/metrics/authentication'"},
+		{agentChart, `{metrics: {serviceMonitor: {tokenSecret: {key: ""}}}}`, "'/metrics/serviceMonitor/tokenSecret/key'"},
 		{hubChart, `{crds: true}`, "'/crds'"},
 		{hubChart, `{join: {}}`, "'join' not allowed"},
 		{agentChart, `{join: {member: eu}}`, "'hub' required"},

@@ -1,8 +1,11 @@
 package charts
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
-	"encoding/json"
+	"encoding/base64"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -229,21 +232,20 @@ func (s server) takesPods() {
 }
 
 // join has a member join as the README says: what `kubectl vdi join` prints is what
-// the agent's chart asks for.
+// the agent's chart asks for, and its token is in no release.
 func (s server) join() {
 	s.Helper()
 	hash := "sha256:" + strings.Repeat("0a", 32)
 	cmd := exec.CommandContext(s.Context(), binary(s.T, "kubectl-vdi", "build"), "join", "eu-west", "--kubeconfig", s.Kubeconfig,
-		"--region", "eu-west", "--ingress-domain", "eu.example.com", "--hub", "hub.example.com:8443", "--ca-hash", hash, "-o", "json")
+		"--region", "eu-west", "--ingress-domain", "eu.example.com", "--hub", "hub.example.com:8443", "--ca-hash", hash, "-o", "manifest")
 	out, err := cmd.Output()
 	if err != nil {
 		s.Fatal(err)
 	}
-	var printed struct{ Token string }
-	if err := json.Unmarshal(out, &printed); err != nil {
-		s.Fatal(err)
-	}
-	s.helm("install", "agent", agentChart, "--set-json", "join="+string(out))
+	file := filepath.Join(s.TempDir(), "join.yaml")
+	write(s.T, file, string(out))
+	s.kubectl("apply", "--server-side", "-f", file)
+	s.helm("install", "agent", agentChart)
 	secret, err := s.Client.CoreV1().Secrets(namespace).Get(s.Context(), v1alpha1.AgentBootstrap, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
@@ -252,11 +254,43 @@ func (s server) join() {
 	for key, value := range secret.Data {
 		got[key] = string(value)
 	}
+	token := got[v1alpha1.BootstrapToken]
+	if _, ok := v1alpha1.JoinTokenID(token); !ok {
+		s.Errorf("the agent's Secret has no join token, but %q", token)
+	}
+	delete(got, v1alpha1.BootstrapToken)
+	releases, err := s.Client.CoreV1().Secrets(namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil || len(releases.Items) == 0 {
+		s.Fatalf("%d Secrets of releases: %v", len(releases.Items), err)
+	}
+	for _, release := range releases.Items {
+		if contains(s.T, release.Data["release"], token) {
+			s.Errorf("the token is in %s", release.Name)
+		}
+	}
 	want := map[string]string{
 		v1alpha1.BootstrapMember: "eu-west", v1alpha1.BootstrapHub: "hub.example.com:8443", v1alpha1.BootstrapServerName: "hub.example.com",
-		v1alpha1.BootstrapCAHash: hash, v1alpha1.BootstrapToken: printed.Token,
+		v1alpha1.BootstrapCAHash: hash,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.Errorf("the agent's Secret (-want +got):\n%s", diff)
 	}
+}
+
+// contains whether a release, as Helm stores it, has a text.
+func contains(t *testing.T, release []byte, text string) bool {
+	t.Helper()
+	zipped, err := base64.StdEncoding.DecodeString(string(release))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(reader)
+	if err != nil || !bytes.Contains(plain, []byte("vdi-")) {
+		t.Fatalf("not a release: %v", err)
+	}
+	return bytes.Contains(plain, []byte(text))
 }

@@ -1,11 +1,9 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,8 +47,11 @@ func (f footprint) of(other footprint) bool {
 // footprints of hub and agents, by their own metrics.
 func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 	var out []footprint
-	measure := func(p *harness.Process, leads bool, address string) error {
-		values, err := scrape(ctx, address, "go_goroutines", "process_resident_memory_bytes")
+	measure := func(p *harness.Process, leads bool, metrics string, err error) error {
+		var values []float64
+		if err == nil {
+			values, err = valuesOf(metrics, "go_goroutines", "process_resident_memory_bytes")
+		}
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", p.Spec.Name, err)
 		}
@@ -65,22 +66,21 @@ func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 		}
 		var errs []error
 		for _, r := range s.fleet.Hub.Replicas {
-			errs = append(errs, measure(r.Process, r == leader, r.MetricsAddr))
+			metrics, err := s.fleet.Hub.Metrics(ctx, r)
+			errs = append(errs, measure(r.Process, r == leader, metrics, err))
 		}
 		for _, m := range s.fleet.Members {
-			errs = append(errs, measure(m.Agent.Process, false, m.Agent.MetricsAddr))
+			metrics, err := m.Metrics(ctx)
+			errs = append(errs, measure(m.Agent.Process, false, metrics, err))
 		}
 		return errors.Join(errs...)
 	})
 	return out, err
 }
 
-// scrape reads metrics that are there, by name and labels.
-func scrape(ctx context.Context, address string, names ...string) ([]float64, error) {
-	found, err := scrapeAll(ctx, address)
-	if err != nil {
-		return nil, err
-	}
+// valuesOf are those of metrics without labels.
+func valuesOf(metrics string, names ...string) ([]float64, error) {
+	found := series(metrics)
 	values := make([]float64, len(names))
 	for i, name := range names {
 		value, there := found[name]
@@ -92,26 +92,17 @@ func scrape(ctx context.Context, address string, names ...string) ([]float64, er
 	return values, nil
 }
 
-// scrapeAll reads all metrics of a process, by name and labels.
-func scrapeAll(ctx context.Context, address string) (map[string]float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
+// series are all metrics, by name and labels.
+func series(metrics string) map[string]float64 {
 	found := map[string]float64{}
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), " "); ok {
+	for line := range strings.Lines(metrics) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
 			if n, err := strconv.ParseFloat(value, 64); err == nil {
 				found[name] = n
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
 // firsts are the first footprints of each process in each role.

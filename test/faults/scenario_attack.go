@@ -161,7 +161,7 @@ func (r *run) measure(ctx context.Context, leader *harness.Replica, rounds int, 
 // comesBack is how long an agent takes to be connected again after what ended its
 // connection, or from when it was started again.
 func (r *run) comesBack(ctx context.Context, m *harness.Member, ends func() error) (time.Duration, error) {
-	before, err := scrapeAll(ctx, m.Agent.MetricsAddr)
+	before, err := agentSeries(ctx, m)
 	if err != nil {
 		return 0, fmt.Errorf("reading the metrics of %s: %w", m.Name, err)
 	}
@@ -175,7 +175,7 @@ func (r *run) comesBack(ctx context.Context, m *harness.Member, ends func() erro
 			since = time.Now()
 			return fmt.Errorf("the agent of %s is down", m.Name)
 		}
-		now, err := scrapeAll(ctx, m.Agent.MetricsAddr)
+		now, err := agentSeries(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -188,11 +188,17 @@ func (r *run) comesBack(ctx context.Context, m *harness.Member, ends func() erro
 	return time.Since(since), err
 }
 
+// agentSeries are the metrics of a member's agent, by name and labels.
+func agentSeries(ctx context.Context, m *harness.Member) (map[string]float64, error) {
+	metrics, err := m.Metrics(ctx)
+	return series(metrics), err
+}
+
 // renewed counts a member's renewals by how they ended.
 type renewed struct{ good, bad float64 }
 
 func renewals(ctx context.Context, m *harness.Member) (renewed, error) {
-	all, err := scrapeAll(ctx, m.Agent.MetricsAddr)
+	all, err := agentSeries(ctx, m)
 	good := all[`vdi_agent_link_renewals_total{code="OK"}`]
 	return renewed{good, sum(all, "vdi_agent_link_renewals_total") - good}, err
 }

@@ -25,7 +25,11 @@ type tally struct {
 
 func (r *run) tally(ctx context.Context) (t tally, err error) {
 	for _, replica := range r.fleet.Hub.Replicas {
-		values, err := scrape(ctx, replica.MetricsAddr, reportsMetric)
+		metrics, err := r.fleet.Hub.Metrics(ctx, replica)
+		if err != nil {
+			return t, fmt.Errorf("counting reports: %w", err)
+		}
+		values, err := valuesOf(metrics, reportsMetric)
 		if err != nil {
 			return t, fmt.Errorf("counting reports: %w", err)
 		}

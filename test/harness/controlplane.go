@@ -45,6 +45,7 @@ type ControlPlane struct {
 	ports       controlPlanePorts
 	home        *home // nil if it is a fleet's
 	provisioner *Provisioner
+	scraper     scraperToken
 	// restored are told when etcd was put back to an earlier time.
 	restored []func(context.Context) error
 }

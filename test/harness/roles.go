@@ -34,6 +34,9 @@ func (f *Fleet) authorizeHub(ctx context.Context) error {
 	if err := cp.authorize(ctx, "rbac/hub.yaml", "hub.yaml"); err != nil {
 		return err
 	}
+	if err := cp.authorizeScraper(ctx, "vdi-hub-metrics-reader"); err != nil {
+		return err
+	}
 	for _, namespace := range f.options.sessionNamespaces() {
 		bound := binding("ClusterRole", namespace, hubSessions, HubUser)
 		bound.SetKind("RoleBinding")
@@ -48,6 +51,9 @@ func (f *Fleet) authorizeHub(ctx context.Context) error {
 // namespaces that are admitted. It returns how it connects.
 func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) (*rest.Config, error) {
 	if err := cp.authorize(ctx, "rbac/agent.yaml", "agent/agent.yaml"); err != nil {
+		return nil, err
+	}
+	if err := cp.authorizeScraper(ctx, "vdi-agent-metrics-reader"); err != nil {
 		return nil, err
 	}
 	for _, namespace := range admitted {

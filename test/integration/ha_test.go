@@ -255,7 +255,7 @@ func renewals(ctx context.Context) map[string]float64 {
 	GinkgoHelper()
 	counts := map[string]float64{}
 	for _, m := range fleet.Members {
-		text, err := scrape(ctx, m.Agent.MetricsAddr)
+		text, err := m.Metrics(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		if match := renewed.FindStringSubmatch(text); match != nil {
 			counts[m.Name], err = strconv.ParseFloat(match[1], 64)

@@ -2,7 +2,7 @@ package integration
 
 import (
 	"context"
-	"io"
+	"crypto/tls"
 	"net/http"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -20,7 +20,7 @@ var _ = Describe("What is going on", func() {
 		leader := fleet.Hub.Leader(ctx)
 		Expect(leader).NotTo(BeNil())
 		// A member that another spec has disturbed is Ready once it is stable.
-		Eventually(ctx, func(ctx context.Context) (string, error) { return scrape(ctx, leader.MetricsAddr) }).Should(And(
+		Eventually(ctx, func(ctx context.Context) (string, error) { return fleet.Hub.Metrics(ctx, leader) }).Should(And(
 			ContainSubstring(`vdi_hub_placements_total{result="placed"}`),
 			ContainSubstring(`vdi_hub_members{health="Ready"} 3`),
 			ContainSubstring(`vdi_hub_member_health{member="eu-west",state="Ready"} 1`),
@@ -29,9 +29,33 @@ var _ = Describe("What is going on", func() {
 			ContainSubstring("vdi_hub_link_"),
 		))
 		for _, m := range fleet.Members {
-			Expect(scrape(ctx, m.Agent.MetricsAddr)).To(And(
+			Expect(m.Metrics(ctx)).To(And(
 				ContainSubstring("vdi_agent_link_"), ContainSubstring("vdi_agent_session_"),
 			), m.Name)
+		}
+	})
+
+	It("shows its metrics to nobody who has no role for them", func(ctx SpecContext) {
+		leader := fleet.Hub.Leader(ctx)
+		Expect(leader).NotTo(BeNil())
+		addresses := []string{leader.MetricsAddr}
+		for _, m := range fleet.Members {
+			addresses = append(addresses, m.Agent.MetricsAddr)
+		}
+		certificates := &tls.Config{InsecureSkipVerify: true}
+		anybody := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: certificates}}
+		for _, address := range addresses {
+			for url, want := range map[string]int{
+				"https://" + address + "/metrics": http.StatusUnauthorized,
+				"http://" + address + "/metrics":  http.StatusBadRequest,
+			} {
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+				Expect(err).NotTo(HaveOccurred())
+				response, err := anybody.Do(request)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(response.Body.Close()).To(Succeed())
+				Expect(response.StatusCode).To(Equal(want), url)
+			}
 		}
 	})
 
@@ -59,17 +83,3 @@ var _ = Describe("What is going on", func() {
 		}
 	})
 })
-
-func scrape(ctx context.Context, address string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return string(body), err
-}

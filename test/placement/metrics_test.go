@@ -3,27 +3,20 @@ package placement
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 // counted is the sum of the series of a process that begin so.
-func counted(ctx context.Context, address, series string) float64 {
+func counted(metrics, series string) float64 {
 	GinkgoHelper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	Expect(err).NotTo(HaveOccurred())
-	resp, err := http.DefaultClient.Do(req)
-	Expect(err).NotTo(HaveOccurred())
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	Expect(err).NotTo(HaveOccurred())
 	sum := 0.0
-	for _, line := range strings.Split(string(body), "\n") {
+	for _, line := range strings.Split(metrics, "\n") {
 		if !strings.HasPrefix(line, series) {
 			continue
 		}
@@ -37,7 +30,17 @@ func counted(ctx context.Context, address, series string) float64 {
 // byHub is counted of the hub.
 func byHub(ctx context.Context, series string) float64 {
 	GinkgoHelper()
-	return counted(ctx, fleet.Hub.Replicas[0].MetricsAddr, series)
+	metrics, err := fleet.Hub.Metrics(ctx, fleet.Hub.Replicas[0])
+	Expect(err).NotTo(HaveOccurred())
+	return counted(metrics, series)
+}
+
+// byAgent is counted of the agent of a member.
+func byAgent(ctx context.Context, m *harness.Member, series string) float64 {
+	GinkgoHelper()
+	metrics, err := m.Metrics(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return counted(metrics, series)
 }
 
 // refusals that the members' agents have made so far.
@@ -45,7 +48,7 @@ func refusals(ctx context.Context) string {
 	GinkgoHelper()
 	var out []string
 	for _, m := range fleet.Members {
-		out = append(out, fmt.Sprintf("%s %v", m.Name, counted(ctx, m.Agent.MetricsAddr, "vdi_agent_assignment_refused_total")))
+		out = append(out, fmt.Sprintf("%s %v", m.Name, byAgent(ctx, m, "vdi_agent_assignment_refused_total")))
 	}
 	return fmt.Sprintf("hub %v, %s", byHub(ctx, `vdi_hub_placements_total{result="refused"}`), strings.Join(out, ", "))
 }

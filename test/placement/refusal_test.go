@@ -23,7 +23,7 @@ var _ = Describe("A member's refusal", func() {
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(4))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(2))
 		byAgent := func() float64 {
-			return counted(ctx, fleet.Member(eu).Agent.MetricsAddr, `vdi_agent_assignment_refused_total{reason="Invalid"}`)
+			return byAgent(ctx, fleet.Member(eu), `vdi_agent_assignment_refused_total{reason="Invalid"}`)
 		}
 		before, refused := byAgent(), byHub(ctx, `vdi_hub_placements_total{result="refused"}`)
 
@@ -53,7 +53,7 @@ var _ = Describe("A member's refusal", func() {
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
 		m := fleet.Member(eu)
 		noRoom := func() float64 {
-			return counted(ctx, m.Agent.MetricsAddr, `vdi_agent_assignment_refused_total{reason="NoRoom"}`)
+			return byAgent(ctx, m, `vdi_agent_assignment_refused_total{reason="NoRoom"}`)
 		}
 		before := noRoom()
 

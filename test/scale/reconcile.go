@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/http"
+	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -73,7 +73,12 @@ func (m *measurement) calm(ctx context.Context) error {
 // reconcilesOf is the histogram of a member's local reconciles since its agent
 // began, and how many wait.
 func reconcilesOf(ctx context.Context, member *harness.Member) (*dto.Histogram, float64, error) {
-	families, err := scrape(ctx, member.Agent.MetricsAddr)
+	text, err := member.Metrics(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading the metrics of %s: %w", member.Name, err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading the metrics of %s: %w", member.Name, err)
 	}
@@ -91,20 +96,6 @@ func printReconciles(member string, h, before *dto.Histogram) {
 }
 
 func milliseconds(seconds float64) string { return fmt.Sprintf("%.1f ms", seconds*1000) }
-
-func scrape(ctx context.Context, address string) (map[string]*dto.MetricFamily, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(resp.Body)
-}
 
 func withLabel(family *dto.MetricFamily, label, value string) []*dto.Metric {
 	var out []*dto.Metric

@@ -3,7 +3,9 @@ package kindfleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -100,7 +104,7 @@ func (f *Fleet) InstallAgent(ctx context.Context, member *Cluster, r Release) er
 	err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: member.Name}, &registered)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && registered.Status.Fingerprint == "":
-		if values["join"], err = f.join(ctx, member); err != nil {
+		if err := f.join(ctx, member); err != nil {
 			return err
 		}
 	case err != nil:
@@ -109,8 +113,9 @@ func (f *Fleet) InstallAgent(ctx context.Context, member *Cluster, r Release) er
 	return f.helm(ctx, member, "vdi-agent", filepath.Join(r.Charts, "vdi-agent"), values)
 }
 
-// join registers the member on the hub, and returns what its agent must know.
-func (f *Fleet) join(ctx context.Context, member *Cluster) (map[string]any, error) {
+// join registers the member on the hub, and gives it the Secret that its agent joins
+// from.
+func (f *Fleet) join(ctx context.Context, member *Cluster) error {
 	region := ""
 	for _, l := range layouts {
 		if l.name == member.Name {
@@ -119,12 +124,22 @@ func (f *Fleet) join(ctx context.Context, member *Cluster) (map[string]any, erro
 	}
 	text, err := run(ctx, f.bin("kubectl-vdi"), "--kubeconfig", f.Kubeconfig(), "--context", Hub, "join", member.Name,
 		"--region", region, "--ingress-domain", member.Name+".desktops.test",
-		"--hub", fmt.Sprintf("%s:%d", f.Hub.ControlPlane(), hubPort), "-o", "json")
+		"--hub", fmt.Sprintf("%s:%d", f.Hub.ControlPlane(), hubPort), "-o", "manifest")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var answer map[string]any
-	return answer, json.Unmarshal([]byte(text), &answer)
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), len(text))
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := member.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("kindfleet"), client.ForceOwnership); err != nil {
+			return err
+		}
+	}
 }
 
 func (f *Fleet) helm(ctx context.Context, c *Cluster, release, chart string, values map[string]any) error {
@@ -133,7 +148,7 @@ func (f *Fleet) helm(ctx context.Context, c *Cluster, release, chart string, val
 		return err
 	}
 	file := filepath.Join(f.dir(), release+"-"+c.Name+".values.json")
-	defer func() { _ = os.Remove(file) }() // it may have a token
+	defer func() { _ = os.Remove(file) }()
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return err
 	}

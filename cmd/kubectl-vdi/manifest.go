@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// outputManifest is the --output of join for what an agent joins from.
+const outputManifest = "manifest"
+
+// printManifest prints the Secret from which an agent joins, and its namespace, for
+// `kubectl apply --server-side -f -` in the member: not the client's apply, which
+// would leave the token in an annotation.
+func printManifest(out io.Writer, j joined, namespace string) error {
+	o := installOptions{member: j.Member, hub: j.Hub, serverName: j.ServerName, token: j.Token, caHashes: j.CAHashes}
+	secret, err := o.bootstrap()
+	if err != nil {
+		return err
+	}
+	secret.SetNamespace(namespace)
+	place, err := toUnstructured(&corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+	})
+	if err != nil {
+		return err
+	}
+	for _, object := range []client.Object{place, secret} {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return fmt.Errorf("printing %s: %w", object.GetName(), err)
+		}
+		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
