@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding/gzip"
@@ -25,6 +26,10 @@ func from(address string) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: 5 * time.Second}
 }
 
+// attackPace is how many connections attackers open again a second: what is shown
+// is what they may hold, not what a machine can dial.
+const attackPace = 200
+
 // hold keeps so many connections open that send what prologue does, and opens
 // another for each that the hub closes, until the test ends. It returns once all
 // have been opened.
@@ -32,10 +37,11 @@ func (w *world) hold(t *testing.T, n int, dialer func(i int) *net.Dialer, prolog
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	opened, done := make(chan struct{}, n), make(chan struct{}, n)
+	pace := rate.NewLimiter(attackPace, n)
 	for i := range n {
 		go func() {
 			defer func() { done <- struct{}{} }()
-			for first := true; ctx.Err() == nil; first = false {
+			for first := true; pace.Wait(ctx) == nil; first = false {
 				conn, err := dialer(i).DialContext(ctx, "tcp", w.address)
 				if first {
 					opened <- struct{}{}

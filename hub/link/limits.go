@@ -43,7 +43,7 @@ type Limits struct {
 	// connection counts once it has sent its ClientHello.
 	HandshakesPerSecond int
 	// Handshakes that may be in progress, 512 by default, and HandshakesPerAddress,
-	// 128. Beyond them, the oldest that waits for its client is ended for the new
+	// 256. Beyond them, the oldest that waits for its client is ended for the new
 	// one, so that connections which never finish keep no agent out.
 	Handshakes, HandshakesPerAddress int
 	// Strangers are connections without an agent's certificate that may be
@@ -74,7 +74,7 @@ func (l *Limits) setDefaults(renewInterval time.Duration) {
 		{&l.MessagesPerSecond, 4000}, {&l.BytesPerSecond, 16 << 20},
 		{&l.RenewalsPerSecond, max(5, int(10/renewInterval.Seconds()))}, {&l.RotationsPerMinute, 20},
 		{&l.CallsPerMember, 4}, {&l.ConnectionsPerMember, 64}, {&l.StreamsPerMember, 8},
-		{&l.HandshakesPerSecond, 100}, {&l.Handshakes, 512}, {&l.HandshakesPerAddress, 128},
+		{&l.HandshakesPerSecond, 100}, {&l.Handshakes, 512}, {&l.HandshakesPerAddress, 256},
 		{&l.Strangers, 256}, {&l.StrangersPerAddress, 32},
 		{&l.EnrollmentsPerMinute, 300}, {&l.Enrollments, 16},
 	} {
