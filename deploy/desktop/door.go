@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -11,14 +12,18 @@ import (
 	"html/template"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/time/rate"
 )
 
 const (
-	// cookieName of who has logged in.
-	cookieName = "vdi-desktop"
+	// cookieName of who has logged in. Its prefix has browsers accept it from this
+	// host by HTTPS alone: a desktop beside this one, under the same domain, can set
+	// none that is sent here.
+	cookieName = "__Host-vdi-desktop"
 	// longestLogin is how many bytes a login may have.
 	longestLogin = 8 << 10
 )
@@ -28,6 +33,9 @@ const (
 const (
 	guessRate  = 5
 	guessBurst = 20
+	// longestWait of a login for its turn. Who would wait longer is refused at once,
+	// so that few wait however many try.
+	longestWait = 2 * time.Second
 )
 
 //go:embed login.html
@@ -71,12 +79,16 @@ func (d *door) token(password string) string {
 
 // knows whether a request is of somebody who has logged in.
 func (d *door) knows(r *http.Request) bool {
-	cookie, err := r.Cookie(cookieName)
-	if err != nil {
+	cookies := r.CookiesNamed(cookieName)
+	if len(cookies) == 0 {
 		return false
 	}
 	password, err := d.password()
-	return err == nil && same(cookie.Value, d.token(password))
+	if err != nil {
+		return false
+	}
+	token := d.token(password)
+	return slices.ContainsFunc(cookies, func(c *http.Cookie) bool { return same(c.Value, token) })
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
@@ -108,7 +120,9 @@ func (d *door) show(w http.ResponseWriter, status int, problem string) {
 // enter takes a login.
 func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, longestLogin)
-	if err := d.guesses.Wait(r.Context()); err != nil {
+	ctx, cancel := context.WithTimeout(r.Context(), longestWait)
+	defer cancel()
+	if err := d.guesses.Wait(ctx); err != nil {
 		d.show(w, http.StatusTooManyRequests, "Too many attempts. Wait a moment.")
 		return
 	}
@@ -123,8 +137,7 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName, Value: d.token(password), Path: "/",
-		HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: true,
 	})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

@@ -7,7 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -37,18 +40,60 @@ func newHandler(ctx context.Context, page, socket string, gate *door, used idler
 	inside.Handle("GET "+socketPath, bridge(ctx, socket))
 	inside.Handle("GET /", http.FileServerFS(os.DirFS(page)))
 	mux := http.NewServeMux()
-	mux.Handle("GET "+activityPath, activity(used))
+	mux.Handle("GET "+activityPath, direct(activity(used)))
 	if gate == nil {
 		mux.Handle("/", inside)
-		return mux
+		return unframed(mux)
 	}
 	mux.HandleFunc("GET "+loginPath, gate.ask)
 	mux.HandleFunc("POST "+loginPath, gate.enter)
 	mux.Handle("/", gate.guard(inside))
-	return mux
+	return unframed(mux)
 }
 
-// activity tells how long nobody has used the desktop; who asks need not be known.
+// unframed has browsers show nothing of this in a page of another origin, where its
+// user could be made to click.
+func unframed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "frame-ancestors 'self'")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// direct serves requests that name the address at which they arrived, as the agent's
+// do: it knows the Pod by its IP. What comes through a gateway names the session's
+// host, or says whom it was forwarded for, and is told that there is nothing.
+func direct(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !namesOwnAddress(r) || slices.ContainsFunc(forwarded, func(header string) bool { return r.Header.Get(header) != "" }) {
+			http.NotFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// forwarded are headers by which a proxy tells of itself.
+var forwarded = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
+
+func namesOwnAddress(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	if err != nil {
+		return false
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	named, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && named.Unmap() == at.Addr().Unmap()
+}
+
+// activity tells how long nobody has used the desktop.
 func activity(used idler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		idle, err := used.idle()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -44,7 +45,7 @@ func newHouse(t *testing.T, u used, socket string) *house {
 	}
 	h := &house{t: t, file: filepath.Join(t.TempDir(), "password")}
 	h.write(secret + "\n")
-	h.Server = httptest.NewServer(newHandler(t.Context(), page, socket, newDoor(h.file), u))
+	h.Server = httptest.NewTLSServer(newHandler(t.Context(), page, socket, newDoor(h.file), u))
 	t.Cleanup(h.Close)
 	return h
 }
@@ -63,7 +64,7 @@ func (h *house) visitor() *http.Client {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return &http.Client{Jar: jar}
+	return &http.Client{Jar: jar, Transport: h.Client().Transport}
 }
 
 func (h *house) get(c *http.Client, path string) (int, string) {
@@ -140,7 +141,8 @@ func TestAPasswordThatChangesShutsOutWhoCameWithTheOldOne(t *testing.T) {
 	}
 }
 
-func TestEverybodyMayAskWhetherItIsUsed(t *testing.T) {
+// The agent knows the Pod by its IP.
+func TestWhoAsksAtThePodsAddressIsToldWhetherItIsUsed(t *testing.T) {
 	h := newHouse(t, used{ago: 12500 * time.Millisecond}, "")
 	status, body := h.get(h.visitor(), activityPath)
 	var answer map[string]float64
@@ -149,6 +151,148 @@ func TestEverybodyMayAskWhetherItIsUsed(t *testing.T) {
 	}
 	if len(answer) != 1 || answer["idleSeconds"] != 12.5 {
 		t.Errorf("%v", answer)
+	}
+}
+
+// ask for the activity as somebody who names the host so, with a header.
+func (h *house) ask(host, header string) (int, string) {
+	h.t.Helper()
+	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.URL+activityPath, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if host != "" {
+		request.Host = host
+	}
+	if header != "" {
+		request.Header.Set(header, "203.0.113.7")
+	}
+	return h.read(h.Client().Do(request))
+}
+
+func TestNobodyAsksThroughAGatewayWhetherItIsUsed(t *testing.T) {
+	h := newHouse(t, used{}, "")
+	if status, _ := h.ask("", ""); status != http.StatusOK {
+		t.Fatalf("the agent is answered %d", status)
+	}
+	for what, request := range map[string]struct{ host, header string }{
+		"the session's host":         {host: "vdi-1234.desktops.example.com"},
+		"a host and port":            {host: "vdi-1234.desktops.example.com:443"},
+		"another address":            {host: "192.0.2.1"},
+		"no host of an address":      {host: "localhost"},
+		"the Pod's, and forwarded":   {header: "X-Forwarded-For"},
+		"the Pod's, and by a proxy":  {header: "Via"},
+		"the Pod's, and RFC 7239":    {header: "Forwarded"},
+		"the Pod's, and a real host": {header: "X-Real-IP"},
+	} {
+		if status, body := h.ask(request.host, request.header); status != http.StatusNotFound || strings.Contains(body, "idleSeconds") {
+			t.Errorf("%s: %d %q", what, status, body)
+		}
+	}
+}
+
+func TestOnesOwnAddressIsKnownInEveryForm(t *testing.T) {
+	for _, test := range []struct {
+		local, host string
+		want        bool
+	}{
+		{"10.1.2.3:6901", "10.1.2.3:6901", true},
+		{"10.1.2.3:6901", "10.1.2.3", true},
+		{"[::ffff:10.1.2.3]:6901", "10.1.2.3:6901", true},
+		{"[fd00::1]:6901", "[fd00::1]:6901", true},
+		{"[fd00::1]:6901", "[fd00:0::1]", true},
+		{"[fd00::1]:6901", "[fd00::2]", false},
+		{"10.1.2.3:6901", "10.1.2.30", false},
+		{"10.1.2.3:6901", "10.1.2.3.example.com", false},
+		{"10.1.2.3:6901", "", false},
+	} {
+		local := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(test.local))
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(local)), http.MethodGet, "/", nil)
+		r.Host = test.host
+		if got := namesOwnAddress(r); got != test.want {
+			t.Errorf("%s at %s: %v", test.host, test.local, got)
+		}
+	}
+}
+
+// A desktop beside this one, under the same domain, sets a cookie that the browser
+// sends first.
+func TestACookieOfAnotherDesktopShutsNobodyOut(t *testing.T) {
+	h := newHouse(t, used{}, "")
+	c := h.visitor()
+	h.login(c, secret)
+	at, err := url.Parse(h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookies := c.Jar.Cookies(at)
+	if len(cookies) != 1 || !strings.HasPrefix(cookies[0].Name, "__Host-") {
+		t.Fatalf("the login is %v", cookies)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+"/vnc.html", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Cookie", cookieName+"=tossed; "+cookies[0].String())
+	if status, body := h.read(h.Client().Do(request)); status != http.StatusOK || body != "noVNC" {
+		t.Errorf("%d %q", status, body)
+	}
+}
+
+// By these attributes a browser takes the name's prefix for good, or drops it.
+func TestALoginIsForThisHostAndHTTPSAlone(t *testing.T) {
+	h := newHouse(t, used{}, "")
+	client := &http.Client{Transport: h.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.PostForm(h.URL+loginPath, url.Values{"password": {secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if all := response.Cookies(); len(all) != 1 || !all[0].Secure || !all[0].HttpOnly || all[0].Path != "/" || all[0].Domain != "" {
+		t.Errorf("%v", all)
+	}
+}
+
+func TestNoPageOfAnotherOriginShowsIt(t *testing.T) {
+	h := newHouse(t, used{}, "")
+	c := h.visitor()
+	for range 2 { // a stranger, and who has logged in
+		for _, path := range []string{"/", loginPath, pagePath, "/no-such-page", activityPath} {
+			response, err := c.Get(h.URL + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := response.Header.Get("Content-Security-Policy"); response.Body.Close() != nil || got != "frame-ancestors 'self'" {
+				t.Errorf("%s: %q", path, got)
+			}
+		}
+		h.login(c, secret)
+	}
+}
+
+// Whoever knows the URL can send logins without end: they are refused at once, and
+// do not queue up before the user's.
+func TestLoginsDoNotQueue(t *testing.T) {
+	h := newHouse(t, used{}, "")
+	const all = 200
+	statuses := make(chan int, all)
+	for range all {
+		go func() {
+			response, err := h.Client().PostForm(h.URL+loginPath, url.Values{"password": {"guess"}})
+			if err != nil {
+				statuses <- -1
+				return
+			}
+			_ = response.Body.Close() // the status says it all
+			statuses <- response.StatusCode
+		}()
+	}
+	count := map[int]int{}
+	for range all {
+		count[<-statuses]++
+	}
+	if count[http.StatusTooManyRequests] == 0 || count[http.StatusForbidden] < guessBurst || count[-1] != 0 {
+		t.Errorf("answers: %v", count)
 	}
 }
 
