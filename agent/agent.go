@@ -62,6 +62,8 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace, TimeFactor: options.TimeFactor,
 	}
 	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace}
+	restrictions := options.restrictions()
+	store.Restrictions = &restrictions
 	room, err := connect(mgr, options, store, lease)
 	if err != nil {
 		return err
@@ -147,7 +149,7 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *as
 func connect(mgr ctrl.Manager, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
 	room, err := capacity.NewWatcher(capacity.Options{
-		Config: mgr.GetConfig(), Assignments: mgr.GetCache(),
+		Config: mgr.GetConfig(), Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
 		OnChange: func() { hub.CapacityChanged() },
 	})
 	if err != nil {

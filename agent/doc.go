@@ -1,7 +1,7 @@
 // Package agent composes a member's agent: a manager with the local
 // reconciler (agent/session), the capacity watcher (agent/capacity), the store
 // of the hub's orders (agent/assignment), the keeper of the hub's lease
-// (agent/fence), what tells it to the guards beside desktops (agent/guard), the link to the hub (agent/link), the
+// (agent/fence), what the administrator allows (agent/restriction), what tells it to the guards beside desktops (agent/guard), the link to the hub (agent/link), the
 // keeper of its certificate (agent/identity) and what deletes homes that nobody
 // uses any more (agent/retention).
 //

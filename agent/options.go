@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -77,6 +78,8 @@ type Options struct {
 	// traced where that is empty too. TracingInsecure: without TLS.
 	TracingEndpoint string
 	TracingInsecure bool
+	// Restrictions are what the member's administrator allows desktops to have.
+	Restrictions restriction.Settings
 }
 
 // AddFlags defines the flags that set the options.
@@ -108,6 +111,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 400, "Burst of requests to the member's API server.")
 	fs.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "Where an OpenTelemetry collector takes traces of sessions' walks by OTLP over gRPC: host:port, or a URL of http or https; by default what OTEL_EXPORTER_OTLP_ENDPOINT says, and nothing is traced where that is empty. The hub decides which walks are traced.")
 	fs.BoolVar(&o.TracingInsecure, "tracing-insecure", false, "Speak to the collector without TLS.")
+	o.Restrictions.AddFlags(fs)
 }
 
 // Validate says what is wrong with the options.
@@ -139,7 +143,7 @@ func (o *Options) Validate() error {
 	if _, err := o.session(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, o.tracing().Validate())
+	errs = append(errs, o.tracing().Validate(), o.Restrictions.Validate())
 	return errors.Join(errs...)
 }
 
@@ -164,7 +168,16 @@ func (o *Options) link(instance string) link.Options {
 		HubAddress: o.HubAddress, HubServerName: o.HubServerName,
 		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile,
 		AgentVersion: o.Version, Instance: instance, TimeFactor: o.TimeFactor,
+		Restrictions: o.Restrictions.Wire(),
 	}
+}
+
+// restrictions are those of the administrator, and that no session lives beside the
+// agent.
+func (o *Options) restrictions() restriction.Settings {
+	s := o.Restrictions
+	s.AgentNamespace = o.Namespace
+	return s
 }
 
 func (o *Options) tracing() tracing.Options {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -76,6 +78,9 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	}
 	if !admitted {
 		return &outcome{result: notAdmitted(a)}, nil
+	}
+	if violations := s.Restrictions.Assignment(&a.Spec); len(violations) > 0 {
+		return &outcome{result: notAllowed(a, violations)}, nil
 	}
 	if lacks := s.Counter.Refuses(a); lacks != "" {
 		return &outcome{result: refused(a, v1alpha1.RefusedNoRoom, lacks)}, nil
@@ -188,6 +193,12 @@ func upToDate(existing, a *v1alpha1.SessionAssignment) bool {
 }
 
 func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
+	if violations := s.newViolations(existing, a); len(violations) > 0 {
+		if a.Spec.Epoch > existing.Spec.Epoch {
+			return s.unlessStored(ctx, a, existing.ResourceVersion, &outcome{result: notAllowed(a, violations)}, nil)
+		}
+		return nil, fmt.Errorf("the change is not allowed, and the desktop goes on as it is: %s", restriction.Message(violations))
+	}
 	revised := existing.DeepCopy()
 	revised.Spec = *a.Spec.DeepCopy()
 	if a.Spec.Proof == "" && a.Spec.Epoch == existing.Spec.Epoch {
@@ -212,6 +223,23 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 	// A change of an epoch that runs is never refused: it would say that
 	// nothing of it does.
 	return nil, err
+}
+
+// newViolations returns why an order is not allowed whose session is stored already.
+// What it violated before the administrator set the restriction does not count while
+// it stays under its epoch: as with a namespace's admission, what was let in goes on,
+// and can be suspended and given more time.
+func (s *Store) newViolations(existing, a *v1alpha1.SessionAssignment) []string {
+	violations := s.Restrictions.Assignment(&a.Spec)
+	if len(violations) == 0 || a.Spec.Epoch > existing.Spec.Epoch {
+		return violations
+	}
+	before := s.Restrictions.Assignment(&existing.Spec)
+	return slices.DeleteFunc(violations, func(v string) bool { return slices.Contains(before, v) })
+}
+
+func notAllowed(a *v1alpha1.SessionAssignment, violations []string) *fleetv1.OrderResult {
+	return refused(a, v1alpha1.RefusedNotAllowed, restriction.Message(violations))
 }
 
 // unknownKind is what a client says, or an API server, that has no CRD of the
@@ -251,7 +279,7 @@ func notBound(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
 // admitted asks the API server where the cache says no, since the label may
 // just have been set.
 func (s *Store) admitted(ctx context.Context, name string) (bool, error) {
-	if strings.HasPrefix(name, "kube-") {
+	if !s.Restrictions.MayHoldSessions(name) {
 		return false, nil
 	}
 	for _, reader := range []client.Reader{s.Client, s.Live} {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -145,7 +146,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 				return c.Update(ctx, o, opts...)
 			},
 		}).Build()
-	b.Store = &Store{Client: b.live, Live: b.live, Teller: b.told, Counter: counter("")}
+	b.Store = &Store{Client: b.live, Live: b.live, Teller: b.told, Counter: counter(""),
+		Restrictions: &restriction.Settings{AgentNamespace: "agents", OpenNetwork: true, PrivateEgress: true}}
 	b.init()
 	return b
 }

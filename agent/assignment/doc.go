@@ -12,6 +12,9 @@
 //   - An epoch that was withdrawn, or is lower than one that was seen, is
 //     never stored.
 //   - Refused is said only where nothing of the epoch runs.
+//   - Nothing is stored that the settings of the member's administrator do not allow
+//     (agent/restriction), neither by a first order nor by a change. A change of what
+//     runs is not refused, which would say that nothing runs, but not carried out.
 //   - The Secrets that came with an assignment are in the member before Stored
 //     is said, where nothing stands in their way; what is in them is nowhere
 //     else: not on the assignment, in no log, in no error.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -90,7 +91,8 @@ func (b *realBench) run(scheme *runtime.Scheme) {
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: managed}},
 	})
 	b.Expect(err).NotTo(HaveOccurred())
-	b.store = &Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Teller: b.told, Counter: counter("")}
+	b.store = &Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Teller: b.told, Counter: counter(""),
+		Restrictions: &restriction.Settings{OpenNetwork: true, PrivateEgress: true}}
 	b.Expect(mgr.Add(b.store)).To(Succeed())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

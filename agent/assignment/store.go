@@ -41,6 +41,14 @@ type Counter interface {
 	Stored(*v1alpha1.SessionAssignment) uint64
 }
 
+// Restrictions are what the member's administrator allows.
+type Restrictions interface {
+	// MayHoldSessions reports whether a namespace can be admitted at all.
+	MayHoldSessions(namespace string) bool
+	// Assignment returns why an assignment is not allowed; empty: it is.
+	Assignment(*v1alpha1.SessionAssignmentSpec) []string
+}
+
 // Store is where orders become SessionAssignments. It is a manager.Runnable
 // that needs leader election. Put may be called by any goroutine and never
 // blocks.
@@ -51,6 +59,8 @@ type Store struct {
 	Cache   cache.Cache
 	Teller  Teller
 	Counter Counter
+	// Restrictions of the member's administrator.
+	Restrictions Restrictions
 	// Trace of sessions' walks; nil: none.
 	Trace *tracing.Tracer
 

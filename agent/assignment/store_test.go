@@ -122,6 +122,12 @@ func TestRefusesForGood(t *testing.T) {
 					Name: "kube-system", Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
 			},
 			order: inNamespace("kube-system"), want: "REFUSED e1 NamespaceNotAdmitted"},
+		"the agent's own namespace, whatever its label": {
+			prepare: func(b *bench) {
+				_ = b.live.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+					Name: "agents", Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
+			},
+			order: inNamespace("agents"), want: "REFUSED e1 NamespaceNotAdmitted"},
 		"what no node has room for": {
 			prepare: func(b *bench) { b.Counter = counter("no node has enough cpu") },
 			order:   assignment("u1", 1, "ada"), want: "REFUSED e1 NoRoom"},

@@ -18,6 +18,8 @@ func (m *Model) unavailable(t *template) (reason, message string) {
 	switch {
 	case t.Problem != "":
 		return v1alpha1.UnavailableResource, t.Problem
+	case t.notAllowed != "":
+		return v1alpha1.UnavailableNotAllowed, t.notAllowed
 	case t.Home && !m.storageClasses.has(t.StorageClass):
 		return v1alpha1.UnavailableStorageClass, missingClass("storage", t.StorageClass)
 	case !m.ingressClasses.has(t.IngressClass):

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -53,6 +54,16 @@ func TestAvailability(t *testing.T) {
 		{name: "large enough in different nodes", asked: func(r *Requirements) { r.Resources = room(8000, 64) },
 			given:  []func(*Model){nodes(machine("a", 8000, 2), machine("b", 1000, 64))},
 			reason: v1alpha1.UnavailableResource, message: "no single node is large enough in everything that is asked for"},
+		{name: "not allowed", asked: func(r *Requirements) { r.RuntimeClass, r.NetworkMode = "kata", v1alpha1.NetworkOpen },
+			given: []func(*Model){plain, func(m *Model) {
+				m.restrictions = restriction.Settings{}
+				m.SetRuntimeClasses(map[string]RuntimeClass{"kata": {}})
+			}},
+			reason:  v1alpha1.UnavailableNotAllowed,
+			message: "network mode Open is not allowed in this member: use Isolated, or have the member's administrator allow it (--allow-open-network)"},
+		{name: "not allowed by default", asked: func(r *Requirements) { r.Tolerations = []corev1.Toleration{{Operator: "Exists"}} },
+			given: []func(*Model){plain}, reason: v1alpha1.UnavailableNotAllowed,
+			message: "a toleration of every taint is not allowed in this member, for it is one of the control plane's: name the key of the taint that is meant, or have the member's administrator allow it (--allow-control-plane)"},
 		{name: "unreadable", asked: func(r *Requirements) { r.Problem = "bad" }, given: []func(*Model){plain},
 			reason: v1alpha1.UnavailableResource, message: "bad"},
 	} {

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
 // large is a member of 5,000 nodes, 50,000 Pods and 20 templates.
 func large() *Model {
-	m := NewModel()
+	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
 	var templates []Requirements
 	for i := range int64(20) {

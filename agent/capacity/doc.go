@@ -17,6 +17,8 @@
 //     they are, so that the hub knows the largest request that fits.
 //   - What finds a node of its own accord lands, in thought, only where
 //     selectors, taints, its runtime class and its home's storage class let it.
+//   - A template that the settings of the member's administrator do not allow
+//     (agent/restriction) is unavailable, and says so.
 //   - What API servers tell and what changes nothing that counts costs no report.
 //   - A report bears a higher number than any before it, and every report
 //     from the number that Stored returned counts the assignment.

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
 const (
@@ -37,7 +39,7 @@ func desk() Requirements {
 
 // scene is a member with a default ingress class that judges desk.
 func scene(changes ...func(*Model)) *Model {
-	m := NewModel()
+	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
 	m.SetTemplates([]Requirements{desk()})
 	for _, change := range changes {

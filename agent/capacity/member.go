@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
@@ -72,7 +71,8 @@ func (w *Watcher) namespaceHandler(f informers.SharedInformerFactory) cache.Reso
 	lister := f.Core().V1().Namespaces().Lister()
 	return always(w, func(m *Model) error {
 		list, err := lister.List(labels.Everything())
-		m.SetAdmittedNamespaces(namesOf(list))
+		m.SetAdmittedNamespaces(enforcing(list))
+		w.noteEnforced(m)
 		return err
 	})
 }
@@ -102,14 +102,4 @@ func (w *Watcher) runtimeClassHandler(f informers.SharedInformerFactory) cache.R
 		m.SetRuntimeClasses(runtimeClassesOf(list))
 		return err
 	})
-}
-
-func namesOf(list []*corev1.Namespace) []string {
-	var out []string
-	for _, n := range list {
-		if n.DeletionTimestamp == nil {
-			out = append(out, n.Name)
-		}
-	}
-	return out
 }

@@ -4,10 +4,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
 // Model is what the member holds and who uses it. It is not safe for
@@ -21,6 +22,10 @@ type Model struct {
 	storageClasses, ingressClasses Classes
 	runtimeClasses                 map[string]RuntimeClass
 	namespaces                     []string
+	// notEnforced are those of the namespaces that do not enforce Pod Security.
+	notEnforced []string
+	// restrictions of the member's administrator.
+	restrictions restriction.Settings
 
 	// used on each node by bound Pods and assignments; also on nodes that
 	// are not known (any more).
@@ -111,15 +116,16 @@ type claim struct {
 	session types.UID
 }
 
-// NewModel makes an empty model.
-func NewModel() *Model {
+// NewModel makes an empty model of a member whose administrator has set restrictions.
+func NewModel(restrictions restriction.Settings) *Model {
 	return &Model{
-		nodes:       map[string]*node{},
-		pods:        map[types.UID]*Pod{},
-		assignments: map[types.UID]*Assignment{},
-		used:        map[string]Resources{},
-		sessions:    map[types.UID]*session{},
-		unbound:     map[types.UID]*claim{},
+		restrictions: restrictions,
+		nodes:        map[string]*node{},
+		pods:         map[types.UID]*Pod{},
+		assignments:  map[types.UID]*Assignment{},
+		used:         map[string]Resources{},
+		sessions:     map[types.UID]*session{},
+		unbound:      map[types.UID]*claim{},
 	}
 }
 
@@ -286,12 +292,20 @@ func (m *Model) SetRuntimeClasses(c map[string]RuntimeClass) {
 	m.SetTemplates(m.requirements())
 }
 
-// SetAdmittedNamespaces replaces the namespaces that sessions may live in.
-// Those of Kubernetes itself are never admitted.
-func (m *Model) SetAdmittedNamespaces(names []string) {
+// SetAdmittedNamespaces replaces the namespaces that are admitted, with whether each
+// enforces Pod Security. Those that can't be admitted are left out.
+func (m *Model) SetAdmittedNamespaces(enforces map[string]bool) {
 	m.version++
-	m.namespaces = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.HasPrefix(n, "kube-") })
-	slices.Sort(m.namespaces)
+	m.namespaces, m.notEnforced = nil, nil
+	for _, name := range slices.Sorted(maps.Keys(enforces)) {
+		if !m.restrictions.MayHoldSessions(name) {
+			continue
+		}
+		m.namespaces = append(m.namespaces, name)
+		if !enforces[name] {
+			m.notEnforced = append(m.notEnforced, name)
+		}
+	}
 }
 
 // SetTemplates replaces the templates that are judged.

@@ -118,7 +118,8 @@ func TestReport(t *testing.T) {
 	m := scene(nodes(machine("a", 4000, 32), machine("b", 4050, 32), machine("c", 1000, 32),
 		with(machine("d", 4000, 32), func(n *Node) { n.Open = false }),
 		with(machine("e", 4000, 32), func(n *Node) { n.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}} })))
-	m.SetAdmittedNamespaces([]string{"lab", "kube-system", "desks"})
+	m.restrictions.AgentNamespace = "agents"
+	m.SetAdmittedNamespaces(map[string]bool{"lab": false, "kube-system": true, "desks": true, "agents": false})
 	m.SetAssignment(assigned("s", room(1000, 2)))
 	m.SetPod(Pod{UID: "p", Session: "s", Node: "c", Resources: room(1000, 2)})
 	free := func(cpu, memory, pods int64) Resources {
@@ -130,7 +131,7 @@ func TestReport(t *testing.T) {
 		return r
 	}
 	want := Report{
-		Nodes: 3, AdmittedNamespaces: []string{"desks", "lab"}, Assignments: 1,
+		Nodes: 3, AdmittedNamespaces: []string{"desks", "lab"}, NotEnforced: []string{"lab"}, Assignments: 1,
 		Templates: []TemplateReport{{Name: "desk", Revision: "r1", Available: true, Slots: 8,
 			Buckets: []Bucket{{Nodes: 1, Free: free(0, 30, 109)}, {Nodes: 2, Free: free(4000, 32, 110)}}}},
 	}

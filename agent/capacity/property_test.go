@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
 // facts are what was set last, apart from any model.
@@ -22,7 +24,7 @@ type facts struct {
 
 // rebuild sets the facts in a random order, as a new agent would see them.
 func (f *facts) rebuild(seed int64) *Model {
-	m := NewModel()
+	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
 	sets := []func(){func() {
 		m.SetStorageClasses(Classes{Default: true, Topologies: map[string][]corev1.TopologySelectorTerm{"": {{

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -45,7 +46,7 @@ func TestWhatIsRefusedForLackOfRoom(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := NewModel()
+			m := NewModel(restriction.Defaults())
 			for i, cpu := range c.taken {
 				node := fmt.Sprint("n", i)
 				m.SetNode(machine(node, 4000, 16))

@@ -12,6 +12,8 @@ type Report struct {
 	Nodes int32
 	// AdmittedNamespaces, sorted.
 	AdmittedNamespaces []string
+	// NotEnforced are those of them that do not enforce Pod Security, sorted.
+	NotEnforced []string
 	// Templates by name and revision.
 	Templates []TemplateReport
 	// Assignments that the member holds.
@@ -39,6 +41,7 @@ func (m *Model) Report() Report {
 	landscape := m.survey()
 	r := Report{
 		AdmittedNamespaces: slices.Clone(m.namespaces),
+		NotEnforced:        slices.Clone(m.notEnforced),
 		Assignments:        int32(len(m.assignments)),
 	}
 	for _, n := range m.nodes {

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // Requirements is what a template asks of the member.
@@ -25,6 +28,11 @@ type Requirements struct {
 	StorageClass string
 	// Image of the desktop.
 	Image string
+	// PriorityClass of its Pods; empty: none is asked for.
+	PriorityClass string
+	// NetworkMode and EgressCIDRs of its network policy.
+	NetworkMode v1alpha1.NetworkPolicyMode
+	EgressCIDRs []string
 	// Problem: the template can't be read, and why.
 	Problem string
 }
@@ -41,6 +49,9 @@ type template struct {
 	place int
 	// image is the hash of its name.
 	image uint64
+	// notAllowed is why the member's administrator does not allow it; empty: it is
+	// allowed.
+	notAllowed string
 }
 
 // wishes are what keeps a Pod off nodes before the member's classes are looked
@@ -75,6 +86,15 @@ func (m *Model) newTemplate(r Requirements) *template {
 	return &template{
 		Requirements: r, overhead: overhead, perPod: r.Resources.ofPod().plus(overhead).demand(), image: hashImage(r.Image),
 		constraints: m.constraintsOf(wishes{r.NodeSelector, r.Tolerations, r.RuntimeClass, r.Home, r.StorageClass}),
+		notAllowed:  restriction.Message(m.restrictions.Template(r.restricted())),
+	}
+}
+
+// restricted is what the member's administrator may restrict of a template.
+func (r *Requirements) restricted() restriction.Desktop {
+	return restriction.Desktop{
+		Image: r.Image, RuntimeClass: r.RuntimeClass, PriorityClass: r.PriorityClass,
+		Tolerations: r.Tolerations, NetworkMode: r.NetworkMode, EgressCIDRs: r.EgressCIDRs,
 	}
 }
 

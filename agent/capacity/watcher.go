@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -29,6 +30,8 @@ type Options struct {
 	Config *rest.Config
 	// Assignments is the manager's cache.
 	Assignments Assignments
+	// Restrictions of the member's administrator.
+	Restrictions restriction.Settings
 	// OnChange is called after each new report, from the watcher's own
 	// goroutine; it should not block.
 	OnChange func()
@@ -60,6 +63,8 @@ type Watcher struct {
 	// promised is the highest number that was given out: a report of that
 	// number must come, even if it says nothing new.
 	promised uint64
+	// notEnforced are the namespaces that the administrator was last warned of.
+	notEnforced []string
 	// ahead are assignments that were counted before the cache had them.
 	ahead map[types.UID]*ahead
 }
@@ -93,7 +98,7 @@ func newWatcher(o Options, c kubernetes.Interface) *Watcher {
 	}
 	return &Watcher{
 		options: o, client: c, changed: make(chan struct{}, 1),
-		model: NewModel(), ahead: map[types.UID]*ahead{},
+		model: NewModel(o.Restrictions), ahead: map[types.UID]*ahead{},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -22,6 +23,9 @@ func RequirementsOf(set *fleetv1.TemplateSet) []Requirements {
 			RuntimeClass: t.GetRuntimeClassName(),
 			IngressClass: t.GetIngressClassName(),
 			Home:         t.GetHome(), StorageClass: t.GetStorageClassName(), Image: t.GetImage(),
+			PriorityClass: t.GetPriorityClassName(),
+			NetworkMode:   v1alpha1.NetworkPolicyMode(t.GetNetworkPolicy().GetMode()),
+			EgressCIDRs:   t.GetNetworkPolicy().GetEgressCidrs(),
 		}
 		for _, o := range t.GetTolerations() {
 			r.Tolerations = append(r.Tolerations, corev1.Toleration{
@@ -57,6 +61,7 @@ func (r *Report) Wire(sequence uint64) *fleetv1.CapacityReport {
 		Nodes:              r.Nodes,
 		AdmittedNamespaces: r.AdmittedNamespaces,
 		Assignments:        r.Assignments,
+		PodSecurity:        &fleetv1.PodSecurity{NotEnforced: r.NotEnforced},
 	}
 	for i := range r.Templates {
 		out.Templates = append(out.Templates, r.Templates[i].wire())

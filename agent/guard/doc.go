@@ -33,6 +33,12 @@
 //     in the Pod.
 //   - A desktop does not start before its guard has a lease, and one whose lease
 //     was over does not go on, whatever the agent says later: a new Pod does.
+//   - Guards hold against partitions and crashes, not against hostile workloads: a
+//     desktop shares its guard's network, and one that takes its guard's port answers
+//     the kubelet itself. That harms only its own user, whose session may then run
+//     twice.
+//   - No address keeps others from answers: connections are limited by address and in
+//     total, both to the agent and to a guard, and those beyond are closed at once.
 //   - A desktop that has ended is not started again by the kubelet: the agent
 //     makes a new Pod, if the lease allows it.
 package guard

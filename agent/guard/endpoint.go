@@ -99,15 +99,12 @@ func (e *Endpoint) Start(ctx context.Context) error {
 
 // Serve is Start on a listener that is there already.
 func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler: e, ReadTimeout: serveTimeout, WriteTimeout: serveTimeout, MaxHeaderBytes: mostHeader,
-	}
-	// A guard asks seldom: a connection that stays is one that others lack.
-	server.SetKeepAlivesEnabled(false)
+	server := limitedServer(e)
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	go e.learnKey(ctx)
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	limited := newLimitListener(listener, maxConnections, maxConnectionsPerAddress)
+	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving guards: %w", err)
 	}
 	return nil

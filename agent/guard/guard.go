@@ -38,6 +38,12 @@ const (
 )
 
 // Guard watches over one desktop.
+//
+// It holds against partitions and crashes, not against the desktop itself, which
+// shares the Pod's network: one that kills its guard and answers the kubelet in its
+// stead outlives its lease, to the harm of its own user alone. The limits on
+// connections keep it from doing so by a flood: one that starves its guard of the
+// kubelet's probes is ended by the kubelet.
 type Guard struct {
 	options Options
 	asker   *asker
@@ -71,10 +77,10 @@ func (g *Guard) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for the kubelet: %w", err)
 	}
-	server := &http.Server{Handler: g, ReadTimeout: serveTimeout, WriteTimeout: serveTimeout, MaxHeaderBytes: mostHeader}
+	server := limitedServer(g)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(newLimitListener(listener, maxProbes, maxProbesPerAddress)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serving the kubelet: %w", err)
 		}
 		return nil

@@ -90,16 +90,21 @@ func (a *agent) address() string { return strings.TrimPrefix(a.url, "http://") }
 
 func (a *agent) serve(address string) {
 	a.t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.serveOn(listener)
+}
+
+func (a *agent) serveOn(listener net.Listener) {
+	a.t.Helper()
 	known := make(chan struct{})
 	a.endpoint = NewEndpoint(EndpointOptions{
 		Namespace: "agents", Live: a.client, Client: a.client, TimeFactor: factor,
 		KeyKnown: func() { close(known) }, Standing: a.standing,
 		Ordered: func(of *api.SessionAssignment) bool { return a.ordered[of.UID] == of.Spec.Epoch && of.Spec.Epoch > 0 },
 	})
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		a.t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.endpoint.Serve(ctx, listener) }()

@@ -22,6 +22,9 @@ type Options struct {
 	AgentVersion string
 	// Instance is the random identity of this process.
 	Instance string
+	// Restrictions of the member's administrator, which the hub shows to people; nil:
+	// none are told.
+	Restrictions *fleetv1.Restrictions
 	// TimeFactor scales every interval of the link; 1 by default.
 	TimeFactor float64
 	// Tuning of the streams.

@@ -117,3 +117,7 @@ func namespaceNamed(name string) *metav1.LabelSelector {
 func policyPort(protocol corev1.Protocol, port int32) networkingv1.NetworkPolicyPort {
 	return networkingv1.NetworkPolicyPort{Protocol: ptr.To(protocol), Port: ptr.To(intstr.FromInt32(port))}
 }
+
+// NotPublic returns the addresses that are not out in the world, and that desktops of
+// mode Isolated don't reach unless their template names them.
+func NotPublic() []string { return append(append([]string(nil), notTheWorld4...), notTheWorld6...) }

@@ -40,6 +40,10 @@ const (
 	// ConditionSynced (hub), on a MemberCluster: hub and agent agree on what
 	// runs there.
 	ConditionSynced = "Synced"
+	// ConditionPodSecurity (hub), on a MemberCluster: all namespaces that its
+	// administrator has admitted enforce Pod Security level restricted. Absent: the
+	// agent does not report it.
+	ConditionPodSecurity = "PodSecurity"
 	// ConditionAvailable (hub), on a VDITemplate: some member can run it.
 	ConditionAvailable = "Available"
 )
@@ -304,6 +308,16 @@ const (
 	ReasonNotConnected = "NotConnected"
 )
 
+// Reasons of a MemberCluster's PodSecurity.
+const (
+	// ReasonEnforced: True (PodSecurity).
+	ReasonEnforced = "Enforced"
+	// ReasonNotEnforced: False (PodSecurity), the message names namespaces that do
+	// not enforce it. Whoever has the agent's token can make Pods there that take
+	// over a node.
+	ReasonNotEnforced = "NotEnforced"
+)
+
 // Reasons of an assignment that was refused.
 const (
 	// RefusedNamespaceNotAdmitted: the member's administrator has not admitted
@@ -315,6 +329,9 @@ const (
 	RefusedInvalid = "Invalid"
 	// RefusedNoRoom: there is no room left.
 	RefusedNoRoom = "NoRoom"
+	// RefusedNotAllowed: the settings of the member's administrator do not allow it;
+	// see status.restrictions of the MemberCluster.
+	RefusedNotAllowed = "NotAllowed"
 )
 
 // Reasons of a template that a member can't run.
@@ -331,4 +348,7 @@ const (
 	UnavailableNode = "NoMatchingNode"
 	// UnavailableResource: no node is large enough, or has such a device.
 	UnavailableResource = "NoSuchResource"
+	// UnavailableNotAllowed: the settings of the member's administrator do not allow
+	// the template; see status.restrictions of the MemberCluster.
+	UnavailableNotAllowed = "NotAllowed"
 )

@@ -30,6 +30,10 @@ const (
 	// LabelAdmitSessions with value "true" on a Namespace of a member is its
 	// administrator's word that sessions may live there.
 	LabelAdmitSessions = "vdi.kasm.io/admit-sessions"
+	// LabelPodSecurity is Kubernetes' label by which a Namespace enforces a level of
+	// Pod Security; PodSecurityRestricted is the one that desktops meet.
+	LabelPodSecurity      = "pod-security.kubernetes.io/enforce"
+	PodSecurityRestricted = "restricted"
 	// LabelGateway with value "true" on a Namespace of a member says that the
 	// gateway or ingress controller lives there, which alone may reach desktops.
 	LabelGateway = "vdi.kasm.io/gateway"

@@ -155,7 +155,7 @@ type MemberClusterStatus struct {
 	// ObservedGeneration is the generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, which sums up; Enrolled, Connected and Synced.
+	// Conditions: Ready, which sums up; Enrolled, Connected, Synced and PodSecurity.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -182,6 +182,12 @@ type MemberClusterStatus struct {
 	// Drain is how far a draining is; absent: there is none.
 	// +optional
 	Drain *DrainStatus `json:"drain,omitempty"`
+	// Restrictions are what the member's administrator allows desktops to have, by
+	// the settings of the agent that last connected. A template that they do not allow
+	// is unavailable in the member, and an assignment is refused. Absent: the agent
+	// does not report them, and has none.
+	// +optional
+	Restrictions *MemberRestrictions `json:"restrictions,omitempty"`
 	// Nodes that take sessions.
 	// +optional
 	Nodes int32 `json:"nodes"`
@@ -191,6 +197,47 @@ type MemberClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Templates []TemplateAvailability `json:"templates,omitempty"`
+}
+
+// MemberRestrictions are what a member's administrator allows desktops to have.
+type MemberRestrictions struct {
+	// HostSuffixes are the domains under which the hosts of desktops may be; empty:
+	// any. The ingressDomain should be in or under one of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	HostSuffixes []string `json:"hostSuffixes,omitempty"`
+	// ImagePrefixes are the registries and repositories of which desktops' images
+	// may be; empty: any.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	ImagePrefixes []string `json:"imagePrefixes,omitempty"`
+	// RuntimeClasses that desktops may name; empty: any. "-" is for desktops that
+	// name none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
+	// PriorityClasses that desktops may name; empty: any. "-" is for desktops that
+	// name none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	PriorityClasses []string `json:"priorityClasses,omitempty"`
+	// AllowOpenNetwork: templates of network mode Open are allowed.
+	AllowOpenNetwork bool `json:"allowOpenNetwork"`
+	// AllowPrivateEgress: egressCIDRs with addresses that are not public are allowed.
+	AllowPrivateEgress bool `json:"allowPrivateEgress"`
+	// AllowLinkLocalEgress: egressCIDRs with link-local addresses are allowed.
+	AllowLinkLocalEgress bool `json:"allowLinkLocalEgress"`
+	// AllowControlPlane: templates that tolerate the control plane's taints are
+	// allowed.
+	AllowControlPlane bool `json:"allowControlPlane"`
 }
 
 // MemberCertificate is the certificate that a member's agent connects with.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,9 +20,13 @@ func admitCommand(c *cluster) *cobra.Command {
 		Short: "Let sessions live in a namespace of a member",
 		Long: "Let sessions live in a namespace of the cluster of the current context, a member: make it if it is not there,\n" +
 			"label it, and bind the agent's role " + sessionsRole + " in it, without which the agent may read and write nothing\n" +
-			"there. The agent can then read all Secrets of that namespace: keep nothing else in it.",
+			"there. The agent can then read all Secrets of that namespace: keep nothing else in it. Pod Security is enforced at\n" +
+			"level restricted, which desktops meet: other Pods there that don't can't be made any more.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := mayBeAdmitted(args[0], agentIn); err != nil {
+				return err
+			}
 			api, err := c.connect()
 			if err != nil {
 				return err
@@ -39,13 +44,27 @@ func admitCommand(c *cluster) *cobra.Command {
 	return cmd
 }
 
+// mayBeAdmitted refuses the namespaces that the agent never lets sessions live in.
+// What runs beside the agent could take its identity.
+func mayBeAdmitted(namespace, agentIn string) error {
+	switch {
+	case namespace == agentIn:
+		return fmt.Errorf("namespace %s is the agent's own, where no session may live: name another one", namespace)
+	case strings.HasPrefix(namespace, "kube-"):
+		return fmt.Errorf("namespace %s is of Kubernetes itself, where no session may live: name another one", namespace)
+	}
+	return nil
+}
+
 // admission is what says that sessions may live in a namespace, as
 // deploy/samples/namespace.yaml has it.
 func admission(namespace, agentIn string) []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{
 		{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Namespace",
-			"metadata": map[string]any{"name": namespace, "labels": map[string]any{v1alpha1.LabelAdmitSessions: "true"}},
+			"metadata": map[string]any{"name": namespace, "labels": map[string]any{
+				v1alpha1.LabelAdmitSessions: "true", v1alpha1.LabelPodSecurity: v1alpha1.PodSecurityRestricted,
+			}},
 		}},
 		{Object: map[string]any{
 			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",

@@ -2,10 +2,20 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+func TestNamespacesThatAreNotAdmitted(t *testing.T) {
+	for namespace, allowed := range map[string]bool{"desktops": true, "vdi-system": false, "kube-system": false, "kube-public": false} {
+		_, err := run(&cluster{}, "", "admit", namespace, "--kubeconfig=/nowhere")
+		if refused := err != nil && strings.Contains(err.Error(), "where no session may live"); refused == allowed {
+			t.Errorf("%s: %v", namespace, err)
+		}
+	}
+}
 
 func TestToAdmitIsToApplyTheSample(t *testing.T) {
 	content, err := os.ReadFile("../../deploy/samples/namespace.yaml")

@@ -74,7 +74,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 	m.peer, m.serving, m.fresh = peer, false, false
 	m.succeeded(hello.AgentTerm)
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
-	m.fingerprint = hello.Fingerprint
+	m.fingerprint, m.restrictions = hello.Fingerprint, hello.Restrictions
 	m.began(f.timings, now)
 	peer.SetTemplates(f.templates)
 	return nil

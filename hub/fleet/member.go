@@ -29,6 +29,8 @@ type member struct {
 
 	fingerprint  string
 	agentVersion string
+	// restrictions that the agent reports; nil: none.
+	restrictions *v1alpha1.MemberRestrictions
 
 	drain draining
 

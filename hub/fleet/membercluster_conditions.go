@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,12 +16,31 @@ import (
 // stands.
 func conditionsOf(v view, status *v1alpha1.MemberClusterStatus) []metav1.Condition {
 	was := func(kind string) *metav1.Condition { return meta.FindStatusCondition(status.Conditions, kind) }
-	return []metav1.Condition{
+	conditions := []metav1.Condition{
 		readyCondition(v, was(v1alpha1.ConditionReady)),
 		enrolledCondition(v, status.Certificate),
 		connectedCondition(v, was(v1alpha1.ConditionConnected)),
 		syncedCondition(v, was(v1alpha1.ConditionSynced)),
 	}
+	if v.capacity != nil && v.capacity.PodSecurity {
+		conditions = append(conditions, podSecurityCondition(v.capacity.NotEnforced))
+	}
+	return conditions
+}
+
+// podSecurityCondition names admitted namespaces that do not enforce Pod Security.
+func podSecurityCondition(notEnforced []string) metav1.Condition {
+	const most = 5
+	if len(notEnforced) == 0 {
+		return say(v1alpha1.ConditionPodSecurity, metav1.ConditionTrue, v1alpha1.ReasonEnforced,
+			"all admitted namespaces enforce Pod Security level restricted")
+	}
+	names := strings.Join(notEnforced[:min(most, len(notEnforced))], ", ")
+	if more := len(notEnforced) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return say(v1alpha1.ConditionPodSecurity, metav1.ConditionFalse, v1alpha1.ReasonNotEnforced,
+		fmt.Sprintf("Pod Security level restricted is not enforced in %s: have the member's administrator run `kubectl vdi admit` for each namespace", names))
 }
 
 func say(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

@@ -205,6 +205,7 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 		}
 	}
 	return drainPressing(before, after) || fencedPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+		!equality.Semantic.DeepEqual(before.Restrictions, after.Restrictions) ||
 		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
 }
 

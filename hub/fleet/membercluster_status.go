@@ -17,6 +17,8 @@ type view struct {
 	name         string
 	fingerprint  string
 	agentVersion string
+	// restrictions that the agent reports; nil: none, or it has not connected.
+	restrictions *v1alpha1.MemberRestrictions
 	// sessions that are there or may still be, and of them those that were given
 	// up there.
 	sessions, releasing int32
@@ -54,6 +56,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		name:         m.name,
 		fingerprint:  m.fingerprint,
 		agentVersion: m.agentVersion,
+		restrictions: m.restrictions,
 		sessions:     f.placed.count(m.uid),
 		releasing:    f.placed.releasing[m.uid],
 		fence:        m.fence,
@@ -131,7 +134,7 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		status.Fingerprint = v.fingerprint
 	}
 	if v.agentVersion != "" {
-		status.AgentVersion = v.agentVersion
+		status.AgentVersion, status.Restrictions = v.agentVersion, v.restrictions
 	}
 	if v.capacity == nil {
 		return

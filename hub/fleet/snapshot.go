@@ -186,6 +186,8 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 		Sequence:           r.GetSequence(),
 		Nodes:              r.GetNodes(),
 		AdmittedNamespaces: r.GetAdmittedNamespaces(),
+		PodSecurity:        r.GetPodSecurity() != nil,
+		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
 		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),
 	}
 	for _, t := range r.GetTemplates() {

@@ -1,12 +1,14 @@
 package fleet
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,6 +50,44 @@ func TestWriteStatus(t *testing.T) {
 	writeStatus(again, view{verdict: verdict{health: HealthUnreachable}, sessions: 3}, 4)
 	if diff := cmp.Diff(want, again.Templates); diff != "" || again.Nodes != 20 || again.Fingerprint != "fp" {
 		t.Errorf("what was last reported is lost while it is away: %+v", again)
+	}
+}
+
+func TestStatusShowsRestrictions(t *testing.T) {
+	r := &v1alpha1.MemberRestrictions{HostSuffixes: []string{"example.com"}}
+	status := &v1alpha1.MemberClusterStatus{}
+	writeStatus(status, view{agentVersion: "2", restrictions: r}, 1)
+	if diff := cmp.Diff(r, status.Restrictions); diff != "" {
+		t.Error(diff)
+	}
+	writeStatus(status, view{}, 1)
+	if status.Restrictions == nil {
+		t.Error("they are forgotten while the agent is away")
+	}
+	writeStatus(status, view{agentVersion: "1"}, 1)
+	if status.Restrictions != nil {
+		t.Error("those of an earlier agent are shown of one that has none")
+	}
+}
+
+func TestPodSecurityCondition(t *testing.T) {
+	for _, tc := range []struct {
+		capacity *placement.Capacity
+		reason   string
+		says     string
+	}{
+		{nil, "", ""},
+		{&placement.Capacity{}, "", ""}, // an older agent does not report it
+		{&placement.Capacity{PodSecurity: true}, v1alpha1.ReasonEnforced, "all admitted namespaces"},
+		{&placement.Capacity{PodSecurity: true, NotEnforced: []string{"a", "b", "c", "d", "e", "f", "g"}},
+			v1alpha1.ReasonNotEnforced, "a, b, c, d, e and 2 more: have the member's administrator run `kubectl vdi admit`"},
+	} {
+		status := &v1alpha1.MemberClusterStatus{}
+		writeStatus(status, view{capacity: tc.capacity}, 1)
+		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPodSecurity)
+		if c == nil != (tc.reason == "") || c != nil && (c.Reason != tc.reason || !strings.Contains(c.Message, tc.says)) {
+			t.Errorf("%+v: %+v", tc.capacity, c)
+		}
 	}
 }
 

@@ -77,6 +77,11 @@ func requirements(name, revision string, spec *v1alpha1.TemplateSpec) *fleetv1.T
 		Home:             spec.Home.Mode == v1alpha1.HomePerSession || spec.Home.Mode == v1alpha1.HomePerUser,
 		StorageClassName: spec.Home.StorageClassName,
 		Image:            spec.Image,
+
+		PriorityClassName: spec.PriorityClassName,
+		NetworkPolicy: &fleetv1.NetworkPolicy{
+			Mode: string(spec.NetworkPolicy.Mode), EgressCidrs: spec.NetworkPolicy.EgressCIDRs,
+		},
 	}
 	for res, q := range spec.Resources.Default {
 		r.Resources[string(res)] = q.String()

@@ -39,6 +39,9 @@ func boundHello(h *fleetv1.Hello) error {
 			return fmt.Errorf("%w: %w", errProtocol, err)
 		}
 	}
+	if err := boundRestrictions(h.GetRestrictions()); err != nil {
+		return err
+	}
 	if h.GetHighestHubTerm() > maxEpoch || h.GetAgentTerm() > maxEpoch {
 		return fmt.Errorf("%w: terms %d and %d are beyond any", errProtocol, h.GetHighestHubTerm(), h.GetAgentTerm())
 	}
@@ -115,17 +118,24 @@ func boundResult(r *fleetv1.OrderResult) error {
 // room.
 func boundCapacity(r *fleetv1.CapacityReport) (malformed []error) {
 	r.Nodes, r.Assignments = max(0, r.GetNodes()), max(0, r.GetAssignments())
-	namespaces := r.AdmittedNamespaces[:0]
-	for _, name := range r.AdmittedNamespaces {
-		err := convert.CheckName("admitted_namespaces", name)
-		if err == nil && len(namespaces) >= maxNamespaces {
-			err = fmt.Errorf("admitted_namespaces: more than %d", maxNamespaces)
+	boundNamespaces := func(field string, all []string) []string {
+		namespaces := all[:0]
+		for _, name := range all {
+			err := convert.CheckName(field, name)
+			if err == nil && len(namespaces) >= maxNamespaces {
+				err = fmt.Errorf("%s: more than %d", field, maxNamespaces)
+			}
+			if err != nil {
+				malformed = append(malformed, err)
+				continue
+			}
+			namespaces = append(namespaces, name)
 		}
-		if err != nil {
-			malformed = append(malformed, err)
-			continue
-		}
-		namespaces = append(namespaces, name)
+		return namespaces
+	}
+	r.AdmittedNamespaces = boundNamespaces("admitted_namespaces", r.AdmittedNamespaces)
+	if p := r.GetPodSecurity(); p != nil {
+		p.NotEnforced = boundNamespaces("pod_security.not_enforced", p.NotEnforced)
 	}
 	templates := r.Templates[:0]
 	for _, t := range r.Templates {
@@ -139,7 +149,7 @@ func boundCapacity(r *fleetv1.CapacityReport) (malformed []error) {
 		}
 		templates = append(templates, t)
 	}
-	r.AdmittedNamespaces, r.Templates = namespaces, templates
+	r.Templates = templates
 	return malformed
 }
 

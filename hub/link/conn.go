@@ -174,6 +174,7 @@ func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
 	return Effect{Admit: &Hello{
 		Fingerprint: h.GetFingerprint(), Instance: h.GetInstance(), AgentVersion: h.GetAgentVersion(),
 		AgentTerm: h.GetAgentTerm(), HighestHubTerm: h.GetHighestHubTerm(),
+		Restrictions: restrictionsFromWire(h.GetRestrictions()),
 	}}, nil
 }
 

@@ -212,6 +212,9 @@ type Hello struct {
 	AgentTerm int64
 	// HighestHubTerm that the agent has seen.
 	HighestHubTerm int64
+	// Restrictions of the member's administrator, for people; nil: the agent does not
+	// report them.
+	Restrictions *v1alpha1.MemberRestrictions
 }
 
 // Directory knows the members of the fleet. Its methods may be called by

@@ -63,6 +63,7 @@ var knownReasons = map[string]bool{
 	v1alpha1.RefusedStaleEpoch:           true,
 	v1alpha1.RefusedInvalid:              true,
 	v1alpha1.RefusedNoRoom:               true,
+	v1alpha1.RefusedNotAllowed:           true,
 }
 
 func countResults(results []Result) {

@@ -20,6 +20,10 @@ type Capacity struct {
 	Nodes int32
 	// AdmittedNamespaces by the member's administrator.
 	AdmittedNamespaces []string
+	// PodSecurity: the agent reports which of them enforce Pod Security, and
+	// NotEnforced are those that don't. Nothing is placed by it.
+	PodSecurity bool
+	NotEnforced []string
 	// Templates that the member has judged.
 	Templates map[TemplateKey]TemplateCapacity
 }

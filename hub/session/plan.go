@@ -138,7 +138,8 @@ func planRun(w want, reported *v1alpha1.SessionAssignment, hash string) (step, i
 // would not store a change of it. Any other reason is of the agent's conditions.
 func notesRefusal(reported *v1alpha1.SessionAssignment) bool {
 	switch reported.Status.Reason {
-	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoRoom, v1alpha1.RefusedStaleEpoch:
+	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoRoom, v1alpha1.RefusedStaleEpoch,
+		v1alpha1.RefusedNotAllowed:
 		return true
 	}
 	return false

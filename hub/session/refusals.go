@@ -15,6 +15,9 @@ const (
 	// refusalLasts is how long a member that refused a session is not asked
 	// again for it, unless it reports room for it before.
 	refusalLasts = 25 * time.Second
+	// refusalStays is the same where the settings of the member's administrator do not
+	// allow the session, which only people change.
+	refusalStays = 5 * time.Minute
 	// refusalStreak is how many members may refuse a session one after the other
 	// before it pauses.
 	refusalStreak = 3
@@ -23,7 +26,7 @@ const (
 	refusalPause     = time.Second
 	refusalPauseMost = 30 * time.Second
 	// streakLasts is how long a streak is remembered.
-	streakLasts = 5 * time.Minute
+	streakLasts = refusalStays
 )
 
 // refusals remembers which members refused which session lately. It may be
@@ -47,6 +50,15 @@ type refusal struct {
 	at          time.Time
 }
 
+// left is how long the member is not asked again yet; negative: it may be.
+func (x refusal) left(now time.Time) time.Duration {
+	lasts := refusalLasts
+	if x.reason == v1alpha1.RefusedNotAllowed {
+		lasts = refusalStays
+	}
+	return lasts - now.Sub(x.at)
+}
+
 // add remembers that a member refused a session; pauses is whether that was one
 // too many, so that it is not tried elsewhere at once.
 func (r *refusals) add(session, member types.UID, reason, message string, now time.Time) (pauses bool) {
@@ -61,7 +73,7 @@ func (r *refusals) add(session, member types.UID, reason, message string, now ti
 		f = &refused{members: map[types.UID]refusal{}}
 		r.by[session] = f
 	}
-	maps.DeleteFunc(f.members, func(_ types.UID, x refusal) bool { return now.Sub(x.at) > refusalLasts })
+	maps.DeleteFunc(f.members, func(_ types.UID, x refusal) bool { return x.left(now) < 0 })
 	f.members[member] = refusal{reason: reason, why: fmt.Sprintf("%s: %s", reason, message), at: now}
 	f.last = now
 	f.streak++
@@ -86,7 +98,7 @@ func (r *refusals) of(session types.UID, now time.Time) map[types.UID]string {
 	}
 	var out map[types.UID]string
 	for member, x := range f.members {
-		if now.Sub(x.at) > refusalLasts {
+		if x.left(now) < 0 {
 			continue
 		}
 		if out == nil {
@@ -118,7 +130,7 @@ func (r *refusals) fade(session types.UID, now time.Time) time.Duration {
 	}
 	var first time.Duration
 	for _, x := range f.members {
-		if left := refusalLasts - now.Sub(x.at); left >= 0 {
+		if left := x.left(now); left >= 0 {
 			first = soonest(first, left+time.Millisecond)
 		}
 	}

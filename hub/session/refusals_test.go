@@ -47,6 +47,19 @@ func TestRefusalsFade(t *testing.T) {
 	}
 }
 
+func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
+	var r refusals
+	r.add("s", here, v1alpha1.RefusedNotAllowed, "host", testNow)
+	r.add("s", elsewhere, v1alpha1.RefusedNoRoom, "full", testNow)
+	want := map[string]string{"uid-here": "NotAllowed: host"}
+	if diff := cmp.Diff(want, textOf(&r, testNow.Add(refusalStays))); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+	if left := textOf(&r, testNow.Add(refusalStays+1)); len(left) != 0 {
+		t.Errorf("it is never asked again: %v", left)
+	}
+}
+
 func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	var r refusals
 	now := testNow

@@ -144,6 +144,10 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{agentChart, `{guard: {port: 0}}`, "'/guard/port'"},
 		{agentChart, `{tracing: {samplingRatio: 1}}`, "'samplingRatio' not allowed"},
 		{agentChart, `{sessions: {failAfter: soon}}`, "'/sessions/failAfter'"},
+		{agentChart, `{restrictions: {hostSuffixes: ["*.example.com"]}}`, "'/restrictions/hostSuffixes/0'"},
+		{agentChart, `{restrictions: {imagePrefixes: ["https://registry.example.com"]}}`, "'/restrictions/imagePrefixes/0'"},
+		{agentChart, `{restrictions: {privateEgress: false}}`, "'/restrictions/openNetwork'"},
+		{agentChart, `{restrictions: {hosts: []}}`, "'hosts' not allowed"},
 		{agentChart, `{failover: {after: 60s}}`, "'failover' not allowed"},
 	} {
 		file := filepath.Join(t.TempDir(), "values.yaml")

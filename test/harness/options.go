@@ -47,6 +47,9 @@ type Options struct {
 	HubArgs   []string
 	AgentArgs []string
 	Env       []string
+	// MemberArgs are appended to the flags of the agents of single members, by the
+	// member's name, after AgentArgs.
+	MemberArgs map[string][]string
 	// Kubelets plays the members' nodes by test/harness/kubelet, with probes, guards,
 	// grace and a log of what ran, instead of KWOK's stages for Pods. KubeletArgs are
 	// appended to its flags.

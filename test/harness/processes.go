@@ -171,7 +171,7 @@ func (f *Fleet) startAgents(ctx context.Context) error {
 			"--health-probe-bind-address=" + member.Agent.ProbeAddr,
 			"--time-factor=" + f.timeFactor(),
 			"--leader-elect=false",
-		}, slices.Concat(tls, f.guardArgs(member), f.options.AgentArgs)...)
+		}, slices.Concat(tls, f.guardArgs(member), f.options.AgentArgs, f.options.MemberArgs[member.Name])...)
 		if err := member.Agent.Start(); err != nil {
 			return err
 		}

@@ -58,9 +58,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	fleet, err = harness.Start(context.Background(), harness.Options{
 		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second}, HubNamespaces: []string{shut},
 		// What can't start is given up after seconds.
-		AgentArgs: []string{"--fail-after=" + failAfter.String()},
-		Env:       append(harness.SpareCPU(), traced(spans)...),
-		Progress:  func(step string) { GinkgoWriter.Println(step) },
+		AgentArgs:  []string{"--fail-after=" + failAfter.String()},
+		MemberArgs: map[string][]string{restricted: restrictions},
+		Env:        append(harness.SpareCPU(), traced(spans)...),
+		Progress:   func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })

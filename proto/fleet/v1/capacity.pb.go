@@ -83,9 +83,11 @@ type TemplateRequirements struct {
 	StorageClassName string `protobuf:"bytes,9,opt,name=storage_class_name,json=storageClassName,proto3" json:"storage_class_name,omitempty"`
 	// Image of the desktop. That a node has it already is a reason to go there,
 	// and no more.
-	Image         string `protobuf:"bytes,10,opt,name=image,proto3" json:"image,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Image             string         `protobuf:"bytes,10,opt,name=image,proto3" json:"image,omitempty"`
+	PriorityClassName string         `protobuf:"bytes,11,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
+	NetworkPolicy     *NetworkPolicy `protobuf:"bytes,12,opt,name=network_policy,json=networkPolicy,proto3" json:"network_policy,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *TemplateRequirements) Reset() {
@@ -188,6 +190,20 @@ func (x *TemplateRequirements) GetImage() string {
 	return ""
 }
 
+func (x *TemplateRequirements) GetPriorityClassName() string {
+	if x != nil {
+		return x.PriorityClassName
+	}
+	return ""
+}
+
+func (x *TemplateRequirements) GetNetworkPolicy() *NetworkPolicy {
+	if x != nil {
+		return x.NetworkPolicy
+	}
+	return nil
+}
+
 // CapacityReport is what room a member has: whole, or what of it has changed.
 type CapacityReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -203,7 +219,10 @@ type CapacityReport struct {
 	// 0: the report is whole. Otherwise the number of the report before it on the
 	// same stream, of which all templates still count that this one does not name.
 	// It is for hubs that have said in Welcome that they know capacity-changes.
-	BasedOn       uint64 `protobuf:"varint,6,opt,name=based_on,json=basedOn,proto3" json:"based_on,omitempty"`
+	BasedOn uint64 `protobuf:"varint,6,opt,name=based_on,json=basedOn,proto3" json:"based_on,omitempty"`
+	// How the admitted namespaces enforce Pod Security. Absent: the agent is too old
+	// to know.
+	PodSecurity   *PodSecurity `protobuf:"bytes,7,opt,name=pod_security,json=podSecurity,proto3" json:"pod_security,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -280,6 +299,59 @@ func (x *CapacityReport) GetBasedOn() uint64 {
 	return 0
 }
 
+func (x *CapacityReport) GetPodSecurity() *PodSecurity {
+	if x != nil {
+		return x.PodSecurity
+	}
+	return nil
+}
+
+// PodSecurity is how the admitted namespaces enforce Pod Security.
+type PodSecurity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespaces that are admitted and do not enforce level restricted.
+	NotEnforced   []string `protobuf:"bytes,1,rep,name=not_enforced,json=notEnforced,proto3" json:"not_enforced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodSecurity) Reset() {
+	*x = PodSecurity{}
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodSecurity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodSecurity) ProtoMessage() {}
+
+func (x *PodSecurity) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodSecurity.ProtoReflect.Descriptor instead.
+func (*PodSecurity) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PodSecurity) GetNotEnforced() []string {
+	if x != nil {
+		return x.NotEnforced
+	}
+	return nil
+}
+
 // TemplateCapacity is what a member says of one template.
 type TemplateCapacity struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -304,7 +376,7 @@ type TemplateCapacity struct {
 
 func (x *TemplateCapacity) Reset() {
 	*x = TemplateCapacity{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +388,7 @@ func (x *TemplateCapacity) String() string {
 func (*TemplateCapacity) ProtoMessage() {}
 
 func (x *TemplateCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +401,7 @@ func (x *TemplateCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateCapacity.ProtoReflect.Descriptor instead.
 func (*TemplateCapacity) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{3}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TemplateCapacity) GetName() string {
@@ -408,7 +480,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +492,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +505,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{4}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Bucket) GetNodes() int32 {
@@ -456,7 +528,7 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\n" +
 	"\x1bvdi/fleet/v1/capacity.proto\x12\fvdi.fleet.v1\x1a\x1dvdi/fleet/v1/assignment.proto\"O\n" +
 	"\vTemplateSet\x12@\n" +
-	"\ttemplates\x18\x01 \x03(\v2\".vdi.fleet.v1.TemplateRequirementsR\ttemplates\"\xe1\x04\n" +
+	"\ttemplates\x18\x01 \x03(\v2\".vdi.fleet.v1.TemplateRequirementsR\ttemplates\"\xd5\x05\n" +
 	"\x14TemplateRequirements\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12O\n" +
@@ -468,20 +540,25 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x04home\x18\b \x01(\bR\x04home\x12,\n" +
 	"\x12storage_class_name\x18\t \x01(\tR\x10storageClassName\x12\x14\n" +
 	"\x05image\x18\n" +
-	" \x01(\tR\x05image\x1a<\n" +
+	" \x01(\tR\x05image\x12.\n" +
+	"\x13priority_class_name\x18\v \x01(\tR\x11priorityClassName\x12B\n" +
+	"\x0enetwork_policy\x18\f \x01(\v2\x1b.vdi.fleet.v1.NetworkPolicyR\rnetworkPolicy\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xee\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xac\x02\n" +
 	"\x0eCapacityReport\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12/\n" +
 	"\x13admitted_namespaces\x18\x03 \x03(\tR\x12admittedNamespaces\x12<\n" +
 	"\ttemplates\x18\x04 \x03(\v2\x1e.vdi.fleet.v1.TemplateCapacityR\ttemplates\x12 \n" +
 	"\vassignments\x18\x05 \x01(\x05R\vassignments\x12\x19\n" +
-	"\bbased_on\x18\x06 \x01(\x04R\abasedOn\"\x80\x03\n" +
+	"\bbased_on\x18\x06 \x01(\x04R\abasedOn\x12<\n" +
+	"\fpod_security\x18\a \x01(\v2\x19.vdi.fleet.v1.PodSecurityR\vpodSecurity\"0\n" +
+	"\vPodSecurity\x12!\n" +
+	"\fnot_enforced\x18\x01 \x03(\tR\vnotEnforced\"\x80\x03\n" +
 	"\x10TemplateCapacity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1c\n" +
@@ -515,33 +592,37 @@ func file_vdi_fleet_v1_capacity_proto_rawDescGZIP() []byte {
 	return file_vdi_fleet_v1_capacity_proto_rawDescData
 }
 
-var file_vdi_fleet_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_vdi_fleet_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_vdi_fleet_v1_capacity_proto_goTypes = []any{
 	(*TemplateSet)(nil),          // 0: vdi.fleet.v1.TemplateSet
 	(*TemplateRequirements)(nil), // 1: vdi.fleet.v1.TemplateRequirements
 	(*CapacityReport)(nil),       // 2: vdi.fleet.v1.CapacityReport
-	(*TemplateCapacity)(nil),     // 3: vdi.fleet.v1.TemplateCapacity
-	(*Bucket)(nil),               // 4: vdi.fleet.v1.Bucket
-	nil,                          // 5: vdi.fleet.v1.TemplateRequirements.ResourcesEntry
-	nil,                          // 6: vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
-	nil,                          // 7: vdi.fleet.v1.TemplateCapacity.OverheadEntry
-	nil,                          // 8: vdi.fleet.v1.Bucket.FreeEntry
-	(*Toleration)(nil),           // 9: vdi.fleet.v1.Toleration
+	(*PodSecurity)(nil),          // 3: vdi.fleet.v1.PodSecurity
+	(*TemplateCapacity)(nil),     // 4: vdi.fleet.v1.TemplateCapacity
+	(*Bucket)(nil),               // 5: vdi.fleet.v1.Bucket
+	nil,                          // 6: vdi.fleet.v1.TemplateRequirements.ResourcesEntry
+	nil,                          // 7: vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
+	nil,                          // 8: vdi.fleet.v1.TemplateCapacity.OverheadEntry
+	nil,                          // 9: vdi.fleet.v1.Bucket.FreeEntry
+	(*Toleration)(nil),           // 10: vdi.fleet.v1.Toleration
+	(*NetworkPolicy)(nil),        // 11: vdi.fleet.v1.NetworkPolicy
 }
 var file_vdi_fleet_v1_capacity_proto_depIdxs = []int32{
-	1, // 0: vdi.fleet.v1.TemplateSet.templates:type_name -> vdi.fleet.v1.TemplateRequirements
-	5, // 1: vdi.fleet.v1.TemplateRequirements.resources:type_name -> vdi.fleet.v1.TemplateRequirements.ResourcesEntry
-	6, // 2: vdi.fleet.v1.TemplateRequirements.node_selector:type_name -> vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
-	9, // 3: vdi.fleet.v1.TemplateRequirements.tolerations:type_name -> vdi.fleet.v1.Toleration
-	3, // 4: vdi.fleet.v1.CapacityReport.templates:type_name -> vdi.fleet.v1.TemplateCapacity
-	4, // 5: vdi.fleet.v1.TemplateCapacity.buckets:type_name -> vdi.fleet.v1.Bucket
-	7, // 6: vdi.fleet.v1.TemplateCapacity.overhead:type_name -> vdi.fleet.v1.TemplateCapacity.OverheadEntry
-	8, // 7: vdi.fleet.v1.Bucket.free:type_name -> vdi.fleet.v1.Bucket.FreeEntry
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	1,  // 0: vdi.fleet.v1.TemplateSet.templates:type_name -> vdi.fleet.v1.TemplateRequirements
+	6,  // 1: vdi.fleet.v1.TemplateRequirements.resources:type_name -> vdi.fleet.v1.TemplateRequirements.ResourcesEntry
+	7,  // 2: vdi.fleet.v1.TemplateRequirements.node_selector:type_name -> vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
+	10, // 3: vdi.fleet.v1.TemplateRequirements.tolerations:type_name -> vdi.fleet.v1.Toleration
+	11, // 4: vdi.fleet.v1.TemplateRequirements.network_policy:type_name -> vdi.fleet.v1.NetworkPolicy
+	4,  // 5: vdi.fleet.v1.CapacityReport.templates:type_name -> vdi.fleet.v1.TemplateCapacity
+	3,  // 6: vdi.fleet.v1.CapacityReport.pod_security:type_name -> vdi.fleet.v1.PodSecurity
+	5,  // 7: vdi.fleet.v1.TemplateCapacity.buckets:type_name -> vdi.fleet.v1.Bucket
+	8,  // 8: vdi.fleet.v1.TemplateCapacity.overhead:type_name -> vdi.fleet.v1.TemplateCapacity.OverheadEntry
+	9,  // 9: vdi.fleet.v1.Bucket.free:type_name -> vdi.fleet.v1.Bucket.FreeEntry
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_capacity_proto_init() }
@@ -556,7 +637,7 @@ func file_vdi_fleet_v1_capacity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_capacity_proto_rawDesc), len(file_vdi_fleet_v1_capacity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

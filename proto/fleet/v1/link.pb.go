@@ -397,8 +397,11 @@ type Hello struct {
 	AgentVersion string `protobuf:"bytes,8,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	// Capabilities that the hub must have, or refuse the agent.
 	RequiredCapabilities []string `protobuf:"bytes,9,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// What the member's administrator allows, for people. Absent: the agent is too
+	// old to know.
+	Restrictions  *Restrictions `protobuf:"bytes,10,opt,name=restrictions,proto3" json:"restrictions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -494,6 +497,122 @@ func (x *Hello) GetRequiredCapabilities() []string {
 	return nil
 }
 
+func (x *Hello) GetRestrictions() *Restrictions {
+	if x != nil {
+		return x.Restrictions
+	}
+	return nil
+}
+
+// Restrictions are what a member's administrator allows desktops to have. The
+// agent enforces them.
+type Restrictions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Domains under which hosts may be; none: any.
+	HostSuffixes []string `protobuf:"bytes,1,rep,name=host_suffixes,json=hostSuffixes,proto3" json:"host_suffixes,omitempty"`
+	// Registries and repositories of which images may be; none: any.
+	ImagePrefixes []string `protobuf:"bytes,2,rep,name=image_prefixes,json=imagePrefixes,proto3" json:"image_prefixes,omitempty"`
+	// Classes that may be named; none: any. "-" stands for none being named.
+	RuntimeClasses  []string `protobuf:"bytes,3,rep,name=runtime_classes,json=runtimeClasses,proto3" json:"runtime_classes,omitempty"`
+	PriorityClasses []string `protobuf:"bytes,4,rep,name=priority_classes,json=priorityClasses,proto3" json:"priority_classes,omitempty"`
+	// Network mode Open is allowed.
+	OpenNetwork bool `protobuf:"varint,5,opt,name=open_network,json=openNetwork,proto3" json:"open_network,omitempty"`
+	// Egress CIDRs with addresses that are not public are allowed.
+	PrivateEgress bool `protobuf:"varint,6,opt,name=private_egress,json=privateEgress,proto3" json:"private_egress,omitempty"`
+	// Egress CIDRs with link-local addresses are allowed.
+	LinkLocalEgress bool `protobuf:"varint,7,opt,name=link_local_egress,json=linkLocalEgress,proto3" json:"link_local_egress,omitempty"`
+	// Tolerations of the control plane's taints are allowed.
+	ControlPlane  bool `protobuf:"varint,8,opt,name=control_plane,json=controlPlane,proto3" json:"control_plane,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Restrictions) Reset() {
+	*x = Restrictions{}
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Restrictions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Restrictions) ProtoMessage() {}
+
+func (x *Restrictions) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Restrictions.ProtoReflect.Descriptor instead.
+func (*Restrictions) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Restrictions) GetHostSuffixes() []string {
+	if x != nil {
+		return x.HostSuffixes
+	}
+	return nil
+}
+
+func (x *Restrictions) GetImagePrefixes() []string {
+	if x != nil {
+		return x.ImagePrefixes
+	}
+	return nil
+}
+
+func (x *Restrictions) GetRuntimeClasses() []string {
+	if x != nil {
+		return x.RuntimeClasses
+	}
+	return nil
+}
+
+func (x *Restrictions) GetPriorityClasses() []string {
+	if x != nil {
+		return x.PriorityClasses
+	}
+	return nil
+}
+
+func (x *Restrictions) GetOpenNetwork() bool {
+	if x != nil {
+		return x.OpenNetwork
+	}
+	return false
+}
+
+func (x *Restrictions) GetPrivateEgress() bool {
+	if x != nil {
+		return x.PrivateEgress
+	}
+	return false
+}
+
+func (x *Restrictions) GetLinkLocalEgress() bool {
+	if x != nil {
+		return x.LinkLocalEgress
+	}
+	return false
+}
+
+func (x *Restrictions) GetControlPlane() bool {
+	if x != nil {
+		return x.ControlPlane
+	}
+	return false
+}
+
 // Welcome answers Hello.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -516,7 +635,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +647,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +660,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{3}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Welcome) GetProtocol() int32 {
@@ -601,7 +720,7 @@ type InventoryDigest struct {
 
 func (x *InventoryDigest) Reset() {
 	*x = InventoryDigest{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +732,7 @@ func (x *InventoryDigest) String() string {
 func (*InventoryDigest) ProtoMessage() {}
 
 func (x *InventoryDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +745,7 @@ func (x *InventoryDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InventoryDigest.ProtoReflect.Descriptor instead.
 func (*InventoryDigest) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{4}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *InventoryDigest) GetBuckets() []uint64 {
@@ -655,7 +774,7 @@ type InventoryRequest struct {
 
 func (x *InventoryRequest) Reset() {
 	*x = InventoryRequest{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +786,7 @@ func (x *InventoryRequest) String() string {
 func (*InventoryRequest) ProtoMessage() {}
 
 func (x *InventoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +799,7 @@ func (x *InventoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InventoryRequest.ProtoReflect.Descriptor instead.
 func (*InventoryRequest) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{5}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *InventoryRequest) GetBuckets() []byte {
@@ -706,7 +825,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +837,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +850,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{6}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Inventory) GetItems() []*AssignmentReport {
@@ -767,7 +886,7 @@ type ReportBatch struct {
 
 func (x *ReportBatch) Reset() {
 	*x = ReportBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +898,7 @@ func (x *ReportBatch) String() string {
 func (*ReportBatch) ProtoMessage() {}
 
 func (x *ReportBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +911,7 @@ func (x *ReportBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportBatch.ProtoReflect.Descriptor instead.
 func (*ReportBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{7}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReportBatch) GetSequence() uint64 {
@@ -838,7 +957,7 @@ type AssignmentReport struct {
 
 func (x *AssignmentReport) Reset() {
 	*x = AssignmentReport{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +969,7 @@ func (x *AssignmentReport) String() string {
 func (*AssignmentReport) ProtoMessage() {}
 
 func (x *AssignmentReport) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +982,7 @@ func (x *AssignmentReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentReport.ProtoReflect.Descriptor instead.
 func (*AssignmentReport) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{8}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AssignmentReport) GetSessionUid() string {
@@ -954,7 +1073,7 @@ type ReportAck struct {
 
 func (x *ReportAck) Reset() {
 	*x = ReportAck{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1085,7 @@ func (x *ReportAck) String() string {
 func (*ReportAck) ProtoMessage() {}
 
 func (x *ReportAck) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1098,7 @@ func (x *ReportAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAck.ProtoReflect.Descriptor instead.
 func (*ReportAck) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{9}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportAck) GetSequence() uint64 {
@@ -1001,7 +1120,7 @@ type OrderBatch struct {
 
 func (x *OrderBatch) Reset() {
 	*x = OrderBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1132,7 @@ func (x *OrderBatch) String() string {
 func (*OrderBatch) ProtoMessage() {}
 
 func (x *OrderBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1145,7 @@ func (x *OrderBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderBatch.ProtoReflect.Descriptor instead.
 func (*OrderBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{10}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OrderBatch) GetSequence() uint64 {
@@ -1054,7 +1173,7 @@ type OrderAck struct {
 
 func (x *OrderAck) Reset() {
 	*x = OrderAck{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1185,7 @@ func (x *OrderAck) String() string {
 func (*OrderAck) ProtoMessage() {}
 
 func (x *OrderAck) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1198,7 @@ func (x *OrderAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderAck.ProtoReflect.Descriptor instead.
 func (*OrderAck) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{11}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OrderAck) GetSequence() uint64 {
@@ -1103,7 +1222,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1234,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1247,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{12}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -1188,7 +1307,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1319,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1332,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{13}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Withdrawal) GetSessionUid() string {
@@ -1261,7 +1380,7 @@ type ResultBatch struct {
 
 func (x *ResultBatch) Reset() {
 	*x = ResultBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1392,7 @@ func (x *ResultBatch) String() string {
 func (*ResultBatch) ProtoMessage() {}
 
 func (x *ResultBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1405,7 @@ func (x *ResultBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultBatch.ProtoReflect.Descriptor instead.
 func (*ResultBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{14}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResultBatch) GetItems() []*OrderResult {
@@ -1318,7 +1437,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1449,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1462,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{15}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OrderResult) GetSessionUid() string {
@@ -1430,7 +1549,7 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"report_ack\x18\x03 \x01(\v2\x17.vdi.fleet.v1.ReportAckH\x00R\treportAck\x129\n" +
 	"\ttemplates\x18\x04 \x01(\v2\x19.vdi.fleet.v1.TemplateSetH\x00R\ttemplates\x12M\n" +
 	"\x11inventory_request\x18\x05 \x01(\v2\x1e.vdi.fleet.v1.InventoryRequestH\x00R\x10inventoryRequestB\t\n" +
-	"\amessage\"\xd2\x02\n" +
+	"\amessage\"\x92\x03\n" +
 	"\x05Hello\x12!\n" +
 	"\fmin_protocol\x18\x01 \x01(\x05R\vminProtocol\x12!\n" +
 	"\fmax_protocol\x18\x02 \x01(\x05R\vmaxProtocol\x12\"\n" +
@@ -1441,7 +1560,18 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"agent_term\x18\x06 \x01(\x03R\tagentTerm\x12(\n" +
 	"\x10highest_hub_term\x18\a \x01(\x03R\x0ehighestHubTerm\x12#\n" +
 	"\ragent_version\x18\b \x01(\tR\fagentVersion\x123\n" +
-	"\x15required_capabilities\x18\t \x03(\tR\x14requiredCapabilities\"\x97\x02\n" +
+	"\x15required_capabilities\x18\t \x03(\tR\x14requiredCapabilities\x12>\n" +
+	"\frestrictions\x18\n" +
+	" \x01(\v2\x1a.vdi.fleet.v1.RestrictionsR\frestrictions\"\xc9\x02\n" +
+	"\fRestrictions\x12#\n" +
+	"\rhost_suffixes\x18\x01 \x03(\tR\fhostSuffixes\x12%\n" +
+	"\x0eimage_prefixes\x18\x02 \x03(\tR\rimagePrefixes\x12'\n" +
+	"\x0fruntime_classes\x18\x03 \x03(\tR\x0eruntimeClasses\x12)\n" +
+	"\x10priority_classes\x18\x04 \x03(\tR\x0fpriorityClasses\x12!\n" +
+	"\fopen_network\x18\x05 \x01(\bR\vopenNetwork\x12%\n" +
+	"\x0eprivate_egress\x18\x06 \x01(\bR\rprivateEgress\x12*\n" +
+	"\x11link_local_egress\x18\a \x01(\bR\x0flinkLocalEgress\x12#\n" +
+	"\rcontrol_plane\x18\b \x01(\bR\fcontrolPlane\"\x97\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x19\n" +
 	"\bhub_term\x18\x02 \x01(\x03R\ahubTerm\x12@\n" +
@@ -1530,59 +1660,61 @@ func file_vdi_fleet_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_vdi_fleet_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_vdi_fleet_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_vdi_fleet_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_vdi_fleet_v1_link_proto_goTypes = []any{
 	(ResultCode)(0),             // 0: vdi.fleet.v1.ResultCode
 	(*ConnectRequest)(nil),      // 1: vdi.fleet.v1.ConnectRequest
 	(*ConnectResponse)(nil),     // 2: vdi.fleet.v1.ConnectResponse
 	(*Hello)(nil),               // 3: vdi.fleet.v1.Hello
-	(*Welcome)(nil),             // 4: vdi.fleet.v1.Welcome
-	(*InventoryDigest)(nil),     // 5: vdi.fleet.v1.InventoryDigest
-	(*InventoryRequest)(nil),    // 6: vdi.fleet.v1.InventoryRequest
-	(*Inventory)(nil),           // 7: vdi.fleet.v1.Inventory
-	(*ReportBatch)(nil),         // 8: vdi.fleet.v1.ReportBatch
-	(*AssignmentReport)(nil),    // 9: vdi.fleet.v1.AssignmentReport
-	(*ReportAck)(nil),           // 10: vdi.fleet.v1.ReportAck
-	(*OrderBatch)(nil),          // 11: vdi.fleet.v1.OrderBatch
-	(*OrderAck)(nil),            // 12: vdi.fleet.v1.OrderAck
-	(*Order)(nil),               // 13: vdi.fleet.v1.Order
-	(*Withdrawal)(nil),          // 14: vdi.fleet.v1.Withdrawal
-	(*ResultBatch)(nil),         // 15: vdi.fleet.v1.ResultBatch
-	(*OrderResult)(nil),         // 16: vdi.fleet.v1.OrderResult
-	(*CapacityReport)(nil),      // 17: vdi.fleet.v1.CapacityReport
-	(*TemplateSet)(nil),         // 18: vdi.fleet.v1.TemplateSet
-	(*durationpb.Duration)(nil), // 19: google.protobuf.Duration
-	(*AssignmentStatus)(nil),    // 20: vdi.fleet.v1.AssignmentStatus
-	(*Assignment)(nil),          // 21: vdi.fleet.v1.Assignment
+	(*Restrictions)(nil),        // 4: vdi.fleet.v1.Restrictions
+	(*Welcome)(nil),             // 5: vdi.fleet.v1.Welcome
+	(*InventoryDigest)(nil),     // 6: vdi.fleet.v1.InventoryDigest
+	(*InventoryRequest)(nil),    // 7: vdi.fleet.v1.InventoryRequest
+	(*Inventory)(nil),           // 8: vdi.fleet.v1.Inventory
+	(*ReportBatch)(nil),         // 9: vdi.fleet.v1.ReportBatch
+	(*AssignmentReport)(nil),    // 10: vdi.fleet.v1.AssignmentReport
+	(*ReportAck)(nil),           // 11: vdi.fleet.v1.ReportAck
+	(*OrderBatch)(nil),          // 12: vdi.fleet.v1.OrderBatch
+	(*OrderAck)(nil),            // 13: vdi.fleet.v1.OrderAck
+	(*Order)(nil),               // 14: vdi.fleet.v1.Order
+	(*Withdrawal)(nil),          // 15: vdi.fleet.v1.Withdrawal
+	(*ResultBatch)(nil),         // 16: vdi.fleet.v1.ResultBatch
+	(*OrderResult)(nil),         // 17: vdi.fleet.v1.OrderResult
+	(*CapacityReport)(nil),      // 18: vdi.fleet.v1.CapacityReport
+	(*TemplateSet)(nil),         // 19: vdi.fleet.v1.TemplateSet
+	(*durationpb.Duration)(nil), // 20: google.protobuf.Duration
+	(*AssignmentStatus)(nil),    // 21: vdi.fleet.v1.AssignmentStatus
+	(*Assignment)(nil),          // 22: vdi.fleet.v1.Assignment
 }
 var file_vdi_fleet_v1_link_proto_depIdxs = []int32{
 	3,  // 0: vdi.fleet.v1.ConnectRequest.hello:type_name -> vdi.fleet.v1.Hello
-	7,  // 1: vdi.fleet.v1.ConnectRequest.inventory:type_name -> vdi.fleet.v1.Inventory
-	8,  // 2: vdi.fleet.v1.ConnectRequest.reports:type_name -> vdi.fleet.v1.ReportBatch
-	15, // 3: vdi.fleet.v1.ConnectRequest.results:type_name -> vdi.fleet.v1.ResultBatch
-	17, // 4: vdi.fleet.v1.ConnectRequest.capacity:type_name -> vdi.fleet.v1.CapacityReport
-	5,  // 5: vdi.fleet.v1.ConnectRequest.inventory_digest:type_name -> vdi.fleet.v1.InventoryDigest
-	12, // 6: vdi.fleet.v1.ConnectRequest.order_ack:type_name -> vdi.fleet.v1.OrderAck
-	4,  // 7: vdi.fleet.v1.ConnectResponse.welcome:type_name -> vdi.fleet.v1.Welcome
-	11, // 8: vdi.fleet.v1.ConnectResponse.orders:type_name -> vdi.fleet.v1.OrderBatch
-	10, // 9: vdi.fleet.v1.ConnectResponse.report_ack:type_name -> vdi.fleet.v1.ReportAck
-	18, // 10: vdi.fleet.v1.ConnectResponse.templates:type_name -> vdi.fleet.v1.TemplateSet
-	6,  // 11: vdi.fleet.v1.ConnectResponse.inventory_request:type_name -> vdi.fleet.v1.InventoryRequest
-	19, // 12: vdi.fleet.v1.Welcome.renew_interval:type_name -> google.protobuf.Duration
-	19, // 13: vdi.fleet.v1.Welcome.ack_timeout:type_name -> google.protobuf.Duration
-	9,  // 14: vdi.fleet.v1.Inventory.items:type_name -> vdi.fleet.v1.AssignmentReport
-	9,  // 15: vdi.fleet.v1.ReportBatch.items:type_name -> vdi.fleet.v1.AssignmentReport
-	20, // 16: vdi.fleet.v1.AssignmentReport.status:type_name -> vdi.fleet.v1.AssignmentStatus
-	13, // 17: vdi.fleet.v1.OrderBatch.items:type_name -> vdi.fleet.v1.Order
-	21, // 18: vdi.fleet.v1.Order.assign:type_name -> vdi.fleet.v1.Assignment
-	14, // 19: vdi.fleet.v1.Order.withdraw:type_name -> vdi.fleet.v1.Withdrawal
-	16, // 20: vdi.fleet.v1.ResultBatch.items:type_name -> vdi.fleet.v1.OrderResult
-	0,  // 21: vdi.fleet.v1.OrderResult.code:type_name -> vdi.fleet.v1.ResultCode
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	8,  // 1: vdi.fleet.v1.ConnectRequest.inventory:type_name -> vdi.fleet.v1.Inventory
+	9,  // 2: vdi.fleet.v1.ConnectRequest.reports:type_name -> vdi.fleet.v1.ReportBatch
+	16, // 3: vdi.fleet.v1.ConnectRequest.results:type_name -> vdi.fleet.v1.ResultBatch
+	18, // 4: vdi.fleet.v1.ConnectRequest.capacity:type_name -> vdi.fleet.v1.CapacityReport
+	6,  // 5: vdi.fleet.v1.ConnectRequest.inventory_digest:type_name -> vdi.fleet.v1.InventoryDigest
+	13, // 6: vdi.fleet.v1.ConnectRequest.order_ack:type_name -> vdi.fleet.v1.OrderAck
+	5,  // 7: vdi.fleet.v1.ConnectResponse.welcome:type_name -> vdi.fleet.v1.Welcome
+	12, // 8: vdi.fleet.v1.ConnectResponse.orders:type_name -> vdi.fleet.v1.OrderBatch
+	11, // 9: vdi.fleet.v1.ConnectResponse.report_ack:type_name -> vdi.fleet.v1.ReportAck
+	19, // 10: vdi.fleet.v1.ConnectResponse.templates:type_name -> vdi.fleet.v1.TemplateSet
+	7,  // 11: vdi.fleet.v1.ConnectResponse.inventory_request:type_name -> vdi.fleet.v1.InventoryRequest
+	4,  // 12: vdi.fleet.v1.Hello.restrictions:type_name -> vdi.fleet.v1.Restrictions
+	20, // 13: vdi.fleet.v1.Welcome.renew_interval:type_name -> google.protobuf.Duration
+	20, // 14: vdi.fleet.v1.Welcome.ack_timeout:type_name -> google.protobuf.Duration
+	10, // 15: vdi.fleet.v1.Inventory.items:type_name -> vdi.fleet.v1.AssignmentReport
+	10, // 16: vdi.fleet.v1.ReportBatch.items:type_name -> vdi.fleet.v1.AssignmentReport
+	21, // 17: vdi.fleet.v1.AssignmentReport.status:type_name -> vdi.fleet.v1.AssignmentStatus
+	14, // 18: vdi.fleet.v1.OrderBatch.items:type_name -> vdi.fleet.v1.Order
+	22, // 19: vdi.fleet.v1.Order.assign:type_name -> vdi.fleet.v1.Assignment
+	15, // 20: vdi.fleet.v1.Order.withdraw:type_name -> vdi.fleet.v1.Withdrawal
+	17, // 21: vdi.fleet.v1.ResultBatch.items:type_name -> vdi.fleet.v1.OrderResult
+	0,  // 22: vdi.fleet.v1.OrderResult.code:type_name -> vdi.fleet.v1.ResultCode
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_link_proto_init() }
@@ -1608,7 +1740,7 @@ func file_vdi_fleet_v1_link_proto_init() {
 		(*ConnectResponse_Templates)(nil),
 		(*ConnectResponse_InventoryRequest)(nil),
 	}
-	file_vdi_fleet_v1_link_proto_msgTypes[12].OneofWrappers = []any{
+	file_vdi_fleet_v1_link_proto_msgTypes[13].OneofWrappers = []any{
 		(*Order_Assign)(nil),
 		(*Order_Withdraw)(nil),
 	}
@@ -1618,7 +1750,7 @@ func file_vdi_fleet_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_link_proto_rawDesc), len(file_vdi_fleet_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -49,7 +50,7 @@ type copied struct {
 func newMember(r *run, index int) *member {
 	name := r.trace.Members[index].Name
 	m := &member{
-		run: r, index: index, name: name, uid: types.UID(name), model: capacity.NewModel(),
+		run: r, index: index, name: name, uid: types.UID(name), model: capacity.NewModel(restriction.Defaults()),
 		copies: map[*session]*copied{}, ended: map[*session]int64{},
 	}
 	m.model.SetIngressClasses(capacity.Classes{Default: true})

@@ -2,8 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -77,10 +75,10 @@ func (r *run) newUID() types.UID {
 }
 
 // namespaces of the sessions.
-func (r *run) namespaces() []string {
+func (r *run) namespaces() map[string]bool {
 	all := map[string]bool{}
 	for i := range r.trace.Sessions {
 		all[r.trace.Sessions[i].Namespace] = true
 	}
-	return slices.Sorted(maps.Keys(all))
+	return all
 }

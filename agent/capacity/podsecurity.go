@@ -1,0 +1,48 @@
+package capacity
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var metricNotEnforced = prometheus.NewGauge(prometheus.GaugeOpts{
+	Name: "vdi_agent_namespaces_not_enforced",
+	Help: "Namespaces that are admitted and do not enforce Pod Security level restricted.",
+})
+
+func init() { metrics.Registry.MustRegister(metricNotEnforced) }
+
+// enforcing is, for each admitted namespace, whether it enforces that Pods are
+// restricted. Without that whoever has the agent's token can make Pods there that
+// take over a node.
+func enforcing(list []*corev1.Namespace) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range list {
+		if n.DeletionTimestamp == nil {
+			out[n.Name] = n.Labels[v1alpha1.LabelPodSecurity] == v1alpha1.PodSecurityRestricted
+		}
+	}
+	return out
+}
+
+// noteEnforced warns the member's administrator of namespaces that don't, once.
+func (w *Watcher) noteEnforced(m *Model) {
+	metricNotEnforced.Set(float64(len(m.notEnforced)))
+	if slices.Equal(w.notEnforced, m.notEnforced) {
+		return
+	}
+	w.notEnforced = m.notEnforced
+	if len(m.notEnforced) == 0 {
+		log.Log.WithName("capacity").Info("All admitted namespaces enforce Pod Security")
+		return
+	}
+	log.Log.WithName("capacity").Info("Admitted namespaces do not enforce Pod Security: run `kubectl vdi admit` for each of them",
+		"namespaces", strings.Join(m.notEnforced, ","), "level", v1alpha1.PodSecurityRestricted)
+}

@@ -1,0 +1,115 @@
+package guard
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// headerTimeout is how long a connection may take to send its request, which fits
+	// in one packet.
+	headerTimeout = time.Second
+	// maxConnections of the agent's endpoint, and of one address among them. A Pod has
+	// one address, and its guard or gate one connection at a time; behind a proxy that
+	// hides the Pods of a node there are some 100 of them, each for a moment every few
+	// seconds.
+	maxConnections           = 1024
+	maxConnectionsPerAddress = 16
+	// maxProbes are the connections to a guard, where only the kubelet is expected.
+	maxProbes           = 16
+	maxProbesPerAddress = 8
+)
+
+// limitedServer is an HTTP server for short questions by callers that need not be
+// honest.
+func limitedServer(handler http.Handler) *http.Server {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: serveTimeout, WriteTimeout: serveTimeout,
+		MaxHeaderBytes: mostHeader,
+	}
+	// Each asks seldom: a connection that stays is one that others lack.
+	server.SetKeepAlivesEnabled(false)
+	return server
+}
+
+// limitListener bounds the connections that are open at once, in total and for each
+// address. It closes those beyond at once, so that no address can hold up the others:
+// netutil.LimitListener, which lets them wait, has them wait behind a flood.
+type limitListener struct {
+	net.Listener
+	total, perAddress int
+
+	mu   sync.Mutex
+	open map[netip.Addr]int
+	sum  int
+}
+
+func newLimitListener(l net.Listener, total, perAddress int) *limitListener {
+	return &limitListener{Listener: l, total: total, perAddress: perAddress, open: map[netip.Addr]int{}}
+}
+
+// Accept returns the next connection that is within the limits.
+func (l *limitListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // http.Server tries again after a net.Error that says that it is temporary.
+		}
+		address := addressOf(conn)
+		if l.take(address) {
+			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { l.release(address) })}, nil
+		}
+		discard(conn)
+	}
+}
+
+func (l *limitListener) take(address netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sum >= l.total || l.open[address] >= l.perAddress {
+		metricRejected.Inc()
+		return false
+	}
+	l.sum++
+	l.open[address]++
+	return true
+}
+
+func (l *limitListener) release(address netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sum--
+	if l.open[address]--; l.open[address] == 0 {
+		delete(l.open, address)
+	}
+}
+
+// addressOf the other side; invalid, and thus shared, where it is no IP address.
+func addressOf(conn net.Conn) netip.Addr {
+	port, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	return port.Addr().Unmap().WithZone("")
+}
+
+// discard closes a connection without lingering, so that the kernel keeps nothing
+// of it.
+func discard(conn net.Conn) {
+	if tcp, ok := conn.(interface{ SetLinger(int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// limitedConn gives its place back when it is closed.
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close closes the connection.
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}

@@ -1,0 +1,47 @@
+package restriction
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+)
+
+// nodeDNS is where the DNS cache of a node listens, which a desktop must reach.
+var nodeDNS = netip.MustParsePrefix("169.254.20.10/32")
+
+// linkLocal are the link-local addresses, where clouds serve the credentials of their
+// nodes, in all forms that an IPv6 address may hold them in, and the other addresses
+// of such services.
+var linkLocal = prefixes(
+	"169.254.0.0/16",      // RFC 3927
+	"fe80::/10",           // RFC 4291
+	"64:ff9b::a9fe:0/112", // RFC 6052: NAT64 of the first
+	"2002:a9fe::/32",      // RFC 3056: 6to4 of the first
+	"fd00:ec2::/32",       // metadata of AWS
+	"fd20:ce::/64",        // metadata of Google Cloud
+)
+
+// notPublic are the addresses that the desktops of mode Isolated don't reach.
+var notPublic = prefixes(render.NotPublic()...)
+
+func prefixes(all ...string) []netip.Prefix {
+	out := make([]netip.Prefix, 0, len(all))
+	for _, text := range all {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}
+
+func overlaps(p netip.Prefix, ranges []netip.Prefix) bool {
+	return slices.ContainsFunc(ranges, p.Overlaps)
+}
+
+// unmapped is a range of IPv4-mapped IPv6 addresses as the IPv4 range that it is.
+func unmapped(p netip.Prefix) netip.Prefix {
+	const mapped = 96
+	if p.Addr().Is4In6() && p.Bits() >= mapped {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p
+}
