@@ -25,6 +25,12 @@ kind: ClusterRole
 metadata: {name: role-writer}
 rules:
 - {apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: [get, create, update, patch, delete, deletecollection, escalate, bind]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [bind]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: vdi-access-a}
+rules: []
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
