@@ -169,7 +169,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
 		IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
-	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
+	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}
 	policies := &session.PolicyReconciler{
 		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(session.DefaultPolicyInterval),
 	}
