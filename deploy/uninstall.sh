@@ -47,7 +47,7 @@ empty() {
 
 # without takes away what is named NAME: its release, its Pods, its roles, its kinds.
 without() {
-	local name=$1 release kind
+	local name=$1 release kind role
 	shift
 	release=$(k get deployment "$name" -n "$namespace" --ignore-not-found -o jsonpath='{.metadata.annotations.meta\.helm\.sh/release-name}')
 	say "removing $name"
@@ -56,8 +56,10 @@ without() {
 	# its first look whether anything of it is left fails.
 	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null || true; done
 	k delete crd "$@" --ignore-not-found
-	k delete clusterrolebinding,clusterrole "$name" "$name-sessions" "$name-metrics" "$name-metrics-reader" --ignore-not-found
-	k delete rolebinding --all-namespaces --field-selector "metadata.name=$name-sessions" --ignore-not-found
+	k delete clusterrolebinding,clusterrole "$name"{,-sessions,-user-roles,-metrics,-metrics-reader} --ignore-not-found
+	for role in sessions user-roles; do
+		k delete rolebinding --all-namespaces --field-selector "metadata.name=$name-$role" --ignore-not-found
+	done
 	k delete priorityclass -l "app.kubernetes.io/name=$name,app.kubernetes.io/part-of=vdi-fleet" --ignore-not-found
 	k delete service,serviceaccount,role,rolebinding,poddisruptionbudget,networkpolicy,configmap,secret -n "$namespace" \
 		-l "app.kubernetes.io/name=$name" --ignore-not-found
@@ -79,10 +81,11 @@ hub)
 	empty
 	k delete mutatingadmissionpolicybinding,mutatingadmissionpolicy vdi-session-finalizer --ignore-not-found
 	k delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found \
-		vdi-finalizers vdi-hub-secrets vdi-member-fenced vdi-member-removal vdi-session-operation vdi-session-owner \
-		vdi-session-placement vdi-session-user
+		vdi-finalizers vdi-hub-pods vdi-hub-secrets vdi-hub-user-roles vdi-hub-user-rolebindings vdi-member-fenced vdi-member-removal \
+		vdi-session-operation vdi-session-owner vdi-session-placement vdi-session-user
 	k delete clusterrole vdi-user vdi-templates vdi-viewer vdi-operator --ignore-not-found
 	without vdi-hub {memberclusters,placementpolicies,placementreviews,vdihomes,vdisessions,vditemplates}.vdi.kasm.io
+	k delete rolebinding,role --all-namespaces -l vdi.kasm.io/user-role=true --ignore-not-found
 	last
 	;;
 member)

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -24,6 +25,7 @@ import (
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/access"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -103,6 +105,9 @@ func managerOptions(o Options, l *leader) manager.Options {
 				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&corev1.Secret{}:             session.CachedSecrets(o.Namespace, o.SessionNamespaces),
+				// Read with UserRoles only.
+				&rbacv1.Role{}:        access.Cached(o.SessionNamespaces),
+				&rbacv1.RoleBinding{}: access.Cached(o.SessionNamespaces),
 			},
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
@@ -168,7 +173,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
 		IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
-	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
+	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}
 	policies := &session.PolicyReconciler{
 		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(session.DefaultPolicyInterval),
 	}
@@ -186,6 +191,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		{"assignments", func() error { return assignments.SetupWithManager(mgr) }},
 		{"members", func() error { return members.SetupWithManager(local) }},
 		{"templates", func() error { return templates.SetupWithManager(local) }},
+		{"user roles", func() error { return setupUserRoles(ctx, local, o) }},
 	} {
 		if err := controller.setup(); err != nil {
 			return nil, fmt.Errorf("setting up the controller of %s: %w", controller.of, err)
@@ -203,6 +209,18 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		}
 		return sessions.Rebuild(ctx)
 	}, nil
+}
+
+// setupUserRoles lets users read the passwords of their own sessions, where the hub
+// is to do so.
+func setupUserRoles(ctx context.Context, mgr manager.Manager, o Options) error {
+	if !o.UserRoles {
+		return nil
+	}
+	roles := &access.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-hub"), Clock: clock.RealClock{},
+	}
+	return roles.SetupWithManager(ctx, mgr)
 }
 
 // linkRunnable listens for agents while this replica leads.

@@ -41,6 +41,10 @@ type Options struct {
 	// Namespace the only ones whose Secrets are read; none: all. A hub that has them
 	// needs the role of Secrets nowhere else.
 	SessionNamespaces []string
+	// UserRoles lets users read the passwords of their own sessions: the hub keeps a
+	// Role and a RoleBinding for each user and session namespace. It needs the
+	// ClusterRole vdi-hub-user-roles where it has vdi-hub-sessions.
+	UserRoles bool
 	// TrustDomain of the agents' identities.
 	TrustDomain string
 	// MetricsBindAddress and HealthProbeBindAddress of every replica.
@@ -74,6 +78,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
 	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial, for which the hub's certificate is made beside vdi-hub.NAMESPACE.svc and localhost; may be repeated.")
 	fs.StringSliceVar(&o.SessionNamespaces, "session-namespaces", nil, "The only namespaces whose sessions are accepted, and beside --namespace the only ones whose Secrets are read; none: all. The ClusterRole vdi-hub-sessions need then be bound nowhere else.")
+	fs.BoolVar(&o.UserRoles, "user-roles", false, "Let users read the passwords of their own sessions: keep a Role and a RoleBinding for each user and session namespace that allow get on the user's access Secrets by name. Needs the ClusterRole vdi-hub-user-roles where vdi-hub-sessions is bound.")
 	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), where somebody else than the hub issues certificates.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")

@@ -65,4 +65,8 @@ const (
 	// EventOlderAgent: an agent was let in of a lower term than an earlier one had;
 	// its cluster was restored from a backup. It is on the MemberCluster.
 	EventOlderAgent = "OlderAgentLetIn"
+	// EventRoleConflict: the session's user can't read its password, since a Role or
+	// RoleBinding that the hub did not create has the name of the one that the hub
+	// needs; the note names it.
+	EventRoleConflict = "RoleConflict"
 )

@@ -45,6 +45,10 @@ const (
 	// SecretDistribute is an administrator's word that a Secret of the hub's
 	// namespace may travel to members with the sessions whose template names it.
 	SecretDistribute = "distribute"
+	// LabelUserRole with value "true" is on the Roles and RoleBindings by which the
+	// hub lets users read the passwords of their own sessions. The hub changes and
+	// deletes no others.
+	LabelUserRole = "vdi.kasm.io/user-role"
 )
 
 // Annotations.

@@ -106,20 +106,22 @@ func (r *MemberReconciler) showLeaving(ctx context.Context, v *visit) (ctrl.Resu
 // letGo removes the finalizer from a session of which nothing is outstanding.
 // The lock makes sure that this is judged from what is stored.
 func (r *Reconciler) letGo(ctx context.Context, s *v1alpha1.VDISession) error {
-	err := removeFinalizer(ctx, r.Client, s.DeepCopy())
+	err := r.removeFinalizer(ctx, s.DeepCopy())
 	if err == nil && controllerutil.ContainsFinalizer(s, v1alpha1.Finalizer) {
 		r.wroteEnd(ctx, s)
 	}
 	return client.IgnoreNotFound(err)
 }
 
-func removeFinalizer(ctx context.Context, c client.Client, s *v1alpha1.VDISession) error {
+func (r *Reconciler) removeFinalizer(ctx context.Context, s *v1alpha1.VDISession) error {
 	before := s.DeepCopy()
 	if !controllerutil.RemoveFinalizer(s, v1alpha1.Finalizer) {
 		return nil // somebody else's holds it
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.Patch(ctx, s, patch); err != nil {
+	r.departed.release(s.UID) // first: the watch may report the end before the answer comes
+	if err := r.Client.Patch(ctx, s, patch); err != nil {
+		r.departed.keep(s.UID)
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	return nil

@@ -85,8 +85,11 @@ func (r *Reconciler) forceAfter() time.Duration {
 // hub it is unknown from now on, and so left alone.
 func (r *Reconciler) letGoByForce(ctx context.Context, s *v1alpha1.VDISession) error {
 	why, left := forceCleanup(s), outstanding(s)
-	if err := removeFinalizer(ctx, r.Client, s); err != nil {
+	if err := r.removeFinalizer(ctx, s); err != nil {
 		return client.IgnoreNotFound(err) // it is gone: somebody had the members' word
+	}
+	if err := r.freeHome(ctx, s); err != nil {
+		log.FromContext(ctx).Error(err, "The home of a session that was let go by force is free only once its member reports that nothing runs", "session", s.Namespace+"/"+s.Name)
 	}
 	name := s.Namespace + "/" + v1alpha1.AssignmentName(s.Name, s.UID)
 	var where []string

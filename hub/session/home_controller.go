@@ -17,12 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=list;watch;create;update;delete
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes/finalizers,verbs=update
+
+// orphanWait is how soon a home is looked at again whose session is gone, and which
+// the session may still have mounted.
+const orphanWait = 5 * time.Second
 
 // takenWait is how long the status that a home was taken for may be on its way.
 const takenWait = 30 * time.Second
@@ -37,6 +42,8 @@ type HomeReconciler struct {
 	Client   client.Client
 	Live     client.Reader
 	Sessions *Reconciler
+	// Members by name.
+	Members multicluster.Provider
 }
 
 // SetupWithManager registers the controller of homes.
@@ -96,6 +103,8 @@ func (r *HomeReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Res
 	}
 	now := r.Sessions.Clock.Now()
 	switch {
+	case holder == nil && r.mayBeMounted(ctx, h):
+		return ctrl.Result{RequeueAfter: orphanWait}, nil
 	case holder == nil:
 		log.FromContext(ctx).V(1).Info("Giving back the home of a session that is gone", "session", h.Status.MountedBy)
 		return ctrl.Result{}, giveBack(ctx, r.Client, h, nil, seconds(now))
@@ -105,6 +114,36 @@ func (r *HomeReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, giveBack(ctx, r.Client, h, holder, seconds(now))
 	}
 	return ctrl.Result{}, nil
+}
+
+// mayBeMounted reports whether the member where a home lies may still run the session
+// that has it, although that session is gone: somebody removed its finalizer. It can
+// be ruled out by the member's own report alone.
+func (r *HomeReconciler) mayBeMounted(ctx context.Context, h *v1alpha1.VDIHome) bool {
+	if r.Sessions.Fleet.Gone(h.Spec.ClusterUID) || r.Sessions.isOff(h.Spec.ClusterUID) {
+		return false
+	}
+	key := types.NamespacedName{Namespace: h.Namespace, Name: v1alpha1.AssignmentName(h.Status.MountedBy, h.Status.MountedByUID)}
+	if _, _, left := r.Sessions.departed.of(key, h.Spec.ClusterUID); left {
+		return true
+	}
+	member, err := r.Members.Get(ctx, multicluster.ClusterName(h.Spec.ClusterName))
+	if err != nil {
+		return true // it is away
+	}
+	reported, err := reportedOf(ctx, member.GetClient(), key)
+	return err != nil || reported != nil && !ended(reported)
+}
+
+// freeHome gives back the home of a session that was let go by force: an operator has
+// declared that nothing of it runs.
+func (r *Reconciler) freeHome(ctx context.Context, s *v1alpha1.VDISession) error {
+	h := &v1alpha1.VDIHome{}
+	err := r.Client.Get(ctx, homeKey(s), h)
+	if err != nil || h.Status.MountedByUID != s.UID {
+		return client.IgnoreNotFound(err)
+	}
+	return giveBack(ctx, r.Client, h, nil, seconds(r.Clock.Now()))
 }
 
 // usesRecord is whether a session's home is a PerUser home: one that was tried

@@ -26,6 +26,8 @@ type homesInMemory struct {
 	c     client.Client
 	clock *clocktesting.FakeClock
 	homes *HomeReconciler
+	// member where the home lies.
+	member *memberInMemory
 }
 
 func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDISession), home ...func(*v1alpha1.VDIHome)) *homesInMemory {
@@ -45,7 +47,8 @@ func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDIS
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
 	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}}
-	x.homes = &HomeReconciler{Client: x.c, Live: x.c, Sessions: sessions}
+	x.member = &memberInMemory{}
+	x.homes = &HomeReconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member}
 	return x
 }
 

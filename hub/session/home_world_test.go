@@ -235,7 +235,7 @@ func (w *homeWorld) reconcile(name string) {
 
 func (w *homeWorld) controlHome() {
 	w.start("home", func(r *Reconciler, live client.Reader) {
-		homes := &HomeReconciler{Client: r.Client, Live: live, Sessions: r}
+		homes := &HomeReconciler{Client: r.Client, Live: live, Sessions: r, Members: &memberInMemory{}}
 		_, _ = homes.Reconcile(context.Background(), ctrl.Request{})
 	})
 }

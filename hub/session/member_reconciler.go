@@ -50,6 +50,9 @@ type visit struct {
 	ref    v1alpha1.ClusterRef
 	// session as the hub has it; nil: it has none.
 	session *v1alpha1.VDISession
+	// departed is the UID of a session that was deleted without its finalizer; empty:
+	// it was not.
+	departed types.UID
 	// reported by the member; nil: nothing.
 	reported *v1alpha1.SessionAssignment
 	// wanted and hash are of the assignment that the session asks for, where
@@ -105,6 +108,12 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 // view of the session would ask for the very epoch that has just ended.
 func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
 	step, epoch := plan(v.session, v.ref.UID, v.reported, v.hash)
+	if session, upTo, left := r.Sessions.departed.of(req.NamespacedName, v.ref.UID); v.session == nil && left {
+		v.departed = session
+		if step, epoch = planDeparted(upTo, v.reported); step == stepForget {
+			r.Sessions.departed.stopped(req.NamespacedName, v.ref.UID)
+		}
+	}
 	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
 	if v.wanted != nil {
 		r.Fleet.Ordered(v.session.UID, v.wanted.Spec.Epoch, v.ref.UID, v.hash)
@@ -133,6 +142,9 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 		}
 		if err := v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch)); err != nil {
 			return ctrl.Result{}, err
+		}
+		if v.session == nil {
+			return ctrl.Result{}, nil
 		}
 		return r.showLeaving(ctx, v)
 	case stepAssign:
@@ -260,12 +272,15 @@ func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.Sessio
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = key.Namespace, key.Name
 	a.Spec.Epoch = upTo
-	if v.session != nil {
+	switch {
+	case v.session != nil:
 		a.Spec.Session.UID = v.session.UID
 		if why := forceCleanup(v.session); why != "" {
 			a.Annotations = map[string]string{v1alpha1.AnnotationForceCleanup: why}
 		}
-	} else {
+	case v.departed != "":
+		a.Spec.Session.UID = v.departed
+	default:
 		a.Spec.Session.UID = v.reported.Spec.Session.UID
 	}
 	return a

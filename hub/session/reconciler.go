@@ -109,6 +109,7 @@ type Reconciler struct {
 	moves    moves
 	leaves   leaves
 	lost     losses
+	departed departures
 }
 
 // pass is one reconcile of one session.

@@ -58,37 +58,58 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watching sessions: %w", err)
 	}
-	see := func(obj any, gone bool) {
-		if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = last.Obj
-		}
-		s, ok := obj.(*v1alpha1.VDISession)
-		if !ok {
-			return
-		}
-		r.Fleet.Observe(s, gone)
-		r.seeLeaver(s, gone)
-		if gone {
-			r.given.forget(s.UID)
-			r.written.forget(s.UID)
-			r.forcing.forget(s.UID)
-			r.resends.forget(s.UID)
-			r.moves.forget(s.UID)
-			r.lost.found(s.UID)
-		}
-		if gone || meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
-			r.refusals.forget(s.UID)
-		}
-	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { see(obj, false) },
-		UpdateFunc: func(_, obj any) { see(obj, false) },
-		DeleteFunc: func(obj any) { see(obj, true) },
+		AddFunc:    func(obj any) { r.seen(obj, false, false) },
+		UpdateFunc: func(_, obj any) { r.seen(obj, false, false) },
+		DeleteFunc: func(obj any) { r.seen(obj, true, closed(mgr.Elected())) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching sessions: %w", err)
 	}
 	return nil
+}
+
+// seen counts a session as the watch shows it, and forgets one that is gone. leads is
+// whether this replica leads.
+func (r *Reconciler) seen(obj any, gone, leads bool) {
+	last, absent := obj.(toolscache.DeletedFinalStateUnknown)
+	if absent {
+		obj = last.Obj
+	}
+	s, ok := obj.(*v1alpha1.VDISession)
+	if !ok {
+		return
+	}
+	// An absence from a list is no deletion, and a replica that does not lead would
+	// never get its members' confirmation.
+	switch {
+	case gone && !absent && leads:
+		r.departed.observe(s, r.Fleet.Gone)
+	case gone:
+		r.departed.keep(s.UID)
+	}
+	r.Fleet.Observe(s, gone)
+	r.seeLeaver(s, gone)
+	if gone {
+		r.given.forget(s.UID)
+		r.written.forget(s.UID)
+		r.forcing.forget(s.UID)
+		r.resends.forget(s.UID)
+		r.moves.forget(s.UID)
+		r.lost.found(s.UID)
+	}
+	if gone || meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
+		r.refusals.forget(s.UID)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // ofTemplate are the sessions that wait for a template to change.
@@ -159,6 +180,7 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		WatchesRawSource(sessions).
 		WatchesRawSource(secrets).
 		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.connected)).
+		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.departures)).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers,
 			// multicluster-runtime passes on none of the manager's options.
@@ -251,12 +273,28 @@ func (r *MemberReconciler) connected(ctx context.Context, q workqueue.TypedRateL
 	return nil
 }
 
+// departures enqueues sessions that were deleted without their finalizer. The watch on
+// sessions may enqueue them before they are noted as such.
+func (r *MemberReconciler) departures(_ context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
+	r.Sessions.departed.listen(func(requests []mcreconcile.Request) {
+		for _, request := range requests {
+			q.Add(request)
+		}
+	})
+	return nil
+}
+
 func (r *MemberReconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request], member string) {
 	placed := &v1alpha1.VDISessionList{}
 	if err := r.Client.List(ctx, placed, client.MatchingFields{indexMember: member}); err == nil {
 		for i := range placed.Items {
 			s := &placed.Items[i]
 			q.Add(memberRequest(member, s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)))
+		}
+	}
+	if ref, known := r.Fleet.RefOf(member); known {
+		for _, left := range r.Sessions.departed.in(ref.UID) {
+			q.Add(memberRequest(member, left.Namespace, left.Name))
 		}
 	}
 	cl, err := r.Members.Get(ctx, multicluster.ClusterName(member))

@@ -161,7 +161,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare 
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
 	}
-	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions}
+	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}
 	policies := &session.PolicyReconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}

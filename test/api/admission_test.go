@@ -136,6 +136,10 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 
 	judgeSecrets(func() *harness.ControlPlane { return hub })
 
+	judgeUserRoles(func() *harness.ControlPlane { return hub })
+
+	judgePods(func() *harness.ControlPlane { return hub })
+
 	DescribeTable("let a session in that is asked for by", func(ctx context.Context, who requester, user string, groups []string) {
 		_, err := as(hub, who).Create(ctx, sessionFor(user, groups...), dryRun)
 		Expect(err).NotTo(HaveOccurred())

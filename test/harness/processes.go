@@ -126,6 +126,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 			"--health-probe-bind-address=" + replica.ProbeAddr,
 			"--time-factor=" + f.timeFactor(),
 			"--session-namespaces=" + strings.Join(f.options.sessionNamespaces(), ","),
+			"--user-roles",
 		}, slices.Concat(tls, f.options.HubArgs)...)
 		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Env...)
 		group.Go(func() error {

@@ -21,14 +21,16 @@ const (
 	AgentUser = "system:serviceaccount:" + SystemNamespace + ":vdi-agent"
 
 	hubSessions   = "vdi-hub-sessions"
+	hubUserRoles  = "vdi-hub-user-roles"
 	agentSessions = "vdi-agent-sessions"
 )
 
 // serviceAccountGroups are those of both.
 var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace}
 
-// authorizeHub gives the hub its roles. What lets it keep Secrets beside sessions is
-// bound in their namespaces only, as --session-namespaces has it.
+// authorizeHub gives the hub its roles. What lets it keep Secrets beside sessions, and
+// let users read them, is bound in their namespaces only, as --session-namespaces has
+// it.
 func (f *Fleet) authorizeHub(ctx context.Context) error {
 	cp := f.Hub.ControlPlane
 	if err := cp.authorize(ctx, "rbac/hub.yaml", "hub.yaml"); err != nil {
@@ -38,10 +40,12 @@ func (f *Fleet) authorizeHub(ctx context.Context) error {
 		return err
 	}
 	for _, namespace := range f.options.sessionNamespaces() {
-		bound := binding("ClusterRole", namespace, hubSessions, HubUser)
-		bound.SetKind("RoleBinding")
-		if err := cp.ApplyObject(ctx, bound); err != nil {
-			return err
+		for _, role := range []string{hubSessions, hubUserRoles} {
+			bound := binding("ClusterRole", namespace, role, HubUser)
+			bound.SetKind("RoleBinding")
+			if err := cp.ApplyObject(ctx, bound); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -25,6 +25,7 @@ const (
 	agentAtHome     = "Role vdi-agent"
 	hubEverywhere   = "ClusterRole vdi-hub"
 	hubInSessions   = "ClusterRole vdi-hub-sessions"
+	hubUserRoles    = "ClusterRole vdi-hub-user-roles"
 	hubAtHome       = "Role vdi-hub"
 )
 
@@ -126,6 +127,12 @@ var hubExceptions = append(askedByAdmission(), []permissions.Exception{
 	{Role: hubInSessions, Resource: "secrets", Verbs: []string{"get", "delete"}, Chance: true,
 		Because: "a Secret of the session's name that the cache does not show is looked at, and one goes that is not wanted any more",
 		Test:    "hub/session/secret_test.go", Says: "never takes the place of somebody else's Secret"},
+	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Verbs: []string{"update"},
+		Because: "the binding of a user's Role that was edited is repaired", Test: "hub/access/apiserver_test.go", Says: "func TestDriftIsRepaired"},
+	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "roles", Verbs: []string{"update", "delete"}, Chance: true,
+		Because: "a user's Role follows the user's sessions", Test: "hub/access/apiserver_test.go", Says: "func TestABurstCostsFewWrites"},
+	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Verbs: []string{"delete"}, Chance: true,
+		Because: "the binding goes with a user's last session", Test: "hub/access/apiserver_test.go", Says: "func TestRolesOfNobodyAreRemoved"},
 	{Role: hubAtHome, Resource: "secrets", Verbs: []string{"update", "delete"},
 		Because: "the hub is a certificate authority: it rotates its CA, uses up tokens, and removes old ones",
 		Test:    "hub/identity/apiserver_test.go", Says: "func TestALifeOnARealAPIServer"},
@@ -136,13 +143,13 @@ var hubExceptions = append(askedByAdmission(), []permissions.Exception{
 func judgePermissions() {
 	root, err := harness.Root()
 	Expect(err).NotTo(HaveOccurred())
-	grants := func(of, inSessions string) []permissions.Grant {
-		all, err := permissions.Granted(filepath.Join(root, "deploy/rbac", of+".yaml"), inSessions)
+	grants := func(of string, inSessions ...string) []permissions.Grant {
+		all, err := permissions.Granted(filepath.Join(root, "deploy/rbac", of+".yaml"), inSessions...)
 		Expect(err).NotTo(HaveOccurred())
 		return all
 	}
 	hubCase := &permissions.Case{
-		Grants: grants("hub", "vdi-hub-sessions"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
+		Grants: grants("hub", "vdi-hub-sessions", "vdi-hub-user-roles"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
 		// Users ask for sessions where they like.
 		Everywhere: true,
 		Asked:      asked(harness.HubUser, fleet.Hub.ControlPlane), Exceptions: hubExceptions,

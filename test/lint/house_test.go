@@ -28,6 +28,7 @@ const longest = 400
 var pure = []string{
 	"api/v1alpha1/",
 	"proto/convert/",
+	"hub/access/desired.go",
 	"hub/failover/",
 	"hub/placement/",
 	"hub/queue/",

@@ -53,10 +53,10 @@ type Grant struct {
 	Reach Reach
 }
 
-// Granted reads the roles of a file of deploy/rbac. The ClusterRole named
-// inSessions is bound in the namespaces of sessions, all others in the whole
+// Granted reads the roles of a file of deploy/rbac. The ClusterRoles named
+// inSessions are bound in the namespaces of sessions, all others in the whole
 // cluster.
-func Granted(file, inSessions string) ([]Grant, error) {
+func Granted(file string, inSessions ...string) ([]Grant, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading roles: %w", err)
@@ -74,7 +74,7 @@ func Granted(file, inSessions string) ([]Grant, error) {
 		switch {
 		case role.Kind == "Role":
 			reach = OwnNamespace
-		case role.Name == inSessions:
+		case slices.Contains(inSessions, role.Name):
 			reach = SessionNamespaces
 		}
 		for _, rule := range role.Rules {

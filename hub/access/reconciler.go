@@ -1,0 +1,207 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,roleName=vdi-hub-user-roles,resources=roles;rolebindings,verbs=list;watch;create;update;delete
+
+const (
+	// DefaultInterval is the least time between two updates of one Role.
+	DefaultInterval = time.Second
+	// conflictWait is how soon an object is compared again that somebody else has
+	// written meanwhile, or that the cache does not show yet.
+	conflictWait = time.Second
+	// collisionWait is how soon a name is tried again that an object without our
+	// label has. No watch reports that it is gone.
+	collisionWait = time.Minute
+)
+
+// Reconciler keeps the Role and RoleBinding of each user with sessions in a
+// namespace. A request names a Role: one user in one namespace.
+type Reconciler struct {
+	// Client reads sessions, Roles and RoleBindings from the cache, Live from the
+	// API server.
+	Client client.Client
+	Live   client.Reader
+	// Recorder of events on sessions.
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	// Interval is the least time between two updates of one Role; zero:
+	// DefaultInterval.
+	Interval time.Duration
+
+	pace pace
+}
+
+// Reconcile makes one user's Role and RoleBinding match the user's sessions.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.update(ctx, req)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	sessions := &v1alpha1.VDISessionList{}
+	err := r.Client.List(ctx, sessions, client.InNamespace(req.Namespace), client.MatchingFields{indexRole: req.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing the user's sessions: %w", err)
+	}
+	role, binding := Desired(sessions.Items)
+	if role == nil {
+		return r.remove(ctx, req)
+	}
+	// The Role first: admission reads it when a RoleBinding refers to it.
+	for _, want := range []client.Object{role, binding} {
+		result, err := r.keep(ctx, req, want)
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			return r.taken(ctx, want, newest(sessions.Items))
+		case err != nil || !result.IsZero():
+			return result, err
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// keep makes one object what it must be. It returns when to continue, where an
+// earlier write is too recent.
+func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Object) (ctrl.Result, error) {
+	have, kind := emptyOf(want), kindOf(want)
+	err := r.Client.Get(ctx, req.NamespacedName, have)
+	missing := apierrors.IsNotFound(err)
+	switch {
+	case missing:
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("reading the %s of a user: %w", kind, err)
+	case same(have, want):
+		return ctrl.Result{}, nil
+	case otherRole(have, want):
+		// It can't be changed: deleting it brings the user up again.
+		return ctrl.Result{}, r.delete(ctx, have)
+	}
+	object := written{kind, req.NamespacedName}
+	if wait := r.pace.wait(object, r.Clock.Now(), r.interval()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if missing {
+		err = r.Client.Create(ctx, want)
+	} else {
+		want.SetUID(have.GetUID())
+		want.SetResourceVersion(have.GetResourceVersion())
+		err = r.Client.Update(ctx, want)
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing the %s of a user: %w", kind, err)
+	}
+	r.pace.wrote(object, r.Clock.Now(), r.interval())
+	return ctrl.Result{}, nil
+}
+
+// remove deletes what a user has who has no session in the namespace any more.
+func (r *Reconciler) remove(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	for _, have := range []client.Object{&rbacv1.RoleBinding{}, &rbacv1.Role{}} {
+		err := r.Client.Get(ctx, req.NamespacedName, have)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("reading the %s of a user: %w", kindOf(have), err)
+		}
+		if wait := r.pace.wait(written{kindOf(have), req.NamespacedName}, r.Clock.Now(), r.interval()); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+		if err := r.delete(ctx, have); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// delete removes an object as the cache shows it: one that has lost our label since
+// has another version, and stays.
+func (r *Reconciler) delete(ctx context.Context, have client.Object) error {
+	uid, version := have.GetUID(), have.GetResourceVersion()
+	err := r.Client.Delete(ctx, have, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the %s of a user: %w", kindOf(have), err)
+	}
+	return nil
+}
+
+// taken handles a name that exists and that the cache, which holds our objects only,
+// does not show: the cache is behind, or the object is somebody else's.
+func (r *Reconciler) taken(ctx context.Context, want client.Object, s *v1alpha1.VDISession) (ctrl.Result, error) {
+	list := listOf(want)
+	err := r.Live.List(ctx, list, client.InNamespace(want.GetNamespace()), client.MatchingFields{"metadata.name": want.GetName()}, ours)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading the %s of a user: %w", kindOf(want), err)
+	}
+	if meta.LenList(list) > 0 {
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	}
+	log.FromContext(ctx).Info("A user can't read the passwords of the user's sessions: an object that the hub did not create has the name that is needed",
+		"kind", kindOf(want), "namespace", want.GetNamespace(), "name", want.GetName(), "user", s.Spec.User)
+	r.Recorder.Eventf(s, nil, "Warning", v1alpha1.EventRoleConflict, "Grant",
+		"%s %s was not created by the hub, and user %s can't read the session's password by it: delete or rename it, and the hub creates its own",
+		kindOf(want), want.GetName(), s.Spec.User)
+	return ctrl.Result{RequeueAfter: collisionWait}, nil
+}
+
+func (r *Reconciler) interval() time.Duration {
+	if r.Interval == 0 {
+		return DefaultInterval
+	}
+	return r.Interval
+}
+
+// same reports whether a stored object is what it must be. Labels and annotations
+// that others have added stay until the next update.
+func same(have, want client.Object) bool {
+	for key, value := range want.GetLabels() {
+		if have.GetLabels()[key] != value {
+			return false
+		}
+	}
+	switch want := want.(type) {
+	case *rbacv1.Role:
+		return equality.Semantic.DeepEqual(have.(*rbacv1.Role).Rules, want.Rules)
+	case *rbacv1.RoleBinding:
+		return equality.Semantic.DeepEqual(have.(*rbacv1.RoleBinding).Subjects, want.Subjects) && !otherRole(have, want)
+	}
+	return false
+}
+
+// otherRole reports whether a stored RoleBinding refers to another Role, which
+// can't be changed.
+func otherRole(have, want client.Object) bool {
+	binding, ok := want.(*rbacv1.RoleBinding)
+	return ok && have.(*rbacv1.RoleBinding).RoleRef != binding.RoleRef
+}
+
+// newest returns the session on which an event is of most use.
+func newest(sessions []v1alpha1.VDISession) *v1alpha1.VDISession {
+	out := &sessions[0]
+	for i := range sessions {
+		if newestFirst(&sessions[i], out) < 0 {
+			out = &sessions[i]
+		}
+	}
+	return out
+}

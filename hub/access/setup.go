@@ -1,0 +1,75 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+const (
+	// indexRole finds a user's sessions by the name of the user's Role.
+	indexRole = "role"
+	// workers wait for the API server most of the time.
+	workers = 4
+)
+
+// ours selects the Roles and RoleBindings that the hub created.
+var ours = client.MatchingLabels{v1alpha1.LabelUserRole: "true"}
+
+// SetupWithManager registers the controller, and its index of sessions by user.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.VDISession{}, indexRole, func(o client.Object) []string {
+		return []string{Name(o.(*v1alpha1.VDISession).Spec.User)}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing sessions by user: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("userrole").
+		For(&rbacv1.Role{}).
+		Watches(&rbacv1.RoleBinding{}, &handler.EnqueueRequestForObject{}).
+		Watches(&v1alpha1.VDISession{}, handler.EnqueueRequestsFromMapFunc(roleOf), builder.WithPredicates(granted)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// Cached returns what the hub's cache holds of Roles or RoleBindings: those that it
+// created, in the namespaces that it serves; none: in all.
+func Cached(served []string) cache.ByObject {
+	cached := cache.ByObject{Label: labels.SelectorFromSet(labels.Set(ours))}
+	if len(served) > 0 {
+		cached.Namespaces = map[string]cache.Config{}
+		for _, namespace := range served {
+			cached.Namespaces[namespace] = cache.Config{}
+		}
+	}
+	return cached
+}
+
+func roleOf(_ context.Context, o client.Object) []reconcile.Request {
+	s := o.(*v1alpha1.VDISession)
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: s.Namespace, Name: Name(s.Spec.User)}}}
+}
+
+// granted selects the changes of sessions that change what a user may read. Roles
+// of nobody come from the watch on Roles.
+var granted = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return secretOf(e.Object.(*v1alpha1.VDISession)) != "" },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return secretOf(e.ObjectOld.(*v1alpha1.VDISession)) != secretOf(e.ObjectNew.(*v1alpha1.VDISession))
+	},
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
