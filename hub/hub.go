@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -95,14 +94,18 @@ func managerOptions(o Options, l *leader) manager.Options {
 		// with its lock held. The leader's lock would be let go 30 s later.
 		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 		Cache: cache.Options{
-			ByObject: map[client.Object]cache.ByObject{
-				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-				&corev1.Secret{}:             session.CachedSecrets(o.Namespace, o.SessionNamespaces),
-			},
+			ByObject:         cached(o),
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
 	}
+}
+
+// cached is what the hub's cache holds of objects that there may be many of.
+func cached(o Options) map[client.Object]cache.ByObject {
+	objects := session.Cached(o.Namespace, o.SessionNamespaces)
+	objects[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
+	objects[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
+	return objects
 }
 
 func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader, trace *tracing.Tracer, o Options) error {
