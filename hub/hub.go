@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -101,17 +100,21 @@ func managerOptions(o Options, l *leader) manager.Options {
 		// with its lock held. The leader's lock would be let go 30 s later.
 		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 		Cache: cache.Options{
-			ByObject: map[client.Object]cache.ByObject{
-				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-				&corev1.Secret{}:             session.CachedSecrets(o.Namespace, o.SessionNamespaces),
-				// Read with UserRoles only.
-				&rbacv1.Role{}:        access.Cached(o.SessionNamespaces),
-				&rbacv1.RoleBinding{}: access.Cached(o.SessionNamespaces),
-			},
+			ByObject:         cached(o),
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
 	}
+}
+
+// cached is what the hub's cache holds of objects that there may be many of.
+func cached(o Options) map[client.Object]cache.ByObject {
+	objects := session.Cached(o.Namespace, o.SessionNamespaces)
+	objects[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
+	objects[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
+	// Read with UserRoles only.
+	objects[&rbacv1.Role{}] = access.Cached(o.SessionNamespaces)
+	objects[&rbacv1.RoleBinding{}] = access.Cached(o.SessionNamespaces)
+	return objects
 }
 
 func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader, trace *tracing.Tracer, o Options) error {

@@ -82,6 +82,9 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	if violations := s.Restrictions.Assignment(&a.Spec); len(violations) > 0 {
 		return &outcome{result: notAllowed(a, violations)}, nil
 	}
+	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" {
+		return &outcome{result: withoutLimit(a, name)}, nil
+	}
 	if lacks := s.Counter.Refuses(a); lacks != "" {
 		return &outcome{result: refused(a, v1alpha1.RefusedNoRoom, lacks)}, nil
 	}
@@ -180,6 +183,9 @@ func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 	case upToDate(existing, a):
 		return s.again(ctx, existing, a)
 	}
+	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" && a.Spec.Epoch > held {
+		return s.unlessStored(ctx, a, existing.ResourceVersion, &outcome{result: withoutLimit(a, name)}, nil)
+	}
 	return s.update(ctx, existing, a)
 }
 
@@ -257,6 +263,13 @@ func unknownKind(err error) bool {
 func permanent(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// withoutLimit refuses a desktop that the kubelet would give a resource without a
+// limit. A hub of before sends such orders.
+func withoutLimit(a *v1alpha1.SessionAssignment, name corev1.ResourceName) *fleetv1.OrderResult {
+	return refused(a, v1alpha1.RefusedInvalid, fmt.Sprintf(
+		"the desktop asks for 0 of %s, which would be no limit: delete the session and create it with more", name))
 }
 
 func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -131,6 +132,10 @@ func TestRefusesForGood(t *testing.T) {
 		"what no node has room for": {
 			prepare: func(b *bench) { b.Counter = counter("no node has enough cpu") },
 			order:   assignment("u1", 1, "ada"), want: "REFUSED e1 NoRoom"},
+		"a desktop without a limit": {order: withResource("memory", "0"), want: "REFUSED e1 Invalid"},
+		"a desktop without a limit, of an epoch after one that has one": {
+			prepare: func(b *bench) { b.Put(order(assignment("u1", 1, "ada"))); b.run() },
+			order:   withEpoch(withResource("cpu", "0"), 2), want: "REFUSED e2 Invalid"},
 		"what the API server finds invalid": {
 			fail:  apierrors.NewInvalid(schema.GroupKind{}, "x", nil),
 			order: assignment("u1", 1, "ada"), want: "REFUSED e1 Invalid"},
@@ -158,6 +163,34 @@ func TestRefusesForGood(t *testing.T) {
 				t.Errorf("%d slots left", len(b.slots))
 			}
 		})
+	}
+}
+
+func withResource(name corev1.ResourceName, amount string) *v1alpha1.SessionAssignment {
+	a := assignment("u1", 1, "ada")
+	a.Spec.Desktop.Resources = corev1.ResourceList{name: resource.MustParse(amount)}
+	return a
+}
+
+func withEpoch(a *v1alpha1.SessionAssignment, epoch int64) *v1alpha1.SessionAssignment {
+	a.Spec.Epoch = epoch
+	return a
+}
+
+// A desktop that an older hub was let order without a limit goes on, and its
+// assignment can still be changed.
+func TestADesktopThatRunsWithoutALimitIsLeftAlone(t *testing.T) {
+	b := newBench(t)
+	held := withResource("memory", "0")
+	if err := b.live.Create(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	changed := withResource("memory", "0")
+	changed.Spec.RunState = v1alpha1.ModeSuspended
+	b.Put(order(changed))
+	b.expect("STORED e1")
+	if got := b.get("u1"); got.Spec.RunState != v1alpha1.ModeSuspended {
+		t.Errorf("it is %s", got.Spec.RunState)
 	}
 }
 

@@ -77,6 +77,7 @@ var troubles = map[string]bool{
 	api.ReasonIdleExpired:      true,
 	api.ReasonLeaseExpired:     true,
 	api.ReasonGuardUnavailable: true,
+	api.ReasonResourcesInvalid: true,
 }
 
 // IsTrouble reports whether a condition says that something is wrong, rather

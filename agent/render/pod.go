@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -72,16 +73,27 @@ func desktop(a *api.SessionAssignment, d *api.Desktop, mounts []corev1.VolumeMou
 		Ports: []corev1.ContainerPort{
 			{Name: PortName, ContainerPort: d.Port, Protocol: corev1.ProtocolTCP},
 		},
-		Env: env(a),
-		// Equal, so that no neighbour can take what was promised and what
-		// the hub reckons with is what the scheduler reckons with.
-		Resources:       corev1.ResourceRequirements{Requests: d.Resources.DeepCopy(), Limits: d.Resources},
+		Env:             env(a),
+		Resources:       requirements(d.Resources),
 		VolumeMounts:    mounts,
 		StartupProbe:    startupProbe(d.StartTimeout),
 		ReadinessProbe:  readinessProbe(),
 		LivenessProbe:   livenessProbe(),
 		SecurityContext: containerSecurity(),
 	}
+}
+
+// requirements has requests and limits that are equal, so that no neighbor can take
+// what was promised, and the hub counts what the scheduler counts. An order of a hub
+// from before the default names no disk space and counts none: it is limited all the
+// same, and requests zero, which an API server would else set to the limit.
+func requirements(asked corev1.ResourceList) corev1.ResourceRequirements {
+	limits := corev1.ResourceList{corev1.ResourceEphemeralStorage: api.DefaultEphemeralStorage()}
+	requests := corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("0")}
+	for name, amount := range asked {
+		limits[name], requests[name] = amount.DeepCopy(), amount.DeepCopy()
+	}
+	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
 
 func podSecurity() *corev1.PodSecurityContext {

@@ -67,6 +67,34 @@ func TestDesktopHashChangesWithThePod(t *testing.T) {
 	}
 }
 
+// What a desktop may write on its node's disk is limited, whoever made its
+// assignment, and where that names no disk space, none is counted.
+func TestDiskSpaceIsLimited(t *testing.T) {
+	for name, tc := range map[string]struct {
+		asked          corev1.ResourceList
+		request, limit string
+	}{
+		"of an older hub": {corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, "0", "4Gi"},
+		"of nothing":      {nil, "0", "4Gi"},
+		"as asked":        {corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("9Gi")}, "9Gi", "9Gi"},
+	} {
+		pod := Pod(assignment(everything, func(a *api.SessionAssignment) { a.Spec.Desktop.Resources = tc.asked }))
+		got := pod.Spec.Containers[0].Resources
+		request, asks := got.Requests[corev1.ResourceEphemeralStorage]
+		if limit := got.Limits.StorageEphemeral(); !asks || request.String() != tc.request || limit.String() != tc.limit {
+			t.Errorf("%s: requests %s (%t), limit %s", name, request.String(), asks, limit)
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.EmptyDir == nil {
+				continue
+			}
+			if size := v.EmptyDir.SizeLimit; size == nil || size.Sign() <= 0 || v.Name == "tmp" && size.String() != tc.limit {
+				t.Errorf("%s: volume %s is limited to %v", name, v.Name, size)
+			}
+		}
+	}
+}
+
 func TestNoPlainVariableTakesThePlaceOfASecretOne(t *testing.T) {
 	a := assignment(everything, func(a *api.SessionAssignment) {
 		d := &a.Spec.Desktop

@@ -35,7 +35,7 @@ type mounted struct {
 func volumes(a *api.SessionAssignment) ([]corev1.Volume, []corev1.VolumeMount) {
 	d := &a.Spec.Desktop
 	all := []mounted{
-		{volume: volume("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), path: "/tmp"},
+		{volume: volume("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: tmpSize(d)}}), path: "/tmp"},
 		{volume: volume("shm", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 			Medium:    corev1.StorageMediumMemory,
 			SizeLimit: shmSize(d),
@@ -83,6 +83,12 @@ func homePath(a *api.SessionAssignment) string {
 		return p
 	}
 	return defaultHomePath
+}
+
+// tmpSize is the limit of the disk space that /tmp is part of.
+func tmpSize(d *api.Desktop) *resource.Quantity {
+	size := requirements(d.Resources).Limits[corev1.ResourceEphemeralStorage]
+	return &size
 }
 
 // shmSize is what the template asks for, or half the memory limit. What lies in

@@ -82,6 +82,11 @@ func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
 		p.found.PodProblem = p.fencing.notYet
 		return false, nil
 	}
+	if name := api.WithoutLimit(p.assignment.Spec.Desktop.Resources); name != "" {
+		p.found.PodProblem = &observe.Problem{Reason: api.ReasonResourcesInvalid, Message: fmt.Sprintf(
+			"The desktop asks for 0 of %s, which the kubelet would take for no limit: delete the session and create it with more.", name)}
+		return false, nil
+	}
 	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.guarded {
 		return false, nil
 	}

@@ -7,8 +7,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
@@ -35,6 +37,21 @@ var _ = Describe("Trouble", func() {
 			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("1Ti")
 		})
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonUnschedulablePod, "Insufficient memory")
+	}, SpecTimeout(3*time.Minute))
+
+	It("makes no desktop without a limit, and leaves one alone that runs", func(ctx SpecContext) {
+		none := func(a *api.SessionAssignment) {
+			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("0")
+		}
+		a := assigned(ctx, none)
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonResourcesInvalid, "0 of memory")
+		Expect(apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(a), podOf(a)))).To(BeTrue())
+
+		b := running(ctx, home(api.HomeNone))
+		pod := get(ctx, podOf(b)).UID
+		edit(ctx, b, none)
+		Consistently(ctx, func() types.UID { return get(ctx, podOf(b)).UID }).Should(Equal(pod))
+		expectReady(ctx, b)
 	}, SpecTimeout(3*time.Minute))
 
 	It("passes on what the API server will not have, and does not insist", func(ctx SpecContext) {

@@ -61,6 +61,12 @@ const (
 	// ReasonResourcesExceedMaximum: False, more was asked for than the
 	// template's maximum.
 	ReasonResourcesExceedMaximum = "ResourcesExceedMaximum"
+	// ReasonResourcesInvalid: False (Accepted, PodReady), zero cpu, memory or
+	// ephemeral-storage was asked for, which would be no limit.
+	ReasonResourcesInvalid = "ResourcesInvalid"
+	// ReasonSessionTooLarge: False, labels, owners, finalizers, groups, placement
+	// and resources have more than 32 KiB together.
+	ReasonSessionTooLarge = "SessionTooLarge"
 	// ReasonTimeoutExceedsMaximum: False, a longer time was asked for than the
 	// template's maximum.
 	ReasonTimeoutExceedsMaximum = "TimeoutExceedsMaximum"

@@ -40,6 +40,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.groups) ? self.groups : []) == (has(oldSelf.groups) ? oldSelf.groups : [])",message="groups are immutable: delete the session and create one with the other groups",fieldPath=".groups"
 // +kubebuilder:validation:XValidation:rule="(has(self.attempt) ? self.attempt : 0) >= (has(oldSelf.attempt) ? oldSelf.attempt : 0)",message="an attempt never falls",fieldPath=".attempt"
+// +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env.map(e, size(bytes(e.name)) + (has(e.value) ? size(bytes(e.value)) : 0)).sum() : 0) + (has(self.files) ? self.files.map(f, size(bytes(f.name)) + (has(f.content) ? size(bytes(f.content)) : 0)).sum() : 0) <= 65536",message="env and files have at most 64 KiB together, names and contents: put what is larger into the image, a home or a Secret"
 type SessionSpec struct {
 	// User is whose desktop it is.
 	// +kubebuilder:validation:MinLength=1
@@ -66,13 +67,15 @@ type SessionSpec struct {
 	Template string `json:"template"`
 
 	// Resources of the desktop: cpu, memory, ephemeral-storage or an extended
-	// resource such as nvidia.com/gpu. What is absent comes from the template;
-	// what holds is in status.resources. Immutable once placed.
+	// resource such as nvidia.com/gpu. What is absent is the template's default,
+	// else its maximum; extended resources alone may be 0. What holds is in
+	// status.resources. Immutable once placed.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=12
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="a resource is cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="a resource is a quantity that is not negative, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).compareTo(quantity('0')) != 0))",message="cpu, memory and ephemeral-storage are above zero, which would be no limit: leave one out for what the template gives"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="an extended resource is a whole number"
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
@@ -102,7 +105,8 @@ type SessionSpec struct {
 	Attempt int64 `json:"attempt,omitempty"`
 
 	// Env is given to the desktop besides the template's, and in its stead
-	// where the names are equal. A change takes effect at the next start.
+	// where the names are equal. A change takes effect at the next start. Env and
+	// files have at most 64 KiB together.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -38,6 +38,8 @@ const (
 )
 
 // TemplateSpec is what a desktop is made of. Its hash is the revision.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.env) ? self.env.map(e, size(bytes(e.name)) + (has(e.value) ? size(bytes(e.value)) : 0)).sum() : 0) + (has(self.files) ? self.files.map(f, size(bytes(f.name)) + (has(f.content) ? size(bytes(f.content)) : 0)).sum() : 0) <= 262144",message="env and files have at most 256 KiB together, names and contents: put what is larger into the image, a home or a Secret"
 type TemplateSpec struct {
 	// Title for people, in catalogues.
 	// +optional
@@ -110,7 +112,7 @@ type TemplateSpec struct {
 	// +kubebuilder:default={}
 	Home TemplateHome `json:"home,omitzero"`
 
-	// Env is given to the desktop.
+	// Env is given to the desktop. Env and files have at most 256 KiB together.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -247,12 +249,15 @@ type TemplateSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.default) || self.max.all(k, !(k in self.default) || (type(self.max[k]) == int ? quantity('0').add(self.max[k]) : quantity(self.max[k])).compareTo((type(self.default[k]) == int ? quantity('0').add(self.default[k]) : quantity(self.default[k]))) >= 0)",message="default is more than max",fieldPath=".default"
 type TemplateResources struct {
-	// Default is what a session gets that asks for nothing.
+	// Default is what a session gets that asks for nothing. Where it does not name
+	// cpu, memory or ephemeral-storage, a session gets the maximum; where that does
+	// not either, 4Gi of ephemeral-storage, and cpu and memory without a limit.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=12
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="a resource is cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="a resource is a quantity that is not negative, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).compareTo(quantity('0')) != 0))",message="cpu, memory and ephemeral-storage are above zero, which would be no limit: leave one out for what the template gives"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="an extended resource is a whole number"
 	Default corev1.ResourceList `json:"default,omitempty"`
 	// Max is what a session may ask for; absent: the default is the most for
@@ -262,6 +267,7 @@ type TemplateResources struct {
 	// +kubebuilder:validation:MaxProperties=12
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="a resource is cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="a resource is a quantity that is not negative, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).compareTo(quantity('0')) != 0))",message="cpu, memory and ephemeral-storage are above zero, which would be no limit: leave one out for what the template gives"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="an extended resource is a whole number"
 	Max corev1.ResourceList `json:"max,omitempty"`
 }

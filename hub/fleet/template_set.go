@@ -70,7 +70,7 @@ func requirements(name, revision string, spec *v1alpha1.TemplateSpec) *fleetv1.T
 	r := &fleetv1.TemplateRequirements{
 		Name:             name,
 		Revision:         revision,
-		Resources:        make(map[string]string, len(spec.Resources.Default)),
+		Resources:        map[string]string{},
 		NodeSelector:     spec.NodeSelector,
 		RuntimeClassName: spec.RuntimeClassName,
 		IngressClassName: spec.IngressClassName,
@@ -83,7 +83,7 @@ func requirements(name, revision string, spec *v1alpha1.TemplateSpec) *fleetv1.T
 			Mode: string(spec.NetworkPolicy.Mode), EgressCidrs: spec.NetworkPolicy.EgressCIDRs,
 		},
 	}
-	for res, q := range spec.Resources.Default {
+	for res, q := range spec.Resources.For(nil) {
 		r.Resources[string(res)] = q.String()
 	}
 	for i := range spec.Tolerations {

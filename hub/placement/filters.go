@@ -28,6 +28,7 @@ type lack struct {
 // before those that time mends, and those that need no report before those
 // that do: a filter after reportedFilter may rely on one.
 var pipeline = []filter{
+	limitFilter{},
 	readyFilter{},
 	schedulingFilter{},
 	taintFilter{},

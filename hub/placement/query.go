@@ -3,6 +3,7 @@ package placement
 import (
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -12,6 +13,8 @@ type query struct {
 	*Request
 	question *question
 	strategy ranking
+	// noLimit is a resource of which zero is asked for, which would be no limit.
+	noLimit corev1.ResourceName
 
 	// regions that are required, and by whom.
 	regions []regionRule
@@ -46,6 +49,7 @@ func newQuery(r *Request, ledger *Ledger) *query {
 		Request:  r,
 		question: ledger.question(r.Template, r.Resources),
 		strategy: leastLoaded{},
+		noLimit:  r.Resources.withoutLimit(),
 	}
 	q.requireRegions("spec.placement.requiredRegions", r.RequiredRegions)
 	q.requireClusters("spec.placement.clusterSelector", r.ClusterSelector)

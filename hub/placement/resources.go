@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // Resources are amounts by name: cpu in milli-units, everything else in units
@@ -23,6 +25,18 @@ func ResourcesOf(list corev1.ResourceList) Resources {
 		}
 	}
 	return out
+}
+
+// withoutLimit returns the first resource, by name, of which zero is asked for and a
+// kubelet would set no limit; empty if there is none.
+func (r Resources) withoutLimit() corev1.ResourceName {
+	found := corev1.ResourceName("")
+	for name, amount := range r {
+		if amount <= 0 && v1alpha1.ZeroIsNoLimit(name) && (found == "" || name < found) {
+			found = name
+		}
+	}
+	return found
 }
 
 // need is how much of one resource a shape asks for; the amount is positive.

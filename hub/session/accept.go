@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -45,7 +44,7 @@ func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, 
 		return checkPolicy(s, policies)
 	}
 	for _, check := range []func(*v1alpha1.VDISession, *v1alpha1.TemplateSpec) (reason, message string){
-		checkTemplate, checkLeaving, checkUser, checkNamespace, checkResources, checkTimeout, checkIdleTimeout, checkFailover, checkPolicy,
+		checkSize, checkTemplate, checkLeaving, checkUser, checkNamespace, checkResources, checkTimeout, checkIdleTimeout, checkFailover, checkPolicy,
 	} {
 		if reason, message := check(s, t); reason != "" {
 			return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message}
@@ -104,15 +103,33 @@ func checkNamespace(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, s
 }
 
 func checkResources(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	if reason, message := checkLimits(s, t); reason != "" {
+		return reason, message
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Spec.Resources)) {
 		asked := s.Spec.Resources[name]
 		most, limited := t.Resources.Max[name]
-		if !limited && isExtended(name) {
+		if !limited && !v1alpha1.ZeroIsNoLimit(name) {
+			// A template must offer devices before a session can ask for them.
 			most, limited = t.Resources.Default[name], true
 		}
 		if limited && asked.Cmp(most) > 0 {
 			return v1alpha1.ReasonResourcesExceedMaximum, fmt.Sprintf("%s of %s is more than the %s that template %q allows: ask for less, or raise the template's spec.resources.max", asked.String(), name, most.String(), s.Spec.Template)
 		}
+	}
+	return "", ""
+}
+
+// checkLimits refuses a resource of which a session would have no limit. An API
+// server refuses it too, but what it stored before is there to stay.
+func checkLimits(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	name := v1alpha1.WithoutLimit(s.Spec.Resources)
+	if name != "" {
+		asked := s.Spec.Resources[name]
+		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("%s of %s is no amount: it would be no limit; delete the session and create it with more, or without it for what template %q gives", asked.String(), name, s.Spec.Template)
+	}
+	if name = v1alpha1.WithoutLimit(t.Resources.For(s.Spec.Resources)); name != "" {
+		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("template %q gives 0 of %s, which would be no limit: raise it in the template's spec.resources.default or spec.resources.max", s.Spec.Template, name)
 	}
 	return "", ""
 }
@@ -155,30 +172,4 @@ func checkPolicy(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (s
 		return v1alpha1.ReasonPolicyNotFound, fmt.Sprintf("there is no placement policy %q: create it, or change spec.placement.policy", s.Spec.Placement.Policy)
 	}
 	return "", ""
-}
-
-// isExtended is true of resources that a template must offer before a session
-// can ask for them, such as devices.
-func isExtended(name corev1.ResourceName) bool {
-	switch name {
-	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
-		return false
-	}
-	return true
-}
-
-// resources are what a session gets: what it asks for, else the template's
-// default.
-func resources(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for name, q := range t.Resources.Default {
-		out[name] = q.DeepCopy()
-	}
-	for name, q := range s.Spec.Resources {
-		out[name] = q.DeepCopy()
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return out
 }

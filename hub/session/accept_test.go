@@ -35,6 +35,8 @@ func TestAcceptance(t *testing.T) {
 	limits.Resources.Default = corev1.ResourceList{"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")}
 	limits.Resources.Max = corev1.ResourceList{"memory": resource.MustParse("4Gi")}
 	limits.Timeout = v1alpha1.TimeLimit{Default: "1h", Max: "8h"}
+	none := &v1alpha1.TemplateSpec{}
+	none.Resources.Default = corev1.ResourceList{"cpu": resource.MustParse("0")}
 	for _, c := range []struct {
 		name     string
 		session  *v1alpha1.VDISession
@@ -63,6 +65,16 @@ func TestAcceptance(t *testing.T) {
 		{"as much as the maximum", sessionWith(ask("memory", "4Gi")), limits, yes},
 		{"more than the maximum", sessionWith(ask("memory", "5Gi")), limits, condition{"False", "ResourcesExceedMaximum",
 			`5Gi of memory is more than the 4Gi that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
+		{"none of the memory, which would be no limit", sessionWith(ask("memory", "0")), limits, condition{"False", "ResourcesInvalid",
+			`0 of memory is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
+		{"none of the disk space", sessionWith(ask("ephemeral-storage", "0Gi")), limits, condition{"False", "ResourcesInvalid",
+			`0 of ephemeral-storage is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
+		{"none of the cpu, placed before that was refused", sessionWith(ask("cpu", "0"), placedAt(here, 5)), limits, condition{"False", "ResourcesInvalid",
+			`0 of cpu is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
+		{"a template that gives none", sessionWith(), none, condition{"False", "ResourcesInvalid",
+			`template "browser" gives 0 of cpu, which would be no limit: raise it in the template's spec.resources.default or spec.resources.max`}},
+		{"what a template gives none of, asked for", sessionWith(ask("cpu", "1")), none, yes},
+		{"no devices", sessionWith(ask("nvidia.com/gpu", "0")), limits, yes},
 		{"no maximum of cpu", sessionWith(ask("cpu", "64")), limits, yes},
 		{"more devices than the default, which is the most", sessionWith(ask("nvidia.com/gpu", "2")), limits, condition{"False", "ResourcesExceedMaximum",
 			`2 of nvidia.com/gpu is more than the 1 that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
@@ -104,20 +116,6 @@ func TestTemplateThatIsBeingDeletedTakesNoNewSessions(t *testing.T) {
 		if got := acceptance(s, &v1alpha1.TemplateSpec{}, true, nil); got.Reason != c.want {
 			t.Errorf("%s: got %s: %s", c.name, got.Reason, got.Message)
 		}
-	}
-}
-
-func TestResources(t *testing.T) {
-	template := &v1alpha1.TemplateSpec{}
-	if got := resources(sessionWith(), template); got != nil {
-		t.Errorf("got %v where nobody asks for anything", got)
-	}
-	template.Resources.Default = corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
-	s := sessionWith()
-	s.Spec.Resources = corev1.ResourceList{"cpu": resource.MustParse("2")}
-	want := corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi")}
-	if diff := cmp.Diff(want, resources(s, template)); diff != "" {
-		t.Errorf("resources (-want +got):\n%s", diff)
 	}
 }
 

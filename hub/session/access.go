@@ -55,7 +55,7 @@ func (r *MemberReconciler) secretsOf(ctx context.Context, s *v1alpha1.VDISession
 		if err != nil {
 			return out, fmt.Errorf("reading secret %s of the template: %w", named, err)
 		}
-		if size := sizeOf(secret.Data); size > largestSecret {
+		if size := max(sizeOf(secret.Data), leftOut(secret)); size > largestSecret {
 			return out, &unfit{v1alpha1.ReasonTemplateInvalid, fmt.Sprintf(
 				"secret %s/%s that the template names is too large to travel (%d bytes, at most %d): make it smaller, or take the label %s off it and keep it in the member",
 				secret.Namespace, named, size, largestSecret, v1alpha1.LabelSecret)}

@@ -70,7 +70,7 @@ func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 		r.Fleet.Release(s.UID)
 		return done, nil
 	}
-	p.resources = resources(s, p.spec)
+	p.resources = p.spec.Resources.For(s.Spec.Resources)
 	if s.Status.Placement == nil {
 		s.Status.Resources = p.resources
 	}

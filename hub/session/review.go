@@ -128,7 +128,7 @@ func (r *ReviewReconciler) answer(ctx context.Context, review *v1alpha1.Placemen
 	if c := r.Sessions.acceptance(s, p.spec, leaving, p.policies); c.Status == metav1.ConditionFalse {
 		return refused(c.Reason, c.Message)
 	}
-	if p.resources = resources(s, p.spec); seat != nil {
+	if p.resources = p.spec.Resources.For(s.Spec.Resources); seat != nil {
 		p.resources = had
 	}
 	held, err := r.heldUp(ctx, p)
@@ -157,7 +157,7 @@ func (r *ReviewReconciler) session(ctx context.Context, review *v1alpha1.Placeme
 		return s, err
 	}
 	s.Namespace, s.Name, s.UID = review.Namespace, review.Name, review.UID
-	s.Labels, s.Spec = review.Spec.Labels, *review.Spec.Session.DeepCopy()
+	s.Annotations, s.Labels, s.Spec = review.Annotations, review.Spec.Labels, *review.Spec.Session.DeepCopy()
 	return s, nil
 }
 

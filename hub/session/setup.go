@@ -6,14 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -188,26 +185,6 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 			UsePriorityQueue:   mgr.GetLocalManager().GetControllerOptions().UsePriorityQueue,
 		}).
 		Complete(r)
-}
-
-// CachedSecrets is what the hub's cache holds of Secrets: access secrets, and
-// what an administrator lets travel.
-//
-// Where the hub serves some namespaces only, it asks for those of these and of its
-// own.
-func CachedSecrets(own string, served []string) cache.ByObject {
-	ours, err := labels.NewRequirement(v1alpha1.LabelSecret, selection.Exists, nil)
-	if err != nil {
-		panic(err) // the label's name is no label's name: a mistake in the program
-	}
-	cached := cache.ByObject{Label: labels.NewSelector().Add(*ours)}
-	if len(served) > 0 {
-		cached.Namespaces = map[string]cache.Config{own: {}}
-		for _, namespace := range served {
-			cached.Namespaces[namespace] = cache.Config{}
-		}
-	}
-	return cached
 }
 
 // ofSecret are the assignments with which a Secret travels.

@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -106,17 +105,14 @@ type hub struct {
 func startHub(t fleet.Timings) *hub {
 	GinkgoHelper()
 	f := fleet.New(fleet.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t})
+	cached := session.Cached(systemNamespace, nil)
+	cached[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
+	cached[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
 	mgr, err := mcmanager.New(hubCfg, f, manager.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)},
-		Cache: cache.Options{
-			ByObject: map[client.Object]cache.ByObject{
-				&coordinationv1.Lease{}:      {Namespaces: map[string]cache.Config{systemNamespace: {}}},
-				&appsv1.ControllerRevision{}: {Namespaces: map[string]cache.Config{systemNamespace: {}}},
-				&corev1.Secret{}:             session.CachedSecrets(systemNamespace, nil),
-			},
-		},
+		Cache:      cache.Options{ByObject: cached},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,6 +1,9 @@
 package api
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // place is a field of a kind.
 type place struct{ plural, path string }
@@ -30,6 +33,8 @@ func sharedCases() []ruleCase {
 		cases  []ruleCase
 	}{
 		{quantityFields, quantityCases},
+		{sessionPayload, payloadCases(4)},
+		{templatePayload, payloadCases(16)},
 		{durationFields, durationCases},
 		{failoverFields, failoverCases},
 		{limitFields, limitCases},
@@ -61,10 +66,33 @@ var quantityFields = []place{
 
 var quantityCases = []ruleCase{
 	{name: "a resource that nobody knows", good: `{nvidia.com/gpu: 1}`, bad: `{gpu: 1}`},
-	{name: "a negative number", good: `{cpu: 0}`, bad: `{cpu: -1}`},
+	{name: "a negative number", good: `{nvidia.com/gpu: 0}`, bad: `{nvidia.com/gpu: -1}`},
+	{name: "none of a resource, which would be no limit", good: `{cpu: 1, nvidia.com/gpu: "0"}`, bad: `{cpu: 0}`},
+	{name: "none of a resource, written otherwise", good: `{memory: 1}`, bad: `{memory: 0Gi}`},
 	{name: "a negative quantity", good: `{memory: 4Gi, cpu: 500m}`, bad: `{memory: 4Gi, cpu: "-500m"}`},
 	{name: "what looks like a quantity and is none", good: `{memory: 1e9}`, bad: `{memory: "1e1.5"}`},
 	{name: "part of a GPU", good: `{nvidia.com/gpu: "2"}`, bad: `{nvidia.com/gpu: 500m}`},
+}
+
+var (
+	sessionPayload  = []place{{"vdisessions", "spec"}}
+	templatePayload = []place{{"vditemplates", "spec"}}
+)
+
+// payloadCases are of env and files of at most so many times 16 KiB together.
+func payloadCases(most int) []ruleCase {
+	files := func(count, length int, of string) string {
+		var all []string
+		for i := range count {
+			all = append(all, fmt.Sprintf("{name: f%c, content: %q}", 'a'+i, strings.Repeat(of, length)))
+		}
+		return strings.Join(all, ", ")
+	}
+	full := files(most, 16<<10-2, "x")
+	return []ruleCase{
+		{name: "one byte more of env and files than may be", good: "{files: [" + full + "]}", bad: "{env: [{name: A}], files: [" + full + "]}"},
+		{name: "characters of several bytes", good: "{files: [" + files(most, 5<<10, "€") + "]}", bad: "{files: [" + files(most, 6<<10, "€") + "]}"},
+	}
 }
 
 var durationFields = []place{

@@ -27,12 +27,13 @@ type NodeGroup struct {
 	Prefix string
 }
 
-// DefaultAllocatable is 16 cores, 64 GiB and 110 Pods.
+// DefaultAllocatable is 16 cores, 64 GiB, 1 TiB of disk and 110 Pods.
 func DefaultAllocatable() corev1.ResourceList {
 	return corev1.ResourceList{
-		corev1.ResourceCPU:              resource.MustParse("16"),
-		corev1.ResourceMemory:           resource.MustParse("64Gi"),
-		corev1.ResourceEphemeralStorage: resource.MustParse("200Gi"),
+		corev1.ResourceCPU:    resource.MustParse("16"),
+		corev1.ResourceMemory: resource.MustParse("64Gi"),
+		// Enough for 110 desktops of templates that name none.
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
 		corev1.ResourcePods:             resource.MustParse("110"),
 	}
 }
