@@ -188,7 +188,7 @@ func (a *agent) capacity() *fleetv1.CapacityReport {
 		}
 		report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{
 			Name: t.GetName(), Revision: t.GetRevision(), Available: true, Slots: free,
-			Buckets: []*fleetv1.Bucket{{Nodes: free, Free: map[string]int64{"cpu": 1000, "memory": 1 << 30, "pods": 1}}},
+			Buckets: []*fleetv1.Bucket{{Nodes: free, Free: map[string]int64{"cpu": 1000, "memory": 1 << 30, "ephemeral-storage": 1 << 40, "pods": 1}}},
 		})
 	}
 	return report

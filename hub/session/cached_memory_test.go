@@ -21,8 +21,9 @@ import (
 const (
 	// bombs are how many sessions a user makes, each as large as an API server takes.
 	bombs = 100
-	// mostOfOne is how many bytes of memory one of them may cost the hub's cache.
-	mostOfOne = 16 << 10
+	// mostOfOne is how many bytes of memory one of them may cost the hub's cache, of
+	// which the cache itself takes a part.
+	mostOfOne = 32 << 10
 )
 
 // A user who may create sessions fills the hub's memory with none of what is in them:

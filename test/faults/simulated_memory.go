@@ -221,7 +221,7 @@ func (m *memory) Report() *fleetv1.CapacityReport {
 		report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{
 			Name: t.GetName(), Revision: t.GetRevision(), Available: true, Slots: 100 * m.nodes,
 			Buckets: []*fleetv1.Bucket{{Nodes: m.nodes, Free: map[string]int64{
-				string(corev1.ResourceCPU): 1e6, string(corev1.ResourceMemory): 1 << 40, string(corev1.ResourcePods): 100,
+				string(corev1.ResourceCPU): 1e6, string(corev1.ResourceMemory): 1 << 40, string(corev1.ResourceEphemeralStorage): 1 << 50, string(corev1.ResourcePods): 100,
 			}}},
 		})
 	}
