@@ -111,7 +111,7 @@ build: ## Build bin/hub, bin/agent, bin/kubectl-vdi, and bin/fleet, which runs t
 
 .PHONY: run
 run: build install ## Run the hub against the cluster of the current kubeconfig.
-	$(BIN)/hub $(ARGS)
+	$(BIN)/hub $(or $(ARGS),--session-namespaces=desktops)
 
 .PHONY: controlplane
 controlplane: ## Build real Kubernetes control planes into bin/ (about 5 minutes the first time).
@@ -222,8 +222,9 @@ install: $(KUBECTL) ## Install the CRDs, and who may create sessions and fence o
 	$(KUBECTL) apply --server-side $(patsubst %,-f %,$(filter-out %/session-finalizer.yaml,$(wildcard deploy/admission/*.yaml))) -f deploy/crds -f deploy/users.yaml
 
 .PHONY: deploy
-deploy: install ## Deploy the hub with image HUB_IMG.
+deploy: install ## Deploy the hub with image HUB_IMG, for sessions of namespace desktops.
 	$(KUBECTL) apply --server-side -f deploy/admission/session-finalizer.yaml
+	$(KUBECTL) get namespace desktops >/dev/null 2>&1 || $(KUBECTL) create namespace desktops
 	sed 's|image: vdi-hub:.*|image: $(HUB_IMG)|' deploy/hub.yaml | $(KUBECTL) apply -f -
 	$(KUBECTL) apply -f deploy/rbac
 

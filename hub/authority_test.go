@@ -46,7 +46,7 @@ func runHub(t *testing.T, cfg *rest.Config) (address string) {
 	flags := pflag.NewFlagSet("hub", pflag.ContinueOnError)
 	o.AddFlags(flags)
 	if err := flags.Parse([]string{
-		"--leader-elect=false", "--link-bind-address=" + address,
+		"--leader-elect=false", "--all-namespaces", "--link-bind-address=" + address,
 		"--metrics-bind-address=0", "--health-probe-bind-address=0",
 	}); err != nil {
 		t.Fatal(err)

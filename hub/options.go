@@ -38,9 +38,13 @@ type Options struct {
 	// somebody else issues certificates, and none where the hub does.
 	TLSCertFile, TLSKeyFile, ClientCAFile string
 	// SessionNamespaces are the only ones whose sessions are accepted, and beside
-	// Namespace the only ones whose Secrets are read; none: all. A hub that has them
-	// needs the role of Secrets nowhere else.
+	// Namespace the only ones whose Secrets are read. The hub needs the role of
+	// Secrets nowhere else.
 	SessionNamespaces []string
+	// AllNamespaces has sessions of all namespaces accepted, in place of
+	// SessionNamespaces: a hub with the role for that reads every Secret of its
+	// cluster.
+	AllNamespaces bool
 	// UserRoles lets users read the passwords of their own sessions: the hub keeps a
 	// Role and a RoleBinding for each user and session namespace. It needs the
 	// ClusterRole vdi-hub-user-roles where it has vdi-hub-sessions.
@@ -77,7 +81,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default what POD_NAMESPACE says.")
 	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
 	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial, for which the hub's certificate is made beside vdi-hub.NAMESPACE.svc and localhost; may be repeated.")
-	fs.StringSliceVar(&o.SessionNamespaces, "session-namespaces", nil, "The only namespaces whose sessions are accepted, and beside --namespace the only ones whose Secrets are read; none: all. The ClusterRole vdi-hub-sessions need then be bound nowhere else.")
+	fs.StringSliceVar(&o.SessionNamespaces, "session-namespaces", nil, "The only namespaces whose sessions are accepted, and beside --namespace the only ones whose Secrets are read. The ClusterRole vdi-hub-sessions must be bound in these and nowhere else. Required, unless --all-namespaces is set.")
+	fs.BoolVar(&o.AllNamespaces, "all-namespaces", false, "Accept sessions of all namespaces, in place of --session-namespaces. The ClusterRole vdi-hub-sessions must be bound in the whole cluster: the hub can then read every Secret of it.")
 	fs.BoolVar(&o.UserRoles, "user-roles", false, "Let users read the passwords of their own sessions: keep a Role and a RoleBinding for each user and session namespace that allow get on the user's access Secrets by name. Needs the ClusterRole vdi-hub-user-roles where vdi-hub-sessions is bound.")
 	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), where somebody else than the hub issues certificates.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
@@ -114,6 +119,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, checkLinkName(name))
 	}
 	need("trust-domain", o.TrustDomain)
+	errs = append(errs, o.checkNamespaces())
 	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
 		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
 	}
@@ -122,6 +128,19 @@ func (o *Options) Validate() error {
 		return err
 	}
 	return o.timings().Validate()
+}
+
+// checkNamespaces asks for a decision where sessions may live: by default the hub
+// reads no Secrets beyond its own namespace.
+func (o *Options) checkNamespaces() error {
+	switch {
+	case o.AllNamespaces && len(o.SessionNamespaces) > 0:
+		return errors.New("--session-namespaces and --all-namespaces exclude each other: leave out one of them")
+	case !o.AllNamespaces && len(o.SessionNamespaces) == 0:
+		return errors.New("it is not set where sessions may live: name the namespaces with --session-namespaces, " +
+			"or accept sessions of all namespaces with --all-namespaces, and the hub can read every Secret of its cluster")
+	}
+	return nil
 }
 
 // timings of the link and of failover, scaled.

@@ -13,7 +13,7 @@ func parse(t *testing.T, args ...string) Options {
 	var o Options
 	flags := pflag.NewFlagSet("hub", pflag.ContinueOnError)
 	o.AddFlags(flags)
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(append([]string{"--session-namespaces=desktops"}, args...)); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -77,6 +77,32 @@ func TestTimingsOfFailoverMustFitTogether(t *testing.T) {
 			err := o.Validate()
 			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestWhereSessionsMayLiveIsDecided(t *testing.T) {
+	for name, test := range map[string]struct {
+		o    Options
+		says []string
+	}{
+		"nothing said":    {says: []string{"--session-namespaces", "--all-namespaces", "every Secret"}},
+		"some namespaces": {o: Options{SessionNamespaces: []string{"desktops"}}},
+		"all namespaces":  {o: Options{AllNamespaces: true}},
+		"both":            {o: Options{AllNamespaces: true, SessionNamespaces: []string{"desktops"}}, says: []string{"exclude each other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := parse(t)
+			o.AllNamespaces, o.SessionNamespaces = test.o.AllNamespaces, test.o.SessionNamespaces
+			err := o.Validate()
+			if (err != nil) != (len(test.says) > 0) {
+				t.Fatalf("got %v", err)
+			}
+			for _, word := range test.says {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q does not name %s", err, word)
+				}
 			}
 		})
 	}

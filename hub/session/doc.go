@@ -50,6 +50,11 @@
 //     still run, and that is told.
 //   - A member is only ever told to stop what a session's own status says it
 //     should not run. A session that the hub does not know is left alone.
+//   - A session that is deleted although a member may still run it, because somebody
+//     removed its finalizer, is withdrawn by the leader whose watch reports the
+//     deletion. An absence from a list is no deletion, and no later leader knows of
+//     one. Its home is given back once the home's member reports that nothing of the
+//     session runs.
 //   - A PerUser home is one session's at a time: its record names the session
 //     before that session's status says that its desktop is to run, and until a
 //     member has confirmed that it does not.

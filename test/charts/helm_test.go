@@ -30,16 +30,19 @@ const (
 	agentChart = root + "/deploy/charts/vdi-agent"
 )
 
+// hubRequired are the values that the hub's chart has no default for.
+var hubRequired = []string{"-f", "testdata/hub.values.yaml"}
+
 // variant is a chart with values.
 type variant struct {
 	name, chart string
 	args        []string
 }
 
-// variants of both charts: as they are, with every value changed that can be, and
+// variants of both charts: with what is required, with every value changed that can be, and
 // with all left out that can be.
 var variants = []variant{
-	hubDefaults:   {"hub", hubChart, nil},
+	hubDefaults:   {"hub", hubChart, hubRequired},
 	hubAll:        {"hub-all", hubChart, []string{"-f", "testdata/hub-all.values.yaml"}},
 	hubLeast:      {"hub-least", hubChart, []string{"-f", "testdata/hub-least.values.yaml"}},
 	agentDefaults: {"agent", agentChart, nil},

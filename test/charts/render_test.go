@@ -66,7 +66,11 @@ func TestCopies(t *testing.T) {
 				maps.Copy(want, bare(objects(t, read(t, file))))
 			}
 		}
-		manifest, err := template(t, chart, "--set", "crds.keep=true")
+		args := []string{"--set", "crds.keep=true"}
+		if chart == hubChart {
+			args = append(args, hubRequired...)
+		}
+		manifest, err := template(t, chart, args...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +138,7 @@ func TestAnotherNamespaceIsSaidEverywhere(t *testing.T) {
 func TestTheFinalizersPolicyIsLeftOutWhereNoneIsServed(t *testing.T) {
 	t.Parallel()
 	for version, served := range map[string]bool{"1.32.0": false, "1.35.9": false, "1.36.0": true} {
-		manifest, err := template(t, hubChart, "--kube-version", version)
+		manifest, err := template(t, hubChart, append([]string{"--kube-version", version}, hubRequired...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +146,7 @@ func TestTheFinalizersPolicyIsLeftOutWhereNoneIsServed(t *testing.T) {
 			t.Errorf("with Kubernetes %s it is rendered: %v", version, got)
 		}
 	}
-	if _, err := template(t, hubChart, "--kube-version", "1.31.0"); err == nil {
+	if _, err := template(t, hubChart, append([]string{"--kube-version", "1.31.0"}, hubRequired...)...); err == nil {
 		t.Error("Kubernetes 1.31 is taken, where the CRDs are not")
 	}
 }

@@ -127,6 +127,12 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{hubChart, `{metrics: {authentication: maybe}}`, "'/metrics/authentication'"},
 		{agentChart, `{metrics: {serviceMonitor: {tokenSecret: {key: ""}}}}`, "'/metrics/serviceMonitor/tokenSecret/key'"},
 		{hubChart, `{crds: true}`, "'/crds'"},
+		{hubChart, `{sessionNamespaces: [Desktops]}`, "'/sessionNamespaces/0'"},
+		{hubChart, `{sessionNamespaces: desktops}`, "'/sessionNamespaces'"},
+		{hubChart, `{allNamespaces: "yes"}`, "'/allNamespaces'"},
+		{hubChart, `{userRoles: "on"}`, "'/userRoles'"},
+		{hubChart, `{}`, "name the namespaces with sessionNamespaces, as in --set 'sessionNamespaces={desktops}', or accept sessions of all namespaces with --set allNamespaces=true"},
+		{hubChart, `{sessionNamespaces: [desktops], allNamespaces: true}`, "exclude each other"},
 		{hubChart, `{join: {}}`, "'join' not allowed"},
 		{agentChart, `{join: {member: eu}}`, "'hub' required"},
 		{agentChart, `{join: {hub: "h:1"}}`, "'member' required"},
@@ -159,8 +165,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		}
 	}
 	for _, good := range []struct{ chart, values string }{
-		{hubChart, `{global: {registry: x}}`},
-		{hubChart, `{tracing: {endpoint: "https://collector.example.com:443"}}`},
+		{hubChart, `{sessionNamespaces: [desktops], global: {registry: x}}`},
+		{hubChart, `{allNamespaces: true, tracing: {endpoint: "https://collector.example.com:443"}}`},
 		{agentChart, `{tracing: {endpoint: "[2001:db8::1]:4317"}}`},
 		{agentChart, `{join: {member: eu, hub: "h:1", caHashes: ["` + hash + `"]}}`},
 		{agentChart, `{certificates: {mode: certManager, certManager: {issuerRef: {name: i}}}, join: {member: eu, hub: "[2001:db8::1]:1", uid: ` + uid + `}}`},

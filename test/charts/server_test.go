@@ -105,7 +105,7 @@ func (s server) lifecycle() {
 		s.Errorf("these are left: %q", left)
 	}
 	// And again, over the CRDs that were left, as the README says; then all of it goes.
-	s.helm("install", "hub", hubChart)
+	s.helm(append([]string{"install", "hub", hubChart}, hubRequired...)...)
 	s.join()
 	s.apply("deploy/samples/namespace.yaml", "deploy/samples/templates.yaml")
 	if out := s.uninstall("hub"); !strings.Contains(out, "namespace vdi-system stays") {

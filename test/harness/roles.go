@@ -97,7 +97,7 @@ func (cp *ControlPlane) authorize(ctx context.Context, files ...string) error {
 		}
 		for _, object := range objects {
 			kind := object.GetKind()
-			if kind != "ServiceAccount" && !strings.Contains(kind, "Role") || kind == "ClusterRoleBinding" && object.GetName() == hubSessions {
+			if kind != "ServiceAccount" && !strings.Contains(kind, "Role") || strings.HasSuffix(kind, "Binding") && object.GetName() == hubSessions {
 				continue
 			}
 			if err := cp.ApplyObject(ctx, object); err != nil {

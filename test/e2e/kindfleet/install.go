@@ -87,8 +87,9 @@ func (c *Cluster) namespaces(ctx context.Context) error {
 // InstallHub installs the hub, or changes it into that release.
 func (f *Fleet) InstallHub(ctx context.Context, r Release) error {
 	return f.helm(ctx, f.Hub, "vdi-hub", filepath.Join(r.Charts, "vdi-hub"), map[string]any{
-		"image":      image(r.HubImage),
-		"timeFactor": f.options.TimeFactor,
+		"image":             image(r.HubImage),
+		"timeFactor":        f.options.TimeFactor,
+		"sessionNamespaces": []string{Desktops},
 		"link": map[string]any{
 			"dnsNames": []string{f.Hub.ControlPlane()},
 			"service":  map[string]any{"type": "NodePort", "nodePort": hubPort},
