@@ -86,6 +86,12 @@ const (
 	// ReasonFailoverLosesHome: False, the failover mode would lose what is in the
 	// session's home.
 	ReasonFailoverLosesHome = "FailoverLosesHome"
+	// ReasonEnvNotAllowed: False, the session sets a variable that the template
+	// locks, or that is reserved.
+	ReasonEnvNotAllowed = "EnvNotAllowed"
+	// ReasonFileNotAllowed: False, the session has a file that the template does
+	// not let it have.
+	ReasonFileNotAllowed = "FileNotAllowed"
 	// ReasonSessionNotFound: of a PlacementReview alone, no session of that name.
 	ReasonSessionNotFound = "SessionNotFound"
 )
@@ -113,6 +119,9 @@ const (
 	// ReasonNoRoomToResume: False, the member has no room for the session to run
 	// again, and its home keeps it there or no other has any.
 	ReasonNoRoomToResume = "NoRoomToResume"
+	// ReasonTooManyHomes: False, the session asks for a fresh home, and its user
+	// has left too many behind already; the message names them.
+	ReasonTooManyHomes = "TooManyHomes"
 	// ReasonHubRestored: False, the hub was restored from a backup, and places
 	// nothing until every member has told what it runs, or 5 min have passed.
 	ReasonHubRestored = "HubRestored"

@@ -160,7 +160,8 @@ type PolicyMatch struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	Users []string `json:"users,omitempty"`
-	// Groups of the sessions' users: one of them is enough.
+	// Groups of the sessions' users: one of them is enough. Users who create their
+	// own sessions must name these of their groups.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -174,7 +175,10 @@ type PolicyMatch struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Templates []string `json:"templates,omitempty"`
-	// Selector matches the labels of the session.
+	// Selector matches the labels of the session, which users choose: labels that
+	// put a session under the policy, or take it out, need permission to use the
+	// policy (verb use). A new session without labels is not under it, so that a
+	// policy that must hold has no selector.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="in matchLabels an entry is a label name with a value of at most 63 characters"
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="in matchExpressions the operator is In or NotIn with values, or Exists or DoesNotExist without"

@@ -104,17 +104,18 @@ type SessionSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Attempt int64 `json:"attempt,omitempty"`
 
-	// Env is given to the desktop besides the template's, and in its stead
-	// where the names are equal. A change takes effect at the next start. Env and
-	// files have at most 64 KiB together.
+	// Env is given to the desktop besides the template's. A variable that the
+	// template sets, or that is reserved, must be in the template's overridableEnv.
+	// A change takes effect at the next start. Env and files have at most 64 KiB
+	// together.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Env []EnvVar `json:"env,omitempty"`
 
-	// Files are put beside the template's, and in their stead where the names
-	// are equal. A change reaches a running desktop.
+	// Files are given to the desktop. Where the template has files, they must be in
+	// its overridableFiles. A change reaches a running desktop.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -123,7 +124,9 @@ type SessionSpec struct {
 
 	// FreshHome asks for a new, empty home in the stead of the one that the
 	// user has: the session may then go to another member than the one that
-	// holds it. The old one is left where it is and named in the VDIHome.
+	// holds it. The old one is left where it is and named in the VDIHome. A user who
+	// has left 3 homes of the template behind gets no fresh one until those are past
+	// their retention time, or deleted.
 	// +optional
 	FreshHome bool `json:"freshHome,omitempty"`
 
@@ -138,7 +141,8 @@ type SessionSpec struct {
 
 // SessionPlacement narrows or steers where a session may go.
 type SessionPlacement struct {
-	// Policy names the PlacementPolicy to use, instead of the one that matches.
+	// Policy names the PlacementPolicy to use, instead of the one that matches. To
+	// set, change or remove it takes permission to use that policy (verb use).
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of a PlacementPolicy"
@@ -166,7 +170,8 @@ type SessionPlacement struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="in matchExpressions the operator is In or NotIn with values, or Exists or DoesNotExist without"
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
-	// ClusterTolerations let the session onto MemberClusters with taints.
+	// ClusterTolerations let the session onto MemberClusters with taints. To add
+	// one takes permission to tolerate (verb tolerate on vdisessions).
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

@@ -112,20 +112,46 @@ type TemplateSpec struct {
 	// +kubebuilder:default={}
 	Home TemplateHome `json:"home,omitzero"`
 
-	// Env is given to the desktop. Env and files have at most 256 KiB together.
+	// Env is given to the desktop. Sessions can't change it, but for those of
+	// overridableEnv. To lock a variable that has no value, set it to "". Env and
+	// files have at most 256 KiB together.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
 	Env []EnvVar `json:"env,omitempty"`
 
-	// Files are given to the desktop, in the directory ConfigMountPath. Changes
-	// of a session's files reach a running desktop.
+	// OverridableEnv names variables that sessions may set though they are in env,
+	// or reserved: PATH, names that begin with LD_, NVIDIA_, KUBERNETES_ or VDI_ or
+	// end in _VISIBLE_DEVICES, and those by which shells and interpreters load code,
+	// such as BASH_ENV, PROMPT_COMMAND or NODE_OPTIONS. Case is ignored. Variables
+	// that come from Secrets are never overridable; all others are free.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=249
+	OverridableEnv []string `json:"overridableEnv,omitempty"`
+
+	// Files are given to the desktop, in the directory ConfigMountPath. Where a
+	// template has any, sessions have no files but those of overridableFiles.
+	// Changes of a session's files reach a running desktop.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Files []ConfigFile `json:"files,omitempty"`
+
+	// OverridableFiles names files that sessions may have though the template has
+	// files: in the stead of one of the template's, or beside them. Programs that
+	// read a whole directory, such as that of a browser's managed policies, take
+	// what is beside a locked file as well.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	OverridableFiles []string `json:"overridableFiles,omitempty"`
 
 	// ConfigMountPath is the directory of the files, by default
 	// /etc/vdi/config.

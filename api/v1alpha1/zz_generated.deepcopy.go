@@ -1524,9 +1524,19 @@ func (in *TemplateSpec) DeepCopyInto(out *TemplateSpec) {
 		*out = make([]EnvVar, len(*in))
 		copy(*out, *in)
 	}
+	if in.OverridableEnv != nil {
+		in, out := &in.OverridableEnv, &out.OverridableEnv
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Files != nil {
 		in, out := &in.Files, &out.Files
 		*out = make([]ConfigFile, len(*in))
+		copy(*out, *in)
+	}
+	if in.OverridableFiles != nil {
+		in, out := &in.OverridableFiles, &out.OverridableFiles
+		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
 	if in.Secrets != nil {

@@ -44,7 +44,7 @@ func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, 
 		return checkPolicy(s, policies)
 	}
 	for _, check := range []func(*v1alpha1.VDISession, *v1alpha1.TemplateSpec) (reason, message string){
-		checkSize, checkTemplate, checkLeaving, checkUser, checkNamespace, checkResources, checkTimeout, checkIdleTimeout, checkFailover, checkPolicy,
+		checkSize, checkTemplate, checkLeaving, checkUser, checkNamespace, checkResources, checkTimeout, checkIdleTimeout, checkFailover, checkEnv, checkFiles, checkPolicy,
 	} {
 		if reason, message := check(s, t); reason != "" {
 			return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message}

@@ -23,8 +23,9 @@ func fullTemplate() *v1alpha1.TemplateSpec {
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}, {Name: "of-the-member"}},
 		Command:          []string{"/start"}, Args: []string{"--web"},
 		Port: 6901, Protocol: v1alpha1.ProtocolHTTPS, Path: "/vnc.html",
-		Env:             []v1alpha1.EnvVar{{Name: "LANG", Value: "C"}, {Name: "TZ", Value: "UTC"}},
-		Files:           []v1alpha1.ConfigFile{{Name: "motd", Content: "welcome"}, {Name: "proxy", Content: "none"}},
+		Env:            []v1alpha1.EnvVar{{Name: "LANG", Value: "C"}, {Name: "TZ", Value: "UTC"}},
+		Files:          []v1alpha1.ConfigFile{{Name: "motd", Content: "welcome"}, {Name: "proxy", Content: "none"}},
+		OverridableEnv: []string{"TZ"}, OverridableFiles: []string{"motd"},
 		ConfigMountPath: "/etc/desk",
 		Secrets: []v1alpha1.SecretUse{
 			{Name: "registry", MountPath: "/run/registry"},

@@ -82,6 +82,17 @@ type wish struct {
 // help. A pass that does not say so ends the wait.
 func (r *Reconciler) await(p *pass, reason string, q *question) { p.waits = &wish{reason, q} }
 
+// rechecked adds to a message that its session is only rechecked by time, where
+// that is so.
+func (r *Reconciler) rechecked(p *pass, message string, q *question) string {
+	crowd := r.waiting().crowdedOut(requestFor(p.session), rankAmongWaiting(p.session), q)
+	if crowd == "" {
+		return message
+	}
+	return fmt.Sprintf("%s; it is rechecked every %s at the latest and not when capacity is reported, since %s are waiting before it: delete sessions, or ask for the same resources and placement as others",
+		message, lookAtMost, crowd)
+}
+
 // enlist notes what the pass found that the session waits for, and asks for
 // another look if nothing that happens calls it before.
 func (r *Reconciler) enlist(p *pass) {

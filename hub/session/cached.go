@@ -85,16 +85,17 @@ func transform[T client.Object](trim func(T)) func(any) (any, error) {
 }
 
 // trimSession leaves out what the hub does not read. It renders env and files of
-// sessions that are placed alone, and one that is placed later comes once more.
+// sessions that are placed alone, and one that is placed later comes once more: of
+// others it keeps the names, by which a session is accepted.
 func trimSession(s *v1alpha1.VDISession) {
 	keepAnnotations(s)
 	trimSpec(s, &s.Spec, &s.Labels)
-	if s.Status.Placement == nil && len(s.Spec.Env)+len(s.Spec.Files) > 0 {
-		s.Spec.Env, s.Spec.Files = nil, nil
+	if s.Status.Placement == nil {
+		trimPayload(&s.Spec)
 	}
 }
 
-// trimReview leaves out env and files, by which nothing is placed.
+// trimReview leaves out the payload of env and files, by which nothing is placed.
 func trimReview(review *v1alpha1.PlacementReview) {
 	keepAnnotations(review)
 	review.Labels = nil
@@ -103,7 +104,17 @@ func trimReview(review *v1alpha1.PlacementReview) {
 		spec = &v1alpha1.SessionSpec{}
 	}
 	trimSpec(review, spec, &review.Spec.Labels)
-	spec.Env, spec.Files = nil, nil
+	trimPayload(spec)
+}
+
+// trimPayload leaves out the values of env and the contents of files.
+func trimPayload(spec *v1alpha1.SessionSpec) {
+	for i := range spec.Env {
+		spec.Env[i] = v1alpha1.EnvVar{Name: spec.Env[i].Name}
+	}
+	for i := range spec.Files {
+		spec.Files[i] = v1alpha1.ConfigFile{Name: spec.Files[i].Name}
+	}
 }
 
 // keepAnnotations drops those that the hub does not read, such as the one with which

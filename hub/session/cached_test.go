@@ -57,8 +57,8 @@ func TestTheCacheKeepsOfASessionWhatTheHubReads(t *testing.T) {
 	if len(placed.Spec.Env) != 1 || len(placed.Spec.Files) != 1 {
 		t.Error("what the member is to be sent is left out")
 	}
-	if waiting.Spec.Env != nil || waiting.Spec.Files != nil {
-		t.Error("env and files of a session that has no member are kept")
+	if waiting.Spec.Env[0] != (v1alpha1.EnvVar{Name: "A"}) || waiting.Spec.Files[0] != (v1alpha1.ConfigFile{Name: "a"}) {
+		t.Error("of env and files of a session that has no member, not just the names are kept")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestTheCacheKeepsOfAReviewWhatIsPlacedBy(t *testing.T) {
 	review := &v1alpha1.PlacementReview{}
 	review.Spec.Session, review.Spec.Labels = &s.Spec, s.Labels
 	trimmed(t, review)
-	if s := review.Spec.Session; s.Env != nil || s.Files != nil || s.User == "" || leftOut(review) != 0 {
+	if s := review.Spec.Session; s.Env[0].Value != "" || s.Files[0].Content != "" || s.User == "" || leftOut(review) != 0 {
 		t.Errorf("kept: %+v", s)
 	}
 	review.Spec.Labels = manyLabels()

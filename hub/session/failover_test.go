@@ -114,12 +114,13 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.fleet.nowhere = true
 		h.pass()
 		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: member eu is gone, and no other takes the session now: 2 clusters: 2 lack cpu"))
-		asking := h.waiting().asking()
+		asking, _ := h.waiting().asking(h.waiting().begin())
 		h.Expect(asking).To(HaveLen(1))
 		h.Expect(asking[0].question.request.Failover).To(BeTrue())
 		h.fleet.nowhere = false
 		h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
-		h.Expect(h.waiting().asking()).To(BeEmpty())
+		asking, _ = h.waiting().asking(h.waiting().begin())
+		h.Expect(asking).To(BeEmpty())
 		h.Expect(h.lost.count()).To(BeZero())
 	})
 	t.Run("for its turn, without a write for each time that it asks", func(t *testing.T) {

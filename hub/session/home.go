@@ -33,6 +33,10 @@ const annotationUnused = "vdi.kasm.io/unused"
 // mostLeftBehind are the earlier claims that a record names, the newest.
 const mostLeftBehind = 64
 
+// mostFreshHomes is how many earlier homes a user may have left behind and still
+// get a fresh one: each is a volume that nobody uses.
+const mostFreshHomes = 3
+
 // homeStep is what a pass knows of the session's home.
 type homeStep struct {
 	// record of a PerUser home as it was read; nil: there is none yet.
@@ -78,6 +82,11 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 	p.home = homeStep{record: h, movable: unused && !started || r.leftBehind(s, h)}
 	// One that was made for this very session is fresh enough.
 	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
+	if left := r.unclaimed(h); p.home.fresh && len(left) >= mostFreshHomes {
+		r.unscheduled(p, v1alpha1.ReasonTooManyHomes, tooManyHomes(h, left))
+		r.await(p, v1alpha1.ReasonTooManyHomes, nil)
+		return done, nil
+	}
 	if p.home.movable || p.home.fresh {
 		return goOn, nil
 	}

@@ -58,13 +58,15 @@ func (r *HomeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// freed passes on that a home is free for others, or its record gone.
+// freed passes on that a home is free for others, or its record gone, or that an
+// operator has deleted some that were left behind.
 var freed = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1alpha1.VDIHome), e.ObjectNew.(*v1alpha1.VDIHome)
-		return before.Status.MountedByUID != "" && after.Status.MountedByUID == ""
+		return before.Status.MountedByUID != "" && after.Status.MountedByUID == "" ||
+			len(after.Status.LeftBehind) < len(before.Status.LeftBehind)
 	},
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -56,4 +57,30 @@ func stillUses(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) bool {
 		}
 	}
 	return false
+}
+
+// unclaimed are the earlier homes that a user has left behind and that still take
+// up storage: they are neither past their retention time nor in a member that is
+// gone for good.
+func (r *Reconciler) unclaimed(h *v1alpha1.VDIHome) []string {
+	keep, limited := h.Spec.RetentionTime.Value()
+	var claims []string
+	for _, left := range h.Status.LeftBehind {
+		expired := limited && r.Clock.Since(left.Time.Time) > keep
+		if !expired && !r.Fleet.Gone(left.ClusterUID) {
+			claims = append(claims, left.ClaimName+" in "+left.ClusterName)
+		}
+	}
+	return claims
+}
+
+// tooManyHomes says why a session gets no fresh home, and what would help.
+func tooManyHomes(h *v1alpha1.VDIHome, left []string) string {
+	message := fmt.Sprintf("no fresh home: %s has left %d homes of template %s behind already, of at most %d (%s); set spec.freshHome to false to run with the home that there is, "+
+		"or have an operator delete claims that nobody needs and take them out of status.leftBehind of VDIHome %s",
+		h.Spec.User, len(left), h.Spec.Template, mostFreshHomes, strings.Join(left[:mostFreshHomes], ", "), h.Name)
+	if keep, limited := h.Spec.RetentionTime.Value(); limited {
+		message += fmt.Sprintf("; each counts until %s after it was left", keep)
+	}
+	return message
 }

@@ -128,6 +128,30 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Spec.Generation).To(Equal(int64(2)), "one fresh home is enough")
 	})
 
+	It("is not left behind more often than storage bears, and the session says what would help", func(ctx SpecContext) {
+		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
+		join(ctx, "eu")
+		for i := range 4 {
+			s, _ := running(ctx, create(ctx, "desktops", fmt.Sprint("fresh", i), fresh))
+			remove(ctx, s)
+		}
+		Expect(homeNow(ctx).Status.LeftBehind).To(HaveLen(3))
+		fifth := create(ctx, "desktops", "fifth", fresh)
+		Eventually(phase(ctx, fifth)).Should(ContainSubstring("no fresh home: ann@example.com has left 3 homes of template browser behind already"))
+		Expect(reason(ctx, fifth, api.ConditionScheduled)(NewWithT(GinkgoT()))).To(Equal("False/TooManyHomes"))
+		Expect(homeNow(ctx).Spec.Generation).To(Equal(int64(4)))
+		h := homeNow(ctx)
+		edit(ctx, h, func() { h.Status.LeftBehind = h.Status.LeftBehind[1:] })
+		running(ctx, fifth)
+		Expect(homeNow(ctx).Spec.Generation).To(Equal(int64(5)))
+		remove(ctx, fifth)
+		sixth := create(ctx, "desktops", "sixth", fresh)
+		Eventually(reason(ctx, sixth, api.ConditionScheduled)).Should(Equal("False/TooManyHomes"))
+		edit(ctx, sixth, func() { sixth.Spec.FreshHome = false })
+		running(ctx, sixth)
+		Expect(homeNow(ctx).Spec.Generation).To(Equal(int64(5)), "it has the home that there is")
+	})
+
 	It("is not where a member would not have its first session", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu", func(a *agent) {

@@ -139,7 +139,9 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 	h.fleet.nowhere = true
 	h.later(clock, DefaultMoveAfter)
 	h.Expect(waits()).To(Equal(1))
-	for _, a := range h.waiting().asking() {
+	classes, _ := h.waiting().asking(h.waiting().begin())
+	h.Expect(classes).To(HaveLen(1))
+	for _, a := range classes {
 		h.Expect(a.question.request.Refused).To(HaveKey(here), "room where it is helps it no more")
 	}
 	result, err := h.reconcile()

@@ -124,8 +124,9 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	decision := r.decide(ctx, s, func() placement.Decision { return r.Fleet.Place(req, epoch) })
 	if !decision.Placed {
 		placements.WithLabelValues("unschedulable").Inc()
-		r.unscheduled(p, decision.Reason, decision.Message)
-		r.await(p, decision.Reason, &question{request: req})
+		asked := &question{request: req}
+		r.unscheduled(p, decision.Reason, r.rechecked(p, decision.Message, asked))
+		r.await(p, decision.Reason, asked)
 		return done, nil
 	}
 	p.holds = true

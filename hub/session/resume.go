@@ -166,7 +166,7 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, the
 // would help.
 func (r *Reconciler) waitForRoom(p *pass, message string, q *question) {
 	placements.WithLabelValues("unschedulable").Inc()
-	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, message)
+	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, r.rechecked(p, message, q))
 	r.await(p, v1alpha1.ReasonNoRoomToResume, q)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -191,6 +192,9 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 		return condition(v1alpha1.ReasonReleasing, releasing(s, "")), nil
 	case n == goOn:
 		return nil, nil
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Reason == v1alpha1.ReasonTooManyHomes {
+		return c, nil
 	}
 	h := &v1alpha1.VDIHome{}
 	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,19 +16,36 @@ import (
 // waiting is who waits for room, by what they ask for. Sessions that ask for the
 // same are one class: when something happens that may help, each class is asked
 // once how many of it fit now, and only so many are looked at again. So an event
-// costs as much as there are classes, however many sessions wait.
+// costs as much as there are classes, however many sessions wait; and of these a
+// user and a namespace have no more than some, and a batch asks no more than some.
 type waiting struct {
 	mu       sync.Mutex
 	sessions map[reconcile.Request]*waiter
 	classes  map[string]*class
+	// perUser and perNamespace count the classes that they began.
+	perUser, perNamespace map[string]int
+	// wave is the number of the last change that classes are asked about.
+	wave uint64
 }
+
+const (
+	// classesPerUser and classesPerNamespace are how many distinct requests of a
+	// user in a namespace, and of a namespace, are asked about at every change. A
+	// session beyond is only rechecked by time.
+	classesPerUser      = 16
+	classesPerNamespace = 512
+	// classesABatch bounds how often one batch of changes takes the fleet's lock.
+	classesABatch = 256
+)
 
 // waiter is a session that waits.
 type waiter struct {
 	uid    types.UID
 	reason string
 	rank   queue.Rank
-	// class that it belongs to; nil: no room in a member helps it.
+	// key of what it asks; empty: no room in a member helps it.
+	key string
+	// class that it belongs to; nil: there is none, or there are too many.
 	class *class
 	// asked is since when it asks for the same.
 	asked time.Time
@@ -34,6 +54,10 @@ type waiter struct {
 // class of sessions that ask for the same.
 type class struct {
 	key string
+	// namespace and user of the session that began it.
+	namespace, user string
+	// wave that it was last asked about.
+	wave uint64
 	// question as the last of them asked it; never changed, only replaced.
 	question *question
 	// line is their order.
@@ -61,7 +85,10 @@ func (r *Reconciler) turns() *turns {
 func (r *Reconciler) makeLines() { r.lines.waiting, r.lines.turns = newWaiting(), newTurns(r.Clock) }
 
 func newWaiting() *waiting {
-	return &waiting{sessions: map[reconcile.Request]*waiter{}, classes: map[string]*class{}}
+	return &waiting{
+		sessions: map[reconcile.Request]*waiter{}, classes: map[string]*class{},
+		perUser: map[string]int{}, perNamespace: map[string]int{},
+	}
 }
 
 // add notes that a session waits, and returns since when it has been asking for
@@ -74,24 +101,64 @@ func (w *waiting) add(item reconcile.Request, s waiter, q *question, now time.Ti
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old := w.sessions[item]
-	s.asked = now
+	s.asked, s.key = now, key
 	if old != nil {
-		if old.uid == s.uid && old.reason == s.reason && (old.class == nil) == (q == nil) && (q == nil || old.class.key == key) {
+		if old.uid == s.uid && old.reason == s.reason && old.key == key {
 			s.asked = old.asked
 		}
 		w.drop(item, old)
 	}
 	if q != nil {
-		c := w.classes[key]
-		if c == nil {
-			c = &class{key: key, line: queue.New[reconcile.Request]()}
-			w.classes[key] = c
+		if s.class = w.classOf(key, s.rank.Namespace, s.rank.User); s.class != nil {
+			s.class.question = q
+			s.class.line.Push(item, s.rank)
 		}
-		c.question, s.class = q, c
-		c.line.Push(item, s.rank)
 	}
 	w.sessions[item] = &s
 	return s.asked
+}
+
+// classOf is the class of a request, which is begun if need be; nil: the user or
+// the namespace has too many. The caller holds the lock.
+func (w *waiting) classOf(key, namespace, user string) *class {
+	if c := w.classes[key]; c != nil {
+		return c
+	}
+	if w.crowd(namespace, user) != "" {
+		return nil
+	}
+	c := &class{key: key, namespace: namespace, user: namespace + "/" + user, wave: w.wave, line: queue.New[reconcile.Request]()}
+	w.classes[key] = c
+	w.perUser[c.user]++
+	w.perNamespace[c.namespace]++
+	return c
+}
+
+// crowd is who has as many distinct requests as are asked about, with how many;
+// empty: nobody. The caller holds the lock.
+func (w *waiting) crowd(namespace, user string) string {
+	switch {
+	case w.perUser[namespace+"/"+user] >= classesPerUser:
+		return fmt.Sprintf("%d distinct requests of user %s in namespace %s", classesPerUser, user, namespace)
+	case w.perNamespace[namespace] >= classesPerNamespace:
+		return fmt.Sprintf("%d distinct requests of namespace %s", classesPerNamespace, namespace)
+	}
+	return ""
+}
+
+// crowdedOut is the crowd for which a session's request is not asked about at
+// every change; empty: it is.
+func (w *waiting) crowdedOut(item reconcile.Request, rank queue.Rank, q *question) string {
+	key := q.key()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.classes[key] != nil {
+		return ""
+	}
+	if old := w.sessions[item]; old != nil && old.class != nil && old.class.line.Len() == 1 {
+		return "" // it leaves the class that it has to itself
+	}
+	return w.crowd(rank.Namespace, rank.User)
 }
 
 // strike off a session that waits no more. served: it has got a place.
@@ -116,9 +183,12 @@ func (w *waiting) drop(item reconcile.Request, s *waiter) {
 		return
 	}
 	s.class.line.Remove(item)
-	if s.class.line.Len() == 0 {
-		delete(w.classes, s.class.key)
+	if s.class.line.Len() > 0 {
+		return
 	}
+	delete(w.classes, s.class.key)
+	uncount(w.perUser, s.class.user)
+	uncount(w.perNamespace, s.class.namespace)
 }
 
 // asking are the classes as they are now: what each asks, and how many it is.
@@ -128,14 +198,41 @@ type asking struct {
 	size     int
 }
 
-func (w *waiting) asking() []asking {
+// begin a wave: something has changed that every class is to be asked about.
+func (w *waiting) begin() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := make([]asking, 0, len(w.classes))
+	w.wave++
+	return w.wave
+}
+
+// asking are classes that were not asked in this wave: those that were not asked
+// for longest, and at most as many as a batch takes. more: there are others.
+func (w *waiting) asking(wave uint64) (out []asking, more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var due []*class
 	for _, c := range w.classes {
+		if c.wave < wave {
+			due = append(due, c)
+		}
+	}
+	if more = len(due) > classesABatch; more {
+		slices.SortFunc(due, func(a, b *class) int { return cmp.Compare(a.wave, b.wave) })
+		due = due[:classesABatch]
+	}
+	for _, c := range due {
+		c.wave = wave
 		out = append(out, asking{c, c.question, c.line.Len()})
 	}
-	return out
+	return out, more
+}
+
+// uncount takes one off, and forgets who has none.
+func uncount(counts map[string]int, of string) {
+	if counts[of]--; counts[of] <= 0 {
+		delete(counts, of)
+	}
 }
 
 // called is a session of a class whose turn it is to be looked at again.

@@ -94,7 +94,11 @@ func (r *Reconciler) called(changes ...fleet.Change) []string {
 		n.note(c)
 	}
 	var names []string
-	r.spread(context.Background(), n.read(), func(req reconcile.Request) { names = append(names, req.Name) })
+	call := func(req reconcile.Request) { names = append(names, req.Name) }
+	w := wave{of: n.read(), number: r.waiting().begin()}
+	for r.spread(w, call) {
+	}
+	r.spreadToChanged(context.Background(), w.of, call)
 	return names
 }
 
@@ -314,7 +318,7 @@ func BenchmarkWake(b *testing.B) {
 			for range b.N {
 				n := newNews()
 				n.note(roomIn(here))
-				r.spread(context.Background(), n.read(), func(reconcile.Request) { called++ })
+				r.spread(wave{of: n.read(), number: r.waiting().begin()}, func(reconcile.Request) { called++ })
 			}
 			b.ReportMetric(float64(f.asked)/float64(b.N), "questions/event")
 			b.ReportMetric(float64(called)/float64(b.N), "called/event")

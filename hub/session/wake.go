@@ -101,28 +101,67 @@ func (r *Reconciler) wake(ctx context.Context, q workqueue.TypedRateLimitingInte
 	n := newNews()
 	r.Fleet.Listen(n.note)
 	go func() {
+		var w wave
 		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-n.some:
+			if w.of == nil {
+				select {
+				case <-ctx.Done():
+					return
+				case <-n.some:
+				}
 			}
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(wakeAfter):
 			}
-			got := n.read()
-			r.spread(ctx, got, q.Add)
-			r.correct(got, q.AddAfter)
+			if got := n.read(); got.any() {
+				r.spreadToChanged(ctx, got, q.Add)
+				r.correct(got, q.AddAfter)
+				w = wave{of: got.over(w.of), number: r.waiting().begin()}
+			}
+			if w.of != nil && !r.spread(w, q.Add) {
+				w.of = nil
+			}
 		}
 	}()
 	return nil
 }
 
-// spread the news: call those that it helps.
-func (r *Reconciler) spread(ctx context.Context, n *news, call func(reconcile.Request)) {
-	for _, a := range r.waiting().asking() {
+// wave is changes that every class of those that wait is asked about, batch by
+// batch. What changes meanwhile is added to it, and it begins anew with the classes
+// that were not asked for longest: each gets its turn.
+type wave struct {
+	of     *news
+	number uint64
+}
+
+// any is whether there are any news.
+func (n *news) any() bool {
+	return len(n.members) > 0 || len(n.changed) > 0 || len(n.policies) > 0 || len(n.judged) > 0
+}
+
+// over is the news and what of earlier news not everybody was asked about.
+func (n *news) over(earlier *news) *news {
+	out := &news{members: map[types.UID]bool{}, policies: map[string]bool{}}
+	for _, one := range []*news{earlier, n} {
+		if one == nil {
+			continue
+		}
+		for member, itself := range one.members {
+			out.members[member] = out.members[member] || itself
+		}
+		maps.Copy(out.policies, one.policies)
+	}
+	return out
+}
+
+// spread asks a batch of classes about a wave, and calls those that it helps. more:
+// others are still to be asked.
+func (r *Reconciler) spread(w wave, call func(reconcile.Request)) (more bool) {
+	n := w.of
+	classes, more := r.waiting().asking(w.number)
+	for _, a := range classes {
 		room, by := a.question.ask(r.Fleet, n, int64(a.size))
 		if room > 0 {
 			// One more than fit, for what was reckoned too cautiously.
@@ -133,6 +172,11 @@ func (r *Reconciler) spread(ctx context.Context, n *news, call func(reconcile.Re
 		}
 		r.spreadToRefused(a, n, call)
 	}
+	return more
+}
+
+// spreadToChanged calls the sessions of members that have changed.
+func (r *Reconciler) spreadToChanged(ctx context.Context, n *news, call func(reconcile.Request)) {
 	for member := range n.changed {
 		for _, req := range r.listed(ctx, client.MatchingFields{indexMember: member}) {
 			call(req)

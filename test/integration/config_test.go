@@ -25,6 +25,7 @@ var _ = Describe("What a desktop is given", func() {
 	It("is the template's and the session's config, kept in step in a ConfigMap", func(ctx SpecContext) {
 		template(ctx, "configured", func(t *v1alpha1.TemplateSpec) {
 			t.Files = []v1alpha1.ConfigFile{{Name: "motd", Content: "welcome"}, {Name: "proxy", Content: "none"}}
+			t.OverridableFiles = []string{"proxy"}
 		})
 		s := awaitRunning(ctx, create(ctx, newSession("configured", of("configured"), func(s *v1alpha1.VDISession) {
 			s.Spec.Files = []v1alpha1.ConfigFile{{Name: "proxy", Content: "proxy.example.com"}}

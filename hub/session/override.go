@@ -1,0 +1,92 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// A session's env and files are its user's, and the template's are its author's:
+// what a template sets is locked unless it lists the name as overridable. A file
+// beside locked ones may undo them, as any file of a directory of browser policies
+// does, so that a template with files takes no others.
+
+// Reserved variables change what a container runtime gives to a desktop, which code
+// runs in it before its own, or what the fleet tells it.
+var (
+	reservedPrefixes = []string{"LD_", "NVIDIA_", "KUBERNETES_", "VDI_"}
+	reservedSuffix   = "_VISIBLE_DEVICES"
+	reservedNames    = []string{
+		"PATH", "GLIBC_TUNABLES", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND",
+		"PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "NODE_OPTIONS",
+		"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
+	}
+)
+
+func reserved(name string) bool {
+	return strings.HasSuffix(name, reservedSuffix) || slices.Contains(reservedNames, name) ||
+		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// envRefused reports why a template does not take a variable from its sessions;
+// empty: it does. Case is ignored: programs read http_proxy and HTTP_PROXY alike.
+func envRefused(t *v1alpha1.TemplateSpec, name string) string {
+	same := func(other string) bool { return strings.EqualFold(other, name) }
+	fromSecret := t.Access.PasswordEnv != "" && same(t.Access.PasswordEnv) || slices.ContainsFunc(t.Secrets, func(use v1alpha1.SecretUse) bool {
+		return slices.ContainsFunc(use.Env, func(e v1alpha1.SecretEnvVar) bool { return same(e.Name) })
+	})
+	switch {
+	case fromSecret:
+		return "the template takes it from a Secret"
+	case slices.ContainsFunc(t.OverridableEnv, same):
+		return ""
+	case slices.ContainsFunc(t.Env, func(e v1alpha1.EnvVar) bool { return same(e.Name) }):
+		return "the template sets it"
+	case reserved(name):
+		return "the name is reserved"
+	}
+	return ""
+}
+
+// fileRefused reports whether a template does not take a file from its sessions.
+func fileRefused(t *v1alpha1.TemplateSpec, name string) bool {
+	return len(t.Files) > 0 && !slices.Contains(t.OverridableFiles, name)
+}
+
+// ownEnv are the variables of a session that its template takes.
+func ownEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) []v1alpha1.EnvVar {
+	return slices.DeleteFunc(slices.Clone(s.Spec.Env), func(e v1alpha1.EnvVar) bool { return envRefused(t, e.Name) != "" })
+}
+
+// ownFiles are the files of a session that its template takes.
+func ownFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) []v1alpha1.ConfigFile {
+	return slices.DeleteFunc(slices.Clone(s.Spec.Files), func(f v1alpha1.ConfigFile) bool { return fileRefused(t, f.Name) })
+}
+
+func checkEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	for _, e := range s.Spec.Env {
+		why := envRefused(t, e.Name)
+		if why == "" {
+			continue
+		}
+		remedy := "remove it from spec.env"
+		if why != "the template takes it from a Secret" {
+			remedy += ", or add it to the template's spec.overridableEnv"
+		}
+		return v1alpha1.ReasonEnvNotAllowed, fmt.Sprintf("variable %s of spec.env is not allowed by template %q, and not given to the desktop: %s; %s",
+			e.Name, s.Spec.Template, why, remedy)
+	}
+	return "", ""
+}
+
+func checkFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	for _, f := range s.Spec.Files {
+		if fileRefused(t, f.Name) {
+			return v1alpha1.ReasonFileNotAllowed, fmt.Sprintf("file %s of spec.files is not allowed by template %q, and not given to the desktop: the template has files of its own; "+
+				"remove it from spec.files, or add it to the template's spec.overridableFiles", f.Name, s.Spec.Template)
+		}
+	}
+	return "", ""
+}

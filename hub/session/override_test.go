@@ -1,0 +1,122 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// lockedTemplate is a browser with policies of its own, a page that users may
+// choose, and a GPU of which they may choose the capabilities.
+func lockedTemplate() *v1alpha1.TemplateSpec {
+	return &v1alpha1.TemplateSpec{
+		Env: []v1alpha1.EnvVar{
+			{Name: "LAUNCH_URL", Value: "https://example.com"}, {Name: "HTTPS_PROXY", Value: "http://proxy:3128"}, {Name: "APP_ARGS"},
+		},
+		OverridableEnv:   []string{"LAUNCH_URL", "NVIDIA_DRIVER_CAPABILITIES", "VNC_PW"},
+		Files:            []v1alpha1.ConfigFile{{Name: "policy.json", Content: "{strict}"}},
+		OverridableFiles: []string{"bookmarks.json"},
+		Access:           v1alpha1.Access{PasswordEnv: "VNC_PW"},
+		Secrets:          []v1alpha1.SecretUse{{Name: "licence", Env: []v1alpha1.SecretEnvVar{{Name: "LICENCE", Key: "key"}}}},
+	}
+}
+
+func withEnv(name string) func(*v1alpha1.VDISession) {
+	return func(s *v1alpha1.VDISession) { s.Spec.Env = []v1alpha1.EnvVar{{Name: name, Value: "mine"}} }
+}
+
+func withFile(name string) func(*v1alpha1.VDISession) {
+	return func(s *v1alpha1.VDISession) { s.Spec.Files = []v1alpha1.ConfigFile{{Name: name, Content: "{mine}"}} }
+}
+
+// TestUserCannotReplaceWhatATemplateLocks, neither when the session is accepted nor
+// in the desktop of one that was accepted before.
+func TestUserCannotReplaceWhatATemplateLocks(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*v1alpha1.VDISession)
+		reason  string
+		message string
+	}{
+		{"a managed policy", withFile("policy.json"), "FileNotAllowed",
+			`file policy.json of spec.files is not allowed by template "browser", and not given to the desktop: the template has files of its own; remove it from spec.files, or add it to the template's spec.overridableFiles`},
+		{"a policy that is read after the managed one", withFile("zz.json"), "FileNotAllowed",
+			`file zz.json of spec.files is not allowed by template "browser", and not given to the desktop: the template has files of its own; remove it from spec.files, or add it to the template's spec.overridableFiles`},
+		{"a variable of the template", withEnv("HTTPS_PROXY"), "EnvNotAllowed",
+			`variable HTTPS_PROXY of spec.env is not allowed by template "browser", and not given to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
+		{"a variable of the template in lower case", withEnv("https_proxy"), "EnvNotAllowed",
+			`variable https_proxy of spec.env is not allowed by template "browser", and not given to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
+		{"a variable that the template locks without a value", withEnv("APP_ARGS"), "EnvNotAllowed",
+			`variable APP_ARGS of spec.env is not allowed by template "browser", and not given to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
+		{"all GPUs of the node", withEnv("NVIDIA_VISIBLE_DEVICES"), "EnvNotAllowed",
+			`variable NVIDIA_VISIBLE_DEVICES of spec.env is not allowed by template "browser", and not given to the desktop: the name is reserved; remove it from spec.env, or add it to the template's spec.overridableEnv`},
+		{"the password, though it is listed", withEnv("VNC_PW"), "EnvNotAllowed",
+			`variable VNC_PW of spec.env is not allowed by template "browser", and not given to the desktop: the template takes it from a Secret; remove it from spec.env`},
+		{"a variable from a Secret", withEnv("LICENCE"), "EnvNotAllowed",
+			`variable LICENCE of spec.env is not allowed by template "browser", and not given to the desktop: the template takes it from a Secret; remove it from spec.env`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fresh := sessionWith(func(s *v1alpha1.VDISession) { s.Status.Epoch = 0 }, c.change)
+			for _, s := range []*v1alpha1.VDISession{fresh, sessionWith(placedAt(here, 5), c.change)} {
+				got := acceptance(s, lockedTemplate(), false, nil)
+				if got.Status != metav1.ConditionFalse || got.Reason != c.reason {
+					t.Errorf("accepted: %s, %s", got.Status, got.Reason)
+				}
+				if diff := cmp.Diff(c.message, got.Message); diff != "" {
+					t.Errorf("message (-want +got):\n%s", diff)
+				}
+			}
+			want := desktop(sessionWith(), lockedTemplate(), Secrets{})
+			if diff := cmp.Diff(want, desktop(sessionWith(c.change), lockedTemplate(), Secrets{})); diff != "" {
+				t.Errorf("the user changed the desktop (-template's +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSessionOverridesWhatItsTemplateLists(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		change   func(*v1alpha1.VDISession)
+		template *v1alpha1.TemplateSpec
+	}{
+		{"a variable that is listed", withEnv("LAUNCH_URL"), lockedTemplate()},
+		{"a reserved variable that is listed", withEnv("NVIDIA_DRIVER_CAPABILITIES"), lockedTemplate()},
+		{"a variable of its own", withEnv("TZ"), lockedTemplate()},
+		{"a file that is listed", withFile("bookmarks.json"), lockedTemplate()},
+		{"any file, where the template has none", withFile("zz.json"), &v1alpha1.TemplateSpec{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := sessionWith(c.change)
+			if got := acceptance(s, c.template, false, nil); got.Status != metav1.ConditionTrue {
+				t.Errorf("not accepted: %s", got.Message)
+			}
+			d := desktop(s, c.template, Secrets{})
+			found := false
+			for _, e := range d.Env {
+				found = found || e.Value == "mine"
+			}
+			for _, f := range d.Files {
+				found = found || f.Content == "{mine}"
+			}
+			if !found {
+				t.Errorf("the desktop has not what the session gives: %v, %v", d.Env, d.Files)
+			}
+		})
+	}
+}
+
+func TestReservedVariables(t *testing.T) {
+	for name, want := range map[string]bool{
+		"LD_PRELOAD": true, "LD_LIBRARY_PATH": true, "NVIDIA_VISIBLE_DEVICES": true, "AMD_VISIBLE_DEVICES": true, "KUBERNETES_SERVICE_HOST": true,
+		"VDI_DESKTOP": true, "PATH": true, "BASH_ENV": true, "PROMPT_COMMAND": true, "NODE_OPTIONS": true,
+		"LDAP_URL": false, "MY_PATH": false, "LANG": false, "HTTP_PROXY": false, "HOME": false,
+	} {
+		if got := reserved(name); got != want {
+			t.Errorf("%s is reserved: %v, want %v", name, got, want)
+		}
+	}
+}
