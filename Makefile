@@ -65,6 +65,10 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 	$(BIN)/buf lint
 	tools/lint.sh
 
+.PHONY: vulncheck
+vulncheck: $(BIN)/govulncheck ## Fail if code of ours reaches a vulnerability that the Go vulnerability database knows (VULNDB=file:///… for a copy of it).
+	@tools/vulncheck.sh
+
 .PHONY: test
 test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, on real API servers where they need one.
 	@echo "test: compiling with the race detector takes some minutes the first time"
@@ -95,7 +99,7 @@ simulate: ## Replay a day through the placement code in simulated time, and comp
 	go run ./test/scale/placement --out dist/simulation $(ARGS)
 
 .PHONY: verify
-verify: $(BIN)/crdcompat $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint ## Fail if generated files are stale, or formatting, modules or lint are not clean.
+verify: $(BIN)/crdcompat $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/govulncheck ## Fail if generated files are stale, formatting, modules or lint are not clean, or a known vulnerability is reached (VULNDB=file:///…).
 	@tools/verify.sh
 
 ##@ Build
@@ -258,6 +262,10 @@ $(BIN)/buf: tools/buf/go.mod
 $(BIN)/kube-score: tools/kube-score/go.mod
 	@echo "tools: building kube-score"
 	@cd tools/kube-score && $(TOOL_BUILD) -o $(abspath $@) github.com/zegl/kube-score/cmd/kube-score
+
+$(BIN)/govulncheck: tools/govulncheck/go.mod
+	@echo "tools: building govulncheck"
+	@cd tools/govulncheck && $(TOOL_BUILD) -o $(abspath $@) golang.org/x/vuln/cmd/govulncheck
 
 $(BIN)/crdcompat: tools/crdcompat/go.mod $(wildcard tools/crdcompat/*.go)
 	@echo "tools: building crdcompat"

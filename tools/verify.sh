@@ -41,7 +41,7 @@ formatted() {
 tidy() {
 	local module
 	for module in . deploy/desktop test/browser test/controlplane test/e2e test/e2e/nodeimage/kubernetes test/e2e/nodeimage/coredns \
-		test/e2e/nodeimage/crictl tools tools/buf tools/golangci-lint tools/crdcompat tools/helm tools/image tools/kube-score; do
+		test/e2e/nodeimage/crictl tools tools/buf tools/golangci-lint tools/govulncheck tools/crdcompat tools/helm tools/image tools/kube-score; do
 		(cd "$module" && go mod tidy -diff) || { echo "in $module" && return 1; }
 	done
 }
@@ -53,6 +53,7 @@ check "formatting" "run make fmt" formatted
 check "modules" "run go mod tidy there" tidy
 check "buf lint" "mend the .proto files" bin/buf lint
 check "golangci-lint" "mend what it names" tools/lint.sh
+check "vulnerabilities" "upgrade what it names (go get, go mod tidy), or Go" tools/vulncheck.sh
 
 if [ ${#failures[@]} -gt 0 ]; then
 	echo "verify: FAILED: $(
