@@ -397,8 +397,11 @@ type Hello struct {
 	AgentVersion string `protobuf:"bytes,8,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	// Capabilities that the hub must have, or refuse the agent.
 	RequiredCapabilities []string `protobuf:"bytes,9,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Proof of highest_hub_term, as the Welcome with that term brought it; empty
+	// where it brought none.
+	HighestHubTermProof string `protobuf:"bytes,10,opt,name=highest_hub_term_proof,json=highestHubTermProof,proto3" json:"highest_hub_term_proof,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -494,6 +497,13 @@ func (x *Hello) GetRequiredCapabilities() []string {
 	return nil
 }
 
+func (x *Hello) GetHighestHubTermProof() string {
+	if x != nil {
+		return x.HighestHubTermProof
+	}
+	return ""
+}
+
 // Welcome answers Hello.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -509,7 +519,11 @@ type Welcome struct {
 	RequiredCapabilities []string `protobuf:"bytes,5,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
 	// How long the oldest batch of either side may go unacknowledged before the
 	// stream is closed.
-	AckTimeout    *durationpb.Duration `protobuf:"bytes,6,opt,name=ack_timeout,json=ackTimeout,proto3" json:"ack_timeout,omitempty"`
+	AckTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=ack_timeout,json=ackTimeout,proto3" json:"ack_timeout,omitempty"`
+	// Proof that a hub with this hub's key told the member hub_term. The agent
+	// stores it with the term and brings it back in Hello: without it, a hub does
+	// not accept that a later one was there.
+	HubTermProof  string `protobuf:"bytes,7,opt,name=hub_term_proof,json=hubTermProof,proto3" json:"hub_term_proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -584,6 +598,13 @@ func (x *Welcome) GetAckTimeout() *durationpb.Duration {
 		return x.AckTimeout
 	}
 	return nil
+}
+
+func (x *Welcome) GetHubTermProof() string {
+	if x != nil {
+		return x.HubTermProof
+	}
+	return ""
 }
 
 // InventoryDigest sums up all that the member's API server holds.
@@ -1430,7 +1451,7 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"report_ack\x18\x03 \x01(\v2\x17.vdi.fleet.v1.ReportAckH\x00R\treportAck\x129\n" +
 	"\ttemplates\x18\x04 \x01(\v2\x19.vdi.fleet.v1.TemplateSetH\x00R\ttemplates\x12M\n" +
 	"\x11inventory_request\x18\x05 \x01(\v2\x1e.vdi.fleet.v1.InventoryRequestH\x00R\x10inventoryRequestB\t\n" +
-	"\amessage\"\xd2\x02\n" +
+	"\amessage\"\x87\x03\n" +
 	"\x05Hello\x12!\n" +
 	"\fmin_protocol\x18\x01 \x01(\x05R\vminProtocol\x12!\n" +
 	"\fmax_protocol\x18\x02 \x01(\x05R\vmaxProtocol\x12\"\n" +
@@ -1441,7 +1462,9 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"agent_term\x18\x06 \x01(\x03R\tagentTerm\x12(\n" +
 	"\x10highest_hub_term\x18\a \x01(\x03R\x0ehighestHubTerm\x12#\n" +
 	"\ragent_version\x18\b \x01(\tR\fagentVersion\x123\n" +
-	"\x15required_capabilities\x18\t \x03(\tR\x14requiredCapabilities\"\x97\x02\n" +
+	"\x15required_capabilities\x18\t \x03(\tR\x14requiredCapabilities\x123\n" +
+	"\x16highest_hub_term_proof\x18\n" +
+	" \x01(\tR\x13highestHubTermProof\"\xbd\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x19\n" +
 	"\bhub_term\x18\x02 \x01(\x03R\ahubTerm\x12@\n" +
@@ -1449,7 +1472,8 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\x123\n" +
 	"\x15required_capabilities\x18\x05 \x03(\tR\x14requiredCapabilities\x12:\n" +
 	"\vack_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"ackTimeout\"M\n" +
+	"ackTimeout\x12$\n" +
+	"\x0ehub_term_proof\x18\a \x01(\tR\fhubTermProof\"M\n" +
 	"\x0fInventoryDigest\x12\x18\n" +
 	"\abuckets\x18\x01 \x03(\x06R\abuckets\x12 \n" +
 	"\vassignments\x18\x02 \x01(\rR\vassignments\",\n" +
