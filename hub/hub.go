@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -69,12 +70,14 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 
-	f := fleet.New(fleet.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings})
+	// Its key is read before the first agent is let in.
+	proofs := &session.Proofs{Namespace: o.Namespace}
+	f := fleet.New(fleet.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings, Proven: proofs.Proven})
 	mgr, err := mcmanager.New(cfg, f, managerOptions(o, leader))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, f, leader, trace, o); err != nil {
+	if err := setup(ctx, mgr, f, proofs, leader, trace, o); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -117,12 +120,12 @@ func cached(o Options) map[client.Object]cache.ByObject {
 	return objects
 }
 
-func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader, trace *tracing.Tracer, o Options) error {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs, l *leader, trace *tracing.Tracer, o Options) error {
 	local := mgr.GetLocalManager()
 	if err := session.SetupIndexes(ctx, local.GetFieldIndexer()); err != nil {
 		return err
 	}
-	prepare, err := setupControllers(ctx, mgr, f, trace, o)
+	prepare, err := setupControllers(ctx, mgr, f, proofs, trace, o)
 	if err != nil {
 		return err
 	}
@@ -138,7 +141,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader
 	}
 	if err := local.Add(&linkRunnable{
 		term: term, fleet: f, options: o, leader: l, now: now, trace: trace,
-		authority: authority, prepare: prepareWith(authority, prepare),
+		authority: authority, prepare: prepareWith(authority, prepare), termProof: proofs.Term,
 	}); err != nil {
 		return fmt.Errorf("adding the link: %w", err)
 	}
@@ -161,7 +164,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, l *leader
 // setupControllers also returns what must be done before the first agent is
 // let in: the key of the proofs is there, the members are known, and so is the
 // room that is given away.
-func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
@@ -170,7 +173,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		Namespaces: o.SessionNamespaces,
 		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter),
 	}
-	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace}
+	proofs.Client, proofs.Live = c, local.GetAPIReader()
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
@@ -235,6 +238,8 @@ type linkRunnable struct {
 	trace   *tracing.Tracer
 	// now is the clock that certificates are judged by.
 	now func() time.Time
+	// termProof proves terms to later leaders.
+	termProof func(member types.UID, term int64) string
 	// authority is nil where somebody else issues certificates.
 	authority *identity.Authority
 	// prepare is called before the first agent is let in.
@@ -269,6 +274,7 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		HubTerm:       l.term.get,
 		UniqueTerms:   l.options.LeaderElect,
 		RaiseTerm:     l.term.raise,
+		TermProof:     l.termProof,
 		Leading:       l.leader.guard.Leading,
 		RenewInterval: l.options.timings().Renew,
 		DrainTimeout:  l.options.scaled(drainTimeout),

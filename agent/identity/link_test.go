@@ -22,7 +22,7 @@ func (bare) Report() *fleetv1.CapacityReport                     { return nil }
 func (bare) NextSequence() uint64                                { return 1 }
 func (bare) SetTemplates(*fleetv1.TemplateSet)                   {}
 func (bare) Begin(context.Context) (agent, hub int64, err error) { return 1, 0, nil }
-func (bare) Observe(context.Context, int64) error                { return nil }
+func (bare) Observe(context.Context, link.HubTerm) error         { return nil }
 
 func TestTheLinkConnectsAnewWithTheNextCertificateWhenTheHubAsksForIt(t *testing.T) {
 	g := NewWithT(t)

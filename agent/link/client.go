@@ -145,6 +145,6 @@ func (c *Client) introduce(ctx context.Context) (*fleetv1.Hello, error) {
 	}
 	return c.options.Tuning.introduce(&fleetv1.Hello{
 		Fingerprint: fingerprint, Instance: c.options.Instance, AgentVersion: c.options.AgentVersion,
-		AgentTerm: agentTerm, HighestHubTerm: highest, Restrictions: c.options.Restrictions,
+		AgentTerm: agentTerm, HighestHubTerm: highest.Term, HighestHubTermProof: highest.Proof, Restrictions: c.options.Restrictions,
 	}), nil
 }

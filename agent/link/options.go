@@ -60,9 +60,17 @@ type Capacity interface {
 type Terms interface {
 	// Begin makes this process's term durable, one above all before, and
 	// returns it with the highest term of a hub that has been seen.
-	Begin(ctx context.Context) (agentTerm, highestHubTerm int64, err error)
-	// Observe makes a hub's term durable; it writes only if it is the highest.
-	Observe(ctx context.Context, hubTerm int64) error
+	Begin(ctx context.Context) (agentTerm int64, highest HubTerm, err error)
+	// Observe makes a hub's term and its proof durable; it writes only if the term
+	// is the highest, or the proof of the highest is new.
+	Observe(ctx context.Context, term HubTerm) error
+}
+
+// HubTerm is a hub's term with the proof that came with it, which only a hub can
+// make and check; empty where none came.
+type HubTerm struct {
+	Term  int64
+	Proof string
 }
 
 // Lease is told of the renewals that the hub has granted.

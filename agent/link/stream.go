@@ -122,16 +122,19 @@ func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
 	s.renewEvery = s.renewInterval(w)
 	close(s.welcomed)
 	s.options.Credentials.Used(s.credential)
-	if err := s.observe(ctx, w.GetHubTerm()); err != nil {
+	term := HubTerm{Term: w.GetHubTerm(), Proof: w.GetHubTermProof()}
+	if err := s.observe(ctx, term); err != nil {
 		return err
 	}
-	s.hello.HighestHubTerm = max(s.hello.HighestHubTerm, w.GetHubTerm())
+	if term.supersedes(HubTerm{s.hello.GetHighestHubTerm(), s.hello.GetHighestHubTermProof()}) {
+		s.hello.HighestHubTerm, s.hello.HighestHubTermProof = term.Term, term.Proof
+	}
 	return s.inventory(ctx)
 }
 
 // observe tries until it succeeds or the hub loses patience: the member's API
 // server may be away, and the lease is renewed meanwhile.
-func (s *stream) observe(ctx context.Context, term int64) error {
+func (s *stream) observe(ctx context.Context, term HubTerm) error {
 	logged := false
 	ok := untilDone(ctx, func() error {
 		err := s.member.Terms.Observe(ctx, term)

@@ -22,6 +22,7 @@ const TermsConfigMap = "vdi-agent-state"
 const (
 	keyAgentTerm = "agentTerm"
 	keyHubTerm   = "highestHubTerm"
+	keyHubProof  = "highestHubTermProof"
 )
 
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=configmaps,resourceNames=vdi-agent-state,verbs=get;update
@@ -39,44 +40,50 @@ type ConfigMapTerms struct {
 	Namespace string
 
 	mu      sync.Mutex
-	highest int64
+	highest HubTerm
 }
 
 // Begin is Terms'.
-func (t *ConfigMapTerms) Begin(ctx context.Context) (agentTerm, highestHubTerm int64, err error) {
+func (t *ConfigMapTerms) Begin(ctx context.Context) (agentTerm int64, highest HubTerm, err error) {
 	err = t.update(ctx, func(data map[string]string) bool {
-		agentTerm, highestHubTerm = number(data, keyAgentTerm)+1, number(data, keyHubTerm)
+		agentTerm, highest = number(data, keyAgentTerm)+1, HubTerm{number(data, keyHubTerm), data[keyHubProof]}
 		data[keyAgentTerm] = strconv.FormatInt(agentTerm, 10)
 		return true
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("beginning the agent's term: %w", err)
+		return 0, HubTerm{}, fmt.Errorf("beginning the agent's term: %w", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.highest = highestHubTerm
-	return agentTerm, highestHubTerm, nil
+	t.highest = highest
+	return agentTerm, highest, nil
 }
 
 // Observe is Terms'.
-func (t *ConfigMapTerms) Observe(ctx context.Context, hubTerm int64) error {
+func (t *ConfigMapTerms) Observe(ctx context.Context, term HubTerm) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if hubTerm <= t.highest {
+	if !term.supersedes(t.highest) {
 		return nil
 	}
 	err := t.update(ctx, func(data map[string]string) bool {
-		if number(data, keyHubTerm) >= hubTerm {
+		if !term.supersedes(HubTerm{number(data, keyHubTerm), data[keyHubProof]}) {
 			return false
 		}
-		data[keyHubTerm] = strconv.FormatInt(hubTerm, 10)
+		data[keyHubTerm], data[keyHubProof] = strconv.FormatInt(term.Term, 10), term.Proof
 		return true
 	})
 	if err != nil {
 		return fmt.Errorf("remembering the hub's term: %w", err)
 	}
-	t.highest = hubTerm
+	t.highest = term
 	return nil
+}
+
+// supersedes reports whether a term is to be stored in another's place: it is
+// higher, or the same with a proof that the other lacks or has of another key.
+func (t HubTerm) supersedes(other HubTerm) bool {
+	return t.Term > other.Term || t.Term == other.Term && t.Proof != "" && t.Proof != other.Proof
 }
 
 // number reads a term; one that can't be read counts as none, since the agent

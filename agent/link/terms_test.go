@@ -30,14 +30,14 @@ func TestTermsOutliveTheProcess(t *testing.T) {
 	begin := func(p *ConfigMapTerms, wantTerm, wantHighest int64) {
 		t.Helper()
 		term, highest, err := p.Begin(t.Context())
-		if err != nil || term != wantTerm || highest != wantHighest {
-			t.Errorf("begin: %d, %d, %v; want %d, %d", term, highest, err, wantTerm, wantHighest)
+		if err != nil || term != wantTerm || highest.Term != wantHighest {
+			t.Errorf("begin: %d, %v, %v; want %d, %d", term, highest, err, wantTerm, wantHighest)
 		}
 	}
 	observe := func(p *ConfigMapTerms, term int64, wantWrites int) {
 		t.Helper()
 		writes = 0
-		if err := p.Observe(t.Context(), term); err != nil || writes != wantWrites {
+		if err := p.Observe(t.Context(), HubTerm{Term: term}); err != nil || writes != wantWrites {
 			t.Errorf("observing %d: %v, %d writes; want %d", term, err, writes, wantWrites)
 		}
 	}
@@ -47,13 +47,27 @@ func TestTermsOutliveTheProcess(t *testing.T) {
 	observe(first, 7, 0)
 	observe(first, 6, 0)
 	fail = errors.New("away")
-	if err := first.Observe(t.Context(), 8); err == nil {
+	if err := first.Observe(t.Context(), HubTerm{Term: 8}); err == nil {
 		t.Error("a term that was not written counts as remembered")
 	}
 	fail = nil
 	observe(first, 8, 1)
 
 	begin(process(), 2, 8)
+
+	// A hub that signs terms from now on: its proof is kept with the term.
+	signed := process()
+	if _, _, err := signed.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, term := range []HubTerm{{8, "proof"}, {8, ""}, {7, "another"}} {
+		if err := signed.Observe(t.Context(), term); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, highest, err := process().Begin(t.Context()); err != nil || highest != (HubTerm{8, "proof"}) {
+		t.Errorf("the next process has %v, %v", highest, err)
+	}
 
 	// What can't be read does not keep the agent from starting.
 	state := &corev1.ConfigMap{}

@@ -264,7 +264,8 @@ const (
 	// another cluster than before.
 	ReasonFingerprintChanged = "FingerprintChanged"
 	// ReasonIncompatible: False (Ready, Connected), the agent and the hub are too
-	// many versions apart; the message says which of them to upgrade.
+	// many versions apart, or the agent claims to have seen a later hub and does not
+	// prove it; the message says what to do.
 	ReasonIncompatible = "Incompatible"
 	// ReasonRevoked: False (Ready, Enrolled, Connected), an operator took the
 	// agent's access away.
@@ -314,6 +315,10 @@ const (
 	// ReasonStalled: False (Connected), the stream was ended, for the agent did
 	// not read or acknowledge.
 	ReasonStalled = "Stalled"
+	// ReasonExcess: False (Connected, Synced), the stream was ended, for the agent
+	// reported more than a member may have; the message says of what, and what to
+	// do.
+	ReasonExcess = "Excess"
 	// ReasonSynced: True (Synced).
 	ReasonSynced = "Synced"
 	// ReasonResyncing: False (Synced), the agent is telling the hub anew what it

@@ -62,6 +62,9 @@ const (
 	// EventFenced: an operator declared a member fenced, or the declaration was
 	// taken away. It is on the MemberCluster.
 	EventFenced = "Fenced"
+	// EventExcess: an agent's stream was ended, for it reported more than a member
+	// may have. It is on the MemberCluster.
+	EventExcess = "Excess"
 	// EventOlderAgent: an agent was let in of a lower term than an earlier one had;
 	// its cluster was restored from a backup. It is on the MemberCluster.
 	EventOlderAgent = "OlderAgentLetIn"

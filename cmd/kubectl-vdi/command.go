@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,11 +97,16 @@ func explain(err error, what string) error {
 // answer prints what was done: as JSON, or in words.
 func (c *cluster) answer(out io.Writer, result any, words string) error {
 	if c.output != "json" {
-		_, err := fmt.Fprintln(out, words)
+		_, err := fmt.Fprintln(out, escaped(words))
 		return err
 	}
-	encoder := json.NewEncoder(out)
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(result)
+	if err := encoder.Encode(result); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, escapedJSON(b.String()))
+	return err
 }

@@ -125,7 +125,7 @@ func awaitDrained(ctx context.Context, api client.Client, member *v1alpha1.Membe
 			return false, fmt.Errorf("member %s is not empty, and nothing more can leave it now: %s", member.Name, c.Message)
 		case c.Message != said:
 			said = c.Message
-			fmt.Fprintln(progress, said)
+			fmt.Fprintln(progress, escaped(said))
 		}
 		return false, nil
 	})

@@ -16,9 +16,9 @@ func wordsOf(review *v1alpha1.PlacementReview) string {
 	var b strings.Builder
 	status := &review.Status
 	fmt.Fprintln(&b, headline(review))
-	fmt.Fprintf(&b, "%s: %s\n", status.Reason, status.Message)
+	fmt.Fprintf(&b, "%s: %s\n", status.Reason, cell(status.Message))
 	if status.Policy != "" {
-		fmt.Fprintf(&b, "Policy: %s\n", status.Policy)
+		fmt.Fprintf(&b, "Policy: %s\n", cell(status.Policy))
 	}
 	if len(status.Clusters) == 0 {
 		return strings.TrimSuffix(b.String(), "\n")
@@ -76,6 +76,9 @@ func row(c *v1alpha1.ClusterVerdict, many bool) []string {
 	out := []string{rank, c.ClusterName, dash(c.Region), verdict, slots, ageOf(c.CapacityAge), why}
 	if many {
 		out = append([]string{strconv.Itoa(int(c.Sessions))}, out...)
+	}
+	for i := range out {
+		out[i] = cell(out[i])
 	}
 	return out
 }

@@ -22,7 +22,7 @@ func main() {
 	err := newCommand(&cluster{}).ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
+		fmt.Fprintln(os.Stderr, "error:", escaped(err.Error()))
 		os.Exit(1)
 	}
 }

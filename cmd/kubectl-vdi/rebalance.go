@@ -157,7 +157,7 @@ func wordsOfMoves(moves []move, idle int, o rebalanceOptions, now time.Time) str
 	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "SESSION\tUSER\tFROM\tTO\tIDLE\tWHY")
 	for _, m := range moves {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Session, m.User, m.From, m.To, now.Sub(m.IdleSince.Time).Round(time.Second), m.Why)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Session, cell(m.User), m.From, m.To, now.Sub(m.IdleSince.Time).Round(time.Second), cell(m.Why))
 	}
 	table.Flush() //nolint:errcheck // a strings.Builder takes everything
 	if o.dryRun {

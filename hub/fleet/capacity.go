@@ -1,14 +1,62 @@
 package fleet
 
 import (
+	"fmt"
 	"maps"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
+const (
+	// maxRoomBytes bounds what reports of changes may add up to: as much as a
+	// whole report may say, which is one message.
+	maxRoomBytes = 4 << 20
+	// maxRoomTemplates bounds it while the hub does not know its templates yet.
+	maxRoomTemplates = 4096
+)
+
+// templateKeys are the template revisions that the hub asks agents about; nil:
+// it does not know them yet. It is replaced, never changed.
+type templateKeys map[placement.TemplateKey]struct{}
+
+func keysOf(set *fleetv1.TemplateSet) templateKeys {
+	keys := make(templateKeys, len(set.GetTemplates()))
+	for _, t := range set.GetTemplates() {
+		keys[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = struct{}{}
+	}
+	return keys
+}
+
+// asked is whether room of a template may be kept beside that of so many others.
+func (k templateKeys) asked(key placement.TemplateKey, others int) bool {
+	if k == nil {
+		return others < maxRoomTemplates
+	}
+	_, asked := k[key]
+	return asked
+}
+
+// reportedCapacity is a member's room as it was last reported. Its maps are never changed.
+type reportedCapacity struct {
+	// fresh: by the connection that is open.
+	fresh    bool
+	capacity *placement.Capacity
+	slots    map[placement.TemplateKey]int32
+	// bytes that each template's report had.
+	bytes map[placement.TemplateKey]int
+}
+
+func (m *member) roomNow() reportedCapacity {
+	return reportedCapacity{m.fresh, m.capacity, m.slots, m.roomBytes}
+}
+
 // taken is what became of a capacity report.
 type taken struct {
+	reportedCapacity
 	// counts is false for changes of a report that the hub does not have: the next
 	// whole one, which comes soon, tells all.
 	counts bool
@@ -20,21 +68,54 @@ type taken struct {
 	judged []placement.TemplateKey
 }
 
-// takeRoom takes what room a member reports to have.
-func (m *member) takeRoom(r *fleetv1.CapacityReport) taken {
+// take takes what room a member reports to have, of the templates that the hub
+// asks about. It changes nothing. The error is for an agent that reports more
+// than a member can have.
+func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) (taken, error) {
 	changes := r.GetBasedOn() != 0
-	known := m.fresh && m.capacity != nil
-	if changes && (!known || m.capacity.Sequence != r.GetBasedOn()) {
-		return taken{}
+	known := was.fresh && was.capacity != nil
+	if changes && (!known || was.capacity.Sequence != r.GetBasedOn()) {
+		return taken{}, nil
 	}
-	news := !known || m.capacity.Sequence != r.GetSequence()
-	capacity, slots := capacityFromWire(r), slotsFromWire(r)
+	now := reportedCapacity{fresh: true, capacity: capacityFromWire(r), slots: slotsFromWire(r), bytes: bytesOf(r)}
 	if changes {
-		capacity.Templates, slots = over(m.capacity.Templates, capacity.Templates), over(m.slots, slots)
+		now.capacity.Templates = over(was.capacity.Templates, now.capacity.Templates)
+		now.slots, now.bytes = over(was.slots, now.slots), over(was.bytes, now.bytes)
 	}
-	judged := judgedAnew(m.capacity, capacity)
-	m.capacity, m.slots, m.fresh = capacity, slots, true
-	return taken{true, news, judged}
+	if err := now.bound(asked); err != nil {
+		return taken{}, err
+	}
+	news := !known || was.capacity.Sequence != r.GetSequence()
+	return taken{reportedCapacity: now, counts: true, news: news, judged: judgedAnew(was.capacity, now.capacity)}, nil
+}
+
+// bound drops templates that the hub does not ask about, and refuses what is
+// left if it is too much.
+func (now reportedCapacity) bound(asked templateKeys) error {
+	total, kept := 0, 0
+	for key, bytes := range now.bytes {
+		if !asked.asked(key, kept) {
+			delete(now.capacity.Templates, key)
+			delete(now.slots, key)
+			delete(now.bytes, key)
+			unaskedTemplates.Inc()
+			continue
+		}
+		kept, total = kept+1, total+bytes
+	}
+	if total > maxRoomBytes {
+		return fmt.Errorf("%w: its capacity reports add up to %d MiB, more than %d: upgrade the agent, or revoke it if it is not to be trusted (spec.access)",
+			link.ErrExcess, total>>20, maxRoomBytes>>20)
+	}
+	return nil
+}
+
+func bytesOf(r *fleetv1.CapacityReport) map[placement.TemplateKey]int {
+	bytes := make(map[placement.TemplateKey]int, len(r.GetTemplates()))
+	for _, t := range r.GetTemplates() {
+		bytes[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = proto.Size(t)
+	}
+	return bytes
 }
 
 // judgedAnew are the templates on which the verdict differs. before may be nil.

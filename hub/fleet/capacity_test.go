@@ -36,6 +36,15 @@ func slotsShown(t *testing.T, m *member) map[string]int32 {
 	return out
 }
 
+// takeRoom takes a report as a connection does.
+func (m *member) takeRoom(r *fleetv1.CapacityReport) taken {
+	took, err := m.roomNow().take(r, nil)
+	if err == nil && took.counts {
+		m.capacity, m.slots, m.roomBytes, m.fresh = took.capacity, took.slots, took.bytes, true
+	}
+	return took
+}
+
 func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	m := &member{}
 	take := func(r *fleetv1.CapacityReport, counts, news bool) {

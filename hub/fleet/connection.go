@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,9 @@ type connection struct {
 	fleet  *Fleet
 	member *member
 	peer   link.Peer
+	// screened is what the pages of the inventory that is coming in have said so
+	// far; nil between inventories. Only the stream's receiver has it.
+	screened *screen
 }
 
 var _ link.Member = &connection{}
@@ -35,70 +39,110 @@ func (c *connection) current(f func(m *member)) bool {
 	return true
 }
 
+// onCache runs f on the member's cache and returns whether the connection was
+// the member's when it began. The fleet's lock is not held meanwhile: what takes
+// long there keeps no other member's lease renewal waiting.
+//
+// A connection that is replaced while f runs is none the worse: applying makes
+// its successor wait, and all of this came before it.
+func (c *connection) onCache(f func(p *picture)) bool {
+	c.member.applying.Lock()
+	defer c.member.applying.Unlock()
+	if !c.current(func(*member) {}) {
+		return false
+	}
+	f(c.member.pic)
+	if err := c.member.pic.takeExcess(); err != nil {
+		c.peer.Close(err)
+		return false
+	}
+	return true
+}
+
+// Screen bounds a page of an inventory before its pages are put together
+// (link.Member).
+func (c *connection) Screen(page *fleetv1.Inventory) error {
+	if c.screened == nil {
+		c.screened = newScreen(c.member.pic)
+	}
+	err := c.screened.page(page.GetItems())
+	if page.GetLast() {
+		c.screened = nil
+	}
+	return err
+}
+
 // Inventory takes the whole of what the member holds.
 func (c *connection) Inventory(items []*v1alpha1.SessionAssignment) {
-	c.told(len(items), func(m *member) int {
-		stale := m.pic.Replace(items)
-		c.begin(m, items)
-		return stale
-	})
+	c.told(len(items), func(p *picture) int { return p.Replace(items) }, true)
 }
 
 // Differing compares what the member holds with what is remembered of it.
 func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet) {
-	c.current(func(m *member) { differ = m.pic.Differing(theirs) })
+	c.onCache(func(p *picture) { differ = p.Differing(theirs) })
 	return differ
 }
 
 // Part takes all that the member holds in some buckets. All else is as it was,
 // so that the whole is known now.
 func (c *connection) Part(buckets convert.BucketSet, items []link.Report) {
-	c.told(len(items), func(m *member) int {
-		stale := m.pic.ReplaceIn(buckets, items, m.serving)
-		if !m.serving {
-			c.begin(m, m.pic.Held())
-		}
-		return stale
-	})
+	serving := false
+	c.current(func(m *member) { serving = m.serving })
+	c.told(len(items), func(p *picture) int { return p.ReplaceIn(buckets, items, serving) }, !serving)
 }
 
-// told runs f as current does, and has what is placed there and what the member
-// reports compared anew. It counts the stale items that f found, of so many.
-func (c *connection) told(items int, f func(m *member) (stale int)) {
-	synced, stale := false, 0
-	ok := c.current(func(m *member) {
-		stale = f(m)
-		synced = m.synced
-	})
+// told has the cache take an inventory, which begins the member's service or is
+// of a resync, and what is placed there and what the member reports compared
+// anew. It counts the stale ones of so many items.
+func (c *connection) told(items int, take func(*picture) (stale int), begins bool) {
+	stale := 0
+	ok := c.onCache(func(p *picture) { stale = take(p) })
 	countStale(ok, stale, items)
+	if ok && begins {
+		ok = c.begin(c.member.pic.Held())
+	}
+	synced := false
+	c.current(func(m *member) { synced = m.synced })
 	if ok && synced {
 		c.fleet.tell(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
 	}
 }
 
+// heldAtOnce are the assignments that are looked up in the ledger under one hold
+// of the fleet's lock.
+const heldAtOnce = 500
+
 // begin serves a member whose inventory is in. The capacity report that follows
 // counts all that it holds.
-func (c *connection) begin(m *member, held []*v1alpha1.SessionAssignment) {
-	for _, item := range held {
-		c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
+func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
+	for some := range slices.Chunk(held, heldAtOnce) {
+		if !c.current(func(m *member) {
+			for _, item := range some {
+				c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
+			}
+		}) {
+			return false
+		}
 	}
-	m.serving, m.agreement = true, ""
-	if !m.synced {
-		c.fleet.await(m)
-	}
+	return c.current(func(m *member) {
+		m.serving, m.agreement = true, ""
+		if !m.synced {
+			c.fleet.await(m)
+		}
+	})
 }
 
 // Reports takes the newest status of some assignments.
 func (c *connection) Reports(items []*v1alpha1.SessionAssignment) {
 	stale := 0
-	ok := c.current(func(m *member) { stale = m.pic.Apply(items...) })
+	ok := c.onCache(func(p *picture) { stale = p.Apply(items...) })
 	countStale(ok, stale, len(items))
 }
 
 // Changes takes the newest status of some assignments.
 func (c *connection) Changes(items []link.Report) {
 	stale := 0
-	ok := c.current(func(m *member) { stale = m.pic.Tell(items) })
+	ok := c.onCache(func(p *picture) { stale = p.Tell(items) })
 	countStale(ok, stale, len(items))
 }
 
@@ -120,20 +164,36 @@ func (c *connection) Results(results []link.Result) {
 	for i := range results {
 		r := &results[i]
 		ok := c.current(func(m *member) { c.fleet.settle(m, r) })
-		room = room || (ok && r.Code != link.Stored)
+		if ok = ok && c.onCache(func(p *picture) { show(p, r) }); ok && r.Code != link.Stored {
+			room = true
+		}
 	}
 	if room {
 		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
 	}
 }
 
-// Capacity takes what room the member has.
+// Capacity takes what room the member has. The report is read apart from the
+// fleet's lock, as reports are.
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
-	var took taken
-	ok := c.current(func(m *member) {
-		if took = m.takeRoom(report); !took.counts {
+	c.member.applying.Lock()
+	defer c.member.applying.Unlock()
+	var before reportedCapacity
+	var asked templateKeys
+	ok := c.current(func(m *member) { before, asked = m.roomNow(), c.fleet.asked })
+	if !ok {
+		return
+	}
+	took, err := before.take(report, asked)
+	if err != nil {
+		c.peer.Close(err)
+		return
+	}
+	ok = c.current(func(m *member) {
+		if !took.counts {
 			return
 		}
+		m.capacity, m.slots, m.roomBytes, m.fresh = took.capacity, took.slots, took.bytes, true
 		m.reported, m.reportedAt = true, c.fleet.clock.Now()
 		c.fleet.ledger.Reported(m.uid, report.GetSequence())
 	})
@@ -159,23 +219,30 @@ func (c *connection) Closed(err error) {
 	c.fleet.tell(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
 }
 
-// settle writes a result into the picture and the ledger.
+// settle writes a result into the ledger, which has entries of the hub's own
+// making alone. The caller holds the lock.
 func (f *Fleet) settle(m *member, r *link.Result) {
-	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-	switch r.Code {
-	case link.Stored:
-		if r.SpecHash != "" {
-			f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, r.SpecHash, countedFrom(m, r))
-		}
-		m.pic.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStored(old, r) })
-	case link.Stopped:
+	switch {
+	case r.Code != link.Stored:
 		f.ledger.Release(r.SessionUID, r.Epoch, m.uid)
-		m.pic.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStopped(old, r) })
-	case link.Refused:
-		f.ledger.Release(r.SessionUID, r.Epoch, m.uid)
-		m.pic.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterRefused(old, r) })
+	case r.SpecHash != "":
+		f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, r.SpecHash, countedFrom(m, r))
 	}
 	placementResults.WithLabelValues(string(r.Code)).Inc()
+}
+
+// show writes a result into the picture.
+func show(p *picture, r *link.Result) {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	after := map[link.Code]func(*v1alpha1.SessionAssignment, *link.Result) *v1alpha1.SessionAssignment{
+		link.Stored: afterStored, link.Stopped: afterStopped, link.Refused: afterRefused,
+	}[r.Code]
+	if after == nil {
+		return
+	}
+	if !p.Settle(key, r.SessionUID, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return after(old, r) }) {
+		unknownResults.Inc()
+	}
 }
 
 // countedFrom is which report counts what was stored: an agent that does not

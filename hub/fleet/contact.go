@@ -3,19 +3,21 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
 // maxWhy bounds what a condition quotes of an error or of an agent, in bytes.
 const maxWhy = 200
+
+// maxRemedy is the same of the hub's own words, with a remedy.
+const maxRemedy = 600
 
 // contact is what people are told of a member's connections. Nothing is judged
 // by it.
@@ -33,6 +35,10 @@ type contact struct {
 	// heard of; and refused when that was said last.
 	incompatible string
 	refused      time.Time
+	// exceeded is why the last stream ended whose agent reported more than a member
+	// may have, and exceededAt when; exceededTold is what an event said of it last.
+	exceeded, exceededTold string
+	exceededAt             time.Time
 	// granted is when this hub last granted a renewal; zero: it did not since the
 	// member's access was taken away.
 	granted time.Time
@@ -94,6 +100,9 @@ func (m *member) ended(t Timings, now time.Time, err error) {
 	if errors.Is(err, link.ErrStalled) {
 		m.stall(t, now)
 	}
+	if errors.Is(err, link.ErrExcess) {
+		m.exceeded, m.exceededAt = boundedTo(err.Error(), maxRemedy), now
+	}
 }
 
 // take makes the member what its MemberCluster says; one that is revoked has no
@@ -134,6 +143,8 @@ func lossOf(err error) (reason, why string) {
 		return v1alpha1.ReasonDisconnected, "the agent ended it in good order"
 	case errors.Is(err, link.ErrStalled):
 		return v1alpha1.ReasonStalled, bounded(err.Error())
+	case errors.Is(err, link.ErrExcess):
+		return v1alpha1.ReasonExcess, boundedTo(err.Error(), maxRemedy)
 	case errors.Is(err, link.ErrRevoked):
 		return v1alpha1.ReasonRevoked, bounded(err.Error())
 	case errors.Is(err, link.ErrCertificate):
@@ -149,17 +160,14 @@ func (m *member) agrees() bool {
 
 // bounded is a text that may have come from outside, fit for a condition: no
 // longer than maxWhy and with nothing that a terminal would obey.
-func bounded(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-	if len(text) <= maxWhy {
+func bounded(text string) string { return boundedTo(text, maxWhy) }
+
+func boundedTo(text string, limit int) string {
+	text = convert.Printable(text)
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxWhy-len("…")], "") + "…"
+	return convert.Truncated(text, limit-len("…")) + "…"
 }
 
 // turnedAway says why an agent of another cluster is not let in.
@@ -173,7 +181,7 @@ func (m *member) turnedAway(fingerprint string) error {
 // Where the member's own agent was heard of a moment ago it is some other, and no
 // matter. Of several that take turns the first is told of, until it asks no more.
 func (m *member) misunderstood(t Timings, reason error, now time.Time) bool {
-	why := bounded(reason.Error())
+	why := boundedTo(reason.Error(), maxRemedy)
 	switch {
 	case m.revoked, now.Sub(m.heard) < t.Suspect:
 		return false

@@ -58,6 +58,9 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 		}
 		return m.turnedAway(hello.Fingerprint)
 	}
+	if err := m.refuseExcess(f.timings, now); err != nil {
+		return err
+	}
 	if err := m.outranked(f.timings, hello.AgentTerm, now); err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ type Options struct {
 	Clock clock.WithTicker
 	// Timings of the link.
 	Timings Timings
+	// Proven reports whether a proof shows that an epoch of a session was given to
+	// a member. It must not call the fleet. nil: nothing is proven.
+	Proven func(member, session types.UID, epoch int64, proof string) bool
 }
 
 // Fleet is what the hub's leader knows of its members. All of it can be
@@ -32,6 +35,7 @@ type Fleet struct {
 	scheme  *runtime.Scheme
 	clock   clock.WithTicker
 	timings Timings
+	proven  func(member, session types.UID, epoch int64, proof string) bool
 
 	// started is when the process made the fleet; see steady.
 	started time.Time
@@ -50,8 +54,10 @@ type Fleet struct {
 	placed    placedSessions
 	ledger    *placement.Ledger
 	templates *fleetv1.TemplateSet
-	recovery  recovery
-	brake     *failover.Brake
+	// asked are the keys of templates; nil until they are known.
+	asked    templateKeys
+	recovery recovery
+	brake    *failover.Brake
 	// removed are the members that were removed while this hub led, with when they
 	// were last heard of.
 	removed map[types.UID]time.Time
@@ -77,6 +83,7 @@ func New(o Options) *Fleet {
 		scheme:    o.Scheme,
 		clock:     o.Clock,
 		timings:   o.Timings,
+		proven:    o.Proven,
 		started:   o.Clock.Now(),
 		members:   map[string]*member{},
 		uids:      map[types.UID]*member{},
@@ -169,6 +176,7 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 	}
 	if !ok {
 		m = newMember(mc, f.began)
+		m.pic.placed, m.pic.knows = f.placedIn(mc.UID), f.knownIn(mc.UID)
 		f.members[mc.Name], f.uids[mc.UID] = m, m
 	}
 	now := f.look()
@@ -227,7 +235,7 @@ func (f *Fleet) removeLocked(m *member) {
 func (f *Fleet) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.templates, f.current = set, current
+	f.templates, f.asked, f.current = set, keysOf(set), current
 	for _, m := range f.members {
 		if m.peer != nil {
 			m.peer.SetTemplates(set)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -62,6 +63,14 @@ type member struct {
 	agreement link.Agreement
 	// slots left for each template's default resources, by the last report.
 	slots map[placement.TemplateKey]int32
+
+	// roomBytes is how long the reports were, template by template, that capacity
+	// and slots are made of.
+	roomBytes map[placement.TemplateKey]int
+
+	// applying is held while a connection changes the picture or reads capacity;
+	// the fleet's lock is taken under it, never the other way round.
+	applying sync.Mutex
 
 	pic     *picture
 	cluster *memberCluster

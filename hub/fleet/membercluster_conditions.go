@@ -176,6 +176,10 @@ func syncedCondition(v view, was *metav1.Condition) metav1.Condition {
 		return say(v1alpha1.ConditionSynced, status, reason, message)
 	}
 	switch {
+	case v.excess > 0:
+		return synced(metav1.ConditionFalse, v1alpha1.ReasonExcess, fmt.Sprintf("the stream was ended at %s: %s", v.exceededAt.UTC().Format(time.RFC3339), v.exceeded))
+	case v.synced && v.orphans != "":
+		return synced(metav1.ConditionTrue, v1alpha1.ReasonSynced, "hub and agent agree on what runs in the member; "+v.orphans)
 	case v.synced:
 		return synced(metav1.ConditionTrue, v1alpha1.ReasonSynced, "hub and agent agree on what runs in the member")
 	case was != nil && was.Status == metav1.ConditionTrue && (v.health == HealthUnknown || v.settling > 0):

@@ -149,6 +149,9 @@ func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.R
 	if why := r.Fleet.takeLowered(mc.Name); why != "" {
 		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", why)
 	}
+	if why := r.Fleet.takeExceeded(mc.Name); why != "" {
+		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventExcess, "Watch", "%s", why)
+	}
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err
 	}

@@ -38,6 +38,10 @@ type view struct {
 	// settling is for how long yet a stream that broke, or is back, is not worth
 	// telling.
 	settling time.Duration
+	// orphans in the member, for people.
+	orphans string
+	// excess is for how long yet it is told that the agent reported too much.
+	excess time.Duration
 	// now is the time that certificates are judged by.
 	now time.Time
 }
@@ -70,6 +74,8 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		revoked:      m.revoked,
 		connected:    m.peer != nil,
 		synced:       m.peer != nil && m.serving && m.agrees(),
+		orphans:      m.pic.seenOrphans().String(),
+		excess:       m.tellExcess(f.timings, now),
 		now:          f.steady(now),
 	}
 	if m.heardHere {
@@ -82,7 +88,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		}
 		v.settling = max(0, f.timings.Suspect-now.Sub(since))
 	}
-	v.recheck = soonest(v.recheck, v.settling)
+	v.recheck = soonest(v.recheck, v.settling, v.excess)
 	return v, true
 }
 

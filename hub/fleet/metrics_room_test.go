@@ -15,7 +15,9 @@ import (
 
 func TestRoomAndUseAreMeasuredByRegion(t *testing.T) {
 	x := newFixture(t)
-	x.SetTemplates(&fleetv1.TemplateSet{}, map[string]string{"browser": "r1"})
+	x.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{
+		{Name: "browser", Revision: "r1"}, {Name: "browser", Revision: "old"},
+	}}, map[string]string{"browser": "r1"})
 	x.register("eu-a", "uid-eu-a")
 	x.register("eu-b", "uid-eu-b")
 	x.register("us", "uid-us", func(mc *v1alpha1.MemberCluster) {

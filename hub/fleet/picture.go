@@ -34,6 +34,7 @@ type picture struct {
 	assigned uint64
 	// next was opened by List and waits for Watch.
 	next *pictureWatch
+	limits
 }
 
 func newPicture() *picture {
@@ -41,6 +42,7 @@ func newPicture() *picture {
 		items:    map[types.NamespacedName]*v1alpha1.SessionAssignment{},
 		watchers: map[*pictureWatch]struct{}{},
 		altered:  map[types.NamespacedName]bool{},
+		limits:   newLimits(),
 	}
 }
 
@@ -54,6 +56,7 @@ func (p *picture) Replace(items []*v1alpha1.SessionAssignment) (stale int) {
 	defer p.mu.Unlock()
 	p.told.Clear()
 	clear(p.altered)
+	p.forgetUntold()
 	named := make(map[types.NamespacedName]bool, len(items))
 	for _, item := range items {
 		named[keyOf(item)] = true
@@ -100,6 +103,32 @@ func count(yes bool) int {
 func (p *picture) Update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.update(key, f)
+}
+
+// Settle is Update by the result of an order. A result on what the picture does
+// not show counts only if the hub placed the session in the member: it creates
+// nothing else. It returns whether it counted.
+func (p *picture) Settle(key types.NamespacedName, session types.UID, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old := p.items[key]; old != nil && old.Spec.Session.UID == session {
+		p.update(key, f)
+		return true
+	}
+	name, named := p.names[session]
+	if named && name != key || !named && p.placed != nil && !p.placed(session) {
+		return false
+	}
+	p.update(key, f)
+	if next := p.items[key]; next != nil && next.Spec.Session.UID == session {
+		p.forgetOrphan(key)
+		p.names[session] = key
+	}
+	return true
+}
+
+func (p *picture) update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
 	next := f(p.items[key])
 	if next == p.items[key] {
 		return
@@ -121,13 +150,18 @@ func (p *picture) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	return p.items[key]
 }
 
-// put says whether the picture shows the item now: not if it has a newer epoch.
+// put says whether the item is not stale: it is if the picture has a newer epoch.
+// It is shown, unless it is beyond the bounds.
 func (p *picture) put(item *v1alpha1.SessionAssignment) bool {
 	key := keyOf(item)
 	old := p.items[key]
 	if old != nil && old.Spec.Epoch > item.Spec.Epoch {
 		return false
 	}
+	if p.keep(key, item) != keepAll {
+		return true
+	}
+	old = p.items[key]
 	if old == nil || !sameReport(old, item) {
 		p.set(key, item)
 	}
@@ -136,6 +170,7 @@ func (p *picture) put(item *v1alpha1.SessionAssignment) bool {
 
 func (p *picture) set(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
 	p.assigned += assignedHash(item) - assignedHash(p.items[key])
+	p.recount(key, p.items[key], item)
 	p.version++
 	item.ResourceVersion = strconv.FormatUint(p.version, 10)
 	p.items[key] = item
@@ -150,6 +185,7 @@ func (p *picture) drop(key types.NamespacedName) {
 		return
 	}
 	p.assigned -= assignedHash(old)
+	p.recount(key, old, nil)
 	p.version++
 	gone := old.DeepCopy()
 	gone.ResourceVersion = strconv.FormatUint(p.version, 10)

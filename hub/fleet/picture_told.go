@@ -39,6 +39,7 @@ func (p *picture) ReplaceIn(buckets convert.BucketSet, items []link.Report, midS
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told.DeleteBuckets(buckets)
+	p.forgetUntold()
 	named := make(map[types.NamespacedName]bool, len(items))
 	for i := range items {
 		named[keyOf(items[i].SessionAssignment)] = true
@@ -71,8 +72,7 @@ func (p *picture) Tell(reports []link.Report) (stale int) {
 	defer p.mu.Unlock()
 	for i := range reports {
 		if key := keyOf(reports[i].SessionAssignment); reports[i].Gone {
-			p.told.Delete(key)
-			delete(p.altered, key)
+			p.forgetTold(key, reports[i].Spec.Session.UID)
 			continue
 		}
 		stale += count(!p.tell(&reports[i], true))
@@ -80,26 +80,44 @@ func (p *picture) Tell(reports []link.Report) (stale int) {
 	return stale
 }
 
-// tell notes a report, and shows it if it is not stale. It says whether it did.
+// forgetTold notes that the agent holds nothing under a name any more.
+func (p *picture) forgetTold(key types.NamespacedName, session types.UID) {
+	p.told.Delete(key)
+	delete(p.altered, key)
+	p.assigned -= p.hidden[key]
+	delete(p.hidden, key)
+	if p.names[session] == key && p.items[key] == nil {
+		delete(p.names, session)
+	}
+}
+
+// tell notes a report, and shows it if it is not stale and within the bounds. It
+// says whether it was not stale.
 func (p *picture) tell(r *link.Report, midStream bool) bool {
 	key := keyOf(r.SessionAssignment)
-	p.told.Set(key, convert.BucketOf(string(r.Spec.Session.UID)), r.Hash)
 	if r.Unread {
-		p.altered[key] = true
+		if p.keepUnread(key, r.SessionAssignment) != keepNothing {
+			p.told.Set(key, convert.BucketOf(string(r.Spec.Session.UID)), r.Hash)
+			p.altered[key] = true
+		}
 		return true
 	}
-	shown := false
+	current := false
 	if midStream {
-		shown = p.apply(r.SessionAssignment)
+		current = p.apply(r.SessionAssignment)
 	} else {
-		shown = p.put(r.SessionAssignment)
+		current = p.put(r.SessionAssignment)
 	}
-	if shown {
+	if p.excess != nil {
+		return current
+	}
+	p.told.Set(key, convert.BucketOf(string(r.Spec.Session.UID)), r.Hash)
+	if current {
 		delete(p.altered, key)
 	} else {
 		p.altered[key] = true
 	}
-	return shown
+	return current
 }
 
 // Sums are the digests of what was told, and of what the member is believed to

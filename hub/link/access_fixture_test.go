@@ -132,6 +132,7 @@ func (w *world) Renew(types.UID, link.Renewal) (link.Grant, error) {
 // heard is a member of protocol 1 of which nothing is kept.
 type heard struct{ link.Member }
 
+func (*heard) Screen(*fleetv1.Inventory) error         { return nil }
 func (*heard) Inventory([]*v1alpha1.SessionAssignment) {}
 func (*heard) Reports([]*v1alpha1.SessionAssignment)   {}
 func (*heard) Results([]link.Result)                   {}

@@ -42,6 +42,9 @@ func boundHello(h *fleetv1.Hello) error {
 	if err := boundRestrictions(h.GetRestrictions()); err != nil {
 		return err
 	}
+	if err := convert.CheckWord("highest_hub_term_proof", h.GetHighestHubTermProof(), convert.MaxProof); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
 	if h.GetHighestHubTerm() > maxEpoch || h.GetAgentTerm() > maxEpoch {
 		return fmt.Errorf("%w: terms %d and %d are beyond any", errProtocol, h.GetHighestHubTerm(), h.GetAgentTerm())
 	}
@@ -187,7 +190,7 @@ func boundTemplate(t *fleetv1.TemplateCapacity) error {
 			return fmt.Errorf("template %s: a bucket: %w", t.GetName(), err)
 		}
 	}
-	t.Message = convert.Truncated(t.GetMessage(), convert.MaxMessage)
+	t.Message = convert.Sentence(t.GetMessage(), convert.MaxMessage)
 	return nil
 }
 
@@ -196,8 +199,11 @@ func boundResources(amounts map[string]int64) error {
 		return fmt.Errorf("%d resources", len(amounts))
 	}
 	for name, amount := range amounts {
-		if len(name) > convert.MaxName || amount < 0 {
-			return fmt.Errorf("%d of %q", amount, convert.Truncated(name, convert.MaxName))
+		if err := convert.CheckWord("resource", name, convert.MaxName); err != nil {
+			return err
+		}
+		if amount < 0 {
+			return fmt.Errorf("%d of %q", amount, name)
 		}
 	}
 	return nil

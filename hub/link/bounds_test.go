@@ -9,8 +9,28 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
+
+func TestNoStringOfAnAgentIsObeyedByATerminal(t *testing.T) {
+	const obeyed = "\x1b]52;c;Y3VybA==\x07\x1b[2A\rforged"
+	report := &fleetv1.CapacityReport{Templates: []*fleetv1.TemplateCapacity{{Name: "t", Message: obeyed}}}
+	if malformed := boundCapacity(report); len(malformed) > 0 || report.Templates[0].Message != convert.Printable(obeyed) {
+		t.Errorf("%v, %q", malformed, report.Templates[0].Message)
+	}
+	results, _ := readResults([]*fleetv1.OrderResult{{SessionUid: "u", Namespace: "n", Name: "s", Epoch: 1, Code: fleetv1.ResultCode_RESULT_CODE_REFUSED, Message: obeyed}})
+	if len(results) != 1 || results[0].Message != convert.Printable(obeyed) {
+		t.Errorf("%+v", results)
+	}
+	for _, r := range []*fleetv1.TemplateCapacity{
+		{Name: "t", Reason: obeyed}, {Name: obeyed}, {Name: "t", Revision: obeyed}, {Name: "t", Overhead: map[string]int64{obeyed: 1}},
+	} {
+		if len(boundCapacity(&fleetv1.CapacityReport{Templates: []*fleetv1.TemplateCapacity{r}})) == 0 {
+			t.Errorf("%v was read", r)
+		}
+	}
+}
 
 func TestOneResultBeyondItsLimitsCostsNoOther(t *testing.T) {
 	result := func(change func(*fleetv1.OrderResult)) *fleetv1.OrderResult {

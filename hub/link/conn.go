@@ -11,9 +11,9 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// maxInventory bounds what one agent can make the hub hold before it is let
-// into the picture.
-const maxInventory = 200_000
+// MaxInventory is the most assignments that the hub takes of one member. The
+// Member bounds the bytes of what it takes (Screen).
+const MaxInventory = 200_000
 
 // State of a connection.
 type State string
@@ -173,19 +173,20 @@ func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
 	c.state, c.protocol = Admitting, protocol
 	return Effect{Admit: &Hello{
 		Fingerprint: h.GetFingerprint(), Instance: h.GetInstance(), AgentVersion: h.GetAgentVersion(),
-		AgentTerm: h.GetAgentTerm(), HighestHubTerm: h.GetHighestHubTerm(),
+		AgentTerm: h.GetAgentTerm(), HighestHubTerm: h.GetHighestHubTerm(), HubTermProof: h.GetHighestHubTermProof(),
 		Restrictions: restrictionsFromWire(h.GetRestrictions()),
 	}}, nil
 }
 
-// Admitted says that the Directory has let the agent in.
-func (c *Conn) Admitted(renewInterval *durationpb.Duration) {
+// Admitted says that the Directory has let the agent in, which is told the proof
+// of the hub's term.
+func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string) {
 	if c.state != Admitting {
 		return
 	}
 	c.state = AwaitInventory
 	c.welcome = &fleetv1.Welcome{
-		Protocol: c.protocol, HubTerm: c.hubTerm, RenewInterval: renewInterval,
+		Protocol: c.protocol, HubTerm: c.hubTerm, HubTermProof: termProof, RenewInterval: renewInterval,
 		Capabilities: c.tuning.Capabilities, RequiredCapabilities: c.tuning.RequiredCapabilities,
 	}
 	if c.protocol >= protocolDigests {
@@ -203,8 +204,8 @@ func (c *Conn) inventoryPage(page *fleetv1.Inventory) (Effect, error) {
 	}
 	items, malformed := readReports(page.GetItems())
 	c.inventory = append(c.inventory, items...)
-	if len(c.inventory) > maxInventory {
-		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, maxInventory)
+	if len(c.inventory) > MaxInventory {
+		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, MaxInventory)
 	}
 	effect := Effect{Malformed: malformed}
 	if page.GetLast() {

@@ -27,6 +27,9 @@ var (
 	ErrStaleAgent = errors.New("a later agent of this member has been seen")
 	// ErrStaleHub: the agent has seen a hub of a higher term than this one.
 	ErrStaleHub = errors.New("the agent has seen a later hub")
+	// ErrUnprovenTerm: the agent claims to have seen a hub of a higher term than
+	// this one, and does not prove it.
+	ErrUnprovenTerm = errors.New("the agent does not prove that it has seen a later hub")
 	// ErrNotConnected: a renewal from an agent that has no connection.
 	ErrNotConnected = errors.New("this agent is not connected")
 	// ErrRevoked: the member's access was revoked by an operator.
@@ -43,6 +46,8 @@ var (
 	ErrNoAuthority = errors.New("this hub does not issue certificates")
 	// ErrStalled: the agent has not acknowledged, or not read, for too long.
 	ErrStalled = errors.New("the agent does not keep up")
+	// ErrExcess: the agent reports more than the hub keeps of one member.
+	ErrExcess = errors.New("the agent reports too much")
 	// ErrVersion: the two sides have no version of the link in common.
 	ErrVersion = errors.New("no version of the link in common")
 	// ErrCapability: one side requires what the other does not know.
@@ -212,6 +217,8 @@ type Hello struct {
 	AgentTerm int64
 	// HighestHubTerm that the agent has seen.
 	HighestHubTerm int64
+	// HubTermProof shows that the member was told that term.
+	HubTermProof string
 	// Restrictions of the member's administrator, for people; nil: the agent does not
 	// report them.
 	Restrictions *v1alpha1.MemberRestrictions
@@ -226,8 +233,8 @@ type Directory interface {
 	// peer's agent.
 	Open(ctx context.Context, member types.UID, hello Hello, peer Peer) (Member, error)
 	// Refused says that an agent with the member's certificate was turned away
-	// before Open was asked, since the two sides don't understand each other:
-	// ErrVersion or ErrCapability, with what to upgrade. It must not wait.
+	// before Open was asked, with what to do: ErrVersion or ErrCapability, since the
+	// two sides don't understand each other, or ErrUnprovenTerm. It must not wait.
 	Refused(member types.UID, reason error)
 	// Renew records a sign of life of the member and returns what is granted.
 	Renew(member types.UID, renewal Renewal) (Grant, error)
@@ -281,6 +288,10 @@ const (
 // with Reports; from protocol 2 on it begins with Differing and Part, and goes
 // on with Changes.
 type Member interface {
+	// Screen is given each page of an inventory before it is read and put together
+	// with the others. It may take the status off reports that the hub would not
+	// keep. An error, ErrExcess, ends the connection.
+	Screen(page *fleetv1.Inventory) error
 	// Inventory is all that the member holds; called once, before all others.
 	// The items are as proto/convert.ReportFromWire makes them.
 	Inventory(items []*v1alpha1.SessionAssignment)

@@ -105,7 +105,7 @@ func FuzzConn(f *testing.F) {
 func carryOut(c *Conn, effect Effect) {
 	switch {
 	case effect.Admit != nil:
-		c.Admitted(durationpb.New(time.Second))
+		c.Admitted(durationpb.New(time.Second), "proof")
 	case effect.Digest != nil:
 		c.Ask(convert.AllBuckets())
 	case effect.Inventory != nil, effect.Part != nil:

@@ -65,8 +65,8 @@ func (c *Conn) digest(w *fleetv1.InventoryDigest) (Effect, error) {
 	if err := c.expect(AwaitDigest, "inventory digest"); err != nil {
 		return Effect{}, err
 	}
-	if w.GetAssignments() > maxInventory {
-		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, maxInventory)
+	if w.GetAssignments() > MaxInventory {
+		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, MaxInventory)
 	}
 	digest, err := convert.DigestFromWire(w)
 	if err != nil {
@@ -103,8 +103,8 @@ func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
 		}
 		c.opening.pages = append(c.opening.pages, item)
 	}
-	if len(c.opening.pages) > maxInventory {
-		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, maxInventory)
+	if len(c.opening.pages) > MaxInventory {
+		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, MaxInventory)
 	}
 	if page.GetLast() {
 		effect.Part = &Part{Buckets: *c.opening.asked, Items: c.opening.pages}

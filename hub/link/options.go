@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -32,9 +34,12 @@ type Options struct {
 	// not told it by this leader has seen another's.
 	UniqueTerms bool
 	// RaiseTerm makes HubTerm higher than one that an agent has seen, durably. It
-	// is called while this hub leads for certain, once a member at most. If nil,
-	// such an agent is refused for good.
+	// is called while this hub leads for certain, once a member at most, and for a
+	// term that is proven. If nil, such an agent is refused for good.
 	RaiseTerm func(ctx context.Context, seen int64) error
+	// TermProof is what proves that a hub with the same key told a member a term. If
+	// nil, nothing is proven.
+	TermProof func(member types.UID, term int64) string
 	// RenewInterval is how often agents are asked to renew their lease,
 	// 5 s by default.
 	RenewInterval time.Duration

@@ -90,7 +90,7 @@ func readResults(items []*fleetv1.OrderResult) (read []Result, malformed []error
 		read = append(read, Result{
 			SessionUID: types.UID(item.SessionUid), Namespace: item.Namespace, Name: item.Name,
 			Epoch: item.Epoch, SpecHash: item.SpecHash, Code: code,
-			Reason: item.Reason, Message: convert.Truncated(item.Message, convert.MaxMessage), CountedFrom: item.CountedFromCapacity,
+			Reason: item.Reason, Message: convert.Sentence(item.Message, convert.MaxMessage), CountedFrom: item.CountedFromCapacity,
 		})
 	}
 	return read, malformed

@@ -48,13 +48,15 @@ func (c *connection) open() bool {
 
 // handle feeds a message to the state machine and carries out its effect.
 func (c *connection) handle(message *fleetv1.ConnectRequest) error {
+	if err := c.screen(message); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	effect, err := c.conn.Receive(message)
 	c.ways.settled(effect.Results)
 	c.mu.Unlock()
 	if errors.Is(err, ErrStaleHub) {
-		err = c.server.laterHub(c.stream.Context(), c.uid, message.GetHello().GetHighestHubTerm(), err)
-		countDenied("Connect", err)
+		err = c.laterHub(message.GetHello().GetHighestHubTerm(), message.GetHello().GetHighestHubTermProof(), err)
 	}
 	if errors.Is(err, ErrVersion) || errors.Is(err, ErrCapability) {
 		countDenied("Connect", err)
@@ -80,6 +82,16 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	return nil
 }
 
+// screen has the Member look at a page of an inventory.
+func (c *connection) screen(message *fleetv1.ConnectRequest) error {
+	page := message.GetInventory()
+	member := c.admitted()
+	if page == nil || member == nil {
+		return nil
+	}
+	return member.Screen(page)
+}
+
 // admit asks the Directory; the timer, until now of Hello, is of the
 // inventory from here on.
 func (c *connection) admit(hello Hello) error {
@@ -88,9 +100,7 @@ func (c *connection) admit(hello Hello) error {
 	c.mu.Unlock()
 	if c.server.anothersTerm(c.uid, hello.HighestHubTerm, ours) {
 		err := fmt.Errorf("the agent has seen another hub of term %d: %w", ours, ErrStaleHub)
-		err = c.server.laterHub(c.stream.Context(), c.uid, hello.HighestHubTerm, err)
-		countDenied("Connect", err)
-		return err
+		return c.laterHub(hello.HighestHubTerm, hello.HubTermProof, err)
 	}
 	member, err := c.server.directory.Open(c.stream.Context(), c.uid, hello, c)
 	if err != nil {
@@ -106,8 +116,19 @@ func (c *connection) admit(hello Hello) error {
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.InventoryTimeout)
 	c.server.raises.tell(c.uid, ours)
-	c.do(func(conn *Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval)) })
+	proof := c.server.termProof(c.uid, ours)
+	c.do(func(conn *Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof) })
 	return nil
+}
+
+// laterHub is why an agent is refused that says to have seen a later hub.
+func (c *connection) laterHub(seen int64, proof string, refusal error) error {
+	err := c.server.laterHub(c.stream.Context(), c.uid, seen, proof, refusal)
+	countDenied("Connect", err)
+	if errors.Is(err, ErrUnprovenTerm) {
+		c.server.directory.Refused(c.uid, err)
+	}
+	return err
 }
 
 func (c *connection) apply(effect Effect, member Member) {

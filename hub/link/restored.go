@@ -2,11 +2,14 @@ package link
 
 import (
 	"context"
+	"crypto/hmac"
 	"errors"
 	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // maxLeap is how far above its own a term may be that the hub believes an agent
@@ -45,11 +48,28 @@ func (s *Server) anothersTerm(member types.UID, seen, ours int64) bool {
 	return s.raises.told[member] != ours
 }
 
-// laterHub is what becomes of an agent that has seen a later hub than this one.
-// A hub that leads for certain has no later one beside it: it was restored from a
-// backup, and raises its term. The agent is refused all the same, for this
-// connection was opened under the old term, and let in at its next attempt.
-func (s *Server) laterHub(ctx context.Context, member types.UID, seen int64, refusal error) error {
+// termProof is what an agent is told with a term; empty where there is no key.
+func (s *Server) termProof(member types.UID, term int64) string {
+	if s.options.TermProof == nil {
+		return ""
+	}
+	return s.options.TermProof(member, term)
+}
+
+// proves is whether a proof shows that a member was told a term.
+func (s *Server) proves(member types.UID, term int64, proof string) bool {
+	return proof != "" && hmac.Equal([]byte(proof), []byte(s.termProof(member, term)))
+}
+
+// laterHub is what becomes of an agent that says to have seen a later hub than
+// this one. If it proves it, and this hub leads for certain, there is no later one
+// beside it: it was restored from a backup, and raises its term. The agent is
+// refused all the same, for this connection was opened under the old term, and let
+// in at its next attempt.
+//
+// An agent that does not prove it is refused, and nothing else comes of it:
+// nobody's placements wait for the word of one agent.
+func (s *Server) laterHub(ctx context.Context, member types.UID, seen int64, proof string, refusal error) error {
 	s.raises.mu.Lock()
 	defer s.raises.mu.Unlock()
 	ours := s.options.HubTerm()
@@ -59,6 +79,10 @@ func (s *Server) laterHub(ctx context.Context, member types.UID, seen int64, ref
 		return ErrNotLeading
 	case s.options.RaiseTerm == nil, seen < ours:
 		return refusal
+	case !s.proves(member, seen, proof):
+		return fmt.Errorf("%w: it says that it was told term %d, and this hub has term %d; if the hub was restored from a backup, "+
+			"restore its Secret %s with it, or delete highestHubTerm from the agent's ConfigMap vdi-agent-state and restart the agent; "+
+			"if it was not, the agent is not to be trusted", ErrUnprovenTerm, seen, ours, v1alpha1.PlacementKeySecret)
 	case seen-ours > maxLeap:
 		return fmt.Errorf("%w; no hub can have had it, and the term is not raised: the agent's ConfigMap vdi-agent-state must be corrected", refusal)
 	case s.raises.by[member]:

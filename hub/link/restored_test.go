@@ -3,6 +3,7 @@ package link_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -29,7 +31,7 @@ func serveRestored(t *testing.T, term int64, changes ...func(*link.Options)) *re
 		for _, change := range changes {
 			change(o)
 		}
-		o.HubTerm = h.term.Load
+		o.HubTerm, o.TermProof = h.term.Load, termProof
 		o.RaiseTerm = func(_ context.Context, seen int64) error {
 			if h.fails.Load() {
 				return errors.New("etcd is away")
@@ -43,9 +45,16 @@ func serveRestored(t *testing.T, term int64, changes ...func(*link.Options)) *re
 	return h
 }
 
-// seen is what an agent gets that has seen a hub of a term: the term of its
-// Welcome.
+func termProof(member types.UID, term int64) string { return fmt.Sprint("proof-", member, "-", term) }
+
+// seen is what an agent gets that has seen a hub of a term, and proves it: the
+// term of its Welcome.
 func (h *restoredHub) seen(t *testing.T, uid string, term int64) (int64, error) {
+	t.Helper()
+	return h.claims(t, uid, term, termProof(types.UID(uid), term))
+}
+
+func (h *restoredHub) claims(t *testing.T, uid string, term int64, proof string) (int64, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -54,7 +63,7 @@ func (h *restoredHub) seen(t *testing.T, uid string, term int64) (int64, error) 
 		return 0, err
 	}
 	greeting := hello()
-	greeting.GetHello().HighestHubTerm = term
+	greeting.GetHello().HighestHubTerm, greeting.GetHello().HighestHubTermProof = term, proof
 	if err := stream.Send(greeting); err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +74,9 @@ func (h *restoredHub) seen(t *testing.T, uid string, term int64) (int64, error) 
 	_, isWelcome := answer.GetMessage().(*fleetv1.ConnectResponse_Welcome)
 	if !isWelcome {
 		t.Fatalf("the first message is %v", answer)
+	}
+	if w := answer.GetWelcome(); w.GetHubTermProof() != termProof(types.UID(uid), w.GetHubTerm()) {
+		t.Errorf("term %d comes with proof %q", w.GetHubTerm(), w.GetHubTermProof())
 	}
 	return answer.GetWelcome().GetHubTerm(), nil
 }
@@ -100,6 +112,32 @@ func TestRestoredHubOfTheTermThatAnAgentHasSeenIsFoundOut(t *testing.T) {
 	g.Expect(h.raised.Load()).To(Equal(int64(1)))
 }
 
+// An agent that claims a later hub and does not prove it raises nothing, and is
+// refused with what to do: it may be one of before terms were proven, or the hub's
+// key was lost.
+func TestAClaimOfALaterHubThatIsNotProvenRaisesNothing(t *testing.T) {
+	g := NewWithT(t)
+	h := serveRestored(t, 3, func(o *link.Options) { o.UniqueTerms = true })
+	for _, claim := range []struct {
+		term  int64
+		proof string
+	}{
+		{6, ""}, {6, "invented"}, {6, termProof("other", 6)}, {6, termProof("own", 2)},
+		{3, ""}, // this leader's term, which this leader never told it
+	} {
+		_, err := h.claims(t, "own", claim.term, claim.proof)
+		g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
+		g.Expect(err).To(MatchError(And(ContainSubstring(link.ErrUnprovenTerm.Error()), ContainSubstring("vdi-hub-placement-key"), ContainSubstring("vdi-agent-state"))))
+	}
+	g.Expect(h.raised.Load()).To(BeZero())
+	g.Expect(h.term.Load()).To(Equal(int64(3)))
+	h.do(func() {
+		g.Expect(h.refused["own"]).To(MatchError(link.ErrUnprovenTerm), "and its MemberCluster says so")
+	})
+	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)), "nobody else is bothered")
+	g.Expect(h.claims(t, "own", 2, "")).To(Equal(int64(3)), "an agent of before terms were proven needs no proof otherwise")
+}
+
 func TestHubThatDoesNotLeadForCertainRaisesNothing(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3)
@@ -111,7 +149,7 @@ func TestHubThatDoesNotLeadForCertainRaisesNothing(t *testing.T) {
 	g.Eventually(func() (n int) { h.do(func() { n = len(h.used) }); return n }).WithTimeout(20 * time.Second).Should(Equal(1))
 	h.do(func() { h.following = true })
 	greeting := hello()
-	greeting.GetHello().HighestHubTerm = 6
+	greeting.GetHello().HighestHubTerm, greeting.GetHello().HighestHubTermProof = 6, termProof("own", 6)
 	g.Expect(stream.Send(greeting)).To(Succeed())
 	_, err = stream.Recv()
 	g.Expect(status.Code(err)).To(Equal(codes.Unavailable))

@@ -24,6 +24,8 @@ const (
 	// proofDomain sets these proofs apart from anything else that may ever be
 	// made with the key.
 	proofDomain = "vdi.kasm.io/placement"
+	// termDomain does the same for the proofs of terms.
+	termDomain = "vdi.kasm.io/hub-term"
 	// proofKeyBytes is the length of the key: that of the hash.
 	proofKeyBytes = sha256.Size
 )
@@ -31,7 +33,7 @@ const (
 // Proofs makes and checks the proofs that travel with assignments: that this
 // hub, or one that had its state before it, gave an epoch of a session to a
 // member. Only what bears one is believed of an epoch that the hub's state does
-// not tell of.
+// not tell of. It also makes those of the terms that members are told.
 type Proofs struct {
 	Client client.Client
 	// Live reads from the API server: the cache has no such Secret.
@@ -103,20 +105,36 @@ func (p *Proofs) create(ctx context.Context) (*corev1.Secret, error) {
 // of is the proof that an epoch of a session was given to a member. It is the
 // same each time.
 func (p *Proofs) of(member, session types.UID, epoch int64) string {
+	return p.sign(epoch, proofDomain, string(member), string(session))
+}
+
+// Term is the proof that a member was told a term of the hub. It is the same each
+// time.
+func (p *Proofs) Term(member types.UID, term int64) string {
+	return p.sign(term, termDomain, string(member))
+}
+
+func (p *Proofs) sign(number int64, parts ...string) string {
 	mac := hmac.New(sha256.New, *p.key.Load())
-	for _, part := range []string{proofDomain, string(member), string(session)} {
+	for _, part := range parts {
 		mac.Write([]byte(part))
 		mac.Write([]byte{0})
 	}
-	mac.Write([]byte(strconv.FormatInt(epoch, 10)))
+	mac.Write([]byte(strconv.FormatInt(number, 10)))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
+// Proven reports whether a proof shows that an epoch of a session was given to a
+// member. It takes as long for each wrong one.
+func (p *Proofs) Proven(member, session types.UID, epoch int64, proof string) bool {
+	return hmac.Equal([]byte(proof), []byte(p.of(member, session, epoch)))
+}
+
 // proves is whether a report bears the proof that its epoch of the session was
-// given to the member. It takes as long for each wrong one.
+// given to the member.
 func (p *Proofs) proves(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment) bool {
 	if s == nil || reported == nil {
 		return false
 	}
-	return hmac.Equal([]byte(reported.Spec.Proof), []byte(p.of(member, s.UID, reported.Spec.Epoch)))
+	return p.Proven(member, s.UID, reported.Spec.Epoch, reported.Spec.Proof)
 }

@@ -32,6 +32,23 @@ func TestAProofStaysTheSame(t *testing.T) {
 	}
 }
 
+func TestTheProofOfATermIsOfItsMemberAndTermAlone(t *testing.T) {
+	const want = "CisR0emXbSPqhF5cs4-bnnhobzv-leEszj_zQDGbsFM"
+	p := proofsOf('k')
+	got := p.Term(here, 5)
+	if got != want {
+		t.Errorf("got %s, want %s: it is stored in members", got, want)
+	}
+	for name, other := range map[string]string{
+		"another term": p.Term(here, 6), "another member": p.Term(here+"2", 5), "another key": proofsOf('l').Term(here, 5),
+		"a placement": p.of(here, "", 5), "a placement of an empty member": p.of("", here, 5),
+	} {
+		if other == got {
+			t.Errorf("%s has the same proof", name)
+		}
+	}
+}
+
 func TestTheKeyIsMadeOnceAndReadByAll(t *testing.T) {
 	api := fake.NewClientBuilder().Build()
 	var proofs [2]string

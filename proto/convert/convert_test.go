@@ -25,6 +25,8 @@ import (
 var (
 	label = rapid.StringMatching(`[a-z][a-z0-9-]{0,8}`)
 	text  = rapid.StringN(0, 12, 24)
+	// What agents say is read as far as it can be printed.
+	sentence = rapid.Map(text, Printable)
 	// Several texts of one quantity, and some that JSON rewrites.
 	quantity = rapid.SampledFrom([]string{"1", "1000m", "0.5", "500m", "2Gi", "2048Mi", "1e3", "1k", "1500Mi", "0"})
 	duration = rapid.SampledFrom([]v1alpha1.Duration{"", "90m", "1h30m", "5400s", "8h", "250ms", "0.5s"})
@@ -205,11 +207,11 @@ func TestReportKeepsItsMeaningAcrossTheWire(t *testing.T) {
 		a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: label.Draw(t, "hash")}
 		a.Status = v1alpha1.SessionAssignmentStatus{
 			ObservedGeneration: rapid.Int64().Draw(t, "generation"), State: v1alpha1.AssignmentActive,
-			Reason: text.Draw(t, "reason"), Message: text.Draw(t, "message"), NodeName: text.Draw(t, "node"),
+			Reason: sentence.Draw(t, "reason"), Message: sentence.Draw(t, "message"), NodeName: sentence.Draw(t, "node"),
 		}
 		if rapid.Bool().Draw(t, "failed") {
-			a.Status.Failure = &v1alpha1.Failure{Attempt: rapid.Int64().Draw(t, "attempt"), Reason: label.Draw(t, "why"), Message: text.Draw(t, "how")}
-			a.Status.Config = &v1alpha1.AssignedConfig{Name: label.Draw(t, "config"), Hash: text.Draw(t, "configHash")}
+			a.Status.Failure = &v1alpha1.Failure{Attempt: rapid.Int64().Draw(t, "attempt"), Reason: label.Draw(t, "why"), Message: sentence.Draw(t, "how")}
+			a.Status.Config = &v1alpha1.AssignedConfig{Name: label.Draw(t, "config"), Hash: sentence.Draw(t, "configHash")}
 			a.Status.TimeUsed, a.Status.MissingSecrets = "1h0m0s", []string{"access"}
 		}
 		second := rapid.Int64Range(0, 1<<33)
@@ -218,7 +220,7 @@ func TestReportKeepsItsMeaningAcrossTheWire(t *testing.T) {
 			a.Status.RunningSince = ptr.To(metav1.Unix(second.Draw(t, "since"), 0))
 		}
 		for _, kind := range rapid.SliceOfN(label, 0, 3).Draw(t, "types") {
-			c := metav1.Condition{Type: kind, Status: metav1.ConditionUnknown, Reason: text.Draw(t, "r"), Message: text.Draw(t, "m")}
+			c := metav1.Condition{Type: kind, Status: metav1.ConditionUnknown, Reason: sentence.Draw(t, "r"), Message: sentence.Draw(t, "m")}
 			if rapid.Bool().Draw(t, "transition") {
 				c.LastTransitionTime = metav1.Unix(second.Draw(t, "at"), 0)
 			}

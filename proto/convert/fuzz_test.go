@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -82,6 +83,11 @@ func FuzzReportFromWire(f *testing.F) {
 		}
 		if a.Namespace == "" || a.Name == "" || a.Spec.Session.UID == "" || a.Spec.Epoch < 1 {
 			t.Fatalf("a report that names nothing was read: %+v", a)
+		}
+		for _, c := range append(a.Status.Conditions, metav1.Condition{Message: a.Status.Message, Reason: a.Status.NodeName}) {
+			if c.Message != Printable(c.Message) || c.Reason != Printable(c.Reason) || c.Type != Printable(c.Type) {
+				t.Fatalf("a terminal would obey %q", c)
+			}
 		}
 		again := ReportToWire(a)
 		sizes(again.ProtoReflect(), "", func(path string, size int) {

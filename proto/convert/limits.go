@@ -2,6 +2,8 @@ package convert
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -18,6 +20,8 @@ const (
 	MaxProof = 64
 	// MaxMessage is how many bytes of a sentence for people are kept.
 	MaxMessage = 2048
+	// MaxMessages is how many bytes of all sentences of one report are kept.
+	MaxMessages = 8192
 	// MaxConditions of a report.
 	MaxConditions = 16
 	// maxText is the longest path, image, host or value of a selector.
@@ -73,6 +77,37 @@ func Truncated(text string, limit int) string {
 		limit--
 	}
 	return text[:limit]
+}
+
+// Printable is a text with a space for whatever is not printable: control
+// characters, which a terminal would obey, line breaks, and what has no width or
+// changes the direction of writing. It is valid UTF-8.
+func Printable(text string) string {
+	if printable(text) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+func printable(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Sentence is a text for people that came from another process: its printable
+// beginning, of at most limit bytes.
+func Sentence(text string, limit int) string {
+	// What can't become part of it need not be looked at.
+	return Truncated(Printable(Truncated(text, 4*limit)), limit)
 }
 
 func tooLong(field string, length, limit int) error {

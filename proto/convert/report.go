@@ -91,12 +91,13 @@ func statusToWire(s *v1alpha1.SessionAssignmentStatus) *fleetv1.AssignmentStatus
 }
 
 func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStatus, error) {
+	said := &sentences{left: MaxMessages}
 	s := v1alpha1.SessionAssignmentStatus{
 		ObservedGeneration: w.GetObservedGeneration(),
-		State:              v1alpha1.AssignmentState(w.GetState()),
-		Reason:             w.GetReason(),
-		Message:            Truncated(w.GetMessage(), MaxMessage),
-		NodeName:           w.GetNodeName(),
+		State:              v1alpha1.AssignmentState(Printable(w.GetState())),
+		Reason:             Printable(w.GetReason()),
+		Message:            said.next(w.GetMessage()),
+		NodeName:           Printable(w.GetNodeName()),
 		Lapse:              max(w.GetLapse(), 0),
 		Guarded:            w.GetGuarded(),
 	}
@@ -125,15 +126,18 @@ func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStat
 	if err != nil {
 		return s, err
 	}
-	s.TimeUsed, s.MissingSecrets = used, nilIfEmpty(w.GetMissingSecrets())
+	s.TimeUsed = used
+	for _, name := range w.GetMissingSecrets() {
+		s.MissingSecrets = append(s.MissingSecrets, Printable(name))
+	}
 	if f := w.GetFailure(); f != nil {
-		s.Failure = &v1alpha1.Failure{Attempt: f.GetAttempt(), Reason: f.GetReason(), Message: Truncated(f.GetMessage(), MaxMessage)}
+		s.Failure = &v1alpha1.Failure{Attempt: f.GetAttempt(), Reason: Printable(f.GetReason()), Message: said.next(f.GetMessage())}
 	}
 	if w.GetConfigName() != "" {
-		s.Config = &v1alpha1.AssignedConfig{Name: w.GetConfigName(), Hash: w.GetConfigHash()}
+		s.Config = &v1alpha1.AssignedConfig{Name: Printable(w.GetConfigName()), Hash: Printable(w.GetConfigHash())}
 	}
 	for i, c := range w.GetConditions() {
-		condition, err := conditionFromWire(c)
+		condition, err := conditionFromWire(c, said)
 		if err != nil {
 			return s, fmt.Errorf("conditions[%d].%w", i, err)
 		}
@@ -153,10 +157,10 @@ func conditionToWire(c *metav1.Condition) *fleetv1.Condition {
 	return w
 }
 
-func conditionFromWire(w *fleetv1.Condition) (metav1.Condition, error) {
+func conditionFromWire(w *fleetv1.Condition, said *sentences) (metav1.Condition, error) {
 	c := metav1.Condition{
-		Type: w.GetType(), Status: metav1.ConditionStatus(w.GetStatus()), Reason: w.GetReason(),
-		Message: Truncated(w.GetMessage(), MaxMessage), ObservedGeneration: w.GetObservedGeneration(),
+		Type: Printable(w.GetType()), Status: metav1.ConditionStatus(w.GetStatus()), Reason: Printable(w.GetReason()),
+		Message: said.next(w.GetMessage()), ObservedGeneration: w.GetObservedGeneration(),
 	}
 	switch {
 	case c.Type == "":
@@ -177,4 +181,13 @@ func timeFromWire(field string, w *timestamppb.Timestamp) (metav1.Time, error) {
 		return metav1.Time{}, fmt.Errorf("%s: %w", field, err)
 	}
 	return metav1.Unix(w.GetSeconds(), 0), nil
+}
+
+// sentences cuts the sentences of one report, together and each.
+type sentences struct{ left int }
+
+func (s *sentences) next(text string) string {
+	text = Sentence(text, min(MaxMessage, s.left))
+	s.left -= len(text)
+	return text
 }

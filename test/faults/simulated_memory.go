@@ -35,6 +35,7 @@ type memory struct {
 	templates []*fleetv1.TemplateRequirements
 	capacity  uint64
 	terms     []int64
+	termProof string
 	versions  int
 	// deaf: whoever brings an order waits until it is closed.
 	deaf chan struct{}
@@ -246,21 +247,22 @@ func (m *memory) SetTemplates(set *fleetv1.TemplateSet) {
 }
 
 // Begin implements agentlink.Terms.
-func (m *memory) Begin(context.Context) (agentTerm, highestHubTerm int64, err error) {
+func (m *memory) Begin(context.Context) (agentTerm int64, highest agentlink.HubTerm, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := len(m.terms); n > 0 {
-		highestHubTerm = m.terms[n-1]
+		highest = agentlink.HubTerm{Term: m.terms[n-1], Proof: m.termProof}
 	}
-	return 1, highestHubTerm, nil
+	return 1, highest, nil
 }
 
 // Observe implements agentlink.Terms.
-func (m *memory) Observe(_ context.Context, term int64) error {
+func (m *memory) Observe(_ context.Context, term agentlink.HubTerm) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n := len(m.terms); n == 0 || m.terms[n-1] != term {
-		m.terms = append(m.terms, term)
+	if n := len(m.terms); n == 0 || m.terms[n-1] != term.Term {
+		m.terms = append(m.terms, term.Term)
 	}
+	m.termProof = term.Proof
 	return nil
 }

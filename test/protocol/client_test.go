@@ -115,16 +115,16 @@ func (p *agentProcess) NextSequence() uint64 {
 
 func (p *agentProcess) SetTemplates(*fleetv1.TemplateSet) {}
 
-func (p *agentProcess) Begin(context.Context) (agentTerm, highestHubTerm int64, err error) {
+func (p *agentProcess) Begin(context.Context) (agentTerm int64, highest agentlink.HubTerm, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return 1, p.begun, nil
+	return 1, agentlink.HubTerm{Term: p.begun}, nil
 }
 
-func (p *agentProcess) Observe(_ context.Context, term int64) error {
+func (p *agentProcess) Observe(_ context.Context, term agentlink.HubTerm) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.terms = append(p.terms, term)
+	p.terms = append(p.terms, term.Term)
 	return nil
 }
 

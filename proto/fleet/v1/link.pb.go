@@ -399,9 +399,12 @@ type Hello struct {
 	RequiredCapabilities []string `protobuf:"bytes,9,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
 	// What the member's administrator allows, for people. Absent: the agent is too
 	// old to know.
-	Restrictions  *Restrictions `protobuf:"bytes,10,opt,name=restrictions,proto3" json:"restrictions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Restrictions *Restrictions `protobuf:"bytes,10,opt,name=restrictions,proto3" json:"restrictions,omitempty"`
+	// Proof of highest_hub_term, as the Welcome with that term brought it; empty
+	// where it brought none.
+	HighestHubTermProof string `protobuf:"bytes,11,opt,name=highest_hub_term_proof,json=highestHubTermProof,proto3" json:"highest_hub_term_proof,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -502,6 +505,13 @@ func (x *Hello) GetRestrictions() *Restrictions {
 		return x.Restrictions
 	}
 	return nil
+}
+
+func (x *Hello) GetHighestHubTermProof() string {
+	if x != nil {
+		return x.HighestHubTermProof
+	}
+	return ""
 }
 
 // Restrictions are what a member's administrator allows desktops to have. The
@@ -628,7 +638,11 @@ type Welcome struct {
 	RequiredCapabilities []string `protobuf:"bytes,5,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
 	// How long the oldest batch of either side may go unacknowledged before the
 	// stream is closed.
-	AckTimeout    *durationpb.Duration `protobuf:"bytes,6,opt,name=ack_timeout,json=ackTimeout,proto3" json:"ack_timeout,omitempty"`
+	AckTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=ack_timeout,json=ackTimeout,proto3" json:"ack_timeout,omitempty"`
+	// Proof that a hub with this hub's key told the member hub_term. The agent
+	// stores it with the term and brings it back in Hello: without it, a hub does
+	// not accept that a later one was there.
+	HubTermProof  string `protobuf:"bytes,7,opt,name=hub_term_proof,json=hubTermProof,proto3" json:"hub_term_proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -703,6 +717,13 @@ func (x *Welcome) GetAckTimeout() *durationpb.Duration {
 		return x.AckTimeout
 	}
 	return nil
+}
+
+func (x *Welcome) GetHubTermProof() string {
+	if x != nil {
+		return x.HubTermProof
+	}
+	return ""
 }
 
 // InventoryDigest sums up all that the member's API server holds.
@@ -1549,7 +1570,7 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"report_ack\x18\x03 \x01(\v2\x17.vdi.fleet.v1.ReportAckH\x00R\treportAck\x129\n" +
 	"\ttemplates\x18\x04 \x01(\v2\x19.vdi.fleet.v1.TemplateSetH\x00R\ttemplates\x12M\n" +
 	"\x11inventory_request\x18\x05 \x01(\v2\x1e.vdi.fleet.v1.InventoryRequestH\x00R\x10inventoryRequestB\t\n" +
-	"\amessage\"\x92\x03\n" +
+	"\amessage\"\xc7\x03\n" +
 	"\x05Hello\x12!\n" +
 	"\fmin_protocol\x18\x01 \x01(\x05R\vminProtocol\x12!\n" +
 	"\fmax_protocol\x18\x02 \x01(\x05R\vmaxProtocol\x12\"\n" +
@@ -1562,7 +1583,8 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\ragent_version\x18\b \x01(\tR\fagentVersion\x123\n" +
 	"\x15required_capabilities\x18\t \x03(\tR\x14requiredCapabilities\x12>\n" +
 	"\frestrictions\x18\n" +
-	" \x01(\v2\x1a.vdi.fleet.v1.RestrictionsR\frestrictions\"\xc9\x02\n" +
+	" \x01(\v2\x1a.vdi.fleet.v1.RestrictionsR\frestrictions\x123\n" +
+	"\x16highest_hub_term_proof\x18\v \x01(\tR\x13highestHubTermProof\"\xc9\x02\n" +
 	"\fRestrictions\x12#\n" +
 	"\rhost_suffixes\x18\x01 \x03(\tR\fhostSuffixes\x12%\n" +
 	"\x0eimage_prefixes\x18\x02 \x03(\tR\rimagePrefixes\x12'\n" +
@@ -1571,7 +1593,7 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\fopen_network\x18\x05 \x01(\bR\vopenNetwork\x12%\n" +
 	"\x0eprivate_egress\x18\x06 \x01(\bR\rprivateEgress\x12*\n" +
 	"\x11link_local_egress\x18\a \x01(\bR\x0flinkLocalEgress\x12#\n" +
-	"\rcontrol_plane\x18\b \x01(\bR\fcontrolPlane\"\x97\x02\n" +
+	"\rcontrol_plane\x18\b \x01(\bR\fcontrolPlane\"\xbd\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x19\n" +
 	"\bhub_term\x18\x02 \x01(\x03R\ahubTerm\x12@\n" +
@@ -1579,7 +1601,8 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\x123\n" +
 	"\x15required_capabilities\x18\x05 \x03(\tR\x14requiredCapabilities\x12:\n" +
 	"\vack_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"ackTimeout\"M\n" +
+	"ackTimeout\x12$\n" +
+	"\x0ehub_term_proof\x18\a \x01(\tR\fhubTermProof\"M\n" +
 	"\x0fInventoryDigest\x12\x18\n" +
 	"\abuckets\x18\x01 \x03(\x06R\abuckets\x12 \n" +
 	"\vassignments\x18\x02 \x01(\rR\vassignments\",\n" +
