@@ -207,13 +207,13 @@ func (o installOptions) name() string {
 
 func (o installOptions) bootstrap() (*unstructured.Unstructured, error) {
 	return toUnstructured(&corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: agentNamespace, Name: v1alpha1.AgentBootstrap,
 			// By which deploy/uninstall.sh finds it.
 			Labels: map[string]string{"app.kubernetes.io/name": "vdi-agent", "app.kubernetes.io/part-of": "vdi-fleet"},
 		},
-		Type:       corev1.SecretTypeOpaque,
+		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
 			v1alpha1.BootstrapMember: []byte(o.member), v1alpha1.BootstrapHub: []byte(o.hub),
 			v1alpha1.BootstrapServerName: []byte(o.name()), v1alpha1.BootstrapToken: []byte(o.token),
