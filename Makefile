@@ -219,7 +219,7 @@ desktop-test: desktop-image chromium ## Open that image in headless Chromium, ru
 
 .PHONY: install
 install: $(KUBECTL) ## Install the CRDs, and who may create sessions and fence or remove members, into the cluster of the current kubeconfig.
-	$(KUBECTL) apply --server-side -f deploy/admission/hub-secrets.yaml -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/admission/member-fenced.yaml -f deploy/admission/member-removal.yaml -f deploy/crds
+	$(KUBECTL) apply --server-side -f deploy/admission/hub-secrets.yaml -f deploy/admission/session-user.yaml -f deploy/admission/session-placement.yaml -f deploy/admission/session-policy.yaml -f deploy/admission/review-session.yaml -f deploy/admission/member-fenced.yaml -f deploy/admission/member-removal.yaml -f deploy/crds
 
 .PHONY: deploy
 deploy: install ## Deploy the hub with image HUB_IMG.

@@ -79,7 +79,8 @@ hub)
 	empty
 	k delete mutatingadmissionpolicybinding,mutatingadmissionpolicy vdi-session-finalizer --ignore-not-found
 	k delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found \
-		vdi-hub-secrets vdi-member-fenced vdi-member-removal vdi-session-placement vdi-session-user
+		vdi-hub-secrets vdi-member-fenced vdi-member-removal vdi-review-session \
+		vdi-session-placement vdi-session-policy vdi-session-user
 	without vdi-hub {memberclusters,placementpolicies,placementreviews,vdihomes,vdisessions,vditemplates}.vdi.kasm.io
 	last
 	;;
