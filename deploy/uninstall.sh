@@ -82,7 +82,7 @@ hub)
 	k delete mutatingadmissionpolicybinding,mutatingadmissionpolicy vdi-session-finalizer --ignore-not-found
 	k delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found \
 		vdi-finalizers vdi-hub-pods vdi-hub-secrets vdi-hub-user-roles vdi-hub-user-rolebindings vdi-member-fenced vdi-member-removal \
-		vdi-session-operation vdi-session-owner vdi-session-placement vdi-session-user
+		vdi-review-session vdi-session-operation vdi-session-owner vdi-session-placement vdi-session-policy vdi-session-user
 	k delete clusterrole vdi-user vdi-templates vdi-viewer vdi-operator --ignore-not-found
 	without vdi-hub {memberclusters,placementpolicies,placementreviews,vdihomes,vdisessions,vditemplates}.vdi.kasm.io
 	k delete rolebinding,role --all-namespaces -l vdi.kasm.io/user-role=true --ignore-not-found

@@ -94,6 +94,10 @@ func judgeSteering(hub func() *harness.ControlPlane) {
 		Expect(patch(`{"spec":{"placement":{"priority":11}}}`)).To(MatchError(ContainSubstring("needs permission to prioritize")))
 		Expect(patch(`{"spec":{"placement":{"priority":9}}}`)).To(Succeed())
 		Expect(patch(`{"spec":{"placement":{"policy":"silver"}}}`)).To(MatchError(ContainSubstring("PlacementPolicy silver")))
-		Expect(patch(`{"spec":{"placement":{"policy":null,"priority":0}}}`)).To(Succeed())
+		Expect(patch(`{"spec":{"placement":{"policy":null}}}`)).To(MatchError(ContainSubstring(
+			"you are alice: the session is bound to PlacementPolicy gold by spec.placement.policy; to take it out you need permission")))
+		_, err = as(hub(), root).Patch(ctx, created.GetName(), types.MergePatchType, []byte(`{"spec":{"placement":{"policy":null}}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(patch(`{"spec":{"placement":{"priority":0}}}`)).To(Succeed())
 	})
 }

@@ -130,7 +130,10 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 			_, err := as(hub, alice).Create(ctx, steered("alice", "gold", 10), dryRun)
 			return err
 		}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
+		policiesInForce(ctx, hub)
 	})
+
+	judgeGoverning(func() *harness.ControlPlane { return hub })
 
 	judgeSteering(func() *harness.ControlPlane { return hub })
 

@@ -124,9 +124,9 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		createAll(ctx, many(3, "anyone", desktop))
 		Eventually(ctx, seen.count(running)).Should(Equal(3))
 		Expect(seen.where()).To(Equal(map[string]int{eu: 1, us: 1, ap: 1}))
-		resident := create(ctx, session("resident", desktop, labelled("data-residency", "eu")))
+		resident := create(ctx, session("resident", desktop, ofGroup("data-residency-eu")))
 		Eventually(ctx, member(resident)).Should(Equal(eu))
-		next := create(ctx, session("resident-too", desktop, labelled("data-residency", "eu")))
+		next := create(ctx, session("resident-too", desktop, ofGroup("data-residency-eu")))
 		expectWaiting(ctx, next, "2 are outside "+eu)
 	}, SpecTimeout(specTimeout))
 })
@@ -145,4 +145,9 @@ func status(policy string) func(context.Context) (v1alpha1.PlacementPolicyStatus
 		err := hub.Get(ctx, client.ObjectKey{Name: policy}, out)
 		return out.Status, err
 	}
+}
+
+// ofGroup has a session name a group of its user.
+func ofGroup(name string) func(*v1alpha1.VDISession) {
+	return func(s *v1alpha1.VDISession) { s.Spec.Groups = []string{name} }
 }
