@@ -15,14 +15,16 @@ import (
 // bare is a member that holds nothing.
 type bare struct{}
 
-func (bare) List(context.Context) ([]link.Held, error)           { return nil, nil }
-func (bare) Render(link.Ref) *fleetv1.AssignmentReport           { return nil }
-func (bare) Put(*fleetv1.Order)                                  {}
-func (bare) Report() *fleetv1.CapacityReport                     { return nil }
-func (bare) NextSequence() uint64                                { return 1 }
-func (bare) SetTemplates(*fleetv1.TemplateSet)                   {}
-func (bare) Begin(context.Context) (agent, hub int64, err error) { return 1, 0, nil }
-func (bare) Observe(context.Context, link.HubTerm) error         { return nil }
+func (bare) List(context.Context) ([]link.Held, error) { return nil, nil }
+func (bare) Render(link.Ref) *fleetv1.AssignmentReport { return nil }
+func (bare) Put(*fleetv1.Order)                        {}
+func (bare) Report() *fleetv1.CapacityReport           { return nil }
+func (bare) NextSequence() uint64                      { return 1 }
+func (bare) SetTemplates(*fleetv1.TemplateSet)         {}
+func (bare) Begin(context.Context) (agent int64, hub link.HubTerm, err error) {
+	return 1, link.HubTerm{}, nil
+}
+func (bare) Observe(context.Context, link.HubTerm) error { return nil }
 
 func TestTheLinkConnectsAnewWithTheNextCertificateWhenTheHubAsksForIt(t *testing.T) {
 	g := NewWithT(t)

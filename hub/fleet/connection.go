@@ -98,11 +98,12 @@ func (c *connection) told(items int, take func(*picture) (stale int), begins boo
 	stale := 0
 	ok := c.onCache(func(p *picture) { stale = take(p) })
 	countStale(ok, stale, items)
+	// Whoever engages a member that begins tells of it.
+	synced := false
+	c.current(func(m *member) { synced = m.synced })
 	if ok && begins {
 		ok = c.begin(c.member.pic.Held())
 	}
-	synced := false
-	c.current(func(m *member) { synced = m.synced })
 	if ok && synced {
 		c.fleet.tell(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
 	}

@@ -304,7 +304,7 @@ func TestHealthThatChangesBySilenceIsTold(t *testing.T) {
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
 	x.show("eu")
-	x.heard.take()
+	x.Eventually(x.heard.take).Should(ContainElement(Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "it is engaged")
 	x.show("eu")
 	x.Expect(x.heard.take()).To(BeEmpty())
 	x.clock.Step(x.timings.Suspect)

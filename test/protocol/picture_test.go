@@ -77,7 +77,7 @@ func (h *hub) apply(conn *hublink.Conn, e hublink.Effect) {
 	switch {
 	case e.Admit != nil:
 		h.serving = false
-		h.conn.Admitted(durationpb.New(5 * time.Second))
+		h.conn.Admitted(durationpb.New(5*time.Second), "")
 	case e.Inventory != nil:
 		h.whole(*e.Inventory)
 	case e.Digest != nil:
