@@ -67,7 +67,7 @@ var _ = Describe("A member's restrictions", func() {
 	}, SpecTimeout(3*time.Minute))
 
 	It("refuse a host that the hub makes up, and the session goes elsewhere", func(ctx SpecContext) {
-		domain := func(domain string) {
+		domain := func(ctx context.Context, domain string) {
 			GinkgoHelper()
 			Eventually(ctx, func(ctx context.Context) error {
 				mc, err := restrictedMember(ctx)
@@ -80,8 +80,8 @@ var _ = Describe("A member's restrictions", func() {
 		}
 		before, err := restrictedMember(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		domain("shop.example.com")
-		DeferCleanup(func(ctx SpecContext) { domain(before.Spec.IngressDomain) })
+		domain(ctx, "shop.example.com")
+		DeferCleanup(func(ctx SpecContext) { domain(ctx, before.Spec.IngressDomain) })
 
 		elsewhere := create(ctx, newSession("host-elsewhere", preferring(restricted)))
 		Eventually(ctx, placedIn(elsewhere)).Should(Or(Equal("eu-west"), Equal("ap-south")))
