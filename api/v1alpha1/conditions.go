@@ -94,6 +94,9 @@ const (
 	ReasonFileNotAllowed = "FileNotAllowed"
 	// ReasonSessionNotFound: of a PlacementReview alone, no session of that name.
 	ReasonSessionNotFound = "SessionNotFound"
+	// ReasonTooManyReviews: of a PlacementReview alone, its namespace has the maximum
+	// of reviews that are not answered yet, and it was not computed.
+	ReasonTooManyReviews = "TooManyReviews"
 )
 
 // Reasons of Scheduled.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
@@ -24,7 +25,8 @@ const (
 	// can't be.
 	reviewLasts = 10 * time.Minute
 	// reviewTime is the most that is spent on trying the sessions of a review. One
-	// is answered at a time, so that however many are asked they take one core.
+	// is answered at a time, so that however many are asked they take one core, by
+	// turns of the namespaces.
 	reviewTime = time.Second
 )
 
@@ -48,14 +50,16 @@ type ReviewReconciler struct {
 	// Sessions knows how sessions are resolved, accepted and placed.
 	Sessions *Reconciler
 	Clock    clock.PassiveClock
+
+	pending reviewQueue
 }
 
 // SetupWithManager registers the controller of reviews.
 func (r *ReviewReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("placementreview").
-		For(&v1alpha1.PlacementReview{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		For(&v1alpha1.PlacementReview{}, builder.WithPredicates(r.pending.observed())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, NewQueue: r.pending.workqueue}).
 		Complete(r)
 }
 
@@ -107,6 +111,11 @@ func (r *ReviewReconciler) answer(ctx context.Context, review *v1alpha1.Placemen
 	count := max(review.Spec.Count, 1)
 	refused := func(reason, message string) (*v1alpha1.PlacementReviewStatus, error) {
 		return &v1alpha1.PlacementReviewStatus{Reason: reason, Message: message, Waiting: count}, nil
+	}
+	if !r.pending.admits(client.ObjectKeyFromObject(review)) {
+		return refused(v1alpha1.ReasonTooManyReviews, fmt.Sprintf(
+			"namespace %s has %d reviews that are not answered yet, which is the maximum: wait for them or delete them, then create this one again; with spec.count one review covers many sessions",
+			review.Namespace, maxPendingReviews))
 	}
 	s, err := r.session(ctx, review)
 	if apierrors.IsNotFound(err) {

@@ -269,7 +269,12 @@ func (t *turns) depth() (settled, waiting int) {
 
 // workqueue is a rate-limiting workqueue that gives turns in this order.
 func (t *turns) workqueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	ordered := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: t})
+	return orderedBy(t, name, limiter)
+}
+
+// orderedBy returns a rate-limiting workqueue with the order of its storage.
+func orderedBy(storage workqueue.Queue[reconcile.Request], name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	ordered := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: storage})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
 		Name: name,
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{

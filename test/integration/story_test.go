@@ -50,6 +50,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonHubRestored:        "hub/session: a hub that was restored from a backup",
 	v1alpha1.ReasonPolicyCap:          "test/placement and hub/session: caps of policies",
 	v1alpha1.ReasonSessionNotFound:    "hub/session: a review of a session that there is not",
+	v1alpha1.ReasonTooManyReviews:     "hub/session: TestReviewsBeyondTheBoundOfANamespaceAreRefusedAndNotComputed",
 	v1alpha1.ReasonTemplateInvalid:    "hub/session: a secret that is too large to travel",
 	v1alpha1.ReasonFingerprintChanged: "hub/fleet: TestAgentOfAnotherClusterIsTold",
 	v1alpha1.ReasonIncompatible:       "hub/fleet: TestAgentThatTheHubDoesNotUnderstandIsTold",
