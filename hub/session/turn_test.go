@@ -121,11 +121,15 @@ func TestDecisionsAreMadeInTheOrderOfTheTurns(t *testing.T) {
 	var got, want []string
 	var workers, begun sync.WaitGroup
 	begun.Add(8)
+	q.ShutDown() // what is queued is still handed out, and then nobody waits for more
 	for range 8 {
 		workers.Go(func() {
 			first := true
-			for q.Len() > 0 {
-				req, _ := q.Get()
+			for {
+				req, over := q.Get()
+				if over {
+					return
+				}
 				if first {
 					first = false
 					begun.Done()
