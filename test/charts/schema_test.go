@@ -127,6 +127,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{hubChart, `{metrics: {authentication: maybe}}`, "'/metrics/authentication'"},
 		{agentChart, `{metrics: {serviceMonitor: {tokenSecret: {key: ""}}}}`, "'/metrics/serviceMonitor/tokenSecret/key'"},
 		{hubChart, `{crds: true}`, "'/crds'"},
+		{hubChart, `{defaultPolicy: {sessionsPerUser: -1}}`, "'/defaultPolicy/sessionsPerUser'"},
 		{hubChart, `{sessionNamespaces: [Desktops]}`, "'/sessionNamespaces/0'"},
 		{hubChart, `{sessionNamespaces: desktops}`, "'/sessionNamespaces'"},
 		{hubChart, `{allNamespaces: "yes"}`, "'/allNamespaces'"},

@@ -60,7 +60,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		{"it takes all that Helm renders", (server).takesCharts},
 		{"it takes the kustomizations", (server).takesKustomizations},
 		{"the Pods meet the profile restricted", (server).takesPods},
-		{"Helm installs, upgrades and uninstalls, and the script leaves nothing", (server).lifecycle},
+		{"Helm installs and upgrades and uninstalls and the script leaves nothing", (server).lifecycle},
 	} {
 		t.Run(of.name, func(t *testing.T) { of.test(server{t, plane}) })
 	}
@@ -95,7 +95,11 @@ func (s server) lifecycle() {
 		out := s.helm(slices.Concat([]string{release.command, release.name, v.chart}, v.args, release.more)...)
 		_, notes, _ := strings.Cut(out, "\nNOTES:\n")
 		expectGolden(s.T, v.name+".notes.txt", notes)
+		if release.command == "install" && release.name == "hub" {
+			s.capsUsersAt("10")
+		}
 	}
+	s.defaultPolicy()
 	if left := s.left(); !slices.Contains(left, "Deployment/vdi-agent") || !slices.Contains(left, "CustomResourceDefinition/vdisessions.vdi.kasm.io") {
 		s.Errorf("these are there: %q", left)
 	}
@@ -104,8 +108,18 @@ func (s server) lifecycle() {
 	if left := s.left(); len(left) != 7 || slices.ContainsFunc(left, func(name string) bool { return !strings.HasPrefix(name, "CustomResourceDefinition/") }) {
 		s.Errorf("these are left: %q", left)
 	}
+	if left := s.kubectl("get", "placementpolicies", "-o", "name"); left != "" {
+		s.Errorf("the default policy was part of the release, and is left: %q", left)
+	}
 	// And again, over the CRDs that were left, as the README says; then all of it goes.
 	s.helm(append([]string{"install", "hub", hubChart}, hubRequired...)...)
+	s.capsUsersAt("10")
+	uid := []string{"get", "placementpolicy", "vdi-default", "-o", "jsonpath={.metadata.uid}"}
+	before := s.kubectl(uid...)
+	s.helm(slices.Concat([]string{"upgrade", "hub", hubChart}, hubRequired, []string{"--set", "defaultPolicy.sessionsPerUser=20"})...)
+	if s.capsUsersAt("20"); s.kubectl(uid...) != before {
+		s.Error("the upgrade created the default policy again: while it was gone, nothing capped the sessions of a user")
+	}
 	s.join()
 	s.apply("deploy/samples/namespace.yaml", "deploy/samples/templates.yaml")
 	if out := s.uninstall("hub"); !strings.Contains(out, "namespace vdi-system stays") {
@@ -117,6 +131,26 @@ func (s server) lifecycle() {
 	s.uninstall("member", "--homes")
 	if left := s.left(); len(left) != 0 {
 		s.Errorf("these are left: %q", left)
+	}
+}
+
+// defaultPolicy follows the default policy through upgrades with other values, and leaves
+// it in the release.
+func (s server) defaultPolicy() {
+	s.Helper()
+	all := slices.Concat([]string{"upgrade", "hub", hubChart}, variants[hubAll].args, []string{"--set", "crds.keep=true"})
+	for _, step := range []struct{ perUser, want string }{{"25", "25"}, {"0", ""}, {"0", ""}, {"30", "30"}, {"30", "30"}} {
+		s.helm(append(all, "--set", "defaultPolicy.sessionsPerUser="+step.perUser)...)
+		s.capsUsersAt(step.want)
+	}
+}
+
+// capsUsersAt expects a default policy with a cap per user; empty: with none.
+func (s server) capsUsersAt(want string) {
+	s.Helper()
+	got := s.kubectl("get", "placementpolicy", "vdi-default", "-o", "jsonpath={.spec.precedence} {.spec.match} {.spec.sessionCaps.perUser}")
+	if got != "-1000  "+want {
+		s.Errorf("precedence, match and cap of the default policy are %q, want the cap %q", got, want)
 	}
 }
 
@@ -181,8 +215,20 @@ func (s server) takes(name, manifest string) {
 
 func (s server) takesCharts() {
 	for _, v := range variants {
-		s.takes(v.name, v.manifest(s.T))
+		s.takes(v.name, withoutDefaultPolicy(s.T, v.manifest(s.T)))
 	}
+}
+
+// withoutDefaultPolicy leaves out the hook that waits for the CRDs of the same manifest.
+func withoutDefaultPolicy(t *testing.T, manifest string) string {
+	t.Helper()
+	var kept strings.Builder
+	for _, document := range strings.Split(manifest, "\n---\n") {
+		if !strings.Contains(document, "\nkind: PlacementPolicy\n") {
+			kept.WriteString("\n---\n" + document)
+		}
+	}
+	return kept.String()
 }
 
 func (s server) takesKustomizations() {
