@@ -156,7 +156,7 @@ func TestTheFinalizersPolicyIsLeftOutWhereNoneIsServed(t *testing.T) {
 func TestALoadBalancerKeepsSourceAddresses(t *testing.T) {
 	t.Parallel()
 	for serviceType, want := range map[string]string{"LoadBalancer": "Local", "NodePort": "Cluster", "ClusterIP": ""} {
-		manifest, err := template(t, hubChart, "--set", "link.service.type="+serviceType)
+		manifest, err := template(t, hubChart, append([]string{"--set", "link.service.type=" + serviceType}, hubRequired...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

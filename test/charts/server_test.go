@@ -60,7 +60,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		{"it takes all that Helm renders", (server).takesCharts},
 		{"it takes the kustomizations", (server).takesKustomizations},
 		{"the Pods meet the profile restricted", (server).takesPods},
-		{"Helm installs, upgrades and uninstalls, and the script leaves nothing", (server).lifecycle},
+		{"Helm installs upgrades and uninstalls and the script leaves nothing", (server).lifecycle},
 	} {
 		t.Run(of.name, func(t *testing.T) { of.test(server{t, plane}) })
 	}
