@@ -15,15 +15,16 @@ packages=(tigervnc-standalone-server openbox xterm tini fonts-dejavu-core ca-cer
 
 # What those depend on for what nobody does here: drivers of GL, loaders of rare
 # pictures, Perl and Python of scripts that are not run. Beside other packages they
-# stay: those may want them.
-dispensable=(libllvm15 libz3-4 libgl1-mesa-dri libglx-mesa0
-	perl perl-modules-5.36 libperl5.36 libgdbm6 libgdbm-compat4
-	python3 python3-minimal libpython3-stdlib python3.11 python3.11-minimal libpython3.11-stdlib libpython3.11-minimal
-	libspectre1 libgs10 libgs10-common libgs-common poppler-data fonts-urw-base35
-	libheif1 libx265-199 libde265-0 libaom3 libdav1d6 libjxl0.7 shared-mime-info
+# stay: those may want them. A * stands for versions.
+dispensable=('libllvm*' libz3-4 libgl1-mesa-dri libglx-mesa0 mesa-libgallium
+	perl 'perl-modules-*' 'libperl5.*' 'libgdbm*'
+	'python3*' 'libpython3*'
+	libspectre1 'libgs1*' libgs-common poppler-data fonts-urw-base35
+	libheif1 'libheif-plugin-*' 'libx265-*' libde265-0 'libaom3' 'libjxl0.*' 'librav1e*' 'libsvtav1*' shared-mime-info
 	tigervnc-common xauth)
 
 [ $# -eq 0 ] || dispensable=()
+patterns=("${dispensable[@]/%/.list}" "${dispensable[@]/%/:*.list}")
 
 hooks=$(mktemp -d)
 trap 'rm -rf "$hooks"' EXIT
@@ -42,8 +43,8 @@ cat >"$hooks/slim" <<HOOK
 set -eu
 [ -z "${dispensable[*]}" ] || rm -f "\$1"/usr/lib/*/imlib2/loaders/{heif,jxl,ps,svg,tiff,webp,j2k,id3,gif}.so
 drop=
-for p in ${dispensable[*]}; do
-	if [ -e "\$1/var/lib/dpkg/info/\$p.list" ] || [ -e "\$1/var/lib/dpkg/info/\$p:\$(dpkg --print-architecture).list" ]; then drop="\$drop \$p"; fi
+for list in \$(cd "\$1/var/lib/dpkg/info" && ls -d ${patterns[*]} 2>/dev/null | sort -u); do
+	drop="\$drop \${list%.list}"
 done
 [ -z "\$drop" ] || chroot "\$1" dpkg --purge --force-depends \$drop
 HOOK
@@ -71,4 +72,4 @@ nice -n 19 mmdebstrap --quiet --mode=root --variant=essential --skip=output/dev 
 	--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 	--dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
 	--customize-hook="bash $hooks/novnc \"\$1\"" --customize-hook="bash $hooks/slim \"\$1\"" \
-	--customize-hook="bash $hooks/finish \"\$1\"" bookworm "$out"
+	--customize-hook="bash $hooks/finish \"\$1\"" trixie "$out"

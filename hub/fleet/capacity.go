@@ -82,7 +82,7 @@ func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) 
 		now.capacity.Templates = over(was.capacity.Templates, now.capacity.Templates)
 		now.slots, now.bytes = over(was.slots, now.slots), over(was.bytes, now.bytes)
 	}
-	if err := now.bound(asked); err != nil {
+	if err := bound(now, asked); err != nil {
 		return taken{}, err
 	}
 	news := !known || was.capacity.Sequence != r.GetSequence()
@@ -91,7 +91,7 @@ func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) 
 
 // bound drops templates that the hub does not ask about, and refuses what is
 // left if it is too much.
-func (now reportedCapacity) bound(asked templateKeys) error {
+func bound(now reportedCapacity, asked templateKeys) error {
 	total, kept := 0, 0
 	for key, bytes := range now.bytes {
 		if !asked.asked(key, kept) {

@@ -106,7 +106,9 @@ func cost(ctx context.Context, t *testing.T, plane *harness.ControlPlane, option
 	after := heap()
 	runtime.KeepAlive(made)
 	stop()
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	return int((int64(after) - int64(before)) / bombs)
 }
 

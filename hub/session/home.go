@@ -54,18 +54,23 @@ type homeStep struct {
 func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	p.home = homeStep{}
-	started := s.Status.StartTime != nil
 	switch p.spec.Home.Mode {
 	case v1alpha1.HomePerSession:
 		// One that was never ready has nothing in its home yet.
-		if h := s.Status.Home; h != nil && (started || s.Status.Placement != nil) {
+		if h := s.Status.Home; h != nil && (s.Status.StartTime != nil || s.Status.Placement != nil) {
 			p.home.pinned = &v1alpha1.ClusterRef{Name: h.ClusterName, UID: h.ClusterUID}
 		}
 		return goOn, nil
 	case v1alpha1.HomePerUser:
+		return r.acquireUserHome(ctx, p)
 	default:
 		return goOn, nil
 	}
+}
+
+// acquireUserHome is acquireHome of the home that the sessions of a user share.
+func (r *Reconciler) acquireUserHome(ctx context.Context, p *pass) (next, error) {
+	s := p.session
 	h := &v1alpha1.VDIHome{}
 	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -79,7 +84,7 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 		return done, nil
 	}
 	unused := h.Annotations[annotationUnused] != ""
-	p.home = homeStep{record: h, movable: unused && !started || r.leftBehind(s, h)}
+	p.home = homeStep{record: h, movable: unused && s.Status.StartTime == nil || r.leftBehind(s, h)}
 	// One that was made for this very session is fresh enough.
 	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
 	if left := r.unclaimed(h); p.home.fresh && len(left) >= mostFreshHomes {

@@ -107,13 +107,7 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 // same go, but once the record has come back through the hub's cache: an older
 // view of the session would ask for the very epoch that has just ended.
 func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
-	step, epoch := plan(v.session, v.ref.UID, v.reported, v.hash)
-	if session, upTo, left := r.Sessions.departed.of(req.NamespacedName, v.ref.UID); v.session == nil && left {
-		v.departed = session
-		if step, epoch = planDeparted(upTo, v.reported); step == stepForget {
-			r.Sessions.departed.stopped(req.NamespacedName, v.ref.UID)
-		}
-	}
+	step, epoch := r.decide(req, v)
 	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
 	if v.wanted != nil {
 		r.Fleet.Ordered(v.session.UID, v.wanted.Spec.Epoch, v.ref.UID, v.hash)
@@ -135,18 +129,7 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 	case stepForget:
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
 	case stepWithdraw:
-		if v.session != nil {
-			if back, err := r.goBack(ctx, v); back || err != nil {
-				return ctrl.Result{}, err
-			}
-		}
-		if err := v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch)); err != nil {
-			return ctrl.Result{}, err
-		}
-		if v.session == nil {
-			return ctrl.Result{}, nil
-		}
-		return r.showLeaving(ctx, v)
+		return r.withdraw(ctx, req, v, epoch)
 	case stepAssign:
 		return r.assign(ctx, v)
 	case stepResend:
@@ -156,6 +139,37 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 		return r.mirror(ctx, v)
 	}
 	return ctrl.Result{}, fmt.Errorf("step %q is not known", step)
+}
+
+// decide returns what plan says, or planDeparted of a session whose object is gone
+// although its members have not confirmed that it stopped.
+func (r *MemberReconciler) decide(req mcreconcile.Request, v *visit) (step, int64) {
+	if v.session != nil {
+		return plan(v.session, v.ref.UID, v.reported, v.hash)
+	}
+	session, upTo, left := r.Sessions.departed.of(req.NamespacedName, v.ref.UID)
+	if !left {
+		return plan(nil, v.ref.UID, v.reported, v.hash)
+	}
+	v.departed = session
+	step, epoch := planDeparted(upTo, v.reported)
+	if step == stepForget {
+		r.Sessions.departed.stopped(req.NamespacedName, v.ref.UID)
+	}
+	return step, epoch
+}
+
+// withdraw has the member stop the session, unless it goes back there.
+func (r *MemberReconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *visit, epoch int64) (ctrl.Result, error) {
+	if v.session != nil {
+		if back, err := r.goBack(ctx, v); back || err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if err := v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch)); err != nil || v.session == nil {
+		return ctrl.Result{}, err
+	}
+	return r.showLeaving(ctx, v)
 }
 
 // assign orders what the session's status says. Of an epoch that an earlier

@@ -86,7 +86,7 @@ func FuzzReportFromWire(f *testing.F) {
 		}
 		for _, c := range append(a.Status.Conditions, metav1.Condition{Message: a.Status.Message, Reason: a.Status.NodeName}) {
 			if c.Message != Printable(c.Message) || c.Reason != Printable(c.Reason) || c.Type != Printable(c.Type) {
-				t.Fatalf("a terminal would obey %q", c)
+				t.Fatalf("a terminal would obey %+q", c.Type+c.Reason+c.Message)
 			}
 		}
 		again := ReportToWire(a)

@@ -18,17 +18,17 @@ import (
 func attacks() []scenario {
 	const elsewhere, behindTheSame = "127.0.0.66", "127.0.0.1"
 	of := func(name, from string, a attack) scenario {
-		return scenario{name: "attack-" + name, ends: true, size: 12, do: func(ctx context.Context, r *run) error {
+		return scenario{name: name, ends: true, size: 12, do: func(ctx context.Context, r *run) error {
 			a.from = from
 			return r.attacked(ctx, a)
 		}}
 	}
 	return []scenario{
-		of("silent", elsewhere, attack{"600 connections that send nothing", 600, silence, ""}),
-		of("silent-behind-nat", behindTheSame, attack{"600 connections that send nothing", 600, silence, ""}),
-		of("unfinished", elsewhere, attack{"512 calls of 4 MiB that lack a byte, 16 a connection", unfinished / 16, unfinishedCalls, ""}),
-		of("unfinished-behind-nat", behindTheSame, attack{"512 calls of 4 MiB that lack a byte, 16 a connection", unfinished / 16, unfinishedCalls, ""}),
-		of("bomb", elsewhere, attack{"calls of 4 KiB that are 4 MiB once decompressed", 16, bombs, ""}),
+		of("attack-silent", elsewhere, attack{"600 connections that send nothing", 600, silence, ""}),
+		of("attack-silent-behind-nat", behindTheSame, attack{"600 connections that send nothing", 600, silence, ""}),
+		of("attack-unfinished", elsewhere, attack{"512 calls of 4 MiB that lack a byte, 16 a connection", unfinished / 16, unfinishedCalls, ""}),
+		of("attack-unfinished-behind-nat", behindTheSame, attack{"512 calls of 4 MiB that lack a byte, 16 a connection", unfinished / 16, unfinishedCalls, ""}),
+		of("attack-bomb", elsewhere, attack{"calls of 4 KiB that are 4 MiB once decompressed", 16, bombs, ""}),
 	}
 }
 

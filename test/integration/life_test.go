@@ -84,7 +84,7 @@ var _ = Describe("A session's life", func() {
 		template(ctx, "gpu-home", func(t *v1alpha1.TemplateSpec) {
 			t.Resources.Default = corev1.ResourceList{corev1.ResourceCPU: *quantity("1"), "nvidia.com/gpu": *quantity("4")}
 			t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi")}
-			t.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			t.Tolerations = []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}}
 		})
 		first := awaitRunning(ctx, create(ctx, newSession("gpu-first", of("gpu-home"), gpu)))
 		change(ctx, first, suspended)

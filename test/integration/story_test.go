@@ -65,6 +65,13 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonDraining:           "hub/session: a member that is drained",
 	v1alpha1.ReasonDrained:            "hub/session: a member that is drained",
 	v1alpha1.ReasonSessionsRemain:     "hub/session: a member that is drained, with homes there and no room elsewhere",
+	v1alpha1.ReasonResourcesInvalid:   "hub/session: TestAcceptance",
+	v1alpha1.ReasonSessionTooLarge:    "hub/session: TestASessionThatIsTooLargeIsNotAccepted",
+	v1alpha1.ReasonEnvNotAllowed:      "hub/session: TestUserCannotReplaceWhatATemplateLocks",
+	v1alpha1.ReasonFileNotAllowed:     "hub/session: TestUserCannotReplaceWhatATemplateLocks",
+	v1alpha1.ReasonTooManyHomes:       "hub/session: homes that are left behind",
+	v1alpha1.ReasonExcess:             "hub/fleet: TestAnAgentThatReportsTooMuchIsNamedAndHeldOffForAWhile",
+	v1alpha1.ReasonNotEnforced:        "hub/fleet: TestPodSecurityCondition",
 	// These last for a moment, or may be passed over where much happens at once.
 	v1alpha1.ReasonSecretMissing:    "agent/session: a Secret that the hub has not sent again yet",
 	v1alpha1.ReasonLeaseExpired:     "agent/session: fenced sessions whose lease is over",

@@ -72,4 +72,13 @@ var _ = Describe("Users who share a namespace", func() {
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhasePending))
 		Expect(alice.Delete(ctx, newSession("owned"))).To(Succeed())
 	})
+
+	It("leave no desktop behind when a session loses its finalizer before its members have confirmed", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("stripped")))
+		// As an administrator: admission denies it to everybody else but the hub.
+		Expect(hub.Patch(ctx, newSession("stripped"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+		Expect(hub.Delete(ctx, newSession("stripped"))).To(Succeed())
+		awaitGone(ctx, s)
+		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
+	})
 })

@@ -25,6 +25,8 @@ const (
 const (
 	hubWritesAtMost     = 4
 	memberWritesBesides = 3
+	// roleWritesAtMost are the hub's writes of users' Roles, with --user-roles.
+	roleWritesAtMost = 1
 )
 
 // children are the kinds that the agent makes for a session, with the
@@ -116,7 +118,9 @@ func (m *measurement) writes(context.Context) error {
 		return err
 	}
 	m.print("hub", hub)
-	perSession := m.per(total(hub, "memberclusters", "vditemplates"))
+	perSession := m.per(total(hub, "memberclusters", "vditemplates", "roles", "rolebindings"))
+	roles := m.per(total(hub)) - m.per(total(hub, "roles", "rolebindings"))
+	m.claim(roles <= roleWritesAtMost, "the hub wrote Roles of users %.2f times a session, more than %d", roles, roleWritesAtMost)
 	m.claim(perSession <= hubWritesAtMost, "the hub wrote %.2f times a session, more than %d", perSession, hubWritesAtMost)
 
 	members, created := 0, 0
@@ -133,8 +137,8 @@ func (m *measurement) writes(context.Context) error {
 			}
 		}
 	}
-	fmt.Printf("hub %.2f a session (at most %d); members %.2f a session, of which %.2f children (at most one a child plus %d)\n",
-		perSession, hubWritesAtMost, m.per(members), m.per(created), memberWritesBesides)
+	fmt.Printf("hub %.2f a session (at most %d), and Roles of users %.2f (at most %d, of %d sessions a user); members %.2f a session, of which %.2f children (at most one a child plus %d)\n",
+		perSession, hubWritesAtMost, roles, roleWritesAtMost, sessionsPerUser, m.per(members), m.per(created), memberWritesBesides)
 	m.claim(m.per(members) <= m.per(created)+memberWritesBesides, "the members wrote %.2f times a session for %.2f children", m.per(members), m.per(created))
 	return nil
 }

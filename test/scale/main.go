@@ -24,11 +24,13 @@ func main() {
 	idle := flag.Duration("idle", time.Minute, "how long to watch the idle fleet for writes")
 	template := flag.String("template", "browser", "template of the sessions, of deploy/samples")
 	baseline := flag.Bool("baseline", true, "measure a bare client loop too, on control planes of its own, before")
+	userRoles := flag.Bool("user-roles", true, "have the hub keep Roles of users")
 	keep := flag.Bool("keep", false, "keep the fleet's directory with all logs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *sessions, *template, *idle, *baseline, harness.Options{
 		Members: *members, NodesPerMember: *nodes, Keep: *keep,
+		HubArgs:  []string{fmt.Sprintf("--user-roles=%t", *userRoles)},
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	stop()

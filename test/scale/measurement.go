@@ -132,10 +132,14 @@ func (m *measurement) create(ctx context.Context) error {
 	return nil
 }
 
+// sessionsPerUser is how many sessions each user has: with one, a Role and a
+// RoleBinding of the user are two writes for it.
+const sessionsPerUser = 3
+
 func newSession(i int, template string) *v1alpha1.VDISession {
 	return &v1alpha1.VDISession{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("scale-%05d", i)},
-		Spec:       v1alpha1.SessionSpec{User: fmt.Sprintf("user-%d@example.com", i), Template: template},
+		Spec:       v1alpha1.SessionSpec{User: fmt.Sprintf("user-%d@example.com", i/sessionsPerUser), Template: template},
 	}
 }
 
