@@ -93,8 +93,11 @@ func startDesktop(ctx context.Context, o options) (*desktop, error) {
 	environment = append(environment, d.marked)
 	manager, err := start(environment, home, "openbox")
 	if err == nil {
+		// A window that is there before its manager gets no keyboard until a click.
+		if err = awaitManager(ctx, d.screen, manager); err == nil {
+			_, err = start(environment, home, o.program...)
+		}
 		go d.keepManager(manager, environment, home)
-		_, err = start(environment, home, o.program...)
 	}
 	if err != nil {
 		d.stop(0)
@@ -143,6 +146,25 @@ func awaitScreen(ctx context.Context, server *program) (*screen, error) {
 			return nil, errors.Join(errors.New("the X server does not start"), server.err)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for the X server: %w", err)
+		case <-time.After(look):
+		}
+	}
+}
+
+// awaitManager returns once the window manager takes new windows.
+func awaitManager(ctx context.Context, s *screen, manager *program) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		managed, err := s.managed()
+		if err != nil || managed {
+			return err
+		}
+		select {
+		case <-manager.ended:
+			return errors.Join(errors.New("the window manager does not start"), manager.err)
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the window manager: %w", ctx.Err())
 		case <-time.After(look):
 		}
 	}

@@ -73,4 +73,21 @@ func (s *screen) idle() (time.Duration, error) {
 	return time.Duration(info.MsSinceUserInput) * time.Millisecond, nil
 }
 
+// managed reports whether a window manager has announced itself on the root window,
+// which it does once it takes new windows.
+func (s *screen) managed() (bool, error) {
+	const name = "_NET_SUPPORTING_WM_CHECK"
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	atom, err := xproto.InternAtom(s.connection, false, uint16(len(name)), name).Reply()
+	if err != nil || atom == nil {
+		return false, errors.Join(errors.New("asking for the window manager"), err)
+	}
+	property, err := xproto.GetProperty(s.connection, false, s.root, atom.Atom, xproto.AtomWindow, 0, 1).Reply()
+	if err != nil || property == nil {
+		return false, errors.Join(errors.New("asking for the window manager"), err)
+	}
+	return property.ValueLen == 1, nil
+}
+
 func (s *screen) close() { s.connection.Close() }
