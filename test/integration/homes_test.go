@@ -64,11 +64,7 @@ var _ = Describe("A user's home", func() {
 		first := awaitRunning(ctx, create(ctx, newSession("rigid-small", of("rigid-home"), inRegion(where), mine)))
 		Expect(hub.Delete(ctx, first)).To(Succeed())
 		awaitGone(ctx, first)
-		t := &v1alpha1.VDITemplate{}
-		Expect(hub.Get(ctx, client.ObjectKey{Name: "rigid-home"}, t)).To(Succeed())
-		before := t.DeepCopy()
-		t.Spec.Home.Size = quantity("2Gi")
-		Expect(hub.Patch(ctx, t, client.MergeFrom(before))).To(Succeed())
+		growHome(ctx, "rigid-home")
 		second := awaitRunning(ctx, create(ctx, newSession("rigid-large", of("rigid-home"), mine)))
 		Eventually(ctx, reason(second, v1alpha1.ConditionHomeReady)).Should(Equal(v1alpha1.ReasonBoundTooSmall))
 		Expect(phase(second)(ctx)).To(Equal(v1alpha1.PhaseRunning))
@@ -81,11 +77,7 @@ var _ = Describe("A user's home", func() {
 		first := awaitRunning(ctx, create(ctx, newSession("small-home", of("growing"), user("grows@example.com"))))
 		Expect(hub.Delete(ctx, first)).To(Succeed())
 		awaitGone(ctx, first)
-		t := &v1alpha1.VDITemplate{}
-		Expect(hub.Get(ctx, client.ObjectKey{Name: "growing"}, t)).To(Succeed())
-		before := t.DeepCopy()
-		t.Spec.Home.Size = quantity("2Gi")
-		Expect(hub.Patch(ctx, t, client.MergeFrom(before))).To(Succeed())
+		growHome(ctx, "growing")
 		second := awaitRunning(ctx, create(ctx, newSession("large-home", of("growing"), user("grows@example.com"))))
 		member := memberNamed(second.Status.Placement.ClusterName).ControlPlane
 		Eventually(ctx, func(ctx context.Context) (string, error) {
@@ -96,6 +88,22 @@ var _ = Describe("A user's home", func() {
 		Expect(homeOf(ctx, second).Spec.Size.String()).To(Equal("2Gi"))
 	})
 })
+
+// growHome doubles the home of a template, and returns once the hub knows: a session
+// that is created before is of the revision before.
+func growHome(ctx context.Context, name string) {
+	GinkgoHelper()
+	t := &v1alpha1.VDITemplate{}
+	Expect(hub.Get(ctx, client.ObjectKey{Name: name}, t)).To(Succeed())
+	before := t.DeepCopy()
+	t.Spec.Home.Size = quantity("2Gi")
+	Expect(hub.Patch(ctx, t, client.MergeFrom(before))).To(Succeed())
+	Eventually(ctx, func(ctx context.Context) (int64, error) {
+		now := &v1alpha1.VDITemplate{}
+		err := hub.Get(ctx, client.ObjectKey{Name: name}, now)
+		return now.Status.ObservedGeneration, err
+	}).Should(BeNumerically(">=", t.Generation))
+}
 
 func homeOf(ctx context.Context, s *v1alpha1.VDISession) *v1alpha1.VDIHome {
 	GinkgoHelper()
