@@ -317,6 +317,7 @@ func TestListenBeginsWithHowThingsStand(t *testing.T) {
 	x.register("eu", "uid-eu")
 	x.register("us", "uid-us")
 	x.connect("uid-eu", "i1")
+	x.Eventually(x.heard.take).Should(ContainElement(Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "it is engaged")
 	late := &changes{}
 	x.Listen(func(c Change) {
 		x.HealthOf(c.UID) // a listener may ask the fleet
