@@ -29,6 +29,19 @@ metadata: {name: home, namespace: desktops}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `
 
+// desktop meets Pod Security restricted, which admitted namespaces enforce.
+const desktop = `apiVersion: v1
+kind: Pod
+metadata: {name: desktop, namespace: desktops}
+spec:
+  restartPolicy: Never
+  securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}
+  containers:
+  - name: desktop
+    image: registry.example/desktop:1
+    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`
+
 func TestFleetInTheBackground(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fleet")
 	fleet := func(args ...string) string { return mustFleet(t, append(args, "--dir="+dir)...) }
@@ -63,7 +76,11 @@ func TestFleetInTheBackground(t *testing.T) {
 	expect(t, stateOf(fleet("status"), "eu-west-kube-scheduler"), "ended")
 	fleet("start", "eu-west-kube-scheduler")
 	expect(t, stateOf(fleet("status"), "eu-west-kube-scheduler"), "running")
-	kubectl("--context=eu-west", "-n=desktops", "run", "desktop", "--image=registry.example/desktop:1", "--restart=Never")
+	pod := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(pod, []byte(desktop), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl("--context=eu-west", "apply", "-f", pod)
 	kubectl("--context=eu-west", "-n=desktops", "wait", "pod/desktop", "--for=condition=Ready", "--timeout=30s")
 	fleet("power-off", "eu-west")
 	for _, process := range []string{"etcd", "kube-apiserver", "kubelet", "kwok"} {
