@@ -118,8 +118,13 @@ func (s *server) clientOf(user string, groups ...string) client.Client {
 }
 
 // start runs the controller as the hub, with the hub's rights. It returns its
-// events.
+// events. What is unused is removed after the interval.
 func (s *server) start(interval time.Duration) chan string {
+	s.Helper()
+	return s.startRetaining(interval, interval)
+}
+
+func (s *server) startRetaining(interval, retention time.Duration) chan string {
 	s.Helper()
 	cfg, err := plane.ConfigFor(hubUser, "system:serviceaccounts", "system:serviceaccounts:vdi-system")
 	s.Expect(err).NotTo(HaveOccurred())
@@ -133,7 +138,7 @@ func (s *server) start(interval time.Duration) chan string {
 	})
 	s.Expect(err).NotTo(HaveOccurred())
 	recorder := events.NewFakeRecorder(100)
-	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{}, Interval: interval}
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{}, Interval: interval, Retention: retention}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.Expect(r.SetupWithManager(ctx, mgr)).To(Succeed())
 	done := make(chan error, 1)
@@ -223,12 +228,34 @@ subjects:
 	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: first.Status.AccessSecretName}}
 	s.Expect(alice.Delete(t.Context(), mine)).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 
-	// A session that is being deleted is held by its finalizer, and its name goes.
 	s.Expect(s.Delete(t.Context(), first)).To(Succeed())
-	s.Eventually(func() error { _, err := s.password(alice, first)(); return err }).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
-	s.Expect(s.password(alice, second)()).To(Equal("of-a2"))
 	s.Expect(s.Delete(t.Context(), second)).To(Succeed())
 	s.Eventually(s.roles).Should(ConsistOf("get-secrets", Name("bob")))
+	s.Eventually(func() error { _, err := s.password(alice, first)(); return err }).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
+}
+
+func TestAUserWhoComesBackCostsOneUpdate(t *testing.T) {
+	s := serve(t)
+	s.startRetaining(50*time.Millisecond, time.Hour)
+	mark, err := harness.AuditMark(plane.AuditLog())
+	s.Expect(err).NotTo(HaveOccurred())
+	erin := s.clientOf("erin")
+	var last *v1alpha1.VDISession
+	for _, name := range []string{"monday", "tuesday", "wednesday"} {
+		last = s.run("erin", name)
+		s.Eventually(s.password(erin, last)).Should(Equal("of-" + name))
+		s.Expect(s.Delete(t.Context(), last)).To(Succeed())
+	}
+	counts, err := harness.CountWrites(plane.AuditLog(), harness.CountOptions{Offset: mark, Users: []string{hubUser}})
+	s.Expect(err).NotTo(HaveOccurred())
+	writes := map[string]int{}
+	for _, c := range counts {
+		writes[c.Verb+" "+c.Resource] += c.Count
+	}
+	s.Expect(writes).To(Equal(map[string]int{"create roles": 1, "create rolebindings": 1, "update roles": 2}))
+	role := &rbacv1.Role{}
+	s.Expect(s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: Name("erin")}, role)).To(Succeed())
+	s.Expect(role.Rules[0].ResourceNames).To(ConsistOf(last.Status.AccessSecretName), "an update drops the names of ended sessions")
 }
 
 func TestABurstCostsFewWrites(t *testing.T) {

@@ -107,3 +107,34 @@ func TestThePaceForgetsWhatItNeedsNoMore(t *testing.T) {
 	g.Expect(len(p.last)).To(BeNumerically("<=", 10))
 	g.Expect(p.wait(written{"RoleBinding", types.NamespacedName{Name: "999"}}, begin, 10*time.Second)).To(BeZero())
 }
+
+func TestARoleIsSufficientWithTheNamesOfEndedSessions(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	role, _ := Desired([]v1alpha1.VDISession{session("alice", "runs")})
+	ended, _ := Desired([]v1alpha1.VDISession{session("alice", "runs"), session("alice", "ended")})
+	other, _ := Desired([]v1alpha1.VDISession{session("alice", "ended")})
+	all, two, verbs := role.DeepCopy(), role.DeepCopy(), ended.DeepCopy()
+	all.Rules[0].ResourceNames = nil
+	two.Rules = append(two.Rules, two.Rules[0])
+	verbs.Rules[0].Verbs = []string{"get", "list"}
+	g.Expect(sufficient(role, role)).To(BeTrue())
+	g.Expect(sufficient(ended, role)).To(BeTrue())
+	for name, stored := range map[string]*rbacv1.Role{
+		"another session's": other, "every Secret": all, "a rule more": two, "a verb more": verbs,
+	} {
+		g.Expect(sufficient(stored, role)).To(BeFalse(), name)
+	}
+}
+
+func TestAnUnusedRoleIsKeptForItsRetention(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var u unused
+	role, begin := types.NamespacedName{Name: "alice"}, time.Unix(0, 0)
+	g.Expect(u.wait(role, begin, time.Hour)).To(Equal(time.Hour))
+	g.Expect(u.wait(role, begin.Add(40*time.Minute), time.Hour)).To(Equal(20 * time.Minute))
+	u.forget(role)
+	g.Expect(u.wait(role, begin.Add(50*time.Minute), time.Hour)).To(Equal(time.Hour), "used in between")
+	g.Expect(u.wait(role, begin.Add(3*time.Hour), time.Hour)).To(BeZero())
+}

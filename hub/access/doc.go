@@ -7,6 +7,10 @@
 // user's, and the label v1alpha1.LabelUserRole: objects without it are never changed
 // or deleted.
 //
+// A session costs at most one write: the update that adds its Secret to its user's
+// Role, which also drops the names of ended sessions. A user's first session costs two,
+// the Role and the RoleBinding; both are kept for a week without sessions.
+//
 // Desired is the pure decision. The Reconciler compares it with what is stored. It
 // starts from all sessions and all labeled Roles, so that what a hub left behind is
 // removed by the next one. No session waits for it.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +24,9 @@ import (
 const (
 	// DefaultInterval is the least time between two updates of one Role.
 	DefaultInterval = time.Second
+	// DefaultRetention is how long a user without sessions keeps the Role and the
+	// RoleBinding: who comes back within a week costs one update.
+	DefaultRetention = 7 * 24 * time.Hour
 	// conflictWait is how soon an object is compared again that somebody else has
 	// written meanwhile, or that the cache does not show yet.
 	conflictWait = time.Second
@@ -44,8 +48,13 @@ type Reconciler struct {
 	// Interval is the least time between two updates of one Role; zero:
 	// DefaultInterval.
 	Interval time.Duration
+	// Retention is how long the Role and RoleBinding of a user without sessions are
+	// kept, counted from when this process first finds them unused; zero:
+	// DefaultRetention.
+	Retention time.Duration
 
-	pace pace
+	pace   pace
+	unused unused
 }
 
 // Reconcile makes one user's Role and RoleBinding match the user's sessions.
@@ -65,8 +74,12 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	role, binding := Desired(sessions.Items)
 	if role == nil {
+		if wait := r.unused.wait(req.NamespacedName, r.Clock.Now(), r.retention()); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
 		return r.remove(ctx, req)
 	}
+	r.unused.forget(req.NamespacedName)
 	// The Role first: admission reads it when a RoleBinding refers to it.
 	for _, want := range []client.Object{role, binding} {
 		result, err := r.keep(ctx, req, want)
@@ -90,7 +103,7 @@ func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Obj
 	case missing:
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the %s of a user: %w", kind, err)
-	case same(have, want):
+	case sufficient(have, want):
 		return ctrl.Result{}, nil
 	case otherRole(have, want):
 		// It can't be changed: deleting it brings the user up again.
@@ -131,6 +144,7 @@ func (r *Reconciler) remove(ctx context.Context, req ctrl.Request) (ctrl.Result,
 			return ctrl.Result{}, err
 		}
 	}
+	r.unused.forget(req.NamespacedName)
 	return ctrl.Result{}, nil
 }
 
@@ -171,9 +185,18 @@ func (r *Reconciler) interval() time.Duration {
 	return r.Interval
 }
 
-// same reports whether a stored object is what it must be. Labels and annotations
-// that others have added stay until the next update.
-func same(have, want client.Object) bool {
+func (r *Reconciler) retention() time.Duration {
+	if r.Retention == 0 {
+		return DefaultRetention
+	}
+	return r.Retention
+}
+
+// sufficient reports whether a stored object grants what it must. Labels and
+// annotations that others have added, and the names of Secrets of ended sessions,
+// stay until the next update: names are derived from UIDs, so none is used twice,
+// and a session costs one update of its user's Role.
+func sufficient(have, want client.Object) bool {
 	for key, value := range want.GetLabels() {
 		if have.GetLabels()[key] != value {
 			return false
@@ -181,11 +204,22 @@ func same(have, want client.Object) bool {
 	}
 	switch want := want.(type) {
 	case *rbacv1.Role:
-		return equality.Semantic.DeepEqual(have.(*rbacv1.Role).Rules, want.Rules)
+		return grants(have.(*rbacv1.Role).Rules, want.Rules)
 	case *rbacv1.RoleBinding:
 		return equality.Semantic.DeepEqual(have.(*rbacv1.RoleBinding).Subjects, want.Subjects) && !otherRole(have, want)
 	}
 	return false
+}
+
+// grants reports whether the rules of a Role are those that are wanted, for the
+// Secrets that are named and possibly more.
+func grants(have, want []rbacv1.PolicyRule) bool {
+	if len(have) != 1 || !sets.New(have[0].ResourceNames...).HasAll(want[0].ResourceNames...) {
+		return false
+	}
+	rule := *have[0].DeepCopy()
+	rule.ResourceNames = want[0].ResourceNames
+	return equality.Semantic.DeepEqual(rule, want[0])
 }
 
 // otherRole reports whether a stored RoleBinding refers to another Role, which
