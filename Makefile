@@ -187,9 +187,9 @@ kind-up: kind-image docker-build sample-desktop-image kindfleet ## Start a hub a
 	$(E2E_FLEET) up --image $(NODE_IMAGE) --hub-image $(HUB_IMG) --agent-image $(AGENT_IMG) --load $(E2E_IMAGES) --time-factor $(E2E_FACTOR) $(ARGS)
 
 .PHONY: kind-test
-kind-test: kind-up desktop-image ingress-image chromium ## Run test/e2e against it: sessions on real kubelets, in a real browser, failover, the guard, upgrades (FOCUS=).
+kind-test: kind-up desktop-image ingress-image chromium ## Run test/e2e against it: sessions on real kubelets, in a real browser, failover, the guard, upgrades (FOCUS=, SEED= of their order).
 	@mkdir -p dist/e2e
-	cd test/e2e && E2E=1 DESKTOP_IMG=$(DESKTOP_IMG) INGRESS_IMG=$(INGRESS_IMG) go test -count=1 -timeout $(E2E_TIMEOUT) -v . -args -ginkgo.v -ginkgo.label-filter=e2e $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
+	cd test/e2e && E2E=1 DESKTOP_IMG=$(DESKTOP_IMG) INGRESS_IMG=$(INGRESS_IMG) go test -count=1 -timeout $(E2E_TIMEOUT) -v . -args -ginkgo.v -ginkgo.label-filter=e2e $(if $(SEED),-ginkgo.seed $(SEED)) $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
 
 .PHONY: kind-down
 kind-down: ## Remove these clusters, their network and their kubeconfig.
