@@ -15,8 +15,10 @@ packages+=,libseccomp2,pigz,e2fsprogs,bash,ca-certificates,curl,jq,procps,socat,
 
 # The packages alone, kept as a tar: later changes here need no mirror.
 if [ ! -f "$base" ]; then
-	# The mirror that apt itself uses.
-	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -1)
+	# The mirror that apt itself uses, which it knows once it has lists.
+	mirror() { apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -1; }
+	mirror >/dev/null || apt-get update -qq
+	mirror=$(mirror) || { echo "kind-image: apt-get has no mirror of Debian: check /etc/apt/sources.list" >&2 && exit 1; }
 	say "debootstrap $debian"
 	rm -rf "$root"
 	nice -n 10 debootstrap --variant=minbase --include="$packages" "$debian" "$root" "$mirror" >"$cache/debootstrap.log" 2>&1 ||
