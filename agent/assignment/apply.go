@@ -18,6 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -108,8 +109,8 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 		return &outcome{result: notAdmitted(a)}, nil
 	case mayNotCreate(err):
 		return &outcome{result: notBound(a)}, nil
-	case permanent(err):
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}, nil
+	case denied.Is(err):
+		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}, nil
 	}
 	return nil, err
 }
@@ -222,8 +223,8 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 		}
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.again(ctx, revised, a)
-	case permanent(err) && a.Spec.Epoch > existing.Spec.Epoch:
-		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, err.Error())}
+	case denied.Is(err) && a.Spec.Epoch > existing.Spec.Epoch:
+		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}
 		return s.unlessStored(ctx, a, existing.ResourceVersion, out, nil)
 	}
 	// A change of an epoch that runs is never refused: it would say that
@@ -257,12 +258,6 @@ func unknownKind(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
 		(status.Status().Details == nil || status.Status().Details.Kind != "namespaces")
-}
-
-// permanent errors won't go by themselves.
-func permanent(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
-		apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // withoutLimit refuses a desktop that the kubelet would give a resource without a

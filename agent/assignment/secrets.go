@@ -15,6 +15,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
 // +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=secrets,verbs=get;list;watch;create;update;delete
@@ -210,7 +211,7 @@ func (s *Store) writeSecret(ctx context.Context, verb string, secret *corev1.Sec
 	switch {
 	case err == nil:
 		return nil
-	case permanent(err):
+	case denied.Is(err):
 		return &obstacle{"the API server refuses it: " + string(apierrors.ReasonForError(err))}
 	}
 	return secretError(verb[:len(verb)-1]+"ing", secret, err)

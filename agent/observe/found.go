@@ -34,6 +34,9 @@ type Found struct {
 	PolicyProblem  *Problem
 	BudgetProblem  *Problem
 
+	// Denied is why the API server denies what must be removed; empty: it does not.
+	Denied string
+
 	// HomeTooSmall is why the claim could not be made as large as the
 	// assignment asks; empty: it is, or was not tried.
 	HomeTooSmall string

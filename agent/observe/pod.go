@@ -22,6 +22,9 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	case pod.DeletionTimestamp != nil, a.GivenUp():
 		return notReady(api.ReasonPodTerminating, terminating(pod))
 	}
+	if f.Denied != "" {
+		return notReady(api.ReasonApplyFailed, f.Denied)
+	}
 	if p := firstOf(f.PodProblem, f.ConfigProblem, f.BudgetProblem); p != nil {
 		return p.condition(api.ConditionPodReady)
 	}
@@ -37,7 +40,7 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 
 // absent is why there is no Pod.
 func absent(a *api.SessionAssignment, f Found) metav1.Condition {
-	problem := firstOf(f.PodProblem, f.ConfigProblem, f.BudgetProblem)
+	problem := firstOf(f.PodProblem, f.ConfigProblem, f.BudgetProblem, f.PolicyProblem)
 	switch {
 	case a.GivenUp():
 		return notReady(a.Status.Failure.Reason, a.Status.Failure.Message)

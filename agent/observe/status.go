@@ -48,6 +48,8 @@ func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) a
 	s := begin(a, api.AssignmentStopping)
 	s.Reason, s.Message = api.ReasonPodTerminating, "The Pod is gone, the rest is being removed."
 	switch {
+	case f.Denied != "":
+		s.Reason, s.Message = api.ReasonApplyFailed, cut(f.Denied, maxMessage)
 	case f.Pod != nil && f.NodeLost:
 		s.Reason, s.Message = api.ReasonNodeLost, lost(f.Pod)
 	case f.Pod != nil:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
 // soon is when to look again after somebody else was quicker.
@@ -137,7 +138,7 @@ func create[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 			return none, nil, err
 		}
 		return repair(ctx, r, p, k, have, want)
-	case isRefusal(err):
+	case denied.Is(err):
 		problem := problemOf(k.kind, err)
 		problem.Invalid = apierrors.IsInvalid(err)
 		return none, r.refused(p, k.kind, problem), nil
@@ -180,7 +181,7 @@ func repair[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 	case k.expendable && apierrors.IsInvalid(err):
 		log.FromContext(ctx).Info("Making a child anew that can't be repaired", "kind", k.kind, "name", have.GetName(), "reason", err.Error())
 		return none, nil, r.remove(ctx, p, k.kind, have)
-	case isRefusal(err):
+	case denied.Is(err):
 		return have, r.refused(p, k.kind, problemOf(k.kind, err)), nil
 	default:
 		return have, nil, fmt.Errorf("repairing %s %s: %w", k.kind, have.GetName(), err)
@@ -213,6 +214,9 @@ func (r *Reconciler) removeIf(ctx context.Context, p *pass, k kind, o client.Obj
 	case apierrors.IsConflict(err) && as.ResourceVersion != nil:
 		p.again(soon)
 		return nil
+	case denied.Is(err) && !apierrors.IsNotFound(err):
+		r.stays(ctx, p, k, fmt.Errorf("deleting %s %s: %w", k, o.GetName(), err))
+		return nil
 	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 		return fmt.Errorf("deleting %s %s: %w", k, o.GetName(), err)
 	}
@@ -221,6 +225,13 @@ func (r *Reconciler) removeIf(ctx context.Context, p *pass, k kind, o client.Obj
 	p.again(trustTime)
 	log.FromContext(ctx).V(1).Info("Asked a child to go", "kind", k, "name", o.GetName())
 	return nil
+}
+
+// stays notes that the API server denies a removal, which is tried again with backoff.
+func (r *Reconciler) stays(ctx context.Context, p *pass, k kind, err error) {
+	log.FromContext(ctx).Info("The API server denies a removal", "kind", k, "reason", err.Error())
+	p.found.Denied = denied.Explain(err)
+	r.refused(p, k, observe.Problem{Reason: api.ReasonApplyFailed, Message: p.found.Denied})
 }
 
 func (r *Reconciler) refused(p *pass, k kind, problem observe.Problem) *observe.Problem {

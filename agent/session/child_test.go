@@ -1,14 +1,11 @@
 package session
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -19,36 +16,6 @@ import (
 )
 
 var pod = schema.GroupResource{Resource: "pods"}
-
-func TestRefusals(t *testing.T) {
-	quota := apierrors.NewForbidden(pod, "x", errors.New("exceeded quota"))
-	cases := map[string]struct {
-		err  error
-		want bool
-	}{
-		"invalid":         {apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil), true},
-		"forbidden":       {quota, true},
-		"wrapped":         {fmt.Errorf("creating: %w", quota), true},
-		"bad request":     {apierrors.NewBadRequest("x"), true},
-		"webhook away":    {apierrors.NewInternalError(errors.New(`failed calling webhook "x": connection refused`)), true},
-		"no such kind":    {apierrors.NewNotFound(pod, "x"), true},
-		"storage trouble": {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), false},
-		"conflict":        {apierrors.NewConflict(pod, "x", nil), false},
-		"too many":        {apierrors.NewTooManyRequests("x", 1), false},
-		"timeout":         {apierrors.NewTimeoutError("x", 1), false},
-		"server timeout":  {apierrors.NewServerTimeout(pod, "create", 1), false},
-		"unavailable":     {apierrors.NewServiceUnavailable("x"), false},
-		"unauthorized":    {apierrors.NewUnauthorized("x"), false},
-		"no answer":       {errors.New("connection refused"), false},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := isRefusal(c.err); got != c.want {
-				t.Errorf("isRefusal(%v) = %t, want %t", c.err, got, c.want)
-			}
-		})
-	}
-}
 
 func desktop(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
 	a := &api.SessionAssignment{

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
 // finalize takes the children away in order, and then lets the assignment go:
@@ -86,7 +88,13 @@ func dismiss[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chi
 		return err
 	}
 	p.leaves(k.kind, have)
-	return r.remove(ctx, p, k.kind, have)
+	if err := r.remove(ctx, p, k.kind, have); err != nil {
+		return err
+	}
+	if p.found.Denied != "" && !slices.Contains(p.left, p.found.Denied) {
+		p.left = append(p.left, p.found.Denied)
+	}
+	return nil
 }
 
 // leaves remembers a child that does not go at once when it is asked to, since
@@ -134,6 +142,10 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	case apierrors.IsConflict(err):
 		p.again(soon)
 		return nil
+	case denied.Is(err) && !apierrors.IsNotFound(err):
+		p.assignment = before
+		r.stays(ctx, p, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
+		return r.report(ctx, p, r.stopping(ctx, p))
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
 // leaveHome removes a home that goes with its session, and marks another with
@@ -73,7 +74,7 @@ func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	case apierrors.IsConflict(err):
 		p.again(soon)
 		return false, nil
-	case isRefusal(err):
+	case denied.Is(err):
 		// A home that is kept too long is better than a session that never ends.
 		log.FromContext(ctx).Error(err, "Marking the home's last use", "claim", have.Name)
 		return true, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
 var homes = childKind[*corev1.PersistentVolumeClaim]{
@@ -74,7 +75,7 @@ func (r *Reconciler) grow(ctx context.Context, p *pass, want *corev1.PersistentV
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		p.again(soon)
 		return nil
-	case isRefusal(err):
+	case denied.Is(err):
 		message := fmt.Sprintf("The claim %s has %s and can't be made %s large: %v", have.Name, size(have), size(want), err)
 		p.found.HomeTooSmall = message
 		rejections.WithLabelValues(string(kindHome), api.ReasonBoundTooSmall).Inc()

@@ -202,11 +202,16 @@ const (
 	// in place yet.
 	ReasonEndpointPending = "EndpointPending"
 	// ReasonApplyFailed: False (any of the agent's), the member's API server
-	// rejected the child; the message is its own.
+	// denies the creation, change or removal of a child; the message names the
+	// cause and the remedy.
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonConflict: False (any of the agent's), an object of that name
 	// belongs to somebody else.
 	ReasonConflict = "NameTaken"
+	// ReasonWriteDenied: False (Accepted, Scheduled, Assigned), the hub's API server denies a
+	// request of the hub that the session needs; the message names the cause and
+	// the remedy.
+	ReasonWriteDenied = "WriteDenied"
 )
 
 // Reasons of Ready, and of what the hub lays over the agent's conditions.

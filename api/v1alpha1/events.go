@@ -72,4 +72,7 @@ const (
 	// RoleBinding that the hub did not create has the name of the one that the hub
 	// needs; the note names it.
 	EventRoleConflict = "RoleConflict"
+	// EventWriteDenied: the hub's API server denies a request of the hub that the
+	// session needs.
+	EventWriteDenied = "WriteDenied"
 )

@@ -19,6 +19,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
 // MemberReconciler compares, for one assignment of one member, what the
@@ -95,12 +96,21 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 	}
 	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported, r.Proofs.proves(v.session, v.ref.UID, v.reported))
 	var why *unfit
-	if err := r.render(ctx, v); errors.As(err, &why) && !over(v) {
+	err = r.render(ctx, v)
+	if denied.Is(err) {
+		why = &unfit{v1alpha1.ReasonWriteDenied, denied.Explain(err)}
+		err = why
+	}
+	if errors.As(err, &why) && !over(v) {
 		return r.showUnfit(ctx, v, why)
 	} else if err != nil && why == nil {
 		return ctrl.Result{}, err
 	}
-	return r.act(ctx, req, v)
+	result, err := r.act(ctx, req, v)
+	if denied.Is(err) && v.session != nil {
+		err = r.Sessions.showDenied(ctx, client.ObjectKeyFromObject(v.session), err)
+	}
+	return result, err
 }
 
 // act carries out what plan says. What is recorded is not forgotten in the

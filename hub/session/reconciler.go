@@ -20,6 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -161,6 +162,9 @@ const (
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	defer r.turns().over(req)
 	result, err := r.update(ctx, req)
+	if denied.Is(err) {
+		return ctrl.Result{}, r.showDenied(ctx, req.NamespacedName, err)
+	}
 	return unlessConflict(result, err)
 }
 

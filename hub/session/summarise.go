@@ -114,6 +114,8 @@ func resting(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) *m
 		ready = readyOf(metav1.ConditionFalse, refused.Reason, "it is not tried again: "+refused.Message)
 	case failed != nil:
 		ready = readyOf(metav1.ConditionFalse, failed.Reason, failed.Message)
+	case s.Spec.OperatingMode == v1alpha1.ModeSuspended && stopDenied(s) != nil:
+		ready = readyOf(metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, "suspended, but the desktop still runs: "+stopDenied(s).Message)
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
 		ready = readyOf(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running to go on")
 	case t != nil && timeOver(s, t, now):
@@ -122,6 +124,16 @@ func resting(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) *m
 		return nil
 	}
 	return &ready
+}
+
+// stopDenied is the condition PodReady of a session whose member's API server denies
+// the removal of the Pod; nil: it does not.
+func stopDenied(s *v1alpha1.VDISession) *metav1.Condition {
+	pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady)
+	if pod == nil || pod.Reason != v1alpha1.ReasonApplyFailed {
+		return nil
+	}
+	return pod
 }
 
 // working is Ready of a session that lacks nothing: True, unless its member is
@@ -182,7 +194,7 @@ func terminating(s *v1alpha1.VDISession) metav1.Condition {
 
 // leaving are the reasons with which Assigned tells of the end of an assignment.
 func leaving(reason string) bool {
-	return reason == v1alpha1.ReasonPodTerminating || reason == v1alpha1.ReasonMemberUnreachable
+	return reason == v1alpha1.ReasonPodTerminating || reason == v1alpha1.ReasonMemberUnreachable || reason == v1alpha1.ReasonWriteDenied
 }
 
 // seconds is a time as the API server keeps it: what is written must equal what

@@ -1,0 +1,60 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
+)
+
+// showDenied reports on a session that the hub's API server denies a request which the
+// session needs, and returns the error: the request is repeated with backoff. An event
+// reports it where the status can't be written either, and of a session that runs: its
+// conditions tell how its desktop is.
+func (r *Reconciler) showDenied(ctx context.Context, key types.NamespacedName, cause error) error {
+	s := &v1alpha1.VDISession{}
+	if err := r.Client.Get(ctx, key, s); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	after := s.DeepCopy()
+	switch deleting := !s.DeletionTimestamp.IsZero(); {
+	case deleting:
+		setDenied(after, v1alpha1.ConditionAssigned, cause)
+	case s.Status.Placement != nil:
+	case meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAccepted):
+		setDenied(after, v1alpha1.ConditionScheduled, cause)
+	default:
+		setDenied(after, v1alpha1.ConditionAccepted, cause)
+	}
+	summarise(after, nil, r.Clock.Now())
+	if equality.Semantic.DeepEqual(s.Status, after.Status) {
+		if s.Status.Placement != nil && s.DeletionTimestamp.IsZero() {
+			r.denialEvent(s, cause)
+		}
+		return cause
+	}
+	if err := r.patchStatus(ctx, s, after); denied.Is(err) {
+		cause = errors.Join(cause, err)
+	} else if err != nil {
+		return errors.Join(cause, err)
+	}
+	r.denialEvent(s, cause)
+	return cause
+}
+
+func (r *Reconciler) denialEvent(s *v1alpha1.VDISession, cause error) {
+	r.Recorder.Eventf(s, nil, "Warning", v1alpha1.EventWriteDenied, "Write", "%s", truncate(denied.Explain(cause)))
+}
+
+func setDenied(s *v1alpha1.VDISession, condition string, cause error) {
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: condition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(cause),
+	})
+}
