@@ -66,6 +66,11 @@ func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(er
 			return nil, fmt.Errorf("naming this replica: %w", err)
 		}
 	}
+	// API servers' audit logs tell the replicas apart by it.
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	cfg.UserAgent += " " + holder
 	lock, err := election.NewLock(cfg, election.LockOptions{
 		Namespace: o.Namespace, Name: leaderElectionID, Holder: holder,
 		RenewDeadline: o.leaseDuration() * 2 / 3, Scheme: scheme,

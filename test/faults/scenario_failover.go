@@ -38,7 +38,7 @@ func (s *stage) patience() patience {
 // failovers lose members, in every one under the eyes of the kubelets' logs.
 func failovers() []scenario {
 	var all []scenario
-	for _, group := range [][]scenario{lostMembers(), partitions(), lostHubs(), targets(), words()} {
+	for _, group := range [][]scenario{lostMembers(), partitions(), lostHubs(), targets(), words(), replicas()} {
 		all = append(all, group...)
 	}
 	for i := range all {
@@ -122,7 +122,7 @@ func agentDead(ctx context.Context, r *run) error {
 		return err
 	}
 	r.harm("%s may start again", m.Agent.Spec.Name)
-	r.supervisor.hold(m.Agent.Process, false)
+	r.holdAgents(m, false)
 	return r.healed(ctx, all)
 }
 
@@ -219,7 +219,7 @@ func agentCrashLoop(ctx context.Context, r *run) error {
 				crashed <- nil
 				return
 			}
-			if err := m.Agent.Kill(); err != nil {
+			if err := killAgents(m); err != nil {
 				crashed <- err
 				return
 			}
