@@ -253,8 +253,7 @@ const (
 	// yet.
 	ReasonNeverConnected = "NeverConnected"
 	// ReasonSuspect: Unknown, no renewal for 15 s, or the agent does not keep up, or can't
-	// write to its own API server;
-	// takes no new sessions.
+	// write to its own API server; takes no new sessions.
 	ReasonSuspect = "Suspect"
 	// ReasonUnreachable: False, no renewal for 40 s.
 	ReasonUnreachable = "Unreachable"
