@@ -18,10 +18,10 @@ const longOutage = 10 * time.Minute
 func replicas() []scenario {
 	return []scenario{
 		{name: "api-outage", do: apiOutage},
-		{name: "agent-leader-killed", do: agentLeaderKilled},
-		{name: "agent-leader-killed-in-outage", do: agentLeaderKilledInOutage},
-		{name: "agent-leader-frozen", do: agentLeaderFrozen},
-		{name: "agent-leader-cut-from-api", do: agentLeaderCutFromAPI},
+		{name: "agent-leader-killed", ends: true, do: agentLeaderKilled},
+		{name: "agent-leader-killed-in-outage", ends: true, do: agentLeaderKilledInOutage},
+		{name: "agent-leader-frozen", ends: true, do: agentLeaderFrozen},
+		{name: "agent-leader-cut-from-api", ends: true, do: agentLeaderCutFromAPI},
 	}
 }
 

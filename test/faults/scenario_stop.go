@@ -13,7 +13,7 @@ func stops() []scenario {
 	return []scenario{
 		{name: "hub-stop", ends: true, do: hubStop},
 		{name: "hub-stop-short", ends: true, do: func(ctx context.Context, r *run) error { return hubFrozen(ctx, r, 8*time.Second) }},
-		{name: "agent-stop", do: func(ctx context.Context, r *run) error { return agentFrozen(ctx, r, 70*time.Second) }},
+		{name: "agent-stop", ends: true, do: func(ctx context.Context, r *run) error { return agentFrozen(ctx, r, 70*time.Second) }},
 		{name: "agent-stop-short", do: func(ctx context.Context, r *run) error { return agentFrozen(ctx, r, 10*time.Second) }},
 	}
 }
