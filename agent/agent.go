@@ -32,17 +32,16 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/election"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// leaderElectionID is the name of the lock among an agent's replicas.
-const leaderElectionID = "vdi-agent"
-
 // shutdownTimeout is how long passes that have begun may take to end.
 const shutdownTimeout = 10 * time.Second
 
-// Run runs the agent against a member's API server until the context ends.
+// Run runs the agent against a member's API server until the context ends or another
+// replica leads in its place.
 func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err := options.Validate(); err != nil {
 		return err
@@ -54,7 +53,9 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 		return err
 	}
 	defer trace.Stop()
-	mgr, err := newManager(cfg, options)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	mgr, leader, err := newManager(cfg, options, end)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace}
 	restrictions := options.restrictions()
 	store.Restrictions = &restrictions
-	room, err := connect(mgr, options, store, lease)
+	room, err := connect(mgr, leader, options, store, lease)
 	if err != nil {
 		return err
 	}
@@ -74,39 +75,45 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return runLeading(ctx, mgr)
 }
 
 // Who scrapes the metrics is given this role. The agent itself has
 // system:auth-delegator to ask about callers.
 // +kubebuilder:rbac:roleName=vdi-agent-metrics-reader,urls=/metrics,verbs=get
 
-func newManager(cfg *rest.Config, options Options) (ctrl.Manager, error) {
+func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manager, *leader, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = options.KubeAPIQPS, options.KubeAPIBurst
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("building the scheme: %w", err)
+		return nil, nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	leader, err := newLeader(cfg, options, scheme, lost)
+	if err != nil {
+		return nil, nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                        scheme,
-		Cache:                         cache.Options{ByObject: cached(), DefaultTransform: cache.TransformStripManagedFields()},
-		Metrics:                       metrics.Options(options.MetricsBindAddress, options.MetricsAuthentication),
-		HealthProbeBindAddress:        options.HealthProbeBindAddress,
-		NewCache:                      newCache,
-		LeaderElection:                options.LeaderElect,
-		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       options.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       ptr.To(shutdownTimeout),
+		Scheme:                              scheme,
+		Cache:                               cache.Options{ByObject: cached(), DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                             metrics.Options(options.MetricsBindAddress, options.MetricsAuthentication),
+		HealthProbeBindAddress:              options.HealthProbeBindAddress,
+		NewCache:                            newCache,
+		LeaderElection:                      options.LeaderElect,
+		LeaderElectionResourceLockInterface: leader.lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       ptr.To(election.IncumbentLeaseDuration),
+		RenewDeadline:                       ptr.To(election.IncumbentRenewDeadline),
+		RetryPeriod:                         ptr.To(options.retryPeriod()),
+		GracefulShutdownTimeout:             ptr.To(shutdownTimeout),
 		// The priority queue of controller-runtime v0.24.1 can block for good when
 		// it is shut down under load (see package hub).
 		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the manager: %w", err)
+		return nil, nil, fmt.Errorf("making the manager: %w", err)
 	}
-	return mgr, nil
+	return mgr, leader, nil
 }
 
 // cached is what the agent keeps of the member's objects: its own, and the
@@ -146,7 +153,7 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *as
 
 // connect joins capacity, assignments, the lease and the link. It returns the
 // capacity watcher.
-func connect(mgr ctrl.Manager, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
+func connect(mgr ctrl.Manager, leader *leader, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
 	room, err := capacity.NewWatcher(capacity.Options{
 		Config: mgr.GetConfig(), Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
@@ -157,6 +164,7 @@ func connect(mgr ctrl.Manager, options Options, store *assignment.Store, lease *
 	}
 	whichCluster := func(ctx context.Context) (string, error) { return fingerprint(ctx, mgr.GetAPIReader()) }
 	linkOptions := options.link(uuid.NewString())
+	linkOptions.Leading = leader.guard.Leading
 	if !options.issuedByOthers() {
 		keeper := identity.NewKeeper(options.identity(), identity.Member{
 			Reader: mgr.GetAPIReader(), Client: mgr.GetClient(),

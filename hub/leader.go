@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/leadership"
+	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
 
 // Timings of the leader's lock and of its end, before the time factor.
@@ -50,7 +51,7 @@ func (o *Options) renewDeadline() time.Duration {
 // leader is what a replica has of leadership: whether it has it, and who is
 // told.
 type leader struct {
-	guard *leadership.Guard
+	guard *election.Guard
 	// lock is nil where nobody is elected.
 	lock resourcelock.Interface
 	// pods is nil where this replica has no Pod.
@@ -75,16 +76,16 @@ func newLeader(cfg *rest.Config, o Options) (*leader, error) {
 	}
 	cfg.UserAgent += " " + holder
 	plain := rest.CopyConfig(cfg)
-	l := &leader{guard: leadership.Always(), serving: make(chan struct{})}
+	l := &leader{guard: election.Always(), serving: make(chan struct{})}
 	if o.LeaderElect {
-		lock, err := leadership.NewLock(plain, leadership.LockOptions{
+		lock, err := election.NewLock(plain, election.LockOptions{
 			Namespace: o.Namespace, Name: o.LeaderElectionID, Holder: holder,
 			RenewDeadline: o.renewDeadline(), Scheme: Scheme(),
 		})
 		if err != nil {
 			return nil, err
 		}
-		l.guard = leadership.NewGuard()
+		l.guard = election.NewGuard()
 		l.lock = l.guard.Lock(lock)
 		l.guard.Wrap(cfg)
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/vdi-fleet/vdi-fleet/hub/leadership"
+	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
 
 func TestALeaderGivesUpBeforeAnotherMayTakeOver(t *testing.T) {
@@ -66,13 +66,13 @@ func TestAReplicaThatDoesNotLeadWritesOnlyItsLockAndItsLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	if _, err := client.CoreV1().Secrets("a").Create(ctx, &corev1.Secret{}, metav1.CreateOptions{}); !errors.Is(err, leadership.ErrNotLeading) {
+	if _, err := client.CoreV1().Secrets("a").Create(ctx, &corev1.Secret{}, metav1.CreateOptions{}); !errors.Is(err, election.ErrNotLeading) {
 		t.Errorf("a Secret was created: %v", err)
 	}
 	if api.seen() != "" {
 		t.Errorf("the API server saw %s", api.seen())
 	}
-	if _, err := client.CoreV1().Secrets("a").Get(ctx, "b", metav1.GetOptions{}); err == nil || errors.Is(err, leadership.ErrNotLeading) {
+	if _, err := client.CoreV1().Secrets("a").Get(ctx, "b", metav1.GetOptions{}); err == nil || errors.Is(err, election.ErrNotLeading) {
 		t.Errorf("reading: %v", err)
 	}
 	_, _, _ = l.lock.Get(ctx)

@@ -2,11 +2,14 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -15,6 +18,10 @@ import (
 // debounce of reports: a burst of changes is one batch, and a status is told
 // well within the 250 ms that DESIGN section 10 asks for.
 const debounce = 50 * time.Millisecond
+
+// ErrSuperseded is what Start returns when another replica of the agent speaks for the
+// member, and this one can't renew its lock.
+var ErrSuperseded = errors.New("another agent of this member is connected to the hub, and this one can't renew its lock: it may not lead any more")
 
 // Client keeps the agent connected to the hub. It is a manager.Runnable that
 // needs leader election: of several replicas only one speaks. Mark, Add and
@@ -78,7 +85,8 @@ func (c *Client) signal() {
 	}
 }
 
-// Start connects, and connects again, until the context ends.
+// Start connects, and connects again, until the context ends or another replica of the
+// agent has taken its place.
 func (c *Client) Start(ctx context.Context) error {
 	if err := c.options.validate(); err != nil {
 		return err
@@ -94,6 +102,9 @@ func (c *Client) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if c.superseded(err) {
+			return fmt.Errorf("%w: %w", ErrSuperseded, err)
+		}
 		if served {
 			failures, reason = 0, ""
 		}
@@ -107,6 +118,13 @@ func (c *Client) Start(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// superseded reports whether a stream ended, or was refused, since another agent speaks
+// for the member, which is the end of one that is not certain to lead. One that is
+// certain stays: the other has its credentials and is none of its replicas.
+func (c *Client) superseded(err error) bool {
+	return status.Code(err) == codes.AlreadyExists && !c.options.Leading()
 }
 
 // logEnd logs a reason once; that it is still the same is a detail.

@@ -60,7 +60,7 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 	defer cancel()
 	request := &fleetv1.RenewLeaseRequest{
 		Instance: s.options.Instance, Sequence: sequence, TrustBundleHash: s.credential.TrustBundleHash,
-		Sync: s.syncState(ctx),
+		Sync: s.syncState(ctx), LeadershipUncertain: !s.options.Leading(),
 	}
 	granted := s.sending()
 	response, err := s.rpc.RenewLease(ctx, request)

@@ -25,6 +25,9 @@ type Options struct {
 	// Restrictions of the member's administrator, which the hub shows to people; nil:
 	// none are told.
 	Restrictions *fleetv1.Restrictions
+	// Leading reports whether this process is certain to lead the agent's replicas; nil:
+	// it is. One that is not says so to the hub, and ends if the hub knows another.
+	Leading func() bool
 	// TimeFactor scales every interval of the link; 1 by default.
 	TimeFactor float64
 	// Tuning of the streams.
@@ -98,6 +101,9 @@ type Member struct {
 func (o *Options) setDefaults() {
 	if o.TimeFactor <= 0 {
 		o.TimeFactor = 1
+	}
+	if o.Leading == nil {
+		o.Leading = func() bool { return true }
 	}
 	o.Tuning.setDefaults(o.scaled)
 	if o.Credentials == nil {

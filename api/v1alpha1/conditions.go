@@ -257,8 +257,8 @@ const (
 	// ReasonNeverConnected: False (Ready, Connected), no agent has said hello
 	// yet.
 	ReasonNeverConnected = "NeverConnected"
-	// ReasonSuspect: Unknown, no renewal for 15 s, or the agent does not keep up;
-	// takes no new sessions.
+	// ReasonSuspect: Unknown, no renewal for 15 s, or the agent does not keep up, or can't
+	// write to its own API server; takes no new sessions.
 	ReasonSuspect = "Suspect"
 	// ReasonUnreachable: False, no renewal for 40 s.
 	ReasonUnreachable = "Unreachable"

@@ -45,6 +45,8 @@ type contact struct {
 	// lastGrant is the same, and lastHeard when the member was last heard of;
 	// nothing erases them.
 	lastGrant, lastHeard time.Time
+	// uncertain: by its last renewal, another replica of the agent may lead by now.
+	uncertain bool
 	// revokedAt is since when this hub has known that it is revoked; zero: it is
 	// not, or has been heard of since.
 	revokedAt time.Time
@@ -70,14 +72,19 @@ func (m *member) judge(t Timings, now time.Time) verdict {
 	case m.fence.holds():
 		return verdict{health: HealthUnreachable, cause: causeFenced}
 	}
-	return judge(t, m.signs, now)
+	v := judge(t, m.signs, now)
+	if v.health == HealthReady && m.uncertain {
+		// What it is sent it can't store.
+		v.health, v.cause = HealthSuspect, causeUncertain
+	}
+	return v
 }
 
 // began notes that a connection was let in.
 func (m *member) began(t Timings, now time.Time) {
 	m.opened(t, now)
 	m.heardOf(now)
-	m.connectedAt, m.stranger, m.incompatible = now, "", ""
+	m.connectedAt, m.stranger, m.incompatible, m.uncertain = now, "", "", false
 }
 
 // grant notes a renewal that is granted.

@@ -18,7 +18,8 @@ var _ link.Directory = &Fleet{}
 // Open admits the connection of a member's agent (link.Directory).
 //
 // Of two agents with one identity the incumbent stays, as long as it renews:
-// it is only replaced by itself, or after it has fallen silent.
+// it is only replaced by itself, or after it has fallen silent, or by a later one
+// while it is not certain itself that it leads its replicas.
 func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
 	f.mu.Lock()
 	m := f.uids[uid]
@@ -65,7 +66,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 		return err
 	}
 	if m.peer != nil {
-		if m.instance != hello.Instance && now.Sub(m.heard) < f.timings.Suspect {
+		if m.instance != hello.Instance && now.Sub(m.heard) < f.timings.Suspect && !m.yields(hello.AgentTerm) {
 			return link.ErrAlreadyConnected
 		}
 		m.peer.Close(errors.New("replaced by a newer connection"))
@@ -119,6 +120,7 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	}
 	now := f.look()
 	before := m.judge(f.timings, now)
+	m.uncertain = renewal.LeadershipUncertain
 	m.renewed(f.timings, now)
 	m.grant(now)
 	after := m.judge(f.timings, now)

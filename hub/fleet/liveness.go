@@ -16,8 +16,8 @@ const (
 	// in trouble. A stream that broke a moment ago does not count against it;
 	// placement asks for an open one besides.
 	HealthReady Health = "Ready"
-	// HealthSuspect: silent for a while, or not yet stable again after trouble;
-	// takes no new sessions.
+	// HealthSuspect: silent for a while, or not yet stable again after trouble, or
+	// cut off from its own API server; takes no new sessions.
 	HealthSuspect Health = "Suspect"
 	// HealthUnreachable: silent for long, or revoked.
 	HealthUnreachable Health = "Unreachable"
@@ -39,6 +39,9 @@ const (
 	causeRecovering cause = "Recovering"
 	// causeQuarantined: it fell from Ready too often.
 	causeQuarantined cause = "Quarantined"
+	// causeUncertain: its agent can't renew its lock in the member's API server, and
+	// writes nothing there.
+	causeUncertain cause = "Uncertain"
 	// causeRevoked: an operator took its access away.
 	causeRevoked cause = "Revoked"
 	// causeFenced: an operator has declared that nothing runs there any more.

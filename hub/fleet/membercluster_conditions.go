@@ -84,6 +84,10 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 	case v.cause == causeRecovering:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRecovering,
 			"the agent is heard again: new sessions go there once it has been stable for a while")
+	case v.cause == causeUncertain:
+		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect,
+			"the agent can't write to the member's API server: no new sessions go there, and what runs there goes on; "+
+				"look at the member's control plane, and at the agent's log")
 	case v.cause == causeStalled:
 		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect,
 			"the agent did not keep up and was disconnected: no new sessions go there; look at the agent, its CPU limit, and the network's bandwidth")

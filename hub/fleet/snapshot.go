@@ -153,6 +153,7 @@ var causes = map[cause]string{
 	causeStalled:     "its agent does not keep up",
 	causeRecovering:  "its agent was lost and must be stable for a while first",
 	causeQuarantined: "it is quarantined, for its agent was lost too often",
+	causeUncertain:   "its agent can't write to its API server",
 	causeRevoked:     "its access is revoked",
 	causeFenced:      saidFenced,
 }

@@ -15,8 +15,10 @@ import (
 // member's agent from one that it has superseded; that it speaks for this member
 // is in its certificate, and that it is the only one that speaks is the work of
 // leader election among the member's agents: one that has lost its lease there
-// ends. What is left is an agent that was cut off, or asleep, all that while and
-// wakes after the later one died: it renews nothing there, and ends too. Without
+// ends, and one that can't reach it ends when it is refused here. What is left is an
+// agent that was cut off from the hub too, or asleep, all that while and
+// wakes after the later one died: it writes nothing before it has renewed its lease
+// there, which is another's. Without
 // this rule a member whose etcd was restored from a backup, where its terms are
 // kept, would be shut out until the hub's next leader, and so would one of which
 // a process that had its certificate once told a term far ahead.
@@ -26,6 +28,14 @@ func (m *member) outranked(t Timings, term int64, now time.Time) error {
 			link.ErrStaleAgent, term, m.term, now.Sub(m.heard).Round(time.Second))
 	}
 	return nil
+}
+
+// yields reports whether an agent of a term takes the place of the one that is
+// connected and renews. That one says itself that it can't renew its lock among the
+// agent's replicas; who has taken the lock since has begun a later term. A clone of the
+// member's cluster has no such luck: the member's own agent is certain.
+func (m *member) yields(term int64) bool {
+	return m.uncertain && term > m.term
 }
 
 // succeeded notes for people that an agent of a lower term is let in.

@@ -15,6 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
 
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=pods,verbs=get;list;patch
@@ -44,7 +46,7 @@ type Role struct {
 	Pods Pods
 	// Pod is the name of this replica's own.
 	Pod   string
-	Guard *Guard
+	Guard *election.Guard
 	// Elected is closed when this replica leads, Serving when it listens.
 	Elected, Serving <-chan struct{}
 	// Retry is how soon what failed is tried again, Resync how often all is looked
@@ -97,7 +99,7 @@ func (r *Role) align(ctx context.Context, elected, serving bool) error {
 		return nil
 	}
 	if !r.Guard.Leading() {
-		return ErrNotLeading
+		return election.ErrNotLeading
 	}
 	err = r.unmarkOthers(ctx, own)
 	if serving && !marked {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
 
 const namespace = "vdi-system"
@@ -40,7 +42,7 @@ func marked(g Gomega, client *fake.Clientset) []string {
 }
 
 // run runs the role of Pod a; the returned functions elect it and let it serve.
-func run(t *testing.T, client *fake.Clientset, guard *Guard) (elect, serve func()) {
+func run(t *testing.T, client *fake.Clientset, guard *election.Guard) (elect, serve func()) {
 	elected, serving := make(chan struct{}), make(chan struct{})
 	role := &Role{
 		Pods: client.CoreV1().Pods(namespace), Pod: "a", Guard: guard, Elected: elected, Serving: serving,
@@ -61,7 +63,7 @@ func run(t *testing.T, client *fake.Clientset, guard *Guard) (elect, serve func(
 func TestAReplicaThatStartsTakesTheLabelOffItsOwnPodAlone(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", true, nil), hubPod("b", true, nil))
-	run(t, client, NewGuard())
+	run(t, client, election.NewGuard())
 	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"b"})) }).Should(Succeed())
 }
 
@@ -69,7 +71,7 @@ func TestTheLeaderTakesTheLabelFromTheOthersAndPutsItOnItsOwnOnceItListens(t *te
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", false, nil), hubPod("b", true, nil), hubPod("c", true, nil),
 		hubPod("stranger", true, map[string]string{appLabel: "another"}))
-	elect, serve := run(t, client, Always())
+	elect, serve := run(t, client, election.Always())
 	elect()
 	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"stranger"})) }).Should(Succeed())
 	serve()
@@ -84,7 +86,7 @@ func TestALabelThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 		tries++
 		return tries < 5, nil, errors.New("the API server is busy")
 	})
-	elect, serve := run(t, client, Always())
+	elect, serve := run(t, client, election.Always())
 	elect()
 	serve()
 	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"a"})) }).Should(Succeed())
@@ -93,15 +95,15 @@ func TestALabelThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 func TestAReplicaThatMayHaveLostTheLeadTouchesNoLabel(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", false, nil), hubPod("b", true, nil))
-	role := &Role{Pods: client.CoreV1().Pods(namespace), Pod: "a", Guard: NewGuard()}
-	g.Expect(role.align(t.Context(), true, true)).To(MatchError(ErrNotLeading))
+	role := &Role{Pods: client.CoreV1().Pods(namespace), Pod: "a", Guard: election.NewGuard()}
+	g.Expect(role.align(t.Context(), true, true)).To(MatchError(election.ErrNotLeading))
 	g.Expect(marked(g, client)).To(Equal([]string{"b"}))
 }
 
 func TestAPassThatFindsAllRightWritesNothing(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", true, nil), hubPod("b", false, nil))
-	role := &Role{Pods: client.CoreV1().Pods(namespace), Pod: "a", Guard: Always()}
+	role := &Role{Pods: client.CoreV1().Pods(namespace), Pod: "a", Guard: election.Always()}
 	g.Expect(role.align(t.Context(), true, true)).To(Succeed())
 	role.Pod = "b"
 	g.Expect(role.align(t.Context(), false, false)).To(Succeed())

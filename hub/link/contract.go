@@ -19,7 +19,7 @@ var (
 	// ErrUnknownMember: no member has that UID, or it is being removed.
 	ErrUnknownMember = errors.New("unknown member")
 	// ErrAlreadyConnected: another agent speaks for the member already; the
-	// incumbent stays.
+	// incumbent stays, unless it is not certain to lead and the other one is later.
 	ErrAlreadyConnected = errors.New("another agent is connected for this member")
 	// ErrFingerprint: the agent speaks for another cluster than before.
 	ErrFingerprint = errors.New("the cluster's fingerprint has changed")
@@ -94,6 +94,9 @@ type Renewal struct {
 	// TrustBundleHash of the CAs that the agent verifies the hub with; empty
 	// where it does not say.
 	TrustBundleHash string
+	// LeadershipUncertain means that another replica of the agent may lead by now: this
+	// one can't renew its lock, and writes nothing to its API server.
+	LeadershipUncertain bool
 }
 
 // Grant answers a renewal.

@@ -59,6 +59,7 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 	}
 	grant, err := s.directory.Renew(caller.Member, Renewal{
 		Instance: request.GetInstance(), Sync: request.GetSync(), TrustBundleHash: request.GetTrustBundleHash(),
+		LeadershipUncertain: request.GetLeadershipUncertain(),
 	})
 	if err != nil {
 		return nil, err

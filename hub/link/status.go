@@ -41,7 +41,8 @@ var answers = []answer{
 	{ErrUnknownMember, codes.PermissionDenied, "UnknownMember", false},
 	{ErrAlreadyConnected, codes.AlreadyExists, "AlreadyConnected", false},
 	{ErrFingerprint, codes.FailedPrecondition, "Fingerprint", true},
-	{ErrStaleAgent, codes.FailedPrecondition, "StaleAgent", true},
+	// An agent that is not certain to lead takes the code for the end of its lead.
+	{ErrStaleAgent, codes.AlreadyExists, "StaleAgent", true},
 	{ErrUnprovenTerm, codes.FailedPrecondition, "UnprovenTerm", true},
 	{ErrStaleHub, codes.FailedPrecondition, "StaleHub", true},
 	{ErrNotConnected, codes.FailedPrecondition, "NotConnected", false},

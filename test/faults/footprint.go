@@ -70,8 +70,10 @@ func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 			errs = append(errs, measure(r.Process, r == leader, metrics, err))
 		}
 		for _, m := range s.fleet.Members {
-			metrics, err := m.Metrics(ctx)
-			errs = append(errs, measure(m.Agent.Process, false, metrics, err))
+			for _, a := range m.Agents {
+				metrics, err := m.MetricsOf(ctx, a)
+				errs = append(errs, measure(a.Process, false, metrics, err))
+			}
 		}
 		return errors.Join(errs...)
 	})

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,16 +35,33 @@ func (r *run) powerOn(ctx context.Context, m *harness.Member) error {
 
 // supervise says whether what has ended of a member may start again.
 func (r *run) supervise(m *harness.Member, may bool) {
-	r.supervisor.hold(m.Agent.Process, !may)
+	r.holdAgents(m, !may)
 	r.supervisor.hold(m.ControlPlane.Scheduler, !may)
 }
 
-// killAgent ends a member's agent for as long as the scenario wants.
+// holdAgents keeps the replicas of a member's agent down once they have ended, or lets
+// them come back.
+func (r *run) holdAgents(m *harness.Member, held bool) {
+	for _, a := range m.Agents {
+		r.supervisor.hold(a.Process, held)
+	}
+}
+
+// killAgent ends a member's agent, all replicas of it, for as long as the scenario wants.
 func (r *run) killAgent(m *harness.Member) error {
 	r.away(m.Name)
-	r.supervisor.hold(m.Agent.Process, true)
+	r.holdAgents(m, true)
 	r.harm("kill -9 %s, which stays down; its member lives", m.Agent.Spec.Name)
-	return m.Agent.Kill()
+	return killAgents(m)
+}
+
+// killAgents ends all replicas of a member's agent.
+func killAgents(m *harness.Member) error {
+	var errs []error
+	for _, a := range m.Agents {
+		errs = append(errs, a.Kill())
+	}
+	return errors.Join(errs...)
 }
 
 // bury takes a member for gone for good: nobody is asked about it any more.

@@ -38,7 +38,7 @@ func (s *stage) patience() patience {
 // failovers lose members, in every one under the eyes of the kubelets' logs.
 func failovers() []scenario {
 	var all []scenario
-	for _, group := range [][]scenario{lostMembers(), partitions(), lostHubs(), targets(), words()} {
+	for _, group := range [][]scenario{lostMembers(), partitions(), lostHubs(), targets(), words(), replicas()} {
 		all = append(all, group...)
 	}
 	for i := range all {
@@ -122,7 +122,7 @@ func agentDead(ctx context.Context, r *run) error {
 		return err
 	}
 	r.harm("%s may start again", m.Agent.Spec.Name)
-	r.supervisor.hold(m.Agent.Process, false)
+	r.holdAgents(m, false)
 	return r.healed(ctx, all)
 }
 
@@ -197,8 +197,12 @@ func (r *run) reviveAPI(ctx context.Context, m *harness.Member) error {
 	return r.watch.watchAnew(m)
 }
 
-// crashEvery is how long an agent lives that crashes all the time.
-const crashEvery = 15 * time.Second
+// crashEvery is how long an agent lives that crashes all the time: long enough to take
+// the lock of its predecessor, whose least duration, 4 s, no factor scales.
+const (
+	crashEvery      = 15 * time.Second
+	leastCrashEvery = 7 * time.Second
+)
 
 // agentCrashLoop: an agent that is cut off starts again and again, which neither
 // lengthens its lease nor ends it.
@@ -210,16 +214,17 @@ func agentCrashLoop(ctx context.Context, r *run) error {
 	}
 	since := time.Now()
 	r.weather(m.Name, cutOff, "cut off both ways")
-	r.harm("%s is killed every %s", m.Agent.Spec.Name, r.scaled(crashEvery))
+	every := max(r.scaled(crashEvery), leastCrashEvery)
+	r.harm("%s is killed every %s", m.Agent.Spec.Name, every)
 	crashing, stop := context.WithCancel(ctx)
 	crashed := make(chan error, 1)
 	go func() {
 		for {
-			if err := r.pause(crashing, crashEvery); err != nil {
+			if err := sleep(crashing, every); err != nil {
 				crashed <- nil
 				return
 			}
-			if err := m.Agent.Kill(); err != nil {
+			if err := killAgents(m); err != nil {
 				crashed <- err
 				return
 			}

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ func certificateExpires(ctx context.Context, r *run) error {
 		return err
 	}
 	r.harm("%s has a certificate for %s", m.Agent.Spec.Name, shortLived)
-	if err := m.Agent.Kill(); err != nil {
+	if err := killAgents(m); err != nil {
 		return err
 	}
 	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonConnected, true); err != nil {
@@ -64,7 +65,8 @@ func clonedCredentials(ctx context.Context, r *run) error {
 		return err
 	}
 	spec := m.Agent.Spec
-	spec.Name, spec.Args = m.Name+"-clone", append([]string(nil), spec.Args...)
+	// It is none of the agent's replicas, and asks nobody whether it leads.
+	spec.Name, spec.Args = m.Name+"-clone", append(slices.Clone(spec.Args), "--leader-elect=false")
 	for i, arg := range spec.Args {
 		for _, flag := range []string{"--metrics-bind-address=", "--health-probe-bind-address="} {
 			if strings.HasPrefix(arg, flag) {
@@ -92,7 +94,7 @@ func clonedCredentials(ctx context.Context, r *run) error {
 		}
 	}
 	r.harm("kill -9 %s: the clone may take its place", m.Agent.Spec.Name)
-	if err := m.Agent.Kill(); err != nil {
+	if err := killAgents(m); err != nil {
 		return err
 	}
 	if err := r.pause(ctx, 30*time.Second); err != nil {

@@ -174,10 +174,11 @@ func agentKillBeforeAck(ctx context.Context, r *run) error {
 		if err := r.await(ctx, m.Name+" stores the marked session", stored(m, uid)); err != nil {
 			return err
 		}
-		if err := m.Agent.Kill(); err != nil {
+		agent := m.Leading(ctx)
+		if err := agent.Kill(); err != nil {
 			return err
 		}
-		r.harm("kill -9 %s as %s was stored", m.Agent.Spec.Name, uid)
+		r.harm("kill -9 %s as %s was stored", agent.Spec.Name, uid)
 		if err := r.await(ctx, "the marked session runs", runs(uid)); err != nil {
 			return err
 		}
@@ -199,8 +200,9 @@ func agentKillInInventory(ctx context.Context, r *run) error {
 		if err := r.moment(ctx, 20*time.Second); err != nil {
 			return err
 		}
-		r.harm("kill -9 %s", m.Agent.Spec.Name)
-		if err := m.Agent.Kill(); err != nil {
+		agent := m.Leading(ctx)
+		r.harm("kill -9 %s", agent.Spec.Name)
+		if err := agent.Kill(); err != nil {
 			return err
 		}
 		if err := r.moment(ctx, 20*time.Second); err != nil {

@@ -93,8 +93,8 @@ func impostor(ctx context.Context, r *run) error {
 	if err := r.pause(ctx, 10*time.Second); err != nil {
 		return err
 	}
-	r.supervisor.hold(m.Agent.Process, true)
-	if err := m.Agent.Kill(); err != nil {
+	r.holdAgents(m, true)
+	if err := killAgents(m); err != nil {
 		return err
 	}
 	r.harm("kill -9 %s; somebody with its certificate replays", m.Agent.Spec.Name)

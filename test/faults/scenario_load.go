@@ -26,8 +26,7 @@ func sigterm(ctx context.Context, r *run) error {
 		if err != nil {
 			return err
 		}
-		m := r.member()
-		for _, p := range []*harness.Process{leader.Process, m.Agent.Process} {
+		for _, p := range []*harness.Process{leader.Process, r.member().Leading(ctx).Process} {
 			asked := time.Now()
 			if err := p.Stop(); err != nil {
 				return err

@@ -13,7 +13,7 @@ func stops() []scenario {
 	return []scenario{
 		{name: "hub-stop", ends: true, do: hubStop},
 		{name: "hub-stop-short", ends: true, do: func(ctx context.Context, r *run) error { return hubFrozen(ctx, r, 8*time.Second) }},
-		{name: "agent-stop", do: func(ctx context.Context, r *run) error { return agentFrozen(ctx, r, 70*time.Second) }},
+		{name: "agent-stop", ends: true, do: func(ctx context.Context, r *run) error { return agentFrozen(ctx, r, 70*time.Second) }},
 		{name: "agent-stop-short", do: func(ctx context.Context, r *run) error { return agentFrozen(ctx, r, 10*time.Second) }},
 	}
 }
@@ -84,16 +84,17 @@ func hubFrozen(ctx context.Context, r *run, d time.Duration) error {
 func agentFrozen(ctx context.Context, r *run, d time.Duration) error {
 	for range 2 {
 		m := r.member()
-		r.harm("SIGSTOP %s for %s", m.Agent.Spec.Name, r.scaled(d))
+		agent := m.Leading(ctx)
+		r.harm("SIGSTOP %s for %s", agent.Spec.Name, r.scaled(d))
 		r.away(m.Name)
-		if err := m.Agent.Pause(); err != nil {
+		if err := agent.Pause(); err != nil {
 			return err
 		}
 		if err := r.pause(ctx, d); err != nil {
 			return err
 		}
-		r.harm("SIGCONT %s", m.Agent.Spec.Name)
-		if err := m.Agent.Resume(); err != nil {
+		r.harm("SIGCONT %s", agent.Spec.Name)
+		if err := agent.Resume(); err != nil {
 			return err
 		}
 		if err := r.moment(ctx, 10*time.Second); err != nil {

@@ -43,7 +43,7 @@ type stage struct {
 	watch      *watcher
 	supervisor *supervisor
 	// wires are the network of each member, and apiWires what is between each
-	// replica of the hub and its API server.
+	// replica of the hub, or of the replicated agent, and its API server.
 	wires, apiWires map[string]*wire
 
 	// kubelets are what really ran; nil unless the kind has them.
@@ -79,19 +79,26 @@ func start(ctx context.Context, factor float64, seed uint64, of kind, say func(s
 func (s *stage) open(ctx context.Context) (err error) {
 	s.fleet, err = harness.Start(ctx, harness.Options{
 		NodesPerMember: nodesPerMember, GPUNodes: -1, TimeFactor: s.factor, NoWait: true, Enrol: s.kind.enrol, Namespaces: []string{namespace},
-		Kubelets: s.kind.kubelets,
+		Kubelets: s.kind.kubelets, Standbys: map[string]int{replicated: 1},
 		Progress: func(step string) { s.say("%s", step) },
 	})
 	if err != nil {
 		return err
 	}
 	for _, m := range s.fleet.Members {
-		if err := s.wire(m); err != nil {
+		w, err := s.wire(m)
+		if err != nil {
+			return err
+		}
+		s.wires[m.Name] = w
+	}
+	for _, replica := range s.fleet.Hub.Replicas {
+		if err := s.apiWire(replica.Process); err != nil {
 			return err
 		}
 	}
-	for _, replica := range s.fleet.Hub.Replicas {
-		if err := s.apiWire(replica); err != nil {
+	for _, a := range s.fleet.Member(replicated).Agents {
+		if err := s.apiWire(a.Process); err != nil {
 			return err
 		}
 	}
@@ -128,62 +135,65 @@ func (s *stage) close() error {
 	return s.fleet.Stop()
 }
 
+// replicated is the member whose agent has two replicas, as the chart ships them.
+const replicated = "ap-south"
+
 // hubAddress is the agents' flag.
 const hubAddress = "--hub-address="
 
 // wire puts a wire of ours between a member's agent and where it dials.
-func (s *stage) wire(m *harness.Member) error {
-	if err := m.Agent.Kill(); err != nil {
-		return err
+func (s *stage) wire(m *harness.Member) (*wire, error) {
+	var to string
+	w, err := newWire(func() string { return to }, s.seed)
+	if err != nil {
+		return nil, err
 	}
-	for i, arg := range m.Agent.Spec.Args {
-		if to, is := strings.CutPrefix(arg, hubAddress); is {
-			w, err := newWire(func() string { return to }, s.seed)
-			if err != nil {
-				return err
-			}
-			s.wires[m.Name] = w
-			m.Agent.Spec.Args[i] = hubAddress + w.addr()
-			return m.Agent.Start()
+	for _, a := range m.Agents {
+		at := slices.IndexFunc(a.Spec.Args, func(arg string) bool { return strings.HasPrefix(arg, hubAddress) })
+		if at < 0 {
+			w.close()
+			return nil, fmt.Errorf("the agent of %s is started without %s", m.Name, hubAddress)
+		}
+		to = strings.TrimPrefix(a.Spec.Args[at], hubAddress)
+		a.Spec.Args[at] = hubAddress + w.addr()
+		// Asked to end it releases its lock, and need not wait for it.
+		if err := a.Restart(); err != nil {
+			w.close()
+			return nil, err
 		}
 	}
-	return fmt.Errorf("the agent of %s is started without %s", m.Name, hubAddress)
+	return w, nil
 }
 
-// kubeconfig is a flag of the hub.
+// kubeconfig is a flag of hub and agents.
 const kubeconfig = "--kubeconfig="
 
-// apiWire puts a wire between a replica of the hub and its API server.
-func (s *stage) apiWire(replica *harness.Replica) error {
-	if err := replica.Kill(); err != nil {
+// apiWire puts a wire between a process and its API server.
+func (s *stage) apiWire(p *harness.Process) error {
+	at := slices.IndexFunc(p.Spec.Args, func(arg string) bool { return strings.HasPrefix(arg, kubeconfig) })
+	if at < 0 {
+		return fmt.Errorf("%s is started without %s", p.Spec.Name, kubeconfig)
+	}
+	path := strings.TrimPrefix(p.Spec.Args[at], kubeconfig)
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
 		return err
 	}
-	for i, arg := range replica.Spec.Args {
-		path, is := strings.CutPrefix(arg, kubeconfig)
-		if !is {
-			continue
-		}
-		config, err := clientcmd.LoadFromFile(path)
+	for _, cluster := range config.Clusters {
+		to := strings.TrimPrefix(cluster.Server, "https://")
+		w, err := newWire(func() string { return to }, s.seed)
 		if err != nil {
 			return err
 		}
-		for _, cluster := range config.Clusters {
-			to := strings.TrimPrefix(cluster.Server, "https://")
-			w, err := newWire(func() string { return to }, s.seed)
-			if err != nil {
-				return err
-			}
-			s.apiWires[replica.Spec.Name] = w
-			cluster.Server = "https://" + w.addr()
-		}
-		path += "." + replica.Spec.Name
-		if err := clientcmd.WriteToFile(*config, path); err != nil {
-			return err
-		}
-		replica.Spec.Args[i] = kubeconfig + path
-		return replica.Start()
+		s.apiWires[p.Spec.Name] = w
+		cluster.Server = "https://" + w.addr()
 	}
-	return fmt.Errorf("%s is started without %s", replica.Spec.Name, kubeconfig)
+	path += "." + p.Spec.Name
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return err
+	}
+	p.Spec.Args[at] = kubeconfig + path
+	return p.Restart()
 }
 
 func (s *stage) allWires() []*wire {

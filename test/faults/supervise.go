@@ -32,7 +32,10 @@ func supervise(fleet *harness.Fleet, say func(string, ...any)) *supervisor {
 		s.processes = append(s.processes, r.Process)
 	}
 	for _, m := range fleet.Members {
-		s.processes = append(s.processes, m.Agent.Process, m.ControlPlane.Scheduler)
+		for _, a := range m.Agents {
+			s.processes = append(s.processes, a.Process)
+		}
+		s.processes = append(s.processes, m.ControlPlane.Scheduler)
 	}
 	s.done.Go(s.run)
 	return s

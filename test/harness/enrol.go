@@ -19,34 +19,6 @@ import (
 // With Options.Enrol the hub is its own certificate authority, and the agents
 // join it as those of a user do: with a token, and the hash of the hub's CA.
 
-// hubTLSArgs are the hub's flags about certificates.
-func (f *Fleet) hubTLSArgs() ([]string, error) {
-	if f.options.Enrol {
-		return nil, nil
-	}
-	tls, err := f.PKI.Hub()
-	if err != nil {
-		return nil, err
-	}
-	return []string{
-		"--tls-cert-file=" + tls.CertFile, "--tls-key-file=" + tls.KeyFile, "--client-ca-file=" + tls.CAFile,
-	}, nil
-}
-
-// agentTLSArgs are the flags of a member's agent about the hub and certificates.
-func (f *Fleet) agentTLSArgs(ctx context.Context, member *Member) ([]string, error) {
-	args := []string{"--hub-address=" + member.proxyAddr, "--hub-server-name=localhost"}
-	if f.options.Enrol {
-		return args, f.Bootstrap(ctx, member)
-	}
-	tls, err := f.PKI.Agent(member.Name, member.UID)
-	if err != nil {
-		return nil, err
-	}
-	return append(args,
-		"--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--hub-ca-file="+tls.CAFile), nil
-}
-
 // Bootstrap gives a member's agent a new join token, and what it needs besides
 // to join: the Secret that the command of `kubectl vdi join` makes.
 func (f *Fleet) Bootstrap(ctx context.Context, member *Member) error {

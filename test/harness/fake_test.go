@@ -58,8 +58,8 @@ func runFake() bool {
 // fakeHub listens for agents once it leads, and calls each member Ready whose
 // agent has connected.
 func fakeHub(flags map[string]string) error {
-	if flags["fail"] != "" {
-		return fmt.Errorf("fake hub fails: %s", flags["fail"])
+	if why := os.Getenv("FAKE_HUB_FAILS"); why != "" {
+		return fmt.Errorf("fake hub fails: %s", why)
 	}
 	go serveReady(flags)
 	lock, err := os.OpenFile(flags["kubeconfig"]+".lock", os.O_CREATE|os.O_RDWR, 0o600)

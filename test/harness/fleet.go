@@ -61,18 +61,25 @@ type Member struct {
 	// UID is that of its MemberCluster on the hub.
 	UID          string
 	ControlPlane *ControlPlane
-	Agent        *Agent // nil if NoFleetProcesses
-	Proxy        Link
+	// Agent is the first replica of its agent, nil if NoFleetProcesses. Agents are all
+	// of them: more than one with Options.Standbys.
+	Agent  *Agent
+	Agents []*Agent
+	Proxy  Link
 
-	hadAgent     bool // when its power was cut
+	leaseAddr    string     // where guards find the agent
+	leaseService *Proxy     // nil if there is one replica, or nobody asks
+	lead         memberLead // which replica leads
+	hadAgents    []*Agent   // that ran when its power was cut
 	proxyAddr    string
 	proxyControl string
 	sidecars     []*Process // of a detached fleet: proxy, provisioner
 }
 
-// Agent is the process of a member's agent.
+// Agent is one process of a member's agent.
 type Agent struct {
 	*Process
+	PodName     string
 	MetricsAddr string
 	ProbeAddr   string
 	// LeaseAddr is where it answers guards, if there are Kubelets.
@@ -272,6 +279,9 @@ func (f *Fleet) Stop() error {
 			if proxy, ok := member.Proxy.(*Proxy); ok {
 				errs = append(errs, proxy.Stop())
 			}
+			if member.leaseService != nil {
+				errs = append(errs, member.leaseService.Stop())
+			}
 		}
 		f.Hub.stopHubPods()
 		for _, cp := range f.controlPlanes() {
@@ -293,9 +303,7 @@ func (f *Fleet) Processes() []*Process {
 	all = append(all, f.hubProcesses()...)
 	for _, member := range f.Members {
 		all = append(all, member.sidecars...)
-		if member.Agent != nil {
-			all = append(all, member.Agent.Process)
-		}
+		all = append(all, member.agentProcesses()...)
 	}
 	return all
 }

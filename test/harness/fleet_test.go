@@ -111,7 +111,7 @@ func TestFleetThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 	t.Setenv("VDI_FLEET_ROOT", root)
 	dir := t.TempDir()
 	_, err := harness.Start(testContext(t), harness.Options{
-		MemberSpecs: harness.DefaultMembers(1, 1), Dir: dir, HubArgs: []string{"--fail=boom"},
+		MemberSpecs: harness.DefaultMembers(1, 1), Dir: dir, Env: []string{"FAKE_HUB_FAILS=boom"},
 	})
 	if err == nil || !strings.Contains(err.Error(), "fake hub fails: boom") {
 		t.Error(err)

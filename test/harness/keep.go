@@ -26,9 +26,7 @@ func (f *Fleet) keepRunning() {
 		processes = append(processes, r.Process)
 	}
 	for _, m := range f.Members {
-		if m.Agent != nil {
-			processes = append(processes, m.Agent.Process)
-		}
+		processes = append(processes, m.agentProcesses()...)
 		if m.ControlPlane.Scheduler != nil {
 			processes = append(processes, m.ControlPlane.Scheduler)
 		}

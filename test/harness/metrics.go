@@ -21,9 +21,14 @@ func (h *Hub) Metrics(ctx context.Context, r *Replica) (string, error) {
 	return h.ControlPlane.scrape(ctx, r.MetricsAddr)
 }
 
-// Metrics are those of the member's agent, as text.
+// Metrics are those of the replica of the member's agent that leads, as text.
 func (m *Member) Metrics(ctx context.Context) (string, error) {
-	return m.ControlPlane.scrape(ctx, m.Agent.MetricsAddr)
+	return m.MetricsOf(ctx, m.Leading(ctx))
+}
+
+// MetricsOf are those of one replica.
+func (m *Member) MetricsOf(ctx context.Context, a *Agent) (string, error) {
+	return m.ControlPlane.scrape(ctx, a.MetricsAddr)
 }
 
 // authorizeScraper binds the role that hub or agent brings for reading metrics.

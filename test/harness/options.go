@@ -50,6 +50,9 @@ type Options struct {
 	// MemberArgs are appended to the flags of the agents of single members, by the
 	// member's name, after AgentArgs.
 	MemberArgs map[string][]string
+	// Standbys are how many replicas the agents of single members have besides the
+	// first, by the member's name; the chart ships one. Not in a detached fleet.
+	Standbys map[string]int
 	// Kubelets plays the members' nodes by test/harness/kubelet, with probes, guards,
 	// grace and a log of what ran, instead of KWOK's stages for Pods. KubeletArgs are
 	// appended to its flags.
@@ -155,7 +158,15 @@ func (o Options) withDefaults() (Options, error) {
 			member.IngressDomain = member.Name + ".desktops.example.com"
 		}
 	}
-	return o, nil
+	for name := range o.Standbys {
+		switch {
+		case !names[name] || name == "hub":
+			return o, fmt.Errorf("standbys of %q, which is no member", name)
+		case o.detachedBy != "":
+			return o, fmt.Errorf("standbys of %q in a fleet that outlives this process", name)
+		}
+	}
+	return o, o.explained()
 }
 
 func (o Options) addGPUs() {

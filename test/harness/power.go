@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,17 +22,6 @@ const kubeletDelay = 200 * time.Millisecond
 func (f *Fleet) kubeletArgs() []string {
 	delay := time.Duration(float64(kubeletDelay) * f.options.TimeFactor).String()
 	return append([]string{"--start-delay=" + delay, "--stop-delay=" + delay}, f.options.KubeletArgs...)
-}
-
-// guardArgs let an agent put guards beside fenced desktops, where a kubelet runs
-// them.
-func (f *Fleet) guardArgs(m *Member) []string {
-	if !f.options.Kubelets {
-		return nil
-	}
-	return []string{
-		"--guard-image=vdi-agent:harness", "--lease-url=http://" + m.Agent.LeaseAddr, "--lease-address=" + m.Agent.LeaseAddr,
-	}
 }
 
 // kwokStages leaves Pods alone that a kubelet plays.
@@ -104,21 +94,21 @@ func (cp *ControlPlane) PowerOnNodes(ctx context.Context) error {
 // control plane, nodes, all that runs there, and the agent. Its network to the hub
 // stays as it is.
 func (m *Member) PowerOff() error {
-	processes := m.ControlPlane.Processes()
-	if m.Agent != nil {
-		m.hadAgent = m.Agent.Running()
-		processes = append(processes, m.Agent.Process)
-	}
+	m.hadAgents = slices.DeleteFunc(slices.Clone(m.Agents), func(a *Agent) bool { return !a.Running() })
+	processes := append(m.ControlPlane.Processes(), m.agentProcesses()...)
 	return cutPower(processes, m.ControlPlane.ContainerLog(), m.Name)
 }
 
 // PowerOn starts again what PowerOff has ended, with its data, and returns when the
 // API server is ready. What ran on the nodes does not run any more.
 func (m *Member) PowerOn(ctx context.Context) error {
-	if err := m.ControlPlane.powerOn(ctx); err != nil || !m.hadAgent {
-		return err
+	errs := []error{m.ControlPlane.powerOn(ctx)}
+	if errs[0] == nil {
+		for _, a := range m.hadAgents {
+			errs = append(errs, a.Start())
+		}
 	}
-	return m.Agent.Start()
+	return errors.Join(errs...)
 }
 
 // cutPower ends processes at once, and says in the log of containers that all that

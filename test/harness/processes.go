@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -35,14 +33,8 @@ func (f *Fleet) planProcesses() error {
 		})
 	}
 	for _, member := range f.Members {
-		ports, err := reservePorts(f.Dir, 3)
-		if err != nil {
+		if err := f.planAgents(member, agent); err != nil {
 			return err
-		}
-		member.Agent = &Agent{
-			LeaseAddr:   localhost(ports[2]),
-			Process:     f.process(member.Name+"-agent", agent),
-			MetricsAddr: localhost(ports[0]), ProbeAddr: localhost(ports[1]),
 		}
 	}
 	return nil
@@ -109,25 +101,15 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tls, err := f.hubTLSArgs()
-	if err != nil {
-		return err
+	var tls LinkFiles
+	if !f.options.Enrol {
+		if tls, err = f.PKI.Hub(); err != nil {
+			return err
+		}
 	}
 	group, starting := errgroup.WithContext(ctx)
 	for _, replica := range f.Hub.Replicas {
-		replica.Spec.Args = append([]string{
-			"--kubeconfig=" + kubeconfig,
-			"--namespace=" + SystemNamespace,
-			"--leader-elect",
-			"--leader-election-id=vdi-hub",
-			"--link-bind-address=" + replica.LinkAddr,
-			"--trust-domain=" + TrustDomain,
-			"--metrics-bind-address=" + replica.MetricsAddr,
-			"--health-probe-bind-address=" + replica.ProbeAddr,
-			"--time-factor=" + f.timeFactor(),
-			"--session-namespaces=" + strings.Join(f.options.sessionNamespaces(), ","),
-			"--user-roles",
-		}, slices.Concat(tls, f.options.HubArgs)...)
+		replica.Spec.Args = append(f.hubArgs(replica, kubeconfig, tls), f.options.HubArgs...)
 		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Env...)
 		group.Go(func() error {
 			if err := replica.Start(); err != nil {
@@ -146,42 +128,6 @@ func (f *Fleet) startHub(ctx context.Context) error {
 // WaitReady waits until the replica's /readyz says so.
 func (r *Replica) WaitReady(ctx context.Context) error {
 	return r.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, r.ProbeAddr) })
-}
-
-// WaitReady waits until the agent's /readyz says so.
-func (a *Agent) WaitReady(ctx context.Context) error {
-	return a.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, a.ProbeAddr) })
-}
-
-func (f *Fleet) startAgents(ctx context.Context) error {
-	f.options.Progress(fmt.Sprintf("starting %d agents", len(f.Members)))
-	for _, member := range f.Members {
-		tls, err := f.agentTLSArgs(ctx, member)
-		if err != nil {
-			return err
-		}
-		kubeconfig, err := member.ControlPlane.KubeconfigFor(AgentUser, serviceAccountGroups...)
-		if err != nil {
-			return err
-		}
-		member.Agent.Spec.Args = append([]string{
-			"--kubeconfig=" + kubeconfig,
-			"--member=" + member.Name,
-			"--namespace=" + SystemNamespace,
-			"--metrics-bind-address=" + member.Agent.MetricsAddr,
-			"--health-probe-bind-address=" + member.Agent.ProbeAddr,
-			"--time-factor=" + f.timeFactor(),
-			"--leader-elect=false",
-		}, slices.Concat(tls, f.guardArgs(member), f.options.AgentArgs, f.options.MemberArgs[member.Name])...)
-		if err := member.Agent.Start(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *Fleet) timeFactor() string {
-	return strconv.FormatFloat(f.options.TimeFactor, 'g', -1, 64)
 }
 
 func healthy(ctx context.Context, address string) error {

@@ -77,7 +77,7 @@ func (f *Fleet) waitReady(ctx context.Context, member *Member) error {
 		return err
 	}
 	message := fmt.Sprintf("waiting for %s to be Ready", member.Name)
-	for _, process := range append([]*Process{member.Agent.Process}, f.hubProcesses()...) {
+	for _, process := range append(member.agentProcesses(), f.hubProcesses()...) {
 		message += fmt.Sprintf("\nthe end of %s:\n%s", process.LogFile(), process.LogTail())
 	}
 	return fmt.Errorf("%w; %s", err, message)

@@ -60,8 +60,8 @@ var _ = Describe("Bad luck", func() {
 	})
 
 	It("of a member's API server that is down delays what is new and disturbs nothing else", func(ctx SpecContext) {
-		before := awaitRunning(ctx, create(ctx, newSession("before", inRegion("us-east"))))
-		member := memberNamed("us-east")
+		before := awaitRunning(ctx, create(ctx, newSession("before", inRegion(replicated))))
+		member := memberNamed(replicated)
 		Expect(member.ControlPlane.APIServer.Kill()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
 			if !member.ControlPlane.APIServer.Running() {
@@ -69,7 +69,7 @@ var _ = Describe("Bad luck", func() {
 			}
 			Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
 		})
-		s := create(ctx, newSession("during", inRegion("us-east")))
+		s := create(ctx, newSession("during", inRegion(replicated)))
 		Eventually(ctx, reason(s, v1alpha1.ConditionReady)).Should(BeElementOf(v1alpha1.ReasonSending, v1alpha1.ReasonUnschedulable))
 		elsewhere := awaitRunning(ctx, create(ctx, newSession("elsewhere", inRegion("eu-west"))))
 		Expect(elsewhere.Status.Placement.ClusterName).To(Equal("eu-west"))

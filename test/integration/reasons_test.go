@@ -292,7 +292,7 @@ func takeService(ctx context.Context, s *v1alpha1.VDISession) {
 	c, key := objectsOf(s)
 	svc := &corev1.Service{}
 	Expect(c.Get(ctx, key, svc)).To(Succeed())
-	agent := memberNamed(where).Agent
+	agent := memberNamed(where).Leading(ctx)
 	Expect(agent.Pause()).To(Succeed())
 	Expect(c.Delete(ctx, svc)).To(Succeed())
 	theirs := &corev1.Service{

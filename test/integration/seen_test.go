@@ -40,7 +40,9 @@ var _ = Describe("What is going on", func() {
 		Expect(leader).NotTo(BeNil())
 		addresses := []string{leader.MetricsAddr}
 		for _, m := range fleet.Members {
-			addresses = append(addresses, m.Agent.MetricsAddr)
+			for _, a := range m.Agents {
+				addresses = append(addresses, a.MetricsAddr)
+			}
 		}
 		certificates := &tls.Config{InsecureSkipVerify: true}
 		anybody := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: certificates}}
@@ -79,7 +81,9 @@ var _ = Describe("What is going on", func() {
 			Expect(r.WaitReady(ctx)).To(Succeed())
 		}
 		for _, m := range fleet.Members {
-			Expect(m.Agent.WaitReady(ctx)).To(Succeed())
+			for _, a := range m.Agents {
+				Expect(a.WaitReady(ctx)).To(Succeed())
+			}
 		}
 	})
 })

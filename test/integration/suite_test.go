@@ -20,6 +20,9 @@ import (
 // and Unreachable after 8 s.
 const timeFactor = 0.2
 
+// replicated is the member whose agent has two replicas, as the chart ships them.
+const replicated = "ap-south"
+
 // failAfter is the agents' patience with what can't start.
 const failAfter = 3 * time.Second
 
@@ -60,6 +63,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		// What can't start is given up after seconds.
 		AgentArgs:  []string{"--fail-after=" + failAfter.String()},
 		MemberArgs: map[string][]string{restricted: restrictions},
+		Standbys:   map[string]int{replicated: 1},
 		Env:        append(harness.SpareCPU(), traced(spans)...),
 		Progress:   func(step string) { GinkgoWriter.Println(step) },
 	})

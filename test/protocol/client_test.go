@@ -46,11 +46,7 @@ func startTunedAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instan
 	p.client = agentlink.NewClient(agentlink.Options{
 		HubAddress: h.address, HubServerName: name, CertFile: files.CertFile, KeyFile: files.KeyFile,
 		HubCAFile: files.CAFile, Instance: instance, TimeFactor: 0.01, Tuning: tuning,
-	}, agentlink.Member{
-		Assignments: p, Orders: p, Capacity: p, Terms: p,
-		Fingerprint: func(context.Context) (string, error) { return "f", nil },
-		Synced:      func(context.Context) bool { return true },
-	})
+	}, p.asMember())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.client.Start(ctx) }()
@@ -62,6 +58,14 @@ func startTunedAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instan
 	})
 	t.Cleanup(p.stop)
 	return p
+}
+
+func (p *agentProcess) asMember() agentlink.Member {
+	return agentlink.Member{
+		Assignments: p, Orders: p, Capacity: p, Terms: p,
+		Fingerprint: func(context.Context) (string, error) { return "f", nil },
+		Synced:      func(context.Context) bool { return true },
+	}
 }
 
 func (p *agentProcess) List(context.Context) ([]agentlink.Held, error) {

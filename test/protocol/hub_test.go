@@ -50,6 +50,7 @@ type record struct {
 	results     []hublink.Result
 	capacity    []*fleetv1.CapacityReport
 	renewals    int
+	uncertain   bool // by the last renewal
 	told        convert.Ledger[string]
 	parts       []convert.BucketSet
 	agreements  []hublink.Agreement
@@ -114,6 +115,7 @@ func (d *directory) Renew(uid types.UID, renewal hublink.Renewal) (hublink.Grant
 		return hublink.Grant{}, hublink.ErrNotConnected
 	}
 	r.renewals++
+	r.uncertain = renewal.LeadershipUncertain
 	return hublink.Grant{Lease: time.Minute}, nil
 }
 

@@ -39,8 +39,13 @@ type RenewLeaseRequest struct {
 	// Hash of the trust bundle that the agent verifies the hub with: "sha256:"
 	// and 64 hexadecimal digits. Empty where it was not given by the hub.
 	TrustBundleHash string `protobuf:"bytes,4,opt,name=trust_bundle_hash,json=trustBundleHash,proto3" json:"trust_bundle_hash,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The agent leads its replicas and could not renew its lock among them for so
+	// long that another one may have taken it: its API server is away, or is away
+	// from it alone. It writes nothing there meanwhile. The hub lets a later agent of
+	// the same cluster take its place.
+	LeadershipUncertain bool `protobuf:"varint,5,opt,name=leadership_uncertain,json=leadershipUncertain,proto3" json:"leadership_uncertain,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *RenewLeaseRequest) Reset() {
@@ -99,6 +104,13 @@ func (x *RenewLeaseRequest) GetTrustBundleHash() string {
 		return x.TrustBundleHash
 	}
 	return ""
+}
+
+func (x *RenewLeaseRequest) GetLeadershipUncertain() bool {
+	if x != nil {
+		return x.LeadershipUncertain
+	}
+	return false
 }
 
 // SyncState is a summary of two sets, by which both sides find out within two
@@ -521,12 +533,13 @@ var File_vdi_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	" vdi/fleet/v1/fleet_service.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17vdi/fleet/v1/link.proto\"\xa4\x01\n" +
+	" vdi/fleet/v1/fleet_service.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17vdi/fleet/v1/link.proto\"\xd7\x01\n" +
 	"\x11RenewLeaseRequest\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12+\n" +
 	"\x04sync\x18\x03 \x01(\v2\x17.vdi.fleet.v1.SyncStateR\x04sync\x12*\n" +
-	"\x11trust_bundle_hash\x18\x04 \x01(\tR\x0ftrustBundleHash\"\x8e\x01\n" +
+	"\x11trust_bundle_hash\x18\x04 \x01(\tR\x0ftrustBundleHash\x121\n" +
+	"\x14leadership_uncertain\x18\x05 \x01(\bR\x13leadershipUncertain\"\x8e\x01\n" +
 	"\tSyncState\x12'\n" +
 	"\x0freport_sequence\x18\x01 \x01(\x04R\x0ereportSequence\x12\x1a\n" +
 	"\breported\x18\x02 \x01(\x06R\breported\x12\x1a\n" +

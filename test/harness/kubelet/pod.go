@@ -93,6 +93,7 @@ func (p *pod) all() []*container { return slices.Concat(p.inits, p.mains) }
 // update is told the Pod's object.
 func (p *pod) update(object *corev1.Pod) {
 	p.object = object
+	p.k.writer.repair(object)
 	for i, c := range p.mains { // an image may be mended
 		if i < len(object.Spec.Containers) && c.process == nil {
 			c.spec = &object.Spec.Containers[i]

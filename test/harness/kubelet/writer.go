@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 )
@@ -42,6 +43,7 @@ type say struct {
 	namespace, name string
 	status          *corev1.PodStatus // nil is nothing
 	remove          bool
+	written         string // resourceVersion of the Pod that has the status; empty: none yet
 }
 
 func newWriter(client kubernetes.Interface) *writer {
@@ -74,6 +76,42 @@ func (w *writer) remove(pod *corev1.Pod) {
 	}
 	w.says[pod.UID] = &say{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, remove: true}
 	w.queue.Add(pod.UID)
+}
+
+// repair writes the status of a Pod again that somebody has made ready or not since: the
+// node lifecycle controller does, when the nodes were silent in an outage of the API
+// server.
+func (w *writer) repair(pod *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := w.says[pod.UID]
+	if last == nil || last.status == nil || last.written == "" || readiness(pod.Status) == readiness(*last.status) {
+		return
+	}
+	// What is older than our own write says nothing.
+	if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, last.written); err != nil || order <= 0 {
+		return
+	}
+	last.written = ""
+	w.queue.Add(pod.UID)
+}
+
+func readiness(status corev1.PodStatus) corev1.ConditionStatus {
+	for _, c := range status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+// wrote notes that a status is in a version of its Pod, if it is still the last one.
+func (w *writer) wrote(s say, version string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last := w.says[s.uid]; last != nil && last.status == s.status {
+		last.written = version
+	}
 }
 
 func (w *writer) get(uid types.UID) (say, bool) {
@@ -148,7 +186,10 @@ func (w *writer) patch(ctx context.Context, s say) error {
 	if err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
-	_, err = w.client.CoreV1().Pods(s.namespace).Patch(ctx, s.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	pod, err := w.client.CoreV1().Pods(s.namespace).Patch(ctx, s.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err == nil {
+		w.wrote(s, pod.ResourceVersion)
+	}
 	return err
 }
 

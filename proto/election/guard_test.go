@@ -1,4 +1,4 @@
-package leadership
+package election
 
 import (
 	"bytes"
@@ -20,11 +20,14 @@ type fakeLock struct {
 	takes  time.Duration
 	fails  error
 	holder string
-	// during is called while a write is under way.
-	during func()
+	// during is called while a write is under way, of what written says.
+	during  func()
+	written resourcelock.LeaderElectionRecord
 }
 
 func (l *fakeLock) Identity() string { return "us" }
+
+func (l *fakeLock) Describe() string { return "vdi-system/lock" }
 
 func (l *fakeLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder}, nil, l.fails
@@ -36,6 +39,7 @@ func (l *fakeLock) Create(ctx context.Context, record resourcelock.LeaderElectio
 
 func (l *fakeLock) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
 	*l.clock += l.takes
+	l.written = record
 	if l.during != nil {
 		l.during()
 	}

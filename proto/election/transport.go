@@ -1,4 +1,4 @@
-package leadership
+package election
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 // ErrNotLeading is what a write fails with when it is not certain that this
 // replica leads.
-var ErrNotLeading = errors.New("this replica of the hub may not lead any more, and writes nothing")
+var ErrNotLeading = errors.New("this replica may not lead any more, and writes nothing")
 
 // Wrap lets clients of the configuration write only while this replica leads.
 func (g *Guard) Wrap(cfg *rest.Config) {

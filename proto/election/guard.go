@@ -1,4 +1,4 @@
-package leadership
+package election
 
 import (
 	"context"
@@ -38,7 +38,7 @@ type Guard struct {
 // NewGuard makes the guard of a replica that does not lead yet.
 func NewGuard() *Guard { return &Guard{now: sinceBoot} }
 
-// Always is the guard of a hub that has no second replica and elects nobody.
+// Always is the guard of a program that has no second replica and elects nobody.
 func Always() *Guard { return &Guard{now: sinceBoot, always: true} }
 
 // Leading is whether no other replica can be leading.

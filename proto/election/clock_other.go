@@ -1,6 +1,6 @@
 //go:build !linux
 
-package leadership
+package election
 
 import "time"
 

@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/election"
+)
+
+// leaderElectionID is the name of the lock among an agent's replicas.
+const leaderElectionID = "vdi-agent"
+
+const (
+	// leaseDuration is how long the other replicas wait for a leader that does not
+	// renew the lock while the API server answers them, before the time factor. It is
+	// part of the S of DESIGN section 7.
+	leaseDuration = 15 * time.Second
+	// leastLease is what a time factor leaves of it, since the latency of a busy API
+	// server is not scaled with it.
+	leastLease = 4 * time.Second
+)
+
+// errLost is the end of an agent that leads no more.
+var errLost = errors.New("another replica leads")
+
+// leaseDuration is whole seconds, since a Lease knows no others.
+func (o *Options) leaseDuration() time.Duration {
+	scaled := time.Duration(float64(leaseDuration) * o.TimeFactor)
+	return (max(scaled, leastLease) + time.Second - 1).Truncate(time.Second)
+}
+
+// retryPeriod is how often the lock is renewed, or read by the others: 2 s of 15.
+func (o *Options) retryPeriod() time.Duration { return o.leaseDuration() * 2 / 15 }
+
+// leader is what a replica has of leadership.
+type leader struct {
+	guard *election.Guard
+	// lock is nil where nobody is elected.
+	lock resourcelock.Interface
+}
+
+// newLeader also makes the configuration one that writes only while this replica
+// certainly leads, the lock apart. It calls lost when another one leads in its place.
+//
+// The leader of an agent keeps the lead while it can't renew its lock: with the member's
+// API server away, desktops go on, and so must the link and the lease of fenced ones.
+// That another replica has taken the lock it learns from the API server before it writes
+// anything there, or, where it alone is cut off from it, from the hub: see link.Client.
+func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(error)) (*leader, error) {
+	if !o.LeaderElect {
+		return &leader{guard: election.Always()}, nil
+	}
+	holder := os.Getenv("POD_NAME")
+	if holder == "" {
+		var err error
+		if holder, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("naming this replica: %w", err)
+		}
+	}
+	// API servers' audit logs tell the replicas apart by it.
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	cfg.UserAgent += " " + holder
+	lock, err := election.NewLock(cfg, election.LockOptions{
+		Namespace: o.Namespace, Name: leaderElectionID, Holder: holder,
+		RenewDeadline: o.leaseDuration() * 2 / 3, Scheme: scheme,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &leader{guard: election.NewGuard()}
+	l.lock = l.guard.Incumbent(lock, election.IncumbentOptions{
+		Duration: o.leaseDuration(),
+		Lost:     func(holder string) { lost(fmt.Errorf("%w: %s", errLost, holder)) },
+	})
+	l.guard.Wrap(cfg)
+	return l, nil
+}
+
+// runLeading runs the manager until its context ends, which lost has ended if the lead
+// is another's.
+func runLeading(ctx context.Context, mgr ctrl.Manager) error {
+	err := mgr.Start(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, errLost) {
+		log.FromContext(ctx).Info("This replica ends", "reason", cause.Error())
+		return cause
+	}
+	return err
+}

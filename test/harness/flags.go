@@ -1,0 +1,142 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Difference is a flag that a fleet of these tests sets otherwise than the charts do by
+// default. test/charts compares both, and fails for one that is not explained here.
+type Difference struct {
+	// Program is hub or agent.
+	Program string
+	Flag    string
+	// Because completes "it differs because".
+	Because string
+	// In are the folders of test whose fleets alone have it, by Options.HubArgs,
+	// AgentArgs or MemberArgs; none: the harness sets it in every fleet.
+	In []string
+}
+
+const here = "the processes run beside each other on one machine, each at a port of its own"
+
+// Differences are all of them.
+var Differences = []Difference{
+	{Program: "hub", Flag: "kubeconfig", Because: "no ServiceAccount is mounted into a process"},
+	{Program: "hub", Flag: "link-bind-address", Because: here},
+	{Program: "hub", Flag: "metrics-bind-address", Because: here},
+	{Program: "hub", Flag: "health-probe-bind-address", Because: here},
+	{Program: "hub", Flag: "time-factor", Because: "nobody waits five minutes for a failover in a test; all timings are scaled alike"},
+	{Program: "hub", Flag: "tls-cert-file", Because: "most fleets have certificates of the harness, as with the chart's certificates.mode secret, so that tests can forge some; those with Options.Enrol do not"},
+	{Program: "hub", Flag: "tls-key-file", Because: "see tls-cert-file"},
+	{Program: "hub", Flag: "client-ca-file", Because: "see tls-cert-file"},
+	{Program: "hub", Flag: "trust-domain", Because: "a certificate of a fleet under test is good nowhere else"},
+	{Program: "hub", Flag: "user-roles", Because: "it is off by default since it writes Roles, and with it these are tested too; test/scale measures with and without"},
+	{Program: "hub", Flag: "leader-elect", Because: "these fleets have one replica of the hub, and what they measure is placement", In: []string{"placement"}},
+
+	{Program: "agent", Flag: "kubeconfig", Because: "no ServiceAccount is mounted into a process"},
+	{Program: "agent", Flag: "hub-address", Because: here},
+	{Program: "agent", Flag: "hub-server-name", Because: here},
+	{Program: "agent", Flag: "metrics-bind-address", Because: here},
+	{Program: "agent", Flag: "health-probe-bind-address", Because: here},
+	{Program: "agent", Flag: "lease-address", Because: here},
+	{Program: "agent", Flag: "lease-url", Because: here + "; and where no kubelets are played there are no guards"},
+	{Program: "agent", Flag: "guard-image", Because: "no image is pulled, and where no kubelets are played there are no guards"},
+	{Program: "agent", Flag: "time-factor", Because: "see the hub's"},
+	{Program: "agent", Flag: "tls-cert-file", Because: "see the hub's"},
+	{Program: "agent", Flag: "tls-key-file", Because: "see the hub's"},
+	{Program: "agent", Flag: "hub-ca-file", Because: "see the hub's"},
+	{Program: "agent", Flag: "leader-elect", Because: "a clone of an agent is none of its replicas, and asks nobody whether it leads", In: []string{"faults"}},
+	{Program: "agent", Flag: "fail-after", Because: "what can't start is given up after seconds", In: []string{"integration"}},
+	{Program: "agent", Flag: "allow-open-network", Because: "one member is restricted by its administrator", In: []string{"integration"}},
+	{Program: "agent", Flag: "allowed-host-suffixes", Because: "one member is restricted by its administrator", In: []string{"integration"}},
+}
+
+// Flags are the arguments that a fleet of these options gives its hub and its agents.
+// Addresses and files are examples.
+func Flags(options Options) (hub, agent []string, err error) {
+	options, err = options.withDefaults()
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &Fleet{options: options}
+	var tls LinkFiles
+	if !options.Enrol {
+		tls = LinkFiles{CertFile: "tls.crt", KeyFile: "tls.key", CAFile: "ca.crt"}
+	}
+	const kubeconfig = "kubeconfig"
+	replica := &Replica{LinkAddr: localhost(1), MetricsAddr: localhost(2), ProbeAddr: localhost(3)}
+	a := &Agent{MetricsAddr: localhost(4), ProbeAddr: localhost(5), LeaseAddr: localhost(6)}
+	m := &Member{Name: options.MemberSpecs[0].Name, Agent: a, proxyAddr: localhost(7), leaseAddr: localhost(8)}
+	return append(f.hubArgs(replica, kubeconfig, tls), options.HubArgs...),
+		slices.Concat(f.agentArgs(m, a, kubeconfig, tls), options.AgentArgs, options.MemberArgs[m.Name]), nil
+}
+
+// hubArgs are the hub's; without files it issues certificates itself.
+func (f *Fleet) hubArgs(r *Replica, kubeconfig string, tls LinkFiles) []string {
+	args := []string{
+		"--kubeconfig=" + kubeconfig,
+		"--namespace=" + SystemNamespace,
+		"--leader-elect",
+		"--leader-election-id=vdi-hub",
+		"--link-bind-address=" + r.LinkAddr,
+		"--trust-domain=" + TrustDomain,
+		"--metrics-bind-address=" + r.MetricsAddr,
+		"--health-probe-bind-address=" + r.ProbeAddr,
+		"--time-factor=" + f.timeFactor(),
+		"--session-namespaces=" + strings.Join(f.options.sessionNamespaces(), ","),
+		"--user-roles",
+	}
+	if tls == (LinkFiles{}) {
+		return args
+	}
+	return append(args, "--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--client-ca-file="+tls.CAFile)
+}
+
+// agentArgs are those of one replica of a member's agent; without files it joins.
+func (f *Fleet) agentArgs(m *Member, a *Agent, kubeconfig string, tls LinkFiles) []string {
+	args := []string{
+		"--kubeconfig=" + kubeconfig,
+		"--member=" + m.Name,
+		"--namespace=" + SystemNamespace,
+		"--metrics-bind-address=" + a.MetricsAddr,
+		"--health-probe-bind-address=" + a.ProbeAddr,
+		"--time-factor=" + f.timeFactor(),
+		"--hub-address=" + m.proxyAddr,
+		"--hub-server-name=localhost",
+	}
+	if tls != (LinkFiles{}) {
+		args = append(args, "--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--hub-ca-file="+tls.CAFile)
+	}
+	if f.options.Kubelets { // which run the guards beside fenced desktops
+		args = append(args, "--guard-image=vdi-agent:harness", "--lease-url=http://"+m.leaseAddr, "--lease-address="+a.LeaseAddr)
+	}
+	return args
+}
+
+func (f *Fleet) timeFactor() string {
+	return strconv.FormatFloat(f.options.TimeFactor, 'g', -1, 64)
+}
+
+// explained refuses flags of a suite that Differences does not know. What somebody gives
+// a fleet at the command line is that one's own affair.
+func (o Options) explained() error {
+	if o.detachedBy != "" {
+		return nil
+	}
+	agents := slices.Clone(o.AgentArgs)
+	for _, args := range o.MemberArgs {
+		agents = append(agents, args...)
+	}
+	for program, args := range map[string][]string{"hub": o.HubArgs, "agent": agents} {
+		for _, arg := range args {
+			flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			if !slices.ContainsFunc(Differences, func(d Difference) bool { return d.Program == program && d.Flag == flag }) {
+				return fmt.Errorf("the %s ships without --%s: say in Differences of test/harness/flags.go why this fleet has it", program, flag)
+			}
+		}
+	}
+	return nil
+}

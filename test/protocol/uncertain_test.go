@@ -1,0 +1,53 @@
+package protocol
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
+)
+
+// TestAnAgentThatIsNotCertainToLeadSaysSoAndEndsWhereAnotherSpeaks has the hub tell an
+// agent that can't ask its own API server.
+func TestAnAgentThatIsNotCertainToLeadSaysSoAndEndsWhereAnotherSpeaks(t *testing.T) {
+	g := patient(t)
+	dir := newDirectory("m1")
+	h := startHub(t, dir)
+	m1 := dir.of("m1")
+	uncertain := func() bool { return get(m1, func(r *record) bool { return r.uncertain }) }
+	files := agentFiles(t, h, "m1")
+	client := agentlink.NewClient(agentlink.Options{
+		HubAddress: h.address, HubServerName: "localhost", CertFile: files.CertFile, KeyFile: files.KeyFile, HubCAFile: files.CAFile,
+		Instance: "i1", TimeFactor: 0.01, Leading: func() bool { return false },
+	}, (&agentProcess{member: newMember()}).asMember())
+	ended := make(chan error, 1)
+	go func() { ended <- client.Start(t.Context()) }()
+	g.Eventually(uncertain).Should(BeTrue())
+	g.Consistently(ended, "300ms").ShouldNot(Receive(), "it goes on as long as it alone speaks")
+
+	m1.mu.Lock()
+	incumbent := m1.peer
+	m1.peer, m1.hello.Instance = nobody{}, "i2"
+	m1.mu.Unlock()
+	incumbent.Close(errors.New("replaced"))
+	g.Eventually(ended).Should(Receive(MatchError(agentlink.ErrSuperseded)))
+}
+
+func TestAnAgentThatIsCertainToLeadOutlastsAnotherWithItsCredentials(t *testing.T) {
+	g := patient(t)
+	dir := newDirectory("m1")
+	h := startHub(t, dir)
+	m1 := dir.of("m1")
+	m1.mu.Lock()
+	m1.peer, m1.hello.Instance = nobody{}, "clone"
+	m1.mu.Unlock()
+	startAgent(t, h, agentFiles(t, h, "m1"), "i1")
+	g.Consistently(func() string { return get(m1, func(r *record) string { return r.hello.Instance }) }, "300ms").Should(Equal("clone"))
+	m1.mu.Lock()
+	m1.peer = nil
+	m1.mu.Unlock()
+	g.Eventually(func() string { return get(m1, func(r *record) string { return r.hello.Instance }) }).Should(Equal("i1"))
+	g.Expect(get(m1, func(r *record) bool { return r.uncertain })).To(BeFalse())
+}
