@@ -45,6 +45,9 @@ type memory struct {
 	// stoppedAt is when a withdrawn assignment was first seen without a Pod, and
 	// with something else left.
 	stoppedAt time.Time
+	// shutSince is since when the Pod is seen to wait at a gate that would not be
+	// made so any more; zero: it is not.
+	shutSince time.Time
 	// forceTold: there is an event that the cleanup is forced.
 	forceTold bool
 	// attempt that was last seen.
