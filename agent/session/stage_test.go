@@ -55,7 +55,8 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 	s := &stage{t: t, clock: testclock.NewFakePassiveClock(noon), events: events.NewFakeRecorder(100), key: client.ObjectKeyFromObject(a)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(others, a)...).
 		WithStatusSubresource(a, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}).
-		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).Build()
+		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).
+		WithIndex(&corev1.Pod{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()
 	s.r = &Reconciler{
 		Client:    interceptor.NewClient(s.client, s.interceptors()),
 		APIReader: s.client,
