@@ -48,8 +48,8 @@ func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) a
 	s := begin(a, api.AssignmentStopping)
 	s.Reason, s.Message = api.ReasonPodTerminating, "The Pod is gone, the rest is being removed."
 	switch {
-	case f.Pod != nil && f.NodeLost:
-		s.Reason, s.Message = api.ReasonNodeLost, lost(f.Pod)
+	case f.Pod != nil && (f.NodeLost || f.StopUnknown):
+		s.Reason, s.Message = api.ReasonNodeLost, lost(f)
 	case f.Pod != nil:
 		s.Message = terminating(f.Pod)
 	case len(left) > 0:

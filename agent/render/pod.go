@@ -45,6 +45,7 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 	pod.Annotations[api.AnnotationAttempt] = strconv.FormatInt(a.Spec.Attempt, 10)
 	pod.Annotations[annotationSafeToEvict] = "false"
 	pod.Annotations[annotationDoNotDisrupt] = "true"
+	keepUntilStopped(a, pod)
 	pod.Spec = corev1.PodSpec{
 		Containers:                    []corev1.Container{desktop(a, d, mounts)},
 		Volumes:                       volumes,

@@ -19,7 +19,7 @@ import (
 func unbound(t *testing.T, goes bool) *stage {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Finalizers: []string{"test"}}}
-	s := newStage(t, desktop(perSession), namespace)
+	s := newStage(t, desktop(), namespace)
 	s.pass()
 	s.bind()
 	s.setPod(makeReady)

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -42,13 +40,25 @@ func (r *Reconciler) removePods(ctx context.Context, p *pass) (bool, error) {
 		}
 		p.again(podPoll)
 	}
-	p.found.Pod, p.found.NodeLost = left[0], r.nodeLost(left[0])
+	p.found.Pod = left[0]
 	for _, pod := range left {
-		if err := r.remove(ctx, p, kindPod, pod); err != nil {
+		if err := r.removePod(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}
 	return false, nil
+}
+
+// removePod has a Pod deleted, and its finalizer removed once it has stopped.
+func (r *Reconciler) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
+	r.seeNode(p, pod)
+	if given, err := r.giveBack(ctx, p, pod); err != nil || given {
+		return err
+	}
+	if err := r.remove(ctx, p, kindPod, pod); err != nil || pod.DeletionTimestamp == nil {
+		return err
+	}
+	return r.awaitStop(ctx, p, pod)
 }
 
 // forcePods takes the Pods out of the API server without waiting for their
@@ -59,12 +69,8 @@ func (r *Reconciler) forcePods(ctx context.Context, p *pass, reason string) (boo
 		return false, err
 	}
 	for _, pod := range left {
-		writes.WithLabelValues(string(kindPod), "force").Inc()
-		began := r.Clock.Now()
-		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
-		r.traceApply(p, kindPod, "force", began, err)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return false, fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
+		if err := r.forcePod(ctx, p, pod); err != nil {
+			return false, err
 		}
 	}
 	if !p.memory.forceTold {

@@ -26,18 +26,21 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	p.found.Pod = have
 	stopped := mustNotRun(p)
+	p.found.Pod = have
 	if have == nil {
 		if may, err := r.mayMake(ctx, p); err != nil || !may {
 			return err
 		}
 	}
 	if have != nil && pods.stranger(p.assignment, have) == "" {
-		p.found.NodeLost = r.nodeLost(have)
+		r.seeNode(p, have)
+		if given, err := r.giveBack(ctx, p, have); err != nil || given {
+			return err
+		}
 		switch {
 		case have.DeletionTimestamp != nil:
-			return nil
+			return r.awaitStop(ctx, p, have)
 		case stopped:
 			return r.remove(ctx, p, kindPod, have)
 		case hasEnded(have):
@@ -51,7 +54,11 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 			}
 		}
 	}
-	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, p.rendered())
+	want := p.rendered()
+	if err := r.mayKeep(ctx, want); err != nil {
+		return err
+	}
+	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, want)
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
 		// Somebody else's Pod is not this session's, whatever its name.
 		p.found.Pod = nil

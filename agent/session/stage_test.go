@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -40,6 +41,9 @@ type stage struct {
 	// refuse answers a write instead of the API server, where it says an
 	// error.
 	refuse func(write string) error
+	// slow has a Pod that is deleted go on until the test says that it has ended.
+	// Otherwise it is gone at once.
+	slow bool
 	// stale answers a read of the cache, where it says so.
 	stale func(key client.ObjectKey, o client.Object) (answered bool, err error)
 }
@@ -96,7 +100,11 @@ func (s *stage) interceptors() interceptor.Funcs {
 			if err := s.write("delete", o); err != nil {
 				return err
 			}
-			return c.Delete(ctx, o, opts...)
+			err := c.Delete(ctx, o, opts...)
+			if pod, ok := o.(*corev1.Pod); ok && err == nil && !s.slow {
+				s.stop(pod.DeepCopy())
+			}
+			return err
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			if err := s.write(sub, o); err != nil {
@@ -104,6 +112,17 @@ func (s *stage) interceptors() interceptor.Funcs {
 			}
 			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
 		},
+	}
+}
+
+// stop has a Pod be kept by no finalizer of ours any more.
+func (s *stage) stop(pod *corev1.Pod) {
+	s.t.Helper()
+	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || !controllerutil.RemoveFinalizer(pod, api.PodFinalizer) {
+		return
+	}
+	if err := s.client.Update(s.t.Context(), pod); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
