@@ -38,6 +38,8 @@ type memory struct {
 	repairs map[kind]repairing
 	// ended is the last Pod that ended by itself.
 	ended lastEnd
+	// sight of the Pod, besides the cache's.
+	sight podSight
 	// podTold is what the trace was told of the Pod.
 	podTold podTold
 	// status is what was last written, and what is to be.

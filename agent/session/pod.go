@@ -27,7 +27,13 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		return err
 	}
 	stopped := mustNotRun(p)
+	if have == nil && stopped {
+		if have, err = r.unseenPod(ctx, p); err != nil {
+			return err
+		}
+	}
 	p.found.Pod = have
+	p.memory.sawPod(have != nil)
 	if have == nil {
 		if may, err := r.mayMake(ctx, p); err != nil || !may {
 			return err
@@ -59,6 +65,7 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, want)
+	p.memory.sawPod(p.found.Pod != nil)
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
 		// Somebody else's Pod is not this session's, whatever its name.
 		p.found.Pod = nil

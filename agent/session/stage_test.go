@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
@@ -44,6 +45,8 @@ type stage struct {
 	// slow has a Pod that is deleted go on until the test says that it has ended.
 	// Otherwise it is gone at once.
 	slow bool
+	// blind has the cache show no Pod.
+	blind bool
 	// stale answers a read of the cache, where it says so.
 	stale func(key client.ObjectKey, o client.Object) (answered bool, err error)
 }
@@ -74,12 +77,21 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 func (s *stage) interceptors() interceptor.Funcs {
 	return interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, pod := o.(*corev1.Pod); pod && s.blind {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, key.Name)
+			}
 			if s.stale != nil {
 				if answered, err := s.stale(key, o); answered {
 					return err
 				}
 			}
 			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, pods := list.(*corev1.PodList); pods && s.blind {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			s.made++
