@@ -75,8 +75,6 @@ var agentExceptions = append(lookedAt(), []permissions.Exception{
 		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is put back, made anew, and refused"},
 	{Role: agentInSessions, Group: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"patch"},
 		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is put back, made anew, and refused"},
-	{Role: agentInSessions, Resource: "pods", Verbs: []string{"patch"},
-		Because: "labels and owner that were taken off a Pod are put back", Test: "agent/session/repair_test.go", Says: "finds a child again whose labels or owner were taken away"},
 	{Role: agentAtHome, Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"},
 		Because: "several replicas elect a leader", Test: "agent/agent_test.go", Says: "--leader-elect=true"},
 	{Role: agentAtHome, Group: "coordination.k8s.io", Resource: "leases", Name: "vdi-agent", Verbs: []string{"get", "update"},
