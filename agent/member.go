@@ -10,6 +10,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/guard"
@@ -24,7 +27,22 @@ const (
 	failRestarts = 5
 	// failEndings is how many Pods in a row must have ended.
 	failEndings = 5
+	// lostAfter is how long a node must not have answered before its desktops start on
+	// others that may run twice and have no home. It is as long as Kubernetes itself
+	// leaves Pods on such a node.
+	lostAfter = 5 * time.Minute
 )
+
+// versionOf asks the member's API server for its version.
+func versionOf(mgr ctrl.Manager) func() (*version.Info, error) {
+	return func() (*version.Info, error) {
+		asks, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+		if err != nil {
+			return nil, err
+		}
+		return asks.ServerVersion()
+	}
+}
 
 // session is what the local reconciler is told of its member. The error names
 // every flag that can't be read.
@@ -53,6 +71,7 @@ func (o *Options) session() (session.Options, error) {
 		Guard:           guard,
 		Patience:        observe.Patience{FailAfter: o.FailAfter, Restarts: failRestarts, Endings: failEndings},
 		CleanupDeadline: o.CleanupDeadline,
+		LostAfter:       o.scaled(lostAfter),
 		Activity:        activity.Options{Least: o.scaled(time.Second), Most: o.scaled(time.Minute), IdleAfter: o.scaled(observe.IdleAfter)},
 	}, errors.Join(errs...)
 }

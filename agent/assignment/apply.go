@@ -177,9 +177,8 @@ func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 			fmt.Sprintf("the name is taken by the session with UID %s", existing.Spec.Session.UID))}, nil
 	case a.Spec.Epoch < held:
 		return &outcome{result: staleEpoch(a, held)}, nil
-	case !existing.DeletionTimestamp.IsZero() && a.Spec.Epoch == held:
-		return &outcome{result: staleEpoch(a, held+1)}, nil
 	case !existing.DeletionTimestamp.IsZero():
+		// A higher epoch is stored once it is gone; this one is answered by its stop.
 		return nil, nil
 	case upToDate(existing, a):
 		return s.again(ctx, existing, a)

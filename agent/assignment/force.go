@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -41,6 +42,9 @@ func (s *Store) force(ctx context.Context, a *v1alpha1.SessionAssignment) error 
 func (s *Store) forcePods(ctx context.Context, w *withdrawal, pods []metav1.PartialObjectMetadata) ([]metav1.PartialObjectMetadata, error) {
 	deleted := 0
 	for i := range pods {
+		if err := s.releasePod(ctx, &pods[i]); err != nil {
+			return nil, err
+		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: pods[i].Name}}
 		err := s.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: ptr.To(pods[i].UID)})
 		switch {
@@ -56,4 +60,18 @@ func (s *Store) forcePods(ctx context.Context, w *withdrawal, pods []metav1.Part
 			"namespace", w.GetNamespace(), "assignment", w.GetName(), "epoch", w.GetUpToEpoch(), "pods", deleted)
 	}
 	return left, err
+}
+
+// releasePod removes the finalizer that has a Pod wait for its kubelet.
+func (s *Store) releasePod(ctx context.Context, pod *metav1.PartialObjectMetadata) error {
+	before := pod.DeepCopy()
+	if !controllerutil.RemoveFinalizer(pod, v1alpha1.PodFinalizer) {
+		return nil
+	}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	err := s.Client.Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("removing the finalizer of Pod %s: %w", pod.Name, err)
+	}
+	return nil
 }

@@ -172,23 +172,30 @@ func ownershipOf(have, want *corev1.Secret) ownership {
 
 // dropSecrets removes those of an assignment that it no longer names.
 func (s *Store) dropSecrets(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	unnamed, err := s.unnamedSecrets(ctx, a)
+	for i := 0; i < len(unnamed) && err == nil; i++ {
+		err = s.deleteSecret(ctx, unnamed[i])
+	}
+	return err
+}
+
+// unnamedSecrets are those of an assignment that it does not name.
+func (s *Store) unnamedSecrets(ctx context.Context, a *v1alpha1.SessionAssignment) ([]*corev1.Secret, error) {
 	named := namedSecrets(a)
 	list := &corev1.SecretList{}
 	err := s.Client.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingLabels(render.Selector(a)), client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return fmt.Errorf("listing Secrets: %w", err)
+		return nil, fmt.Errorf("listing Secrets: %w", err)
 	}
+	var unnamed []*corev1.Secret
 	for i := range list.Items {
 		secret := &list.Items[i]
 		owner := metav1.GetControllerOf(secret)
-		if _, keep := named[secret.Name]; keep || owner == nil || owner.UID != a.UID || secret.DeletionTimestamp != nil {
-			continue
-		}
-		if err := s.deleteSecret(ctx, secret); err != nil {
-			return err
+		if _, keep := named[secret.Name]; !keep && owner != nil && owner.UID == a.UID && secret.DeletionTimestamp == nil {
+			unnamed = append(unnamed, secret)
 		}
 	}
-	return nil
+	return unnamed, nil
 }
 
 func (s *Store) deleteSecret(ctx context.Context, secret *corev1.Secret) error {

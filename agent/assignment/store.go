@@ -99,6 +99,7 @@ func (s *Store) Start(ctx context.Context) error {
 	}
 	defer stop()
 	var group sync.WaitGroup
+	group.Go(func() { s.sweep(ctx) })
 	for range workers {
 		group.Go(func() {
 			for s.work(ctx) {
@@ -149,6 +150,9 @@ func (s *Store) putAssign(w *fleetv1.Assignment) {
 	uid := a.Spec.Session.UID
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stillStops(uid, a.Spec.Epoch) {
+		return // Stopped answers it once that is true; Refused would say so now.
+	}
 	lowest := s.floors.of(uid)
 	if a.Spec.Epoch < lowest || !s.slotOf(uid).putAssign(a, time.Now()) {
 		metricRefused.WithLabelValues(v1alpha1.RefusedStaleEpoch).Inc()
@@ -158,6 +162,13 @@ func (s *Store) putAssign(w *fleetv1.Assignment) {
 	}
 	s.floors.raise(uid, a.Spec.Epoch)
 	s.queue.Add(uid)
+}
+
+// stillStops reports whether an epoch is withdrawn, or was deleted by hand, and its
+// stop is not confirmed yet. It is called with the lock held.
+func (s *Store) stillStops(uid types.UID, epoch int64) bool {
+	sl := s.slots[uid]
+	return sl != nil && sl.withdraw != nil && epoch <= sl.withdraw.GetUpToEpoch()
 }
 
 func (s *Store) putWithdraw(w *withdrawal) {

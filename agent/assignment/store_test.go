@@ -104,13 +104,6 @@ func TestRefusesForGood(t *testing.T) {
 		"an epoch that was withdrawn": {
 			prepare: func(b *bench) { b.Put(withdrawOrder("u1", 2)); b.run() },
 			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
-		"an epoch whose assignment is being deleted by hand": {
-			prepare: func(b *bench) {
-				b.Put(order(assignment("u1", 1, "ada")))
-				b.run()
-				_ = b.live.Delete(b.t.Context(), b.get("u1"))
-			},
-			order: assignment("u1", 1, "bob"), want: "REFUSED e1 StaleEpoch"},
 		"a namespace that is not admitted": {
 			prepare: func(b *bench) {
 				_ = b.live.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})
@@ -319,6 +312,46 @@ func TestAnAssignmentDeletedByHandIsStoppedUnasked(t *testing.T) {
 	b.expect("STOPPED e1")
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("REFUSED e1 StaleEpoch")
+}
+
+// Refused says that nothing of the epoch runs, and the hub places the session elsewhere
+// at once: it is no answer while the Pod still stops.
+func TestAnEpochThatStillStopsIsNotRefused(t *testing.T) {
+	for name, end := range map[string]func(*bench){
+		"while its assignment is being deleted by hand": func(b *bench) {
+			_ = b.live.Delete(b.t.Context(), b.get("u1"))
+		},
+		"while it is withdrawn": func(b *bench) { b.Put(withdrawOrder("u1", 1)); b.run() },
+		"while its Pod is left, its finalizer taken by hand": func(b *bench) {
+			if err := b.live.Create(b.t.Context(), podOf("u1")); err != nil {
+				b.t.Fatal(err)
+			}
+			_ = b.live.Delete(b.t.Context(), b.get("u1"))
+			b.release("u1")
+			b.work(b.ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.Put(order(assignment("u1", 1, "ada")))
+			b.expect("STORED e1")
+			end(b)
+			b.told.take()
+			b.Put(order(assignment("u1", 1, "ada"))) // a reconnect has it sent again
+			b.expect()
+			if b.hasPod("u1") {
+				if err := b.live.Delete(t.Context(), podOf("u1")); err != nil {
+					t.Fatal(err)
+				}
+				b.queue.Add("u1")
+			} else {
+				b.release("u1")
+			}
+			b.expect("STOPPED e1")
+			b.Put(order(assignment("u1", 1, "ada")))
+			b.expect("REFUSED e1 StaleEpoch")
+		})
+	}
 }
 
 func TestReportShowsWhatIsBeingDeletedAsStopping(t *testing.T) {

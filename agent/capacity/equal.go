@@ -13,7 +13,7 @@ import (
 
 // equal is whether nothing that counts differs.
 func (n *Node) equal(o *Node) bool {
-	return n.Open == o.Open && n.Ready == o.Ready && n.Images == o.Images && maps.Equal(n.Labels, o.Labels) &&
+	return n.Open == o.Open && n.Ready == o.Ready && n.ReadySince.Equal(o.ReadySince) && n.Images == o.Images && maps.Equal(n.Labels, o.Labels) &&
 		maps.Equal(n.Allocatable, o.Allocatable) &&
 		slices.EqualFunc(n.Taints, o.Taints, func(a, b corev1.Taint) bool {
 			return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -92,19 +93,19 @@ func TestWhatRunsAgainCountsFromTheReportThatStoredNames(t *testing.T) {
 
 func TestNodeReady(t *testing.T) {
 	w := watching(cacheHolding{})
-	if _, known := w.NodeReady("b"); known {
+	if w.Node("b").Known {
 		t.Error("a node that is not there is known")
 	}
 	for _, want := range []bool{true, false, true} {
 		// Cordoned, so that it is closed whether or not it is ready.
 		n := with(machine("b", 1000, 1), func(n *Node) { n.Open, n.Ready = false, want })
 		w.update(func(m *Model) { m.SetNode(n) })
-		if ready, known := w.NodeReady("b"); ready != want || !known {
-			t.Errorf("ready %t, known %t, want %t", ready, known, want)
+		if got := w.Node("b"); got != (observe.Node{Known: true, Ready: want}) {
+			t.Errorf("%+v, want ready %t", got, want)
 		}
 	}
 	w.update(func(m *Model) { m.DeleteNode("b") })
-	if ready, known := w.NodeReady("b"); ready || known {
+	if w.Node("b") != (observe.Node{}) {
 		t.Error("a node that is gone is known")
 	}
 }

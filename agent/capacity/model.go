@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
@@ -144,10 +145,14 @@ func (m *Model) DeleteNode(name string) {
 	delete(m.nodes, name)
 }
 
-// NodeReady reports whether a node is Ready, and whether it is known at all.
-func (m *Model) NodeReady(name string) (ready, known bool) {
+// Node returns the state of a node.
+func (m *Model) Node(name string) observe.Node {
 	n := m.nodes[name]
-	return n != nil && n.Ready, n != nil
+	if n == nil {
+		return observe.Node{}
+	}
+	off := slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	return observe.Node{Known: true, Ready: n.Ready, Since: n.ReadySince, OutOfService: off}
 }
 
 // SetPod adds or replaces a Pod.

@@ -3,6 +3,7 @@ package capacity
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -15,6 +16,8 @@ type Node struct {
 	Allocatable Resources
 	// Ready is whether its kubelet answers.
 	Ready bool
+	// ReadySince is when that last changed.
+	ReadySince time.Time
 	// Open is whether it takes Pods now: Ready and not cordoned.
 	Open bool
 	// Images that it has.
@@ -29,18 +32,31 @@ func NodeOf(n *corev1.Node) Node {
 		Taints:      n.Spec.Taints,
 		Allocatable: ResourcesOf(n.Status.Allocatable),
 		Ready:       ready(n),
+		ReadySince:  readySince(n),
 		Open:        !n.Spec.Unschedulable && ready(n),
 		Images:      imageSetOf(n.Status.Images),
 	}
 }
 
 func ready(n *corev1.Node) bool {
+	c := readiness(n)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func readySince(n *corev1.Node) time.Time {
+	if c := readiness(n); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+func readiness(n *corev1.Node) *corev1.NodeCondition {
 	for i := range n.Status.Conditions {
 		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
+			return c
 		}
 	}
-	return false
+	return nil
 }
 
 // constraints are what keeps a Pod off a node whatever its room.

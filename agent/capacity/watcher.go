@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -136,11 +137,11 @@ func (w *Watcher) Stored(a *v1alpha1.SessionAssignment) uint64 {
 	return w.promise()
 }
 
-// NodeReady reports whether a node is Ready, and whether it is known at all.
-func (w *Watcher) NodeReady(name string) (ready, known bool) {
+// Node returns the state of a node.
+func (w *Watcher) Node(name string) observe.Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.model.NodeReady(name)
+	return w.model.Node(name)
 }
 
 // NextSequence is the number of the next report. It counts every assignment

@@ -183,8 +183,8 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(f.slots).Should(BeEquivalentTo(4))
 	g.Expect(f.watcher.Report().GetNodes()).To(BeEquivalentTo(1))
-	ready, known := f.watcher.NodeReady(nodes.Items[0].Name)
-	g.Expect(ready && known).To(BeTrue(), "a cordoned node is Ready all the same")
+	node := f.watcher.Node(nodes.Items[0].Name)
+	g.Expect(node.Ready && node.Known).To(BeTrue(), "a cordoned node is Ready all the same")
 
 	f.comesAndGoes(ctx, g)
 

@@ -9,8 +9,15 @@
 //
 // Invariants:
 //   - A lease counts from when its renewal was sent, never from when it was
-//     answered, and is reckoned in CLOCK_BOOTTIME: a suspended machine does not
-//     lengthen it, nor does anyone who sets a clock.
+//     answered, by CLOCK_BOOTTIME or the wall's clock less a skew, whichever shows that
+//     more time has passed: neither a suspended machine nor one that its hypervisor
+//     pauses lengthens it, nor does anyone who sets a clock back. To set the wall's
+//     clock forward by more than the skew ends it.
+//   - What remains: a machine that was paused runs on until its wall's clock is right
+//     again, and then until the kubelet has asked its guards (15 s, and the grace
+//     period). A clock that is slewed rather than stepped after a pause ends what the
+//     agent knows of, and not what a guard does that can't reach the agent. A pause
+//     shorter than the skew does not count.
 //   - It is kept in the member, so that a new process of the agent goes on with
 //     what is left. After another boot, or on another node, that is reckoned by
 //     the wall's clock less what clocks may differ by.

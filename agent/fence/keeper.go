@@ -16,7 +16,8 @@ import (
 
 // Timings before the time factor.
 const (
-	// skew is by how much the wall's clocks of a member's nodes may differ.
+	// skew is by how much the wall's clocks of a member's nodes may differ, and one of
+	// them may be set while a lease runs.
 	skew = 10 * time.Second
 	// pace is how often the keeper looks at the clock, and tries again what
 	// failed.
@@ -101,7 +102,7 @@ func (k *Keeper) init() {
 			k.TimeFactor = 1
 		}
 		if k.Clock == nil {
-			k.Clock = func() Instant { return Instant{Boot: SinceBoot(), Wall: time.Now()} }
+			k.Clock = func() Instant { return Instant{Boot: SinceBoot(), Wall: wallClock()} }
 		}
 		if k.BootID == nil {
 			k.BootID = bootID
@@ -177,7 +178,7 @@ func (k *Keeper) standing() Standing {
 	switch {
 	case left <= 0:
 		return Standing{State: Over}
-	case !k.lease.durable(now):
+	case !k.lease.survives(now):
 		return Standing{Left: left}
 	default:
 		return Standing{State: Valid, Left: left}

@@ -18,8 +18,16 @@ type Grant struct {
 	Length time.Duration
 }
 
-// end is when it is over, by the machine's clock.
+// end is when it is over, by the boot clock alone.
 func (g Grant) end() time.Duration { return g.Sent.Boot + g.Length }
+
+// left returns how long it still lasts; not positive: it is over. A machine that its
+// hypervisor pauses stops its boot clock too, and learns from the wall's clock that it
+// was away: as much time has passed as the clock says that shows more, the wall's less
+// what it may be off by.
+func (g Grant) left(now Instant, skew time.Duration) time.Duration {
+	return g.Length - max(now.Boot-g.Sent.Boot, now.Wall.Sub(g.Sent.Wall)-skew)
+}
 
 // Record is what the member's API server keeps of the lease.
 type Record struct {
@@ -39,10 +47,12 @@ type lease struct {
 	// grant is the newest that is not over; newer: than the record's.
 	grant Grant
 	newer bool
-	// record is what was last read or written, and durableUntil when the grant
-	// in it is over.
-	record       Record
-	durableUntil time.Duration
+	// skew is by how much the wall's clock may be off.
+	skew time.Duration
+	// record is what was last read or written, and durable the newest grant that is
+	// stored.
+	record  Record
+	durable Grant
 	// lapses that this process has seen, and how many of them have been dealt
 	// with: numbered, or found to be nobody's.
 	lapses, settled int
@@ -59,7 +69,7 @@ type write struct {
 // clocks of two nodes, or of one before and after a boot, differ by at most the
 // skew: by that much less is left.
 func recall(left *Record, bootID string, now Instant, skew time.Duration) *lease {
-	l := &lease{bootID: bootID, lapses: 1}
+	l := &lease{bootID: bootID, lapses: 1, skew: skew}
 	if left == nil {
 		return l
 	}
@@ -69,16 +79,16 @@ func recall(left *Record, bootID string, now Instant, skew time.Duration) *lease
 		away := now.Wall.Sub(left.Sent.Wall) + skew
 		grant.Sent = Instant{Boot: now.Boot - away, Wall: now.Wall.Add(-away)}
 	}
-	if left.Length <= 0 || grant.Sent.Boot > now.Boot || grant.end() <= now.Boot {
+	if left.Length <= 0 || grant.Sent.Boot > now.Boot || grant.left(now, skew) <= 0 {
 		return l
 	}
-	l.grant, l.durableUntil, l.lapses = grant, grant.end(), 0
+	l.grant, l.durable, l.lapses = grant, grant, 0
 	return l
 }
 
 // look takes notice of the time: a lease that is over has lapsed.
 func (l *lease) look(now Instant) {
-	if l.grant.Length > 0 && now.Boot >= l.grant.end() {
+	if l.grant.Length > 0 && l.grant.left(now, l.skew) <= 0 {
 		l.grant, l.newer = Grant{}, false
 		l.lapses++
 	}
@@ -87,7 +97,7 @@ func (l *lease) look(now Instant) {
 // granted takes a renewal that the hub has granted by now.
 func (l *lease) granted(g Grant, now Instant) {
 	l.look(now)
-	if g.Length <= 0 || g.Sent.Boot > now.Boot || g.end() <= max(now.Boot, l.grant.end()) {
+	if g.Length <= 0 || g.Sent.Boot > now.Boot || g.left(now, l.skew) <= 0 || g.end() <= l.grant.end() {
 		return
 	}
 	l.grant, l.newer = g, true
@@ -102,7 +112,7 @@ func (l *lease) left(now Instant) time.Duration {
 	if l.lapsed() || l.record.Marking || l.grant.Length == 0 {
 		return 0
 	}
-	return l.grant.end() - now.Boot
+	return l.grant.left(now, l.skew)
 }
 
 // renewed reports whether there is a grant, whether or not it counts yet.
@@ -111,8 +121,8 @@ func (l *lease) renewed(now Instant) bool {
 	return l.grant.Length > 0
 }
 
-// durable reports whether a new process would still find a lease.
-func (l *lease) durable(now Instant) bool { return now.Boot < l.durableUntil }
+// survives reports whether a new process would still find a lease.
+func (l *lease) survives(now Instant) bool { return l.durable.left(now, l.skew) > 0 }
 
 // number is the record that gives the lapses by now their number, above all that
 // assignments bear.
@@ -135,7 +145,7 @@ func (l *lease) marked() write {
 // is older by a sixth of the lease.
 func (l *lease) refresh(now Instant) (write, bool) {
 	l.look(now)
-	if !l.newer || l.lapsed() || l.grant.end()-l.durableUntil < l.grant.Length/6 {
+	if !l.newer || l.lapsed() || l.grant.end()-l.durable.end() < l.grant.Length/6 {
 		return write{}, false
 	}
 	return write{
@@ -148,7 +158,7 @@ func (l *lease) refresh(now Instant) (write, bool) {
 func (l *lease) stored(w write) {
 	l.record, l.settled = w.Record, max(l.settled, w.settles)
 	if w.Length > 0 {
-		l.durableUntil = w.end()
+		l.durable = w.Grant
 	}
 	l.newer = l.newer && l.grant != w.Grant
 }

@@ -128,7 +128,7 @@ func TestTheRecordIsRefreshedSixTimesALease(t *testing.T) {
 			writes++
 			l.stored(w)
 		}
-		if !l.durable(at(s)) {
+		if !l.survives(at(s)) {
 			t.Fatalf("after %d seconds a restart would find no lease", s)
 		}
 	}

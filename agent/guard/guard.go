@@ -27,6 +27,10 @@ const (
 	least = 20 * time.Millisecond
 )
 
+// pauseSkew is by how much the node's clock may be set at once without shortening the
+// lease.
+const pauseSkew = 10 * time.Second
+
 // The desktop's own times, which no factor scales.
 const (
 	lookEvery    = 5 * time.Second
@@ -60,12 +64,13 @@ func New(options Options) (*Guard, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	asks, err := newAsker(options.Asking, false, fence.SinceBoot)
+	clock := fence.NewElapsed(pauseSkew).Now
+	asks, err := newAsker(options.Asking, false, clock)
 	if err != nil {
 		return nil, err
 	}
 	return &Guard{
-		options: options, asker: asks, clock: fence.SinceBoot,
+		options: options, asker: asks, clock: clock,
 		machine: NewMachine(Limits{Start: options.StartTimeout, Closed: closed}),
 	}, nil
 }

@@ -39,6 +39,23 @@ var containerReasons = map[string]bool{
 	"RunContainerError":          true,
 }
 
+// FailsToStart reports whether the kubelet says of one of a Pod's containers that it
+// can't start it, or not yet again. What is being started is none of these.
+func FailsToStart(pod *corev1.Pod) bool {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if w := s.State.Waiting; w != nil {
+			if _, ofImage := imageReasons[w.Reason]; ofImage || containerReasons[w.Reason] || w.Reason == crashLoop {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// crashLoop is the kubelet's word for a container that ended and is started again
+// later.
+const crashLoop = "CrashLoopBackOff"
+
 // container says why a container that should run is not ready; no reason where
 // it has nothing to say.
 func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
@@ -105,13 +122,13 @@ func waiting(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 		return finding{api.ReasonImagePull, fmt.Sprintf("The image %s can't be pulled (%s)", image(pod, s), pullError(w))}
 	case containerReasons[w.Reason]:
 		return finding{api.ReasonContainerError, fmt.Sprintf("The container can't be made (%s)", words(w))}
-	case w.Reason == "CrashLoopBackOff" && last != nil:
+	case w.Reason == crashLoop && last != nil:
 		reason := api.ReasonCrashLoop
 		if outOfMemory(last) {
 			reason = api.ReasonOutOfMemory
 		}
 		return finding{reason, fmt.Sprintf("The desktop %s, %d times by now", ended(last), s.RestartCount)}
-	case w.Reason == "CrashLoopBackOff":
+	case w.Reason == crashLoop:
 		return finding{api.ReasonCrashLoop, "The desktop ends again and again"}
 	default:
 		return finding{}

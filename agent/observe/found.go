@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -47,6 +49,12 @@ type Found struct {
 	Secrets []string
 	// NodeLost: the Pod's node does not answer.
 	NodeLost bool
+	// StopUnknown: the Pod is being deleted, its node is gone, and nobody has reported
+	// that it stopped.
+	StopUnknown bool
+	// GivenBack is when the desktop of a lost node is started on another one; zero: it
+	// is not, since it must never run twice, or has a home.
+	GivenBack time.Time
 }
 
 // Problem is why a child can't be what it should.

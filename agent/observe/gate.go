@@ -33,7 +33,7 @@ func unavailable(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	switch {
 	case ofImage:
 		what = fmt.Sprintf("The image %s of the %s can't be pulled on node %s (%s)", image(pod, s), what, pod.Spec.NodeName, pullError(w))
-	case containerReasons[w.Reason], w.Reason == "CrashLoopBackOff":
+	case containerReasons[w.Reason], w.Reason == crashLoop:
 		what = fmt.Sprintf("The %s on node %s does not start (%s)", what, pod.Spec.NodeName, words(w))
 		remedy = "look at its logs, and at the agent's --guard-image"
 	default:

@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,8 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	switch pod := f.Pod; {
 	case pod == nil:
 		return absent(a, f)
-	case f.NodeLost && !isReady(pod):
-		return notReady(api.ReasonNodeLost, lost(pod))
+	case (f.NodeLost || f.StopUnknown) && !isReady(pod):
+		return notReady(api.ReasonNodeLost, lost(f))
 	case pod.DeletionTimestamp != nil, a.GivenUp():
 		return notReady(api.ReasonPodTerminating, terminating(pod))
 	}
@@ -139,8 +140,18 @@ func terminating(pod *corev1.Pod) string {
 
 // lost says what an operator can do about a Pod whose node does not answer.
 // Nobody else knows whether the desktop still runs there.
-func lost(pod *corev1.Pod) string {
-	return fmt.Sprintf("Node %s does not answer: bring it back. If it is off for good, delete its Node, or taint it %s=nodeshutdown:NoExecute. "+
+func lost(f Found) string {
+	pod := f.Pod
+	switch {
+	case f.StopUnknown:
+		return fmt.Sprintf("Node %s is gone, and its kubelet has not reported that the desktop stopped: "+
+			"once the machine is off for good, kubectl annotate pod -n %s %s %s=<why>.",
+			pod.Spec.NodeName, pod.Namespace, pod.Name, api.AnnotationForceCleanup)
+	case !f.GivenBack.IsZero():
+		return fmt.Sprintf("Node %s does not answer: bring it back, or the desktop starts anew on another node at %s.",
+			pod.Spec.NodeName, f.GivenBack.UTC().Format(time.TimeOnly))
+	}
+	return fmt.Sprintf("Node %s does not answer: bring it back. If it is off for good, taint it %s=nodeshutdown:NoExecute. "+
 		"To give up a deleted session all the same, annotate it %s.",
 		pod.Spec.NodeName, corev1.TaintNodeOutOfService, api.AnnotationForceCleanup)
 }

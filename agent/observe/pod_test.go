@@ -24,7 +24,7 @@ func TestPod(t *testing.T) {
 	const pull = "The image registry/browser:1 can't be pulled (not found): push it, or correct the template's image or its pull secret."
 	const logs = ": look at its logs, and correct the image or the template."
 	const memory = ": give it more memory, by the session or the template."
-	const lostNode = "Node n1 does not answer: bring it back. If it is off for good, delete its Node, or taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute. " +
+	const lostNode = "Node n1 does not answer: bring it back. If it is off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute. " +
 		"To give up a deleted session all the same, annotate it vdi.kasm.io/force-cleanup."
 
 	cases := map[string]struct {

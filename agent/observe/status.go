@@ -50,8 +50,8 @@ func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) a
 	switch {
 	case f.Denied != "":
 		s.Reason, s.Message = api.ReasonApplyFailed, cut(f.Denied, maxMessage)
-	case f.Pod != nil && f.NodeLost:
-		s.Reason, s.Message = api.ReasonNodeLost, lost(f.Pod)
+	case f.Pod != nil && (f.NodeLost || f.StopUnknown):
+		s.Reason, s.Message = api.ReasonNodeLost, lost(f)
 	case f.Pod != nil:
 		s.Message = terminating(f.Pod)
 	case len(left) > 0:

@@ -105,7 +105,7 @@ func TestStoppingSaysWhatIsLeft(t *testing.T) {
 		message string
 	}{
 		"a Pod":            {Found{Pod: pod(deletedPod)}, []string{"Ingress x"}, api.ReasonPodTerminating, "The Pod is being stopped by node n1."},
-		"a Pod, node lost": {Found{Pod: pod(deletedPod), NodeLost: true}, nil, api.ReasonNodeLost, lost(pod())},
+		"a Pod, node lost": {Found{Pod: pod(deletedPod), NodeLost: true}, nil, api.ReasonNodeLost, lost(Found{Pod: pod()})},
 		"something else":   {Found{}, []string{"Ingress x", "Service y"}, api.ReasonPodTerminating, "The Pod is gone, the rest is being removed: Ingress x; Service y."},
 		"much":             {Found{}, []string{strings.Repeat("x", 2000)}, api.ReasonPodTerminating, ""},
 	} {

@@ -17,6 +17,8 @@ const (
 	// LabelHomeMode is the HomeMode that a claim was made for. Only a claim
 	// that says PerSession is ever deleted with its session.
 	LabelHomeMode = "vdi.kasm.io/home-mode"
+	// LabelHome on a Pod is the claim of the user's home that it mounts.
+	LabelHome = "vdi.kasm.io/home"
 	// AnnotationUser is whose home a claim is, and whose desktop a Pod.
 	AnnotationUser = "vdi.kasm.io/user"
 	// AnnotationDesktopHash is the DesktopHash that a Pod was made from.

@@ -40,11 +40,15 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 	d := a.Spec.Desktop.DeepCopy()
 	volumes, mounts := volumes(a)
 	pod := &corev1.Pod{ObjectMeta: ownedMeta(a)}
+	if a.Spec.Desktop.Home.Mode == api.HomePerUser {
+		pod.Labels[LabelHome] = a.Spec.Desktop.Home.ClaimName
+	}
 	pod.Annotations[AnnotationUser] = a.Spec.User
 	pod.Annotations[AnnotationDesktopHash] = DesktopHash(a)
 	pod.Annotations[api.AnnotationAttempt] = strconv.FormatInt(a.Spec.Attempt, 10)
 	pod.Annotations[annotationSafeToEvict] = "false"
 	pod.Annotations[annotationDoNotDisrupt] = "true"
+	keepUntilStopped(a, pod)
 	pod.Spec = corev1.PodSpec{
 		Containers:                    []corev1.Container{desktop(a, d, mounts)},
 		Volumes:                       volumes,

@@ -5,6 +5,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
@@ -74,6 +75,9 @@ func alignRoute(have, want *gatewayv1.HTTPRoute) {
 // desktop: hardly anything else of a Pod can be changed. A Pod that was made
 // from another desktop keeps the hash and the image that it has.
 func alignPod(have, want *corev1.Pod) {
+	for _, finalizer := range want.Finalizers {
+		controllerutil.AddFinalizer(have, finalizer)
+	}
 	if have.Annotations[render.AnnotationDesktopHash] != want.Annotations[render.AnnotationDesktopHash] {
 		want = want.DeepCopy()
 		delete(want.Annotations, render.AnnotationDesktopHash)

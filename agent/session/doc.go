@@ -20,8 +20,9 @@
 //     is not its session's.
 //   - A running desktop is never restarted by a change of the assignment,
 //     unless the hub placed the session anew (a higher epoch) with another
-//     desktop, or somebody asked for another try (a higher attempt). Where no
-//     desktop runs, a changed one is taken at once.
+//     desktop, or somebody asked for another try (a higher attempt). A changed one
+//     is taken at once only where no desktop can have started: there is no Pod, it
+//     has no node yet, or its kubelet reports that it can't be started.
 //   - No Pod is made before its home, its config, the Secrets that the hub
 //     sends and its NetworkPolicy are in place, nor while another assignment's
 //     Pod has the user's home mounted.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -247,9 +248,9 @@ func TestALostNodeIsSaidAndNotForced(t *testing.T) {
 
 type nodeStates map[string]bool
 
-func (n nodeStates) NodeReady(name string) (ready, known bool) {
-	ready, known = n[name]
-	return ready, known
+func (n nodeStates) Node(name string) observe.Node {
+	ready, known := n[name]
+	return observe.Node{Known: known, Ready: ready}
 }
 
 func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {

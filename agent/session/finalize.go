@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,18 @@ func (r *Reconciler) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
 		return nil
 	}
+	err := r.takeAway(ctx, p)
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	if goes, asked := r.namespaceGoes(ctx, p.assignment.Namespace); asked != nil || !goes {
+		return errors.Join(err, asked)
+	}
+	return r.finalizeWithNamespace(ctx, p)
+}
+
+// takeAway removes the children, and the finalizer once they are gone.
+func (r *Reconciler) takeAway(ctx context.Context, p *pass) error {
 	for _, s := range []struct {
 		name string
 		run  func(context.Context, *pass) (done bool, err error)

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -31,39 +30,47 @@ func (r *Reconciler) removePods(ctx context.Context, p *pass) (bool, error) {
 	if force {
 		return r.forcePods(ctx, p, reason)
 	}
-	left, err := r.podsLeft(ctx, p, r.Client)
+	left, err := r.podsOf(ctx, p, r.Client, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
 	if err != nil {
 		return false, err
 	}
 	if len(left) == 0 {
-		if left, err = r.podsLeft(ctx, p, r.APIReader); err != nil || len(left) == 0 {
+		if left, err = r.podsLeft(ctx, p); err != nil || len(left) == 0 {
 			return err == nil, err
 		}
 		p.again(podPoll)
 	}
-	p.found.Pod, p.found.NodeLost = left[0], r.nodeLost(left[0])
+	p.found.Pod = left[0]
 	for _, pod := range left {
-		if err := r.remove(ctx, p, kindPod, pod); err != nil {
+		if err := r.removePod(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}
 	return false, nil
 }
 
+// removePod has a Pod deleted, and its finalizer removed once it has stopped.
+func (r *Reconciler) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
+	r.seeNode(p, pod)
+	if given, err := r.giveBack(ctx, p, pod); err != nil || given {
+		return err
+	}
+	if err := r.remove(ctx, p, kindPod, pod); err != nil || pod.DeletionTimestamp == nil {
+		return err
+	}
+	return r.awaitStop(ctx, p, pod)
+}
+
 // forcePods takes the Pods out of the API server without waiting for their
 // kubelets, who may be running them still: that is the operator's word alone.
 func (r *Reconciler) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
-	left, err := r.podsLeft(ctx, p, r.APIReader)
+	left, err := r.podsLeft(ctx, p)
 	if err != nil {
 		return false, err
 	}
 	for _, pod := range left {
-		writes.WithLabelValues(string(kindPod), "force").Inc()
-		began := r.Clock.Now()
-		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
-		r.traceApply(p, kindPod, "force", began, err)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return false, fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
+		if err := r.forcePod(ctx, p, pod); err != nil {
+			return false, err
 		}
 	}
 	if !p.memory.forceTold {
@@ -76,35 +83,28 @@ func (r *Reconciler) forcePods(ctx context.Context, p *pass, reason string) (boo
 	return true, nil
 }
 
-// podsLeft are the assignment's own Pods that a reader shows.
-func (r *Reconciler) podsLeft(ctx context.Context, p *pass, from client.Reader) ([]*corev1.Pod, error) {
-	var left []*corev1.Pod
-	keep := func(pod *corev1.Pod) {
-		if pods.stranger(p.assignment, pod) == "" {
-			left = append(left, pod)
-		}
+// podsLeft are the assignment's own Pods that the API server itself has, by label or
+// by name: somebody may have removed a Pod's labels.
+func (r *Reconciler) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) {
+	left, err := r.podsOf(ctx, p, r.APIReader, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
+	if err != nil || len(left) > 0 {
+		return left, err
 	}
+	// The agent may list Pods everywhere, and get one only in admitted namespaces.
+	return r.podsOf(ctx, p, r.APIReader, client.MatchingFields{metav1.ObjectNameField: p.assignment.Name})
+}
+
+// podsOf are the assignment's own among the Pods that a reader selects.
+func (r *Reconciler) podsOf(ctx context.Context, p *pass, from client.Reader, selected client.ListOption) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	marks := client.MatchingLabels{api.LabelAssignment: p.assignment.Name}
-	if err := from.List(ctx, &list, client.InNamespace(p.assignment.Namespace), marks); err != nil {
+	if err := from.List(ctx, &list, client.InNamespace(p.assignment.Namespace), selected); err != nil {
 		return nil, fmt.Errorf("listing Pods: %w", err)
 	}
-	named := false
+	var own []*corev1.Pod
 	for i := range list.Items {
-		named = named || list.Items[i].Name == p.assignment.Name
-		keep(&list.Items[i])
+		if pods.stranger(p.assignment, &list.Items[i]) == "" {
+			own = append(own, &list.Items[i])
+		}
 	}
-	if named {
-		return left, nil
-	}
-	// Somebody may have taken its labels away.
-	var pod corev1.Pod
-	err := from.Get(ctx, client.ObjectKeyFromObject(p.assignment), &pod)
-	if err == nil {
-		keep(&pod)
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the Pod: %w", err)
-	}
-	return left, nil
+	return own, nil
 }

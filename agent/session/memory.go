@@ -38,6 +38,8 @@ type memory struct {
 	repairs map[kind]repairing
 	// ended is the last Pod that ended by itself.
 	ended lastEnd
+	// sight of the Pod, besides the cache's.
+	sight podSight
 	// podTold is what the trace was told of the Pod.
 	podTold podTold
 	// status is what was last written, and what is to be.
@@ -45,6 +47,9 @@ type memory struct {
 	// stoppedAt is when a withdrawn assignment was first seen without a Pod, and
 	// with something else left.
 	stoppedAt time.Time
+	// shutSince is since when the Pod is seen to wait at a gate that would not be
+	// made so any more; zero: it is not.
+	shutSince time.Time
 	// forceTold: there is an event that the cleanup is forced.
 	forceTold bool
 	// attempt that was last seen.

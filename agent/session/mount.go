@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -24,16 +25,26 @@ func (r *Reconciler) mayMount(ctx context.Context, p *pass) (bool, error) {
 	if home.Mode != api.HomePerUser {
 		return true, nil
 	}
-	var mounted corev1.PodList
-	err := r.Client.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace),
-		client.MatchingFields{mountIndex: home.ClaimName}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
-	}
-	for i := range mounted.Items {
-		if other := mounted.Items[i].Name; other != p.assignment.Name {
-			p.found.OtherUser = other
-			return false, nil
+	// The cache shows Pods that have no label yet, of an earlier version of the agent;
+	// the API server itself those that the cache does not show yet.
+	for _, look := range []struct {
+		from client.Reader
+		by   client.ListOption
+	}{
+		{r.Client, client.MatchingFields{mountIndex: home.ClaimName}},
+		{r.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
+	} {
+		var mounted corev1.PodList
+		err := look.from.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace), look.by, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
+		}
+		for i := range mounted.Items {
+			if other := mounted.Items[i].Name; other != p.assignment.Name {
+				p.found.OtherUser = other
+				p.again(restPoll) // nothing tells of the end of what the cache does not show
+				return false, nil
+			}
 		}
 	}
 	claim := types.NamespacedName{Namespace: p.assignment.Namespace, Name: home.ClaimName}

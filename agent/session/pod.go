@@ -3,14 +3,12 @@ package session
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
-	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -28,18 +26,27 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	p.found.Pod = have
 	stopped := mustNotRun(p)
+	if have == nil && stopped {
+		if have, err = r.unseenPod(ctx, p); err != nil {
+			return err
+		}
+	}
+	p.found.Pod = have
+	p.memory.sawPod(have != nil)
 	if have == nil {
 		if may, err := r.mayMake(ctx, p); err != nil || !may {
 			return err
 		}
 	}
 	if have != nil && pods.stranger(p.assignment, have) == "" {
-		p.found.NodeLost = r.nodeLost(have)
+		r.seeNode(p, have)
+		if given, err := r.giveBack(ctx, p, have); err != nil || given {
+			return err
+		}
 		switch {
 		case have.DeletionTimestamp != nil:
-			return nil
+			return r.awaitStop(ctx, p, have)
 		case stopped:
 			return r.remove(ctx, p, kindPod, have)
 		case hasEnded(have):
@@ -47,12 +54,18 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		case outdated(p.assignment, have):
 			log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is tried again")...)
 			return r.remove(ctx, p, kindPod, have)
-		case stale(p, have) != "":
-			log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", stale(p, have))...)
-			return r.removeAsSeen(ctx, p, kindPod, have) // it may start this moment
+		default:
+			if why := r.stale(p, have); why != "" {
+				return r.replaceStale(ctx, p, have, why)
+			}
 		}
 	}
-	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, p.rendered())
+	want := p.rendered()
+	if err := r.mayKeep(ctx, want); err != nil {
+		return err
+	}
+	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, want)
+	p.memory.sawPod(p.found.Pod != nil)
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
 		// Somebody else's Pod is not this session's, whatever its name.
 		p.found.Pod = nil
@@ -130,42 +143,4 @@ func (r *Reconciler) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod)
 		return nil
 	}
 	return r.remove(ctx, p, kindPod, pod)
-}
-
-// outdated reports whether a Pod is to make way for the desktop that the
-// assignment asks for now, though it runs: somebody asked for another try, or it
-// was made from another desktop and the hub has placed the session anew since.
-func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
-	attempt, err := strconv.ParseInt(pod.Annotations[api.AnnotationAttempt], 10, 64)
-	if err == nil && attempt < a.Spec.Attempt {
-		return true
-	}
-	epoch, err := strconv.ParseInt(pod.Annotations[api.AnnotationEpoch], 10, 64)
-	return otherwise(a, pod) && err == nil && epoch < a.Spec.Epoch
-}
-
-// otherwise reports whether a Pod was made from another desktop than the
-// assignment has now.
-func otherwise(a *api.SessionAssignment, pod *corev1.Pod) bool {
-	return pod.Annotations[render.AnnotationDesktopHash] != render.DesktopHash(a)
-}
-
-// stale is why a Pod whose desktop does not run yet is made anew; empty: it is not.
-func stale(p *pass, pod *corev1.Pod) string {
-	switch {
-	case gateIsShut(p, pod):
-		return "its desktop waits at a gate that is not made so any more"
-	case otherwise(p.assignment, pod) && !desktopRuns(pod):
-		return "the desktop has changed before it ran"
-	}
-	return ""
-}
-
-func desktopRuns(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.State.Running != nil {
-			return true
-		}
-	}
-	return false
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,6 +36,8 @@ type Reconciler struct {
 	Nodes Nodes
 	// Activity of desktops; nil: those that want to be asked are not.
 	Activity Activity
+	// ServerVersion of the member's API server; nil: no older than this agent's.
+	ServerVersion func() (*version.Info, error)
 	// Lease of the hub's, and the key that guards and gates know the agent by; nil: no
 	// desktop is guarded.
 	Lease    Lease
@@ -45,12 +48,12 @@ type Reconciler struct {
 	memories memories
 	mounts   mounts
 	routes   routeWatch
+	ordered  orderedDeletion
 }
 
 // Nodes knows how the member's nodes are.
 type Nodes interface {
-	// NodeReady reports whether a node is Ready, and whether it is known at all.
-	NodeReady(name string) (ready, known bool)
+	Node(name string) observe.Node
 }
 
 // step is a part of a pass. Steps do not depend on each other's success: the
@@ -114,7 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if client.IgnoreNotFound(err) == nil {
 			r.memories.forget(req.NamespacedName)
 			r.stopAsking(req.NamespacedName)
-			return ctrl.Result{}, nil
+			return ctrl.Result{}, r.releaseOrphans(ctx, req.NamespacedName)
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
 	}

@@ -66,6 +66,9 @@ type Options struct {
 	// CleanupDeadline is how long a stopped session waits for what is left of it,
 	// Pods apart, by default 2 min.
 	CleanupDeadline time.Duration
+	// LostAfter is how long a node must not have answered before the desktops on it
+	// start on other nodes that may run twice and have no home, by default 5 min.
+	LostAfter time.Duration
 	// Guard that fenced desktops get, and of which the gates of held ones are made,
 	// whose Key is Reconciler.GuardKey's; nil: they get none.
 	Guard *render.Guard
@@ -88,6 +91,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CleanupDeadline == 0 {
 		o.CleanupDeadline = 2 * time.Minute
+	}
+	if o.LostAfter == 0 {
+		o.LostAfter = 5 * time.Minute
 	}
 	if o.Patience == (observe.Patience{}) {
 		o.Patience = observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -40,6 +42,11 @@ type stage struct {
 	// refuse answers a write instead of the API server, where it says an
 	// error.
 	refuse func(write string) error
+	// slow has a Pod that is deleted go on until the test says that it has ended.
+	// Otherwise it is gone at once.
+	slow bool
+	// blind has the cache show no Pod.
+	blind bool
 	// stale answers a read of the cache, where it says so.
 	stale func(key client.ObjectKey, o client.Object) (answered bool, err error)
 }
@@ -55,7 +62,8 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 	s := &stage{t: t, clock: testclock.NewFakePassiveClock(noon), events: events.NewFakeRecorder(100), key: client.ObjectKeyFromObject(a)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(others, a)...).
 		WithStatusSubresource(a, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}).
-		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).Build()
+		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).
+		WithIndex(&corev1.Pod{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()
 	s.r = &Reconciler{
 		Client:    interceptor.NewClient(s.client, s.interceptors()),
 		APIReader: s.client,
@@ -69,12 +77,21 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 func (s *stage) interceptors() interceptor.Funcs {
 	return interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, pod := o.(*corev1.Pod); pod && s.blind {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, key.Name)
+			}
 			if s.stale != nil {
 				if answered, err := s.stale(key, o); answered {
 					return err
 				}
 			}
 			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, pods := list.(*corev1.PodList); pods && s.blind {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			s.made++
@@ -95,7 +112,11 @@ func (s *stage) interceptors() interceptor.Funcs {
 			if err := s.write("delete", o); err != nil {
 				return err
 			}
-			return c.Delete(ctx, o, opts...)
+			err := c.Delete(ctx, o, opts...)
+			if pod, ok := o.(*corev1.Pod); ok && err == nil && !s.slow {
+				s.stop(pod.DeepCopy())
+			}
+			return err
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			if err := s.write(sub, o); err != nil {
@@ -103,6 +124,17 @@ func (s *stage) interceptors() interceptor.Funcs {
 			}
 			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
 		},
+	}
+}
+
+// stop has a Pod be kept by no finalizer of ours any more.
+func (s *stage) stop(pod *corev1.Pod) {
+	s.t.Helper()
+	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || !controllerutil.RemoveFinalizer(pod, api.PodFinalizer) {
+		return
+	}
+	if err := s.client.Update(s.t.Context(), pod); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -150,7 +151,7 @@ func withAgent(change func(*session.Options)) {
 // lostNodes are the nodes that do not answer.
 type lostNodes struct{ lost sync.Map }
 
-func (n *lostNodes) NodeReady(name string) (ready, known bool) {
+func (n *lostNodes) Node(name string) observe.Node {
 	_, lost := n.lost.Load(name)
-	return !lost, true
+	return observe.Node{Known: true, Ready: !lost}
 }

@@ -16,6 +16,8 @@ const (
 	transitionDesktop  = "Desktop changed its state"
 	transitionReplaced = "Desktop's Pod makes way for another"
 	transitionStopped  = "Desktop is stopped"
+	// transitionGivenBack is of a session without a home that may run twice.
+	transitionGivenBack = "Desktop of a lost node is given up there"
 )
 
 // stateOf sums up a status in a word.

@@ -40,6 +40,9 @@ const (
 	EventSkipped = "CleanupSkipped"
 	// EventForced: an operator asked for the cleanup to be forced.
 	EventForced = "CleanupForced"
+	// EventNodeGivenUp: the node of a desktop that may run twice has not answered for
+	// so long that the desktop starts on another one.
+	EventNodeGivenUp = "NodeGivenUp"
 	// EventActivityUnknown: the desktop does not tell whether it is used, and so
 	// its idle timeout is not enforced.
 	EventActivityUnknown = "ActivityUnknown"

@@ -7,6 +7,11 @@ const Finalizer = "vdi.kasm.io/session-cleanup"
 // AssignmentFinalizer keeps a SessionAssignment until its children are gone.
 const AssignmentFinalizer = "vdi.kasm.io/assignment-cleanup"
 
+// PodFinalizer keeps the Pod of a session that must never run twice, or that has a
+// home, until its kubelet has reported that its containers ended: the deletion of the
+// Pod's object, by force or with its Node, is no proof of that.
+const PodFinalizer = "vdi.kasm.io/pod-stopped"
+
 // HomeFinalizer keeps a VDIHome while a session may write to the home.
 const HomeFinalizer = "vdi.kasm.io/home-in-use"
 
@@ -81,7 +86,9 @@ const (
 	// AnnotationForceCleanup on a session or an assignment that is being deleted
 	// is an operator's last word: Pods are deleted without waiting for their
 	// kubelet, and on the hub the session is let go whatever its member says. The
-	// value is the operator's reason, for the event.
+	// value is the operator's reason, for the event. On a Pod that is being deleted it
+	// is the operator's assertion that nothing of the Pod runs, for a node that is off
+	// for good.
 	AnnotationForceCleanup = "vdi.kasm.io/force-cleanup"
 	// AnnotationLastUse and AnnotationRetention on a claim are when a session
 	// last used it, and for how long it is kept after that.

@@ -23,34 +23,65 @@ const marginShare = 5
 // clocks that run at unlike rates; with it a leader ceases to be certain just
 // when the elector, which has its own deadline, gives up.
 //
-// What is left is a process that is stopped between the check and the write to
-// its socket. It is a matter of microseconds, an update carries a
-// resourceVersion that the next leader's write has made old, and agents refuse a
-// lower term than they have seen.
+// A machine that is paused by its hypervisor stops its boot clock too: as much time
+// has passed as the boot clock or the wall's clock says, the latter less wallSkew. A
+// wall's clock that is set forward by more ends the certainty until the next renewal.
+//
+// What is left is a machine whose wall's clock is not right yet after a pause, and a
+// process that is stopped between the check and the write to its socket, a matter of
+// microseconds. An update carries a resourceVersion that the next leader's write has
+// made old, and agents refuse a lower term than they have seen.
 type Guard struct {
-	now func() time.Duration
-	// until is the moment, by now, up to which we lead: 0 is never.
-	until atomic.Int64
+	now func() moment
+	// term is how long we lead; nil: we do not.
+	term atomic.Pointer[term]
 	// always is set where no leader is elected.
 	always bool
 }
 
+// wallSkew is by how much the wall's clock may be set without ending a term.
+const wallSkew = time.Second
+
+// moment is one on both clocks of a machine.
+type moment struct {
+	boot time.Duration
+	wall time.Time
+}
+
+// thisMoment reads the wall's clock without the monotonic one that Go would go by.
+func thisMoment() moment { return moment{boot: sinceBoot(), wall: time.Now().Round(0)} }
+
+// term is what the last renewal of the lock is worth.
+type term struct {
+	sent   moment
+	length time.Duration
+}
+
+// on reports whether it is not over.
+func (t *term) on(now moment) bool {
+	return max(now.boot-t.sent.boot, now.wall.Sub(t.sent.wall)-wallSkew) < t.length
+}
+
 // NewGuard makes the guard of a replica that does not lead yet.
-func NewGuard() *Guard { return &Guard{now: sinceBoot} }
+func NewGuard() *Guard { return &Guard{now: thisMoment} }
 
 // Always is the guard of a program that has no second replica and elects nobody.
-func Always() *Guard { return &Guard{now: sinceBoot, always: true} }
+func Always() *Guard { return &Guard{now: thisMoment, always: true} }
 
 // Leading is whether no other replica can be leading.
 func (g *Guard) Leading() bool {
-	return g.always || int64(g.now()) < g.until.Load()
+	if g.always {
+		return true
+	}
+	t := g.term.Load()
+	return t != nil && t.on(g.now())
 }
 
-func (g *Guard) held(sent, duration time.Duration) {
-	g.until.Store(int64(sent + duration - duration/marginShare))
+func (g *Guard) held(sent moment, duration time.Duration) {
+	g.term.Store(&term{sent: sent, length: duration - duration/marginShare})
 }
 
-func (g *Guard) lost() { g.until.Store(0) }
+func (g *Guard) lost() { g.term.Store(nil) }
 
 // Lock returns the lock with the guard looking on.
 func (g *Guard) Lock(inner resourcelock.Interface) resourcelock.Interface {

@@ -52,7 +52,7 @@ func (l *fakeLock) Update(_ context.Context, record resourcelock.LeaderElectionR
 // guarded is a guard on a clock that the test moves.
 func guarded() (*Guard, *fakeLock, resourcelock.Interface) {
 	clock := 100 * time.Hour // a machine that has been up for a while
-	guard := &Guard{now: func() time.Duration { return clock }}
+	guard := &Guard{now: func() moment { return moment{boot: clock, wall: time.Unix(0, 0).Add(clock)} }}
 	lock := &fakeLock{clock: &clock}
 	return guard, lock, guard.Lock(lock)
 }
@@ -282,4 +282,22 @@ func TestOnlyALeaderWrites(t *testing.T) {
 			t.Errorf("%s %s of the leader: %v, sent %d times", test.method, test.path, err, sent)
 		}
 	}
+}
+
+// A hypervisor stops the boot clock too.
+func TestGuardOfAMachineThatWasPausedDoesNotLead(t *testing.T) {
+	now := moment{boot: 100 * time.Hour, wall: time.Unix(0, 0)}
+	guard := &Guard{now: func() moment { return now }}
+	clock := time.Duration(0)
+	lock := guard.Lock(&fakeLock{clock: &clock})
+	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
+		t.Fatal(err)
+	}
+	now.wall = now.wall.Add(12*time.Second + wallSkew - 1)
+	expect(t, guard, true)
+	now.wall = now.wall.Add(1)
+	expect(t, guard, false)
+	now.wall = now.wall.Add(-time.Hour) // who sets it back gains nothing
+	now.boot += 12 * time.Second
+	expect(t, guard, false)
 }

@@ -65,7 +65,7 @@ func (l *incumbentLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 		l.failing = true
 		return record, raw, err
 	}
-	now := l.guard.now()
+	now := l.guard.now().boot
 	// One request that fails is no outage, or a server that refuses some would keep
 	// the lock a dead leader's. Half the duration leaves the leader the other half.
 	if l.failing && now-l.read > l.options.Duration/2 {

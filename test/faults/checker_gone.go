@@ -88,14 +88,14 @@ func (c *checker) pod(now time.Time, f podFact) {
 	if !before {
 		seen.since = now
 	}
-	f.Runs = f.Runs || seen.Runs
+	f.Runs, f.Ended = f.Runs || seen.Runs, f.Ended || seen.Ended
 	seen.podFact = f
 	c.pods[f.UID] = seen
-	if f.Ended || c.logged {
+	if f.Ended || f.Stopped || c.logged {
 		return
 	}
 	for _, other := range c.pods {
-		if other.Session == f.Session && other.Cluster != f.Cluster && !other.Ended && !c.mayBeTwo(f.Session, f.Cluster, other.Cluster) {
+		if other.Session == f.Session && other.Cluster != f.Cluster && !other.Ended && !other.Stopped && !c.mayBeTwo(f.Session, f.Cluster, other.Cluster) {
 			c.two(now, f, other)
 		}
 	}
@@ -117,7 +117,7 @@ func (c *checker) two(now time.Time, a podFact, other seenPod) {
 		still: func() bool { return !c.mayBeTwo(first.Session, clusters[0], clusters[1]) },
 		proof: func(ctx context.Context, o oracle) (bool, error) {
 			now, err := o.pod(ctx, first)
-			return err == nil && now != nil && !now.Ended, err
+			return err == nil && now != nil && !now.Ended && !now.Stopped, err
 		},
 	})
 }

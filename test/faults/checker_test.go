@@ -104,6 +104,13 @@ func (h *told) pod(cluster string, uid types.UID, epoch int64) {
 	h.checker.pod(h.now, p)
 }
 
+func (h *told) stopped(uid types.UID) {
+	p := h.live[uid]
+	p.Stopped = true
+	h.live[uid] = p
+	h.checker.pod(h.now, p)
+}
+
 func (h *told) podless(uid types.UID) {
 	p := h.live[uid]
 	delete(h.live, uid)
@@ -157,6 +164,21 @@ var histories = []struct {
 		h.runs()
 		h.session(sessionFact{Epoch: 1, Cluster: "a", Placed: 1, Attempt: 1})
 		h.podless("p1")
+	}, nil},
+	{"a Pod stops that nobody has a reason to stop, and its finalizer shows it stopped", func(h *told) {
+		h.runs()
+		h.stopped("p1")
+		h.podless("p1")
+		h.pass(long)
+	}, []int{4}},
+	{"a Pod is still shown that has stopped", func(h *told) {
+		h.runs()
+		h.session(sessionFact{Epoch: 1, Releasing: map[string]int64{"a": 1}})
+		h.stopped("p1")
+		h.unassigned("a", 1)
+		h.session(sessionFact{Epoch: 2, Cluster: "b", Placed: 2})
+		h.assignment(assignmentFact{Cluster: "b", Epoch: 2})
+		h.pod("b", "p2", 2)
 	}, nil},
 	{"two members run it", func(h *told) {
 		h.runs()

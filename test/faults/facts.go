@@ -68,8 +68,9 @@ type podFact struct {
 	Attempt   int64
 	// Runs: its desktop has started.
 	Runs bool
-	// Ended: all its containers have, by themselves.
-	Ended bool
+	// Ended: all its containers have, by themselves. Stopped: they have since somebody
+	// asked for that.
+	Ended, Stopped bool
 }
 
 // homeFact is a VDIHome of the hub, or a claim of a member.

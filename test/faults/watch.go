@@ -306,10 +306,12 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *assignmentFact
 func podOf(cluster string, p *corev1.Pod) *podFact {
 	epoch, _ := strconv.ParseInt(p.Annotations[v1alpha1.AnnotationEpoch], 10, 64)
 	attempt, _ := strconv.ParseInt(p.Annotations[v1alpha1.AnnotationAttempt], 10, 64)
+	over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	return &podFact{
 		Cluster: cluster, UID: p.UID, Namespace: p.Namespace, Name: p.Name,
 		Session: types.UID(p.Labels[v1alpha1.LabelSessionUID]), Epoch: epoch, Attempt: attempt,
-		Runs:  slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil }),
-		Ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		Runs:    slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil }),
+		Ended:   over && p.DeletionTimestamp == nil,
+		Stopped: over && p.DeletionTimestamp != nil,
 	}
 }

@@ -65,6 +65,13 @@ func (k *kubelet) newPod(object *corev1.Pod) *pod {
 	return p
 }
 
+// saysRunning: somebody else has made the Pod's phase terminal, as the Pod garbage
+// collector does.
+func saysRunning(object *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(object.Status.InitContainerStatuses, object.Status.ContainerStatuses),
+		func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
+}
+
 func terminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
@@ -221,7 +228,7 @@ func (p *pod) report() {
 		return
 	}
 	remove := p.over && p.object.DeletionTimestamp != nil
-	if !terminal(p.object.Status.Phase) {
+	if !terminal(p.object.Status.Phase) || p.over && saysRunning(p.object) {
 		p.k.writer.put(p.object, p.status(), remove)
 	} else if remove {
 		p.k.writer.remove(p.object)

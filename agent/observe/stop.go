@@ -1,0 +1,65 @@
+package observe
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Node is the state of a Pod's node.
+type Node struct {
+	// Known: there is a Node object.
+	Known bool
+	// Ready: its kubelet answers.
+	Ready bool
+	// Since is when that last changed; zero: not known.
+	Since time.Time
+	// OutOfService: an operator has tainted it as shut down.
+	OutOfService bool
+}
+
+// Lost reports whether a node does not answer.
+func (n Node) Lost() bool { return n.Known && !n.Ready }
+
+// Stopped reports whether nothing runs any more of a Pod that is being deleted: it
+// never had a node, its kubelet has reported so, or an operator asserts it, by the
+// out-of-service taint of a node that is not ready or by annotation of the Pod. Neither
+// a forced deletion nor the deletion of its Node is a proof.
+func Stopped(pod *corev1.Pod, node Node) bool {
+	switch {
+	case pod.DeletionTimestamp == nil:
+		return false
+	case pod.Spec.NodeName == "", pod.Annotations[api.AnnotationForceCleanup] != "":
+		return true
+	case node.Lost() && node.OutOfService:
+		return true
+	}
+	return reportedStopped(pod)
+}
+
+// reportedStopped reports whether the kubelet has reported that a Pod ended. It makes
+// the phase terminal only once no container runs, and never starts one again. The Pod
+// garbage collector makes it terminal as well, and touches no container: what it has
+// collected for want of a Node has ended only if each container is reported to have.
+func reportedStopped(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
+		return false
+	}
+	states := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	if slices.ContainsFunc(states, func(s corev1.ContainerStatus) bool { return s.State.Running != nil }) {
+		return false
+	}
+	if podCondition(pod, corev1.DisruptionTarget).Reason != collected {
+		return true
+	}
+	ended := func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil }
+	return len(pod.Status.ContainerStatuses) == len(pod.Spec.Containers) &&
+		!slices.ContainsFunc(states, func(s corev1.ContainerStatus) bool { return !ended(s) })
+}
+
+// collected is the reason that the Pod garbage collector gives for a Pod whose Node is
+// gone.
+const collected = "DeletionByPodGC"
