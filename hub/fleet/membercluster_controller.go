@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 // statusInterval is the least time between two status writes of a member for
@@ -83,7 +84,7 @@ func (r *MemberReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, identityChanged))).
 		WatchesRawSource(r.changes()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2, RateLimiter: backoff.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=list;watch;create;update;delete
@@ -54,7 +55,7 @@ func (r *HomeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.VDISession{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: homeKey(o.(*v1alpha1.VDISession))}}
 		})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: backoff.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
 

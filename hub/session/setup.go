@@ -24,6 +24,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
@@ -45,8 +46,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.VDIHome{}, calling(calledByHome, r.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(source.Func(r.wake)).
 		WatchesRawSource(source.Func(r.callLeavers)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: r.turns().workqueue}).
+		WithOptions(r.options()).
 		Complete(r)
+}
+
+// options of the controller of sessions.
+func (r *Reconciler) options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers, NewQueue: r.turns().workqueue, RateLimiter: backoff.Limiter[reconcile.Request](),
+	}
 }
 
 // observe counts sessions for the members that hold them, from the hub's cache.
@@ -180,6 +188,7 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.departures)).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers,
+			RateLimiter:             backoff.Limiter[mcreconcile.Request](),
 			// multicluster-runtime passes on none of the manager's options.
 			SkipNameValidation: mgr.GetLocalManager().GetControllerOptions().SkipNameValidation,
 			UsePriorityQueue:   mgr.GetLocalManager().GetControllerOptions().UsePriorityQueue,
