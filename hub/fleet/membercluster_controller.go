@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -156,15 +157,12 @@ func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.R
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	wait, err := r.status(ctx, mc, v)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if err := r.unfence(ctx, mc, v); err != nil {
-		return ctrl.Result{}, err
-	}
-	beat, err := r.heartbeat(ctx, mc, v)
-	if err != nil {
+	// A status that the API server refuses keeps back neither of the others: an agent
+	// waits for the first, and people judge the member by the second.
+	wait, notWritten := r.status(ctx, mc, v)
+	notUnfenced := r.unfence(ctx, mc, v)
+	beat, notBeaten := r.heartbeat(ctx, mc, v)
+	if err := errors.Join(notWritten, notUnfenced, notBeaten); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil

@@ -23,6 +23,7 @@ type view struct {
 	// up there.
 	sessions, releasing int32
 	fence               fence
+	fenced              bool
 	// hubCluster: it is the cluster that the hub runs in.
 	hubCluster bool
 	drain      *drainView
@@ -64,6 +65,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		sessions:     f.placed.count(m.uid),
 		releasing:    f.placed.releasing[m.uid],
 		fence:        m.fence,
+		fenced:       m.fence.holds(now),
 		hubCluster:   f.inHubCluster(m),
 		drain:        m.drainView(),
 		capacity:     m.capacity,

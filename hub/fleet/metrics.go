@@ -135,7 +135,7 @@ func (f *Fleet) measure() []measured {
 	out := make([]measured, 0, len(f.members))
 	for _, m := range f.members {
 		m.heed(f.timings, now)
-		one := measured{name: m.name, health: m.judge(f.timings, now).health, fenced: m.fence.holds(), flips: m.fallen, lease: -1}
+		one := measured{name: m.name, health: m.judge(f.timings, now).health, fenced: m.fence.holds(now), flips: m.fallen, lease: -1}
 		if !m.granted.IsZero() {
 			one.lease = max(0, (f.timings.Failover.Lease - now.Sub(m.granted)).Seconds())
 		}

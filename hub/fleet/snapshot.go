@@ -162,7 +162,7 @@ func (m *member) takesSessions(t Timings, now time.Time) (bool, string) {
 	switch v := m.judge(t, now); {
 	case m.removing:
 		return false, "it is being removed"
-	case m.fence.declared != nil && !m.fence.other:
+	case m.fence.bars():
 		return false, saidFenced
 	case v.health == HealthNeverConnected:
 		return false, "its agent has never connected"
