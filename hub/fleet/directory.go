@@ -70,6 +70,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 		return m.turnedAway(hello.Fingerprint)
 	}
 	if m.fence.bars() {
+		f.outageEnds(m, now)
 		return m.refuseFenced(f.timings, now)
 	}
 	if err := m.refuseExcess(f.timings, now); err != nil {
@@ -90,6 +91,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 	}
 	m.peer, m.serving, m.fresh = peer, false, false
 	m.succeeded(hello.AgentTerm)
+	f.outageEnds(m, now)
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
 	m.fingerprint, m.restrictions = hello.Fingerprint, hello.Restrictions
 	m.began(f.timings, now)
@@ -133,12 +135,14 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	}
 	now := f.look()
 	if m.fence.bars() {
+		f.outageEnds(m, now)
 		err := m.refuseFenced(f.timings, now)
 		f.mu.Unlock()
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 		return link.Grant{}, err
 	}
 	before := m.judge(f.timings, now)
+	f.outageEnds(m, now)
 	m.renewed(f.timings, now)
 	m.grant(now)
 	after := m.judge(f.timings, now)

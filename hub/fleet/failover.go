@@ -128,7 +128,7 @@ func (f *Fleet) factsOf(m *member, now time.Time) failover.Member {
 	facts := failover.Member{
 		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeard, GrantedAt: f.began,
 		Unreachable: m.judge(f.timings, now).health == HealthUnreachable,
-		LostAt:      m.unreachableAt(f.timings),
+		LostAt:      m.lossAt(f.timings),
 	}
 	if m.lastGrant.After(facts.GrantedAt) {
 		facts.GrantedAt = m.lastGrant
@@ -151,7 +151,7 @@ type standing struct {
 func (f *Fleet) stands(now time.Time) standing {
 	members, gone, others, heard := 0, 0, 0, 0
 	for _, m := range f.members {
-		if !m.ever || m.revoked || m.fence.holds(now) {
+		if !m.witness(now) {
 			continue
 		}
 		members++
