@@ -58,8 +58,7 @@ func strikeOff(s *v1alpha1.VDISession, member types.UID, epoch int64) {
 // recordRefused gives up a placement that the member would not store: nothing
 // of it runs, so the session may go elsewhere at once.
 func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, member types.UID) error {
-	pauses := r.Sessions.refusals.add(s.UID, member, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
-	placements.WithLabelValues("refused").Inc()
+	pauses := r.Sessions.refusals.add(s.UID, member, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
 	cluster := s.Status.Placement.ClusterName
 	message := fmt.Sprintf("%s refused it: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
 	if pauses {
@@ -77,6 +76,7 @@ func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISes
 	if err := r.patch(ctx, s, after); err != nil {
 		return err
 	}
+	placements.WithLabelValues("refused").Inc()
 	r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventRefused, "Assign", "%s", truncate(message))
 	return nil
 }
