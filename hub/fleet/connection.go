@@ -294,6 +294,10 @@ func afterStopped(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.Ses
 	}
 	item := remembered(r)
 	item.Status.State = v1alpha1.AssignmentStopped
+	if old != nil && old.Spec.Session.UID == r.SessionUID {
+		// The agent's account of how long the desktop ran outlives it.
+		item.Status.TimeUsed, item.Status.RunningSince = old.Status.TimeUsed, old.Status.RunningSince
+	}
 	if old != nil && old.Spec.Epoch == r.Epoch && old.Spec.Session.UID == r.SessionUID {
 		// A hub that has forgotten the epoch takes its number all the same.
 		item.Spec.Proof = old.Spec.Proof

@@ -123,7 +123,7 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 	case stepAdopt:
 		return ctrl.Result{}, r.adopt(ctx, v.session, v.ref, v.reported)
 	case stepRecordStopped:
-		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref, epoch)
+		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref, v.reported, epoch)
 	case stepRecordRefused:
 		return ctrl.Result{}, r.recordRefused(ctx, v.session, v.reported, v.ref.UID)
 	case stepForget:

@@ -15,11 +15,11 @@ import (
 // more: the release is struck off, a placement that ended unasked is given up
 // so that the session is placed anew, and a deleted session of which nothing
 // else is outstanding is let go.
-func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, epoch int64) error {
+func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment, epoch int64) error {
 	after, left := s.DeepCopy(), leftIn(s, member)
 	strikeOff(after, member.UID, epoch)
 	if after.Status.Placement == nil {
-		endRun(after, r.Clock.Now())
+		endStopped(after, reported, r.Clock.Now())
 	}
 	if !s.DeletionTimestamp.IsZero() && len(outstanding(after)) == 0 {
 		if err := r.Sessions.letGo(ctx, s); err != nil {

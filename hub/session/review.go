@@ -199,7 +199,7 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
 		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it goes where the verdicts say"), nil
-	case timeOver(s, p.spec, r.Clock.Now()):
+	case timeOver(s, p.spec):
 		return condition(v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec)), nil
 	case len(holding(s)) > 0:
 		return condition(v1alpha1.ReasonReleasing, releasing(s, "")), nil
