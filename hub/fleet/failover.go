@@ -29,7 +29,7 @@ func (f *Fleet) Failover(req placement.Request, ask failover.Session, from types
 	start := f.clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.takeBack(req.UID)
+	f.replace(req.UID)
 	now := f.look()
 	v := f.lost(ask, from, now)
 	if !v.Due {

@@ -65,13 +65,26 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { r.seen(obj, false, false) },
-		UpdateFunc: func(_, obj any) { r.seen(obj, false, false) },
+		UpdateFunc: r.changed,
 		DeleteFunc: func(obj any) { r.seen(obj, true, closed(mgr.Elected())) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching sessions: %w", err)
 	}
 	return nil
+}
+
+// changed counts a session that the watch shows changed. One that was deleted and
+// created again under its name while the watch was interrupted comes as a change, too:
+// the earlier one is gone, and nobody saw how.
+func (r *Reconciler) changed(before, after any) {
+	was, ok := before.(*v1alpha1.VDISession)
+	is, same := after.(*v1alpha1.VDISession)
+	if ok && same && was.UID != is.UID {
+		key := client.ObjectKeyFromObject(was).String()
+		r.seen(toolscache.DeletedFinalStateUnknown{Key: key, Obj: was}, true, false)
+	}
+	r.seen(after, false, false)
 }
 
 // seen counts a session as the watch shows it, and forgets one that is gone. leads is
