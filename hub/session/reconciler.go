@@ -95,6 +95,9 @@ type Reconciler struct {
 	// MoveAfter is how long a member gets to find a node for a session's Pod
 	// before another is asked; zero: DefaultMoveAfter.
 	MoveAfter time.Duration
+	// Register tells the fleet of every member, before the first session is looked at;
+	// nil: somebody else does.
+	Register func(context.Context) error
 	// LookAfter is when a session that waits is looked at again for the first time
 	// though nothing called it; zero: DefaultLookAfter.
 	LookAfter time.Duration
