@@ -225,6 +225,7 @@ func (c *connection) Closed(err error) {
 func (f *Fleet) settle(m *member, r *link.Result) {
 	switch {
 	case r.Code != link.Stored:
+		delete(m.withdrawals.held, r.SessionUID)
 		f.ledger.Release(r.SessionUID, r.Epoch, m.uid)
 	case r.SpecHash != "":
 		f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, r.SpecHash, countedFrom(m, r))

@@ -24,6 +24,7 @@ type view struct {
 	sessions, releasing int32
 	fence               fence
 	fenced              bool
+	withheld            int
 	// hubCluster: it is the cluster that the hub runs in.
 	hubCluster bool
 	drain      *drainView
@@ -66,6 +67,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		releasing:    f.placed.releasing[m.uid],
 		fence:        m.fence,
 		fenced:       m.fence.holds(now),
+		withheld:     len(m.withdrawals.held),
 		hubCluster:   f.inHubCluster(m),
 		drain:        m.drainView(),
 		capacity:     m.capacity,

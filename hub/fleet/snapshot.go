@@ -69,6 +69,9 @@ func (f *Fleet) Ordered(session types.UID, epoch int64, member types.UID, hash s
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ledger.Expect(session, epoch, member, hash)
+	if m := f.uids[member]; m != nil {
+		delete(m.withdrawals.held, session)
+	}
 }
 
 // Reserve charges a member for a run of a session that is placed there already,
