@@ -185,6 +185,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
+	sessions.Register = members.RegisterAll
 	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	for _, controller := range []struct {
 		of    string
@@ -208,9 +209,6 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 			return err
 		}
 		if err := knowOwnCluster(ctx, local.GetAPIReader(), f); err != nil {
-			return err
-		}
-		if err := members.RegisterAll(ctx); err != nil {
 			return err
 		}
 		return sessions.Rebuild(ctx)

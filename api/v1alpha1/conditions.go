@@ -327,6 +327,9 @@ const (
 	// reported more than a member may have; the message says of what, and what to
 	// do.
 	ReasonExcess = "Excess"
+	// ReasonWithdrawalsStopped: False (Synced), the member runs more sessions than
+	// the hub stops without a record of why; the message says what to do.
+	ReasonWithdrawalsStopped = "WithdrawalsStopped"
 	// ReasonSynced: True (Synced).
 	ReasonSynced = "Synced"
 	// ReasonResyncing: False (Synced), the agent is telling the hub anew what it

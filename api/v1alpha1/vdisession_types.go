@@ -326,6 +326,12 @@ type Release struct {
 	// HomeClaimName is the claim of a home that was left behind there.
 	// +optional
 	HomeClaimName string `json:"homeClaimName,omitempty"`
+	// FailoverMode of the placement that was given up. It decides whether the
+	// session is placed anew without the confirmation if the member is lost, unless
+	// spec.failover.mode is set. Absent where the hub does not know it: then the
+	// mode that the session would be placed with decides.
+	// +optional
+	FailoverMode FailoverMode `json:"failoverMode,omitempty"`
 }
 
 // VDISession is one user's desktop, made from one template, for a time.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 const (
@@ -42,7 +43,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&rbacv1.Role{}).
 		Watches(&rbacv1.RoleBinding{}, &handler.EnqueueRequestForObject{}).
 		Watches(&v1alpha1.VDISession{}, handler.EnqueueRequestsFromMapFunc(roleOf), builder.WithPredicates(granted)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
 

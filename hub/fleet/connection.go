@@ -225,6 +225,7 @@ func (c *connection) Closed(err error) {
 func (f *Fleet) settle(m *member, r *link.Result) {
 	switch {
 	case r.Code != link.Stored:
+		delete(m.withdrawals.held, r.SessionUID)
 		f.ledger.Release(r.SessionUID, r.Epoch, m.uid)
 	case r.SpecHash != "":
 		f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, r.SpecHash, countedFrom(m, r))
@@ -294,6 +295,10 @@ func afterStopped(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.Ses
 	}
 	item := remembered(r)
 	item.Status.State = v1alpha1.AssignmentStopped
+	if old != nil && old.Spec.Session.UID == r.SessionUID {
+		// The agent's account of how long the desktop ran outlives it.
+		item.Status.TimeUsed, item.Status.RunningSince = old.Status.TimeUsed, old.Status.RunningSince
+	}
 	if old != nil && old.Spec.Epoch == r.Epoch && old.Spec.Session.UID == r.SessionUID {
 		// A hub that has forgotten the epoch takes its number all the same.
 		item.Spec.Proof = old.Spec.Proof

@@ -69,7 +69,7 @@ func (m *member) judge(t Timings, now time.Time) verdict {
 	switch {
 	case m.revoked:
 		return verdict{health: HealthUnreachable, cause: causeRevoked}
-	case m.fence.holds():
+	case m.fence.holds(now):
 		return verdict{health: HealthUnreachable, cause: causeFenced}
 	}
 	v := judge(t, m.signs, now)
@@ -116,11 +116,15 @@ func (m *member) ended(t Timings, now time.Time, err error) {
 // connection any more when it returns.
 func (m *member) take(mc *v1alpha1.MemberCluster, t Timings, now time.Time) {
 	m.adopt(mc)
-	m.fence.declare(mc.Spec.Fenced, !m.silent(t, now))
+	m.fence.declare(mc.Spec.Fenced, !m.silent(t, now), m.fencedFrom(t, now))
 	if m.fingerprint == "" {
 		m.fingerprint = mc.Status.Fingerprint // enrolment has bound it
 	}
 	m.fence.other = m.fence.declared != nil && m.fence.declared.Fingerprint != m.fingerprint
+	if m.fence.bars() && m.peer != nil {
+		m.peer.Close(link.ErrFenced)
+		m.ended(t, now, link.ErrFenced)
+	}
 	m.expires = validUntil(mc.Status.Certificate)
 	if m.revoked {
 		m.revoke(t, now)

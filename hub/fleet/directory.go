@@ -20,7 +20,18 @@ var _ link.Directory = &Fleet{}
 // Of two agents with one identity the incumbent stays, as long as it renews:
 // it is only replaced by itself, or after it has fallen silent, or by a later one
 // while it is not certain itself that it leads its replicas.
+//
+// The agent of a member that is declared fenced is let in once the API server has
+// stored that the declaration is gone.
 func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+	m, err := f.open(ctx, uid, hello, peer)
+	if errors.Is(err, link.ErrFenced) && f.unfenced(ctx, uid) {
+		return f.open(ctx, uid, hello, peer)
+	}
+	return m, err
+}
+
+func (f *Fleet) open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
 	f.mu.Lock()
 	m := f.uids[uid]
 	if m == nil {
@@ -28,11 +39,11 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 		return nil, link.ErrUnknownMember
 	}
 	now := f.look()
-	before, stranger, term := m.judge(f.timings, now), m.stranger, m.term
+	before, stranger, term, alive := m.judge(f.timings, now), m.stranger, m.term, m.fence.alive
 	err := f.admit(m, hello, peer, now)
 	after := m.judge(f.timings, now)
 	lowered := m.term < term
-	told := before.health != after.health || before.cause != after.cause || stranger != m.stranger || lowered
+	told := before.health != after.health || before.cause != after.cause || stranger != m.stranger || lowered || alive != m.fence.alive
 	f.mu.Unlock()
 	if told {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
@@ -59,6 +70,10 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 		}
 		return m.turnedAway(hello.Fingerprint)
 	}
+	if m.fence.bars() {
+		f.outageEnds(m, now)
+		return m.refuseFenced(f.timings, now)
+	}
 	if err := m.refuseExcess(f.timings, now); err != nil {
 		return err
 	}
@@ -77,6 +92,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 	}
 	m.peer, m.serving, m.fresh = peer, false, false
 	m.succeeded(hello.AgentTerm)
+	f.outageEnds(m, now)
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
 	m.fingerprint, m.restrictions = hello.Fingerprint, hello.Restrictions
 	m.began(f.timings, now)
@@ -119,8 +135,16 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 		return link.Grant{}, link.ErrAlreadyConnected
 	}
 	now := f.look()
+	if m.fence.bars() {
+		f.outageEnds(m, now)
+		err := m.refuseFenced(f.timings, now)
+		f.mu.Unlock()
+		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		return link.Grant{}, err
+	}
 	before := m.judge(f.timings, now)
 	m.uncertain = renewal.LeadershipUncertain
+	f.outageEnds(m, now)
 	m.renewed(f.timings, now)
 	m.grant(now)
 	after := m.judge(f.timings, now)

@@ -29,7 +29,7 @@ func (f *Fleet) Failover(req placement.Request, ask failover.Session, from types
 	start := f.clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.takeBack(req.UID)
+	f.replace(req.UID)
 	now := f.look()
 	v := f.lost(ask, from, now)
 	if !v.Due {
@@ -126,9 +126,9 @@ func (f *Fleet) factsOf(m *member, now time.Time) failover.Member {
 		return failover.Member{Removed: true}
 	}
 	facts := failover.Member{
-		Name: m.name, Fenced: m.fence.holds(), HeardAt: m.lastHeard, GrantedAt: f.began,
+		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeard, GrantedAt: f.began,
 		Unreachable: m.judge(f.timings, now).health == HealthUnreachable,
-		LostAt:      m.unreachableAt(f.timings),
+		LostAt:      m.lossAt(f.timings),
 	}
 	if m.lastGrant.After(facts.GrantedAt) {
 		facts.GrantedAt = m.lastGrant
@@ -151,7 +151,7 @@ type standing struct {
 func (f *Fleet) stands(now time.Time) standing {
 	members, gone, others, heard := 0, 0, 0, 0
 	for _, m := range f.members {
-		if !m.ever || m.revoked || m.fence.holds() {
+		if !m.witness(now) {
 			continue
 		}
 		members++

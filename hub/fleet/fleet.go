@@ -75,6 +75,9 @@ type Fleet struct {
 	// engage; wake tells it of them. Nobody waits for the provider.
 	waiting []*member
 	wake    chan struct{}
+	// unfenceWait is how long a returning agent waits until its member is no longer
+	// declared fenced.
+	unfenceWait time.Duration
 }
 
 // New returns a fleet without members.
@@ -94,6 +97,8 @@ func New(o Options) *Fleet {
 		judging:   map[placement.TemplateKey]time.Time{},
 		templates: &fleetv1.TemplateSet{},
 		wake:      make(chan struct{}, 1),
+
+		unfenceWait: unfenceWait,
 	}
 }
 

@@ -44,6 +44,7 @@ func newFixture(t *testing.T) *fixture {
 		Fleet: New(Options{Scheme: scheme, Clock: clock, Timings: DefaultTimings(1)}),
 		WithT: NewWithT(t), clock: clock, aware: &aware{}, heard: &changes{},
 	}
+	x.unfenceWait = 0 // a test reconciles between two attempts
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- x.Start(ctx, x.aware) }()

@@ -64,6 +64,9 @@ type signs struct {
 	// which was well. woke is when the hub last ran again.
 	slept bool
 	woke  time.Time
+	// lostFrom is when its being lost begins to count at the earliest, though it has
+	// been silent for longer: see Fleet.outageEnds.
+	lostFrom time.Time
 
 	// troubled: this hub saw it fall from Ready, and not stable since.
 	troubled bool
@@ -122,6 +125,7 @@ func (s *signs) stall(t Timings, now time.Time) {
 func (s *signs) sleep(t Timings, from, to time.Time) {
 	s.heed(t, from)
 	asleep := to.Sub(from)
+	s.lostFrom = s.lostFrom.Add(asleep)
 	switch {
 	case s.slept:
 		s.woke = s.woke.Add(asleep)
@@ -173,10 +177,23 @@ func (s *signs) silent(t Timings, now time.Time) bool {
 
 // unreachableAt is since when a member is Unreachable that judge says is.
 func (s *signs) unreachableAt(t Timings) time.Time {
-	if s.slept {
-		return s.woke.Add(t.Unreachable)
+	return s.lastSign().Add(t.Unreachable)
+}
+
+// lossAt is since when that counts for its sessions.
+func (s *signs) lossAt(t Timings) time.Time {
+	if at := s.unreachableAt(t); at.After(s.lostFrom) {
+		return at
 	}
-	return s.heard.Add(t.Unreachable)
+	return s.lostFrom
+}
+
+// lastSign is the last time at which the member was well as far as this hub can tell.
+func (s *signs) lastSign() time.Time {
+	if s.slept {
+		return s.woke
+	}
+	return s.heard
 }
 
 // verdict is how alive a member is, why, and after how long that may change by

@@ -38,6 +38,8 @@ type member struct {
 	signs
 	contact
 	fence fence
+	// withdrawals without a durable cause.
+	withdrawals withdrawals
 	// version is the resourceVersion that was adopted last, at adopted.
 	version string
 	adopted time.Time

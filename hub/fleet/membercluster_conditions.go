@@ -182,6 +182,8 @@ func syncedCondition(v view, was *metav1.Condition) metav1.Condition {
 	switch {
 	case v.excess > 0:
 		return synced(metav1.ConditionFalse, v1alpha1.ReasonExcess, fmt.Sprintf("the stream was ended at %s: %s", v.exceededAt.UTC().Format(time.RFC3339), v.exceeded))
+	case v.synced && v.withheld > 0:
+		return synced(metav1.ConditionFalse, v1alpha1.ReasonWithdrawalsStopped, withdrawalsMessage(v.withheld))
 	case v.synced && v.orphans != "":
 		return synced(metav1.ConditionTrue, v1alpha1.ReasonSynced, "hub and agent agree on what runs in the member; "+v.orphans)
 	case v.synced:

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 // statusInterval is the least time between two status writes of a member for
@@ -83,7 +85,7 @@ func (r *MemberReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, identityChanged))).
 		WatchesRawSource(r.changes()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2, RateLimiter: backoff.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
 
@@ -155,15 +157,12 @@ func (r *MemberReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.R
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	wait, err := r.status(ctx, mc, v)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if err := r.unfence(ctx, mc, v); err != nil {
-		return ctrl.Result{}, err
-	}
-	beat, err := r.heartbeat(ctx, mc, v)
-	if err != nil {
+	// A status that the API server refuses keeps back neither of the others: an agent
+	// waits for the first, and people judge the member by the second.
+	wait, notWritten := r.status(ctx, mc, v)
+	notUnfenced := r.unfence(ctx, mc, v)
+	beat, notBeaten := r.heartbeat(ctx, mc, v)
+	if err := errors.Join(notWritten, notUnfenced, notBeaten); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil

@@ -38,7 +38,7 @@ func fencedCondition(v view) metav1.Condition {
 			who, bounded(v.fence.declared.Fingerprint), v.fingerprint, v.name))
 	case v.fence.alive:
 		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedAlive, who+
-			", and its agent is connected: the cluster is not off, so that the hub has taken the declaration away")
+			", and its agent has returned: the cluster is not off, so that the hub takes the declaration away, and then lets the agent in")
 	}
 	return fenced(metav1.ConditionTrue, v1alpha1.ReasonMemberFenced, who+
 		": its sessions are placed anew, and what is left of them there is stopped should its agent come back")
@@ -58,6 +58,7 @@ func (r *MemberReconciler) unfence(ctx context.Context, mc *v1alpha1.MemberClust
 	if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
 		return fmt.Errorf("taking away what was declared: %w", err)
 	}
+	r.Fleet.Register(mc) // its agent waits for that
 	r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventFenced, "Unfence",
 		"its agent is back: it is not fenced any more, as %s", saidBy(before.Spec.Fenced))
 	return nil

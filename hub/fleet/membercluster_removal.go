@@ -32,10 +32,12 @@ func (r *MemberReconciler) finalize(ctx context.Context, mc *v1alpha1.MemberClus
 		return false, err
 	}
 	placed, all := max(held.Placed, int(v.sessions-v.releasing)), max(held.Placed+held.Releasing, int(v.sessions))
-	switch fenced := v.fence.holds(); {
+	switch fenced := v.fenced; {
 	case fenced && placed > 0:
 		r.keep(mc, fmt.Sprintf("it is declared fenced, and %d sessions are still placed there: it goes once each is placed anew or deleted; kubectl get vdis -A says what they wait for", placed))
 		return false, nil
+	case !fenced && v.fence.bars() && all > 0:
+		return false, nil // the declaration is about to count, or to go
 	case !fenced && all > 0:
 		r.keep(mc, fmt.Sprintf("%d sessions are placed there or not confirmed stopped: delete them, or drain it with `kubectl vdi drain %s`; if it is off for good, declare it fenced with `kubectl vdi fence %s`", all, mc.Name, mc.Name))
 		return false, nil

@@ -23,6 +23,8 @@ type view struct {
 	// up there.
 	sessions, releasing int32
 	fence               fence
+	fenced              bool
+	withheld            int
 	// hubCluster: it is the cluster that the hub runs in.
 	hubCluster bool
 	drain      *drainView
@@ -64,6 +66,8 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		sessions:     f.placed.count(m.uid),
 		releasing:    f.placed.releasing[m.uid],
 		fence:        m.fence,
+		fenced:       m.fence.holds(now),
+		withheld:     len(m.withdrawals.held),
 		hubCluster:   f.inHubCluster(m),
 		drain:        m.drainView(),
 		capacity:     m.capacity,

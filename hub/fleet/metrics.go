@@ -41,6 +41,8 @@ var (
 		"1 for the state of health that the member is in, 0 for the others.", []string{"member", "state"}, nil)
 	memberFlips = prometheus.NewDesc("vdi_hub_member_flips_total",
 		"How often the member fell from Ready, since this hub leads.", []string{"member"}, nil)
+	memberWithheld = prometheus.NewDesc("vdi_hub_member_withdrawals_stopped",
+		"Sessions that the member runs and that the hub would stop without a record of why, if they were not too many.", []string{"member"}, nil)
 	memberLease = prometheus.NewDesc("vdi_hub_member_lease_remaining_seconds",
 		"How long the lease lasts yet that this hub last granted the member, reckoned from its receipt.", []string{"member"}, nil)
 	memberExpiry = prometheus.NewDesc("vdi_hub_member_certificate_expiry_seconds",
@@ -58,7 +60,7 @@ func (c *memberCollector) of(f *Fleet) { c.fleet.Store(f) }
 
 // Describe sends what may be collected (prometheus.Collector).
 func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverWaiting, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberLease, memberExpiry} {
+	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverWaiting, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
 		out <- d
 	}
 	for _, d := range roomMetrics {
@@ -89,6 +91,7 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(memberHealth, prometheus.GaugeValue, value, m.name, string(state))
 		}
 		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.flips), m.name)
+		out <- prometheus.MustNewConstMetric(memberWithheld, prometheus.GaugeValue, float64(m.withheld), m.name)
 		if m.lease >= 0 {
 			out <- prometheus.MustNewConstMetric(memberLease, prometheus.GaugeValue, m.lease, m.name)
 		}
@@ -122,6 +125,8 @@ type measured struct {
 	health Health
 	fenced bool
 	flips  int
+	// withheld are the withdrawals that are stopped.
+	withheld int
 	// lease that remains, in seconds; less than none: this hub granted none.
 	lease float64
 	// expiry of the certificate, in seconds since 1970; 0: none.
@@ -135,7 +140,7 @@ func (f *Fleet) measure() []measured {
 	out := make([]measured, 0, len(f.members))
 	for _, m := range f.members {
 		m.heed(f.timings, now)
-		one := measured{name: m.name, health: m.judge(f.timings, now).health, fenced: m.fence.holds(), flips: m.fallen, lease: -1}
+		one := measured{name: m.name, health: m.judge(f.timings, now).health, fenced: m.fence.holds(now), flips: m.fallen, lease: -1, withheld: len(m.withdrawals.held)}
 		if !m.granted.IsZero() {
 			one.lease = max(0, (f.timings.Failover.Lease - now.Sub(m.granted)).Seconds())
 		}

@@ -22,6 +22,9 @@ type placedSessions struct {
 	governed governedSessions
 	// decided are decisions that the hub's cache does not show yet.
 	decided map[types.UID]decision
+	// replaced are decisions that another was made after, while nobody knew whether
+	// they had been written.
+	replaced map[types.UID]decision
 }
 
 // holding is where a session is, and whose it is.
@@ -69,6 +72,7 @@ func newPlacedSessions() placedSessions {
 		releasing: map[types.UID]int32{},
 		governed:  governedSessions{},
 		decided:   map[types.UID]decision{},
+		replaced:  map[types.UID]decision{},
 	}
 }
 
@@ -137,6 +141,7 @@ func (p placedSessions) observe(session types.UID, epoch, run int64, h holding) 
 // drop forgets a session.
 func (p placedSessions) drop(session types.UID) moved {
 	delete(p.decided, session)
+	delete(p.replaced, session)
 	return p.set(session, holding{})
 }
 
@@ -255,6 +260,7 @@ func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
 		if p := s.Status.Placement; p != nil {
 			run = p.Run
 		}
+		f.correct(s)
 		m = f.placed.observe(s.UID, s.Status.Epoch, run, holdingOf(s))
 	}
 	changes := f.changesOf(m)
@@ -262,6 +268,29 @@ func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
 	for _, c := range changes {
 		f.tell(c)
 	}
+}
+
+// correct makes the ledger agree with a session that the hub's cache shows as placed
+// by a decision that was taken back: its write was of unknown outcome, another member
+// was decided on, and the first write turns out to be the one that is stored.
+func (f *Fleet) correct(s *v1alpha1.VDISession) {
+	first, ok := f.placed.replaced[s.UID]
+	if !ok || s.Status.Epoch < first.epoch {
+		return
+	}
+	delete(f.placed.replaced, s.UID)
+	at := s.Status.Placement
+	if at == nil || at.Epoch != first.epoch || at.ClusterUID != first.member {
+		return
+	}
+	if second, ok := f.placed.decided[s.UID]; ok && second.epoch == first.epoch {
+		if second.member == first.member {
+			return // its room is reserved
+		}
+		f.ledger.Release(s.UID, second.epoch, second.member)
+	}
+	template := placement.TemplateKey{Name: s.Spec.Template, Revision: s.Status.TemplateRevision}
+	f.ledger.ReserveFor(s.UID, at.Epoch, at.ClusterUID, template, placement.ResourcesOf(s.Status.Resources))
 }
 
 // changesOf is what listeners are told of a session's move.

@@ -17,7 +17,7 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 	start := f.clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.takeBack(req.UID)
+	f.replace(req.UID)
 	if d, wait := f.awaitsReports(f.look()); wait {
 		return d
 	}
@@ -39,7 +39,7 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.takeBack(req.UID)
+	f.replace(req.UID)
 	if d, wait := f.awaitsReports(f.look()); wait {
 		return d, false
 	}
@@ -69,6 +69,9 @@ func (f *Fleet) Ordered(session types.UID, epoch int64, member types.UID, hash s
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ledger.Expect(session, epoch, member, hash)
+	if m := f.uids[member]; m != nil {
+		delete(m.withdrawals.held, session)
+	}
 }
 
 // Reserve charges a member for a run of a session that is placed there already,
@@ -112,6 +115,14 @@ func (f *Fleet) takeBack(session types.UID) (decision, bool) {
 		f.ledger.Release(session, d.epoch, d.member)
 	}
 	return d, ok
+}
+
+// replace is the same before another decision, for one that may have been written all
+// the same: see correct.
+func (f *Fleet) replace(session types.UID) {
+	if d, ok := f.takeBack(session); ok && !d.again() {
+		f.placed.replaced[session] = d
+	}
 }
 
 func (f *Fleet) candidates() []placement.Candidate {
@@ -163,7 +174,7 @@ func (m *member) takesSessions(t Timings, now time.Time) (bool, string) {
 	switch v := m.judge(t, now); {
 	case m.removing:
 		return false, "it is being removed"
-	case m.fence.declared != nil && !m.fence.other:
+	case m.fence.bars():
 		return false, saidFenced
 	case v.health == HealthNeverConnected:
 		return false, "its agent has never connected"

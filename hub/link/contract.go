@@ -34,6 +34,9 @@ var (
 	ErrNotConnected = errors.New("this agent is not connected")
 	// ErrRevoked: the member's access was revoked by an operator.
 	ErrRevoked = errors.New("the member's access is revoked")
+	// ErrFenced: the member is declared fenced, and the hub is taking the declaration
+	// away since its agent has returned.
+	ErrFenced = errors.New("the member is declared fenced: its agent is let in once the hub has taken the declaration away")
 	// ErrCertificate: the certificate is not one that the member may use any
 	// more: it has expired, or the next one was used.
 	ErrCertificate = errors.New("the certificate is no longer valid")

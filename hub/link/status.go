@@ -47,6 +47,7 @@ var answers = []answer{
 	{ErrStaleHub, codes.FailedPrecondition, "StaleHub", true},
 	{ErrNotConnected, codes.FailedPrecondition, "NotConnected", false},
 	{ErrRevoked, codes.PermissionDenied, "Revoked", false},
+	{ErrFenced, codes.FailedPrecondition, "Fenced", false},
 	{ErrCertificate, codes.Unauthenticated, "Certificate", false},
 	{ErrToken, codes.PermissionDenied, "Token", false},
 	{ErrRequest, codes.InvalidArgument, "Request", true},

@@ -84,3 +84,12 @@ func (a *agent) plant(item *api.SessionAssignment) {
 		a.held[item.Spec.Session.UID] = item
 	})
 }
+
+// expire ends a desktop whose time is over, by the agent's account.
+func (a *agent) expire(s *api.VDISession) {
+	over := conditions(api.ModeSuspended)
+	over[1].Reason = api.ReasonTimeExpired
+	a.tell(s.UID, func(status *api.SessionAssignmentStatus) {
+		status.Conditions, status.TimeUsed = over, s.Spec.Timeout
+	})
+}

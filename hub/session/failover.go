@@ -34,7 +34,7 @@ func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	}
 	policy, found := governing(s, p.policies)
 	ask := lossOf(s, p.spec, failoverOf(s, p.spec, policy))
-	why, v := reposeOf(s, p.spec, r.Clock.Now()), r.Fleet.Lost(ask, at.ClusterUID)
+	why, v := reposeOf(s, p.spec, true, r.Clock.Now()), r.Fleet.Lost(ask, at.ClusterUID)
 	if why != reposeNone {
 		return r.leaveIdle(p, why, v)
 	}

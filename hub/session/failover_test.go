@@ -317,3 +317,30 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		h.Expect(h.fleet.released).To(Equal(1))
 	})
 }
+
+// A copy that is being stopped keeps the failover mode that it was placed with: what
+// would be chosen for the session today says nothing of it.
+func TestCopyThatIsGivenUpKeepsItsFailoverMode(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		placed, spec v1alpha1.FailoverMode
+		superseded   bool
+	}{
+		{"placed with Hold by a policy that says Restart now", v1alpha1.FailoverHold, "", false},
+		{"placed with Restart", v1alpha1.FailoverRestart, "", true},
+		{"placed by a hub that did not note it", "", "", true},
+		{"the session itself says Restart now", v1alpha1.FailoverHold, v1alpha1.FailoverRestart, true},
+		{"the session itself says Hold now", v1alpha1.FailoverRestart, v1alpha1.FailoverHold, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := lostInMemory(t, func(s *v1alpha1.VDISession) {
+				s.Status.Placement.FailoverMode = c.placed
+				(&Reconciler{}).giveUpPlace(&pass{session: s})
+				s.Spec.Failover.Mode = c.spec
+			})
+			s := h.pass()
+			h.Expect(s.Status.Releasing).To(ConsistOf(HaveField("Superseded", c.superseded)))
+			h.Expect(s.Status.Placement != nil).To(Equal(c.superseded), "it is placed anew only if the stop is not waited for")
+		})
+	}
+}

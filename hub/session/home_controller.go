@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=list;watch;create;update;delete
@@ -44,6 +46,22 @@ type HomeReconciler struct {
 	Sessions *Reconciler
 	// Members by name.
 	Members multicluster.Provider
+
+	// began is when this process first looked at a home.
+	began sync.Once
+	start time.Time
+}
+
+// now is the wall clock's time, or less where somebody has set it forward since this
+// process first looked: the record of a home outlives a clock that is an hour ahead.
+func (r *HomeReconciler) now() time.Time {
+	c := r.Sessions.Clock
+	r.began.Do(func() { r.start = c.Now() })
+	wall, steady := c.Now(), r.start.Round(0).Add(c.Since(r.start))
+	if steady.Before(wall) {
+		return steady
+	}
+	return wall
 }
 
 // SetupWithManager registers the controller of homes.
@@ -54,7 +72,7 @@ func (r *HomeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.VDISession{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: homeKey(o.(*v1alpha1.VDISession))}}
 		})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: backoff.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
 
@@ -175,7 +193,8 @@ func (r *HomeReconciler) holderOf(ctx context.Context, h *v1alpha1.VDIHome) (*v1
 // sure that the write of old, should it still be on its way, comes too late.
 func (r *HomeReconciler) catchUp(ctx context.Context, h *v1alpha1.VDIHome, s *v1alpha1.VDISession) (ctrl.Result, error) {
 	if h.Status.LastUseTime != nil {
-		if wait := h.Status.LastUseTime.Add(takenWait).Sub(r.Sessions.Clock.Now()); wait > 0 {
+		// A longer wait is that of a clock that was set back.
+		if wait := h.Status.LastUseTime.Add(takenWait).Sub(r.now()); wait > 0 && wait <= takenWait {
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 	}
@@ -200,7 +219,7 @@ func (r *HomeReconciler) expire(ctx context.Context, h *v1alpha1.VDIHome) (ctrl.
 	if h.Status.LastUseTime != nil {
 		since = *h.Status.LastUseTime
 	}
-	if wait := since.Add(keep).Sub(r.Sessions.Clock.Now()); wait > 0 {
+	if wait := since.Add(keep).Sub(r.now()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	log.FromContext(ctx).Info("Deleting the record of a home that nobody has used for its retention time", "user", h.Spec.User, "template", h.Spec.Template)

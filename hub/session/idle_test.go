@@ -238,6 +238,7 @@ var _ = Describe("A session's user", func() {
 		s, _ := running(ctx, create(ctx, "desktops", "short", func(s *api.SessionSpec) { s.Timeout = "10s" }))
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("True/ExpiringSoon"))
 		Eventually(told(ctx, s, api.EventExpiringSoon)).Should(Equal(1))
+		a.expire(s)
 		Eventually(phase(ctx, s)).Should(HavePrefix("Failed: its time of 10s is over"))
 		Eventually(runState(a, s)).Should(Equal(api.ModeSuspended))
 		Eventually(told(ctx, s, api.EventExpired)).Should(Equal(1))

@@ -75,6 +75,7 @@ var _ = Describe("A session", func() {
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "short", func(s *api.SessionSpec) { s.Timeout = "2500ms" }))
 		Expect(s.Status.ExpirationTime).NotTo(BeNil())
+		a.expire(s)
 		Eventually(phase(ctx, s)).Should(HavePrefix("Failed: its time of 2500ms is over: raise spec.timeout"))
 		Eventually(func() api.OperatingMode { return a.holds(s.UID).Spec.RunState }).Should(Equal(api.ModeSuspended))
 		edit(ctx, s, func() { s.Spec.Timeout = "8h" })

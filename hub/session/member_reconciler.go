@@ -127,16 +127,20 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 		return ctrl.Result{}, nil
 	case stepOrphan:
 		orphans.Inc()
+		r.Fleet.Withdrawn(v.ref.UID, v.reported.Spec.Session.UID)
 		log.FromContext(ctx).Info("A member runs what the hub does not know to have given it; it is left alone",
 			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
 		return ctrl.Result{}, nil
 	case stepAdopt:
 		return ctrl.Result{}, r.adopt(ctx, v.session, v.ref, v.reported)
 	case stepRecordStopped:
-		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref, epoch)
+		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref, v.reported, epoch)
 	case stepRecordRefused:
 		return ctrl.Result{}, r.recordRefused(ctx, v.session, v.reported, v.ref.UID)
 	case stepForget:
+		if v.session != nil {
+			r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
+		}
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
 	case stepWithdraw:
 		return r.withdraw(ctx, req, v, epoch)
@@ -169,8 +173,12 @@ func (r *MemberReconciler) decide(req mcreconcile.Request, v *visit) (step, int6
 	return step, epoch
 }
 
-// withdraw has the member stop the session, unless it goes back there.
+// withdraw has the member stop the session, unless it goes back there. Without a
+// durable cause the fleet bounds that.
 func (r *MemberReconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *visit, epoch int64) (ctrl.Result, error) {
+	if causeless(v.session, v.ref.UID, v.reported) && !r.Fleet.MayWithdraw(v.ref.UID, v.session.UID) {
+		return ctrl.Result{}, nil
+	}
 	if v.session != nil {
 		if back, err := r.goBack(ctx, v); back || err != nil {
 			return ctrl.Result{}, err

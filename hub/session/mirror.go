@@ -32,7 +32,7 @@ func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 	if reported.TimeExpired() {
 		endRun(s, now)
 	}
-	raiseUsed(s, reported)
+	takeUsed(s, reported, stored)
 	summarise(s, t, now)
 	if toRun(s) && s.Status.Phase == v1alpha1.PhaseRunning && meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
 		if s.Status.StartTime == nil {
@@ -147,7 +147,11 @@ func holdBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 		// It runs again: that began when the assignment was sent.
 		until = c.LastTransitionTime.Add(settling)
 	}
-	return max(0, until.Sub(now))
+	wait := until.Sub(now)
+	if wait > settlingMore {
+		return 0 // the clock was set back
+	}
+	return max(0, wait)
 }
 
 // telling are the reasons that a user should see at once.

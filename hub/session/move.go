@@ -130,7 +130,9 @@ func (r *Reconciler) unwilling(session types.UID) map[types.UID]string {
 func (r *Reconciler) giveUpPlace(p *pass) {
 	s, held := p.session, p.session.Status.Placement
 	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })
-	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Policy: held.Policy, Epoch: held.Epoch})
+	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{
+		ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Policy: held.Policy, Epoch: held.Epoch, FailoverMode: held.FailoverMode,
+	})
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	s.Status.Conditions = dropAgents(s.Status.Conditions)
 	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)

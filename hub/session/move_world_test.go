@@ -22,7 +22,7 @@ var _ = Describe("A session whose Pod fits no node where it is placed", func() {
 		Eventually(reason(ctx, s, api.ConditionPodReady)).Should(Equal("False/PodUnschedulable"))
 		Eventually(phase(ctx, s)).Should(Equal("Pending: waiting until eu has confirmed that nothing of it runs"))
 		Consistently(us.sessions).Should(BeEmpty())
-		Expect(now(ctx, s).Status.Releasing).To(ConsistOf(api.Release{ClusterName: "eu", ClusterUID: eu.uid, Epoch: 1}))
+		Expect(now(ctx, s).Status.Releasing).To(ConsistOf(api.Release{ClusterName: "eu", ClusterUID: eu.uid, Epoch: 1, FailoverMode: api.FailoverRestart}))
 		eu.finishStops()
 		s, at := running(ctx, s)
 		Expect(at.name).To(Equal("us"))

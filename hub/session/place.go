@@ -96,7 +96,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		r.Fleet.Release(s.UID)
 		r.unscheduled(p, v1alpha1.ReasonSuspended, "suspended, and placed nowhere: set spec.operatingMode to Running")
 		return done, nil
-	case timeOver(s, p.spec, r.Clock.Now()):
+	case timeOver(s, p.spec):
 		r.Fleet.Release(s.UID)
 		r.unscheduled(p, v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec))
 		return done, nil

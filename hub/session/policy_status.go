@@ -16,12 +16,14 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
@@ -100,6 +102,7 @@ func (r *PolicyReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			r.Fleet.Listen(func(fleet.Change) { ask(q) })
 			return nil
 		})).
+		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
 

@@ -16,14 +16,21 @@ type rebuild struct {
 }
 
 // Rebuild reserves room for every session that is to run somewhere, so that a
-// hub that has just begun to lead gives nothing away twice. The members'
-// inventories and reports then take over: it must be done before any comes in,
-// or nothing would ever say that they count the sessions. Once is enough.
+// hub that has just begun to lead gives nothing away twice, once the fleet knows
+// every member. The members' inventories and reports then take over: it must be done
+// before any comes in, or nothing would ever say that they count the sessions. Once
+// is enough.
 func (r *Reconciler) Rebuild(ctx context.Context) error {
 	r.rebuilt.mu.Lock()
 	defer r.rebuilt.mu.Unlock()
 	if r.rebuilt.done {
 		return nil
+	}
+	// A session whose member the fleet does not know yet looks as if it were lost.
+	if r.Register != nil {
+		if err := r.Register(ctx); err != nil {
+			return err
+		}
 	}
 	list := &v1alpha1.VDISessionList{}
 	if err := r.Client.List(ctx, list); err != nil {

@@ -66,6 +66,11 @@ type Fleet interface {
 	Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict)
 	// LostSince is when a member was last heard of.
 	LostSince(member types.UID) time.Time
+	// MayWithdraw reports whether a member may be told to stop what it holds of a
+	// session although no durable record says why, and Withdrawn notes that there is
+	// nothing of the kind any more.
+	MayWithdraw(member, session types.UID) bool
+	Withdrawn(member, session types.UID)
 	// Gone is whether a member was removed from the fleet for good.
 	Gone(member types.UID) bool
 	// Listen tells of every change of a member.
@@ -96,6 +101,9 @@ type Reconciler struct {
 	// MoveAfter is how long a member gets to find a node for a session's Pod
 	// before another is asked; zero: DefaultMoveAfter.
 	MoveAfter time.Duration
+	// Register tells the fleet of every member, before the first session is looked at;
+	// nil: somebody else does.
+	Register func(context.Context) error
 	// LookAfter is when a session that waits is looked at again for the first time
 	// though nothing called it; zero: DefaultLookAfter.
 	LookAfter time.Duration

@@ -15,11 +15,11 @@ import (
 // more: the release is struck off, a placement that ended unasked is given up
 // so that the session is placed anew, and a deleted session of which nothing
 // else is outstanding is let go.
-func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, epoch int64) error {
+func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment, epoch int64) error {
 	after, left := s.DeepCopy(), leftIn(s, member)
 	strikeOff(after, member.UID, epoch)
 	if after.Status.Placement == nil {
-		endRun(after, r.Clock.Now())
+		endStopped(after, reported, r.Clock.Now())
 	}
 	if !s.DeletionTimestamp.IsZero() && len(outstanding(after)) == 0 {
 		if err := r.Sessions.letGo(ctx, s); err != nil {
@@ -58,8 +58,7 @@ func strikeOff(s *v1alpha1.VDISession, member types.UID, epoch int64) {
 // recordRefused gives up a placement that the member would not store: nothing
 // of it runs, so the session may go elsewhere at once.
 func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, member types.UID) error {
-	pauses := r.Sessions.refusals.add(s.UID, member, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
-	placements.WithLabelValues("refused").Inc()
+	pauses := r.Sessions.refusals.add(s.UID, member, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
 	cluster := s.Status.Placement.ClusterName
 	message := fmt.Sprintf("%s refused it: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
 	if pauses {
@@ -77,6 +76,7 @@ func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISes
 	if err := r.patch(ctx, s, after); err != nil {
 		return err
 	}
+	placements.WithLabelValues("refused").Inc()
 	r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventRefused, "Assign", "%s", truncate(message))
 	return nil
 }

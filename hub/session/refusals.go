@@ -41,8 +41,10 @@ type refused struct {
 	members map[types.UID]refusal
 	// streak is how many refused it since one took it; until then it pauses.
 	streak int
-	last   time.Time
-	until  time.Time
+	// epoch that was refused last.
+	epoch int64
+	last  time.Time
+	until time.Time
 }
 
 type refusal struct {
@@ -59,9 +61,10 @@ func (x refusal) left(now time.Time) time.Duration {
 	return lasts - now.Sub(x.at)
 }
 
-// add remembers that a member refused a session; pauses is whether that was one
-// too many, so that it is not tried elsewhere at once.
-func (r *refusals) add(session, member types.UID, reason, message string, now time.Time) (pauses bool) {
+// add remembers that a member refused a session's epoch; pauses is whether that was
+// one too many, so that it is not tried elsewhere at once. An epoch that is noted
+// again, since the write about it failed, counts once.
+func (r *refusals) add(session, member types.UID, epoch int64, reason, message string, now time.Time) (pauses bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.by == nil {
@@ -76,8 +79,11 @@ func (r *refusals) add(session, member types.UID, reason, message string, now ti
 	maps.DeleteFunc(f.members, func(_ types.UID, x refusal) bool { return x.left(now) < 0 })
 	f.members[member] = refusal{reason: reason, why: fmt.Sprintf("%s: %s", reason, message), at: now}
 	f.last = now
-	f.streak++
-	if f.streak < refusalStreak {
+	if f.epoch == epoch {
+		return f.streak >= refusalStreak
+	}
+	f.epoch = epoch
+	if f.streak++; f.streak < refusalStreak {
 		return false
 	}
 	pause := refusalPauseMost

@@ -1,12 +1,17 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
+	dto "github.com/prometheus/client_model/go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -23,8 +28,8 @@ func textOf(r *refusals, at time.Time) map[string]string {
 
 func TestRefusalsFade(t *testing.T) {
 	var r refusals
-	r.add("s", here, "NoRoom", "full", testNow)
-	r.add("s", elsewhere, "Invalid", "bad", testNow.Add(refusalLasts))
+	r.add("s", here, 1, "NoRoom", "full", testNow)
+	r.add("s", elsewhere, 2, "Invalid", "bad", testNow.Add(refusalLasts))
 	if diff := cmp.Diff(map[string]string{"uid-here": "NoRoom: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, testNow.Add(refusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -41,7 +46,7 @@ func TestRefusalsFade(t *testing.T) {
 			t.Fatalf("after %s there are still %d refusals", at, before)
 		}
 	}
-	r.add("other", here, "NoRoom", "full", testNow.Add(refusalLasts+streakLasts+1))
+	r.add("other", here, 3, "NoRoom", "full", testNow.Add(refusalLasts+streakLasts+1))
 	if len(r.by) != 1 {
 		t.Errorf("%d sessions are remembered, want the last alone", len(r.by))
 	}
@@ -49,8 +54,8 @@ func TestRefusalsFade(t *testing.T) {
 
 func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
 	var r refusals
-	r.add("s", here, v1alpha1.RefusedNotAllowed, "host", testNow)
-	r.add("s", elsewhere, v1alpha1.RefusedNoRoom, "full", testNow)
+	r.add("s", here, 10, v1alpha1.RefusedNotAllowed, "host", testNow)
+	r.add("s", elsewhere, 11, v1alpha1.RefusedNoRoom, "full", testNow)
 	want := map[string]string{"uid-here": "NotAllowed: host"}
 	if diff := cmp.Diff(want, textOf(&r, testNow.Add(refusalStays))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
@@ -65,7 +70,7 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	now := testNow
 	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {
 		most *= time.Second
-		pauses := r.add("s", types.UID(fmt.Sprint("m", i)), "NoRoom", "full", now)
+		pauses := r.add("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
 		pause := r.pause("s", now)
 		if pauses != (most > 0) || pause > most || pause < most*9/10 {
 			t.Errorf("refusal %d pauses %v for %s, want about %s", i+1, pauses, pause, most)
@@ -79,16 +84,16 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 		t.Error("another session pauses too")
 	}
 	r.forget("s")
-	if r.add("s", here, "NoRoom", "full", now) || r.pause("s", now) != 0 {
+	if r.add("s", here, 4, "NoRoom", "full", now) || r.pause("s", now) != 0 {
 		t.Error("one refusal pauses, after a member took the session")
 	}
 }
 
 func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	var r refusals
-	r.add("s", here, "NoRoom", "full", testNow)
-	r.add("s", elsewhere, "NoRoom", "full", testNow)
-	r.add("s", "uid-invalid", "Invalid", "bad", testNow)
+	r.add("s", here, 5, "NoRoom", "full", testNow)
+	r.add("s", elsewhere, 6, "NoRoom", "full", testNow)
+	r.add("s", "uid-invalid", 7, "Invalid", "bad", testNow)
 	for _, c := range []struct {
 		session, member types.UID
 		reported        time.Time
@@ -115,13 +120,13 @@ func TestSessionThatPausesSaysWhy(t *testing.T) {
 	r := &Reconciler{Clock: clock}
 	p := &pass{session: inLine("desktops", "s", "ann", 0)}
 	p.session.UID = "s"
-	for _, member := range []types.UID{here, elsewhere} {
-		r.refusals.add("s", member, "NoRoom", "full", testNow)
+	for i, member := range []types.UID{here, elsewhere} {
+		r.refusals.add("s", member, int64(i+1), "NoRoom", "full", testNow)
 	}
 	if r.pauses(p) || p.waits != nil {
 		t.Fatal("it pauses after two refusals")
 	}
-	r.refusals.add("s", here, "Invalid", "bad", testNow)
+	r.refusals.add("s", here, 9, "Invalid", "bad", testNow)
 	if !r.pauses(p) || p.waits == nil || p.waits.question != nil || p.again == 0 || p.again > refusalPause {
 		t.Fatalf("after three it waits for %+v and is looked at after %s", p.waits, p.again)
 	}
@@ -137,4 +142,32 @@ func TestSessionThatPausesSaysWhy(t *testing.T) {
 	if r.pauses(p) {
 		t.Error("the pause does not end")
 	}
+}
+
+// The write that gives up a refused placement comes too late, twice, and is made
+// again: the refusal is one.
+func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
+	h := newHubInMemory(t)
+	h.edit(func(s *v1alpha1.VDISession) { placedAt(here, 1)(s); s.Status.Epoch = 1 })
+	r := &MemberReconciler{Client: h.Client, Live: h.api, Fleet: h.fleet, Sessions: h.Reconciler, Clock: h.Clock, Recorder: h.Recorder}
+	refused := reports(v1alpha1.AssignmentRefused, 1, "")
+	refused.Status.Reason, refused.Status.Message = v1alpha1.RefusedNoRoom, "full"
+	before := placementsRefused(h.WithT)
+	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("it has changed"))
+	for range 2 * refusalStreak {
+		h.Expect(r.recordRefused(t.Context(), h.stored(), refused, here)).NotTo(Succeed())
+	}
+	h.Expect(placementsRefused(h.WithT)).To(Equal(before))
+	h.answer = nil
+	s := h.stored()
+	h.Expect(r.recordRefused(t.Context(), s, refused, here)).To(Succeed())
+	h.Expect(placementsRefused(h.WithT)).To(Equal(before + 1))
+	h.Expect(h.Reconciler.refusals.pause(s.UID, h.Clock.Now())).To(BeZero(), "one refusal makes no streak")
+	h.Expect(h.says(v1alpha1.ConditionScheduled)).NotTo(ContainSubstring("in a row"))
+}
+
+func placementsRefused(g *WithT) float64 {
+	var m dto.Metric
+	g.Expect(placements.WithLabelValues("refused").Write(&m)).To(Succeed())
+	return m.GetCounter().GetValue()
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
 // repose is why a session's desktop is not to run.
@@ -26,15 +27,15 @@ const (
 	reposeExpired repose = "Expired"
 )
 
-// reposeOf is the first that applies. All of them are durable: what the spec
-// says, what the mirror has written, and the time.
-func reposeOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) repose {
+// reposeOf returns the first that applies. All of them are durable: what the spec
+// says, what the mirror has written, and, of a member that is away, the time.
+func reposeOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, away bool, now time.Time) repose {
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
 		return reposeSuspended
 	case givenUp(s) != nil && s.Spec.Attempt <= s.Status.Attempt:
 		return reposeFailed
-	case timeOver(s, t, now):
+	case timeOver(s, t), away && overdue(s, t, now):
 		return reposeExpired
 	}
 	return reposeNone
@@ -61,7 +62,8 @@ func retrying(s *v1alpha1.VDISession) bool {
 // that was given up is idle by itself, also where it is to be tried again.
 func (r *Reconciler) rest(_ context.Context, p *pass) (next, error) {
 	s, now := p.session, r.Clock.Now()
-	why := reposeOf(s, p.spec, now)
+	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == fleet.HealthUnreachable
+	why := reposeOf(s, p.spec, away, now)
 	if s.Status.Placement.Idle || why == reposeNone && givenUp(s) == nil {
 		return goOn, nil
 	}

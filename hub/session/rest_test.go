@@ -84,6 +84,11 @@ func hasFailed(s *v1alpha1.VDISession) {
 	conditionOf(v1alpha1.ConditionProgressing, no, v1alpha1.ReasonImagePull)(s)
 }
 
+// outOfTime is a session of which the agent has reported that its time is over.
+func outOfTime(s *v1alpha1.VDISession) {
+	s.Spec.Timeout, s.Status.TimeUsed, s.Status.RunningSince = "10m", "20m0s", nil
+}
+
 func TestDesktopThatIsNotToRun(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -94,9 +99,9 @@ func TestDesktopThatIsNotToRun(t *testing.T) {
 		back  string
 	}{
 		{"suspended", suspended, v1alpha1.EventSuspended, v1alpha1.PhasePending, toBeResumed, v1alpha1.EventResumed},
-		{"its time is over", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "10m" }, v1alpha1.EventExpired, v1alpha1.PhaseFailed,
+		{"its time is over", outOfTime, v1alpha1.EventExpired, v1alpha1.PhaseFailed,
 			func(s *v1alpha1.VDISession) { s.Spec.Timeout = "1h" }, v1alpha1.EventResumed},
-		{"its time is over, and then there is no limit", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "10m" }, v1alpha1.EventExpired, v1alpha1.PhaseFailed,
+		{"its time is over, and then there is no limit", outOfTime, v1alpha1.EventExpired, v1alpha1.PhaseFailed,
 			func(s *v1alpha1.VDISession) { s.Spec.Timeout = "" }, v1alpha1.EventResumed},
 		{"given up", hasFailed, v1alpha1.EventFailed, v1alpha1.PhaseFailed,
 			func(s *v1alpha1.VDISession) { s.Spec.Attempt = 1 }, v1alpha1.EventRetried},
@@ -151,6 +156,9 @@ func TestSessionIsLookedAtAgainWhenItsTimeAsksForIt(t *testing.T) {
 	h.Expect(h.says(v1alpha1.ConditionReady)).To(HavePrefix("True/ExpiringSoon: its time of 10m1s"))
 	h.Expect(h.heard()).To(BeEmpty(), "once")
 	clock.SetTime(clock.Now().Add(time.Minute + time.Second))
+	h.Expect(again()).To(BeZero())
+	h.Expect(h.stored().Status.Placement.Idle).To(BeFalse(), "that it is over is the agent's to say")
+	h.edit(func(s *v1alpha1.VDISession) { endRun(s, clock.Now()) })
 	h.Expect(again()).To(BeZero())
 	h.Expect(h.stored().Status.Placement.Idle).To(BeTrue())
 	h.Expect(h.stored().Status.ExpirationTime.Time).To(BeTemporally("==", clock.Now()))
@@ -347,7 +355,7 @@ func TestPlacementThatEnded(t *testing.T) {
 			h.edit(c.change)
 			h.pass()
 			r := &MemberReconciler{Client: h.Client, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock}
-			h.Expect(r.recordStopped(context.Background(), h.stored(), v1alpha1.ClusterRef{Name: "eu", UID: here}, 1)).To(Succeed())
+			h.Expect(r.recordStopped(context.Background(), h.stored(), v1alpha1.ClusterRef{Name: "eu", UID: here}, reports(v1alpha1.AssignmentStopped, 1, ""), 1)).To(Succeed())
 			s := h.stored()
 			h.Expect(s.Status.Placement).To(BeNil())
 			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")))

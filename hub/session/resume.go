@@ -19,7 +19,7 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	case !held.Idle:
 		r.startAnew(p)
 		return goOn, nil
-	case reposeOf(s, p.spec, r.Clock.Now()) != reposeNone:
+	case reposeOf(s, p.spec, false, r.Clock.Now()) != reposeNone:
 		r.remain(p)
 		return goOn, nil
 	}

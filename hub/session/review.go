@@ -14,8 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
@@ -59,7 +61,9 @@ func (r *ReviewReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("placementreview").
 		For(&v1alpha1.PlacementReview{}, builder.WithPredicates(r.pending.observed())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, NewQueue: r.pending.workqueue}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1, NewQueue: r.pending.workqueue, RateLimiter: backoff.Limiter[reconcile.Request](),
+		}).
 		Complete(r)
 }
 
@@ -195,7 +199,7 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
 		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it goes where the verdicts say"), nil
-	case timeOver(s, p.spec, r.Clock.Now()):
+	case timeOver(s, p.spec):
 		return condition(v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec)), nil
 	case len(holding(s)) > 0:
 		return condition(v1alpha1.ReasonReleasing, releasing(s, "")), nil

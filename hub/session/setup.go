@@ -24,6 +24,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 )
 
@@ -45,8 +46,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.VDIHome{}, calling(calledByHome, r.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(source.Func(r.wake)).
 		WatchesRawSource(source.Func(r.callLeavers)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: r.turns().workqueue}).
+		WithOptions(r.options()).
 		Complete(r)
+}
+
+// options of the controller of sessions.
+func (r *Reconciler) options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers, NewQueue: r.turns().workqueue, RateLimiter: backoff.Limiter[reconcile.Request](),
+	}
 }
 
 // observe counts sessions for the members that hold them, from the hub's cache.
@@ -57,13 +65,26 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { r.seen(obj, false, false) },
-		UpdateFunc: func(_, obj any) { r.seen(obj, false, false) },
+		UpdateFunc: r.changed,
 		DeleteFunc: func(obj any) { r.seen(obj, true, closed(mgr.Elected())) },
 	})
 	if err != nil {
 		return fmt.Errorf("watching sessions: %w", err)
 	}
 	return nil
+}
+
+// changed counts a session that the watch shows changed. One that was deleted and
+// created again under its name while the watch was interrupted comes as a change, too:
+// the earlier one is gone, and nobody saw how.
+func (r *Reconciler) changed(before, after any) {
+	was, ok := before.(*v1alpha1.VDISession)
+	is, same := after.(*v1alpha1.VDISession)
+	if ok && same && was.UID != is.UID {
+		key := client.ObjectKeyFromObject(was).String()
+		r.seen(toolscache.DeletedFinalStateUnknown{Key: key, Obj: was}, true, false)
+	}
+	r.seen(after, false, false)
 }
 
 // seen counts a session as the watch shows it, and forgets one that is gone. leads is
@@ -180,6 +201,7 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.departures)).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers,
+			RateLimiter:             backoff.Limiter[mcreconcile.Request](),
 			// multicluster-runtime passes on none of the manager's options.
 			SkipNameValidation: mgr.GetLocalManager().GetControllerOptions().SkipNameValidation,
 			UsePriorityQueue:   mgr.GetLocalManager().GetControllerOptions().UsePriorityQueue,

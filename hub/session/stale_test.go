@@ -30,6 +30,8 @@ type restOfFleet struct{ Fleet }
 
 // oneMember is a fleet that places everything in one member.
 type oneMember struct {
+	// withholds: it stops nothing without a cause.
+	withholds bool
 	restOfFleet
 	drainage
 	placed   []int64
@@ -100,6 +102,10 @@ func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision
 func (f *oneMember) Release(types.UID) { f.released++ }
 
 func (f *oneMember) Observe(*v1alpha1.VDISession, bool) {}
+
+func (f *oneMember) MayWithdraw(types.UID, types.UID) bool { return !f.withholds }
+
+func (f *oneMember) Withdrawn(types.UID, types.UID) {}
 
 func (f *oneMember) HealthOf(types.UID) fleet.Health {
 	if f.away {

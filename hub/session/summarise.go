@@ -32,7 +32,7 @@ func summarise(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) 
 	st := &s.Status
 	st.ObservedGeneration = s.Generation
 	if t != nil && s.DeletionTimestamp.IsZero() {
-		showExpiration(s, t, now)
+		showExpiration(s, t)
 	}
 	showGuard(s)
 	ready := sum(s, t, now)
@@ -70,7 +70,7 @@ func sum(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1
 	if missing := firstMissing(s, placing); missing != nil {
 		return *missing
 	}
-	if still := resting(s, t, now); still != nil {
+	if still := resting(s, t); still != nil {
 		return *still
 	}
 	if lost := awaiting(s); lost != nil {
@@ -106,7 +106,7 @@ func firstMissing(s *v1alpha1.VDISession, names []string) *metav1.Condition {
 
 // resting is Ready of a session whose desktop is not to run; nil: it is. That
 // it was given up is told first: it is so whatever becomes of the rest.
-func resting(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) *metav1.Condition {
+func resting(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) *metav1.Condition {
 	var ready metav1.Condition
 	failed := givenUp(s)
 	switch refused := refusedChange(s); {
@@ -118,7 +118,7 @@ func resting(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) *m
 		ready = readyOf(metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, "suspended, but the desktop still runs: "+stopDenied(s).Message)
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
 		ready = readyOf(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running to go on")
-	case t != nil && timeOver(s, t, now):
+	case t != nil && timeOver(s, t):
 		ready = readyOf(metav1.ConditionFalse, v1alpha1.ReasonTimeExpired, expiredMessage(s, t))
 	default:
 		return nil

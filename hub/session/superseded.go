@@ -67,7 +67,7 @@ func others(all []v1alpha1.Release, than v1alpha1.Release) []v1alpha1.Release {
 }
 
 // supersede ceases to wait for stops that members can't confirm that are lost, as
-// it does for placements there: by the session's mode. What is left behind in a
+// it does for placements there: by its mode. What is left behind in a
 // member that is gone for good nobody will ever confirm.
 func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 	s := p.session
@@ -82,7 +82,7 @@ func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 		}
 		policy, _ := governing(s, p.policies)
 		ask := lossOf(s, p.spec, failoverOf(s, p.spec, policy))
-		ask.Guarded = false // nobody has told of what runs there now
+		ask.Mode, ask.Guarded = releasedMode(s, p.spec, policy, o), false // nobody has told of what runs there now
 		v := r.Fleet.Lost(ask, o.ClusterUID)
 		p.again = soonest(p.again, v.Wait)
 		if p.stays = v.Message; v.Due {
@@ -90,6 +90,16 @@ func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 		}
 	}
 	return nil
+}
+
+// releasedMode is the failover mode of a copy that was given up: the one that its
+// placement had, unless the session says another itself. An edit of a policy changes
+// it with the next placement only.
+func releasedMode(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, policy *v1alpha1.PlacementPolicy, o *v1alpha1.Release) v1alpha1.FailoverMode {
+	if s.Spec.Failover.Mode == "" && o.FailoverMode != "" {
+		return o.FailoverMode
+	}
+	return failoverOf(s, t, policy).Mode
 }
 
 // forgetGone drops what was left behind in members that are gone for good.

@@ -9,10 +9,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// The time of a session, by the hub's clock. A run of the desktop begins when it
-// is first ready and ends when it is no longer to run; only runs count, and what
-// they took together is status.timeUsed. The agent reckons for itself, by its own
-// clock: where it comes to more, that holds.
+// The time of a session. A run of the desktop begins when it is first ready and ends
+// when it is no longer to run; only runs count, and what they took together is
+// status.timeUsed.
+//
+// The agent keeps the time, by a clock that nobody can set, and ends a desktop whose
+// time is over. The hub's wall clock may be set, and differs between replicas: it
+// serves for what is shown, and for a member that is not heard of. What the hub
+// charged by it when a run ended gives way to the agent's account of the same run.
 
 // timeLimit is how long the desktop may run in all its runs; false: for ever.
 func timeLimit(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (time.Duration, bool) {
@@ -47,22 +51,46 @@ func endRun(s *v1alpha1.VDISession, now time.Time) {
 	s.Status.RunningSince = nil
 }
 
-// worthRaising is by how much the agent's word on the time used must exceed the
-// hub's to be taken. The two never agree to the millisecond, and each change goes
+// worthTaking is by how much the agent's account of the time used must differ from
+// the hub's to be taken. The two never agree to the millisecond, and each change goes
 // to the member once more.
-const worthRaising = time.Second
+const worthTaking = time.Second
 
-// raiseUsed takes the agent's word on the time used, where it is more than the
-// hub's and no run is on.
-func raiseUsed(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) {
-	least := worthRaising
+// takeUsed takes the agent's account of the time used, where no run is on: what is
+// more than the hub's, and what is less once the run that the hub charged is over by
+// the agent's account too. stored reports whether the member holds the very
+// assignment that is wanted.
+func takeUsed(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) {
+	used, _ := s.Status.TimeUsed.Value()
+	d, ok := reported.Status.TimeUsed.Value()
+	if !ok || s.Status.RunningSince != nil {
+		return
+	}
+	least := worthTaking
 	if reported.TimeExpired() {
 		least = 0 // that ends the session
 	}
-	used, _ := s.Status.TimeUsed.Value()
-	if d, ok := reported.Status.TimeUsed.Value(); ok && d > used+least && s.Status.RunningSince == nil {
+	if d > used+least || d < used-worthTaking && stored && settled(s, reported) {
 		s.Status.TimeUsed = v1alpha1.DurationOf(d)
 	}
+}
+
+// settled reports whether a member's account of the time used is complete: the
+// desktop is not to run, and the agent has ended its run.
+func settled(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) bool {
+	return !toRun(s) && reported.Status.ObservedGeneration != 0 && reported.Status.RunningSince == nil
+}
+
+// endStopped ends the run of a session that its member has stopped. The agent's
+// account holds, where the member has sent it: else the hub's clock.
+func endStopped(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, now time.Time) {
+	used, _ := s.Status.TimeUsed.Value()
+	d, ok := reported.Status.TimeUsed.Value()
+	if s.Status.RunningSince == nil || !ok || reported.Status.RunningSince != nil {
+		endRun(s, now)
+		return
+	}
+	s.Status.TimeUsed, s.Status.RunningSince = v1alpha1.DurationOf(max(d, used)), nil
 }
 
 // expiry is when this run will have used up the session's time, to the second;
@@ -77,16 +105,18 @@ func expiry(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (time.Time, bool) 
 	return since.Add(limit - used + time.Second - time.Nanosecond).Truncate(time.Second), true
 }
 
-// timeOver is whether the session's time is used up.
-func timeOver(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) bool {
+// timeOver reports whether the session's time is used up by runs that have ended. Of
+// one that is on the agent says so.
+func timeOver(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) bool {
 	limit, limited := timeLimit(s, t)
-	if !limited {
-		return false
-	}
-	if end, running := expiry(s, t); running {
-		return !now.Before(end)
-	}
-	return timeUsed(s, now) >= limit
+	used, _ := s.Status.TimeUsed.Value()
+	return limited && s.Status.RunningSince == nil && used >= limit
+}
+
+// overdue reports whether the time of a run that is on is over by the hub's clock.
+func overdue(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) bool {
+	end, running := expiry(s, t)
+	return running && !now.Before(end)
 }
 
 // expiring is whether the session's user is to be warned of its end.
@@ -117,13 +147,13 @@ func nextDue(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) ti
 
 // showExpiration sets when the session ends. One that is over keeps its end; of
 // one that does not run there is none to tell.
-func showExpiration(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) {
+func showExpiration(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) {
 	end, running := expiry(s, t)
 	switch {
 	case running:
 		at := metav1.NewTime(end)
 		s.Status.ExpirationTime = &at
-	case !timeOver(s, t, now):
+	case !timeOver(s, t):
 		s.Status.ExpirationTime = nil
 	}
 }

@@ -61,7 +61,7 @@ func TestTimeOfARun(t *testing.T) {
 	} {
 		s, now := sessionWith(), start.Add(c.after)
 		startRun(s, start)
-		if over, soon, next := timeOver(s, template, now), expiring(s, template, now), nextDue(s, template, now); over != c.over || soon != c.expiring || next != c.next {
+		if over, soon, next := overdue(s, template, now), expiring(s, template, now), nextDue(s, template, now); over != c.over || soon != c.expiring || next != c.next {
 			t.Errorf("after %s: over %t, expiring %t, next in %s; want %t, %t, %s", c.after, over, soon, next, c.over, c.expiring, c.next)
 		}
 	}
@@ -71,8 +71,8 @@ func TestExpirationThatIsShown(t *testing.T) {
 	template := &v1alpha1.TemplateSpec{}
 	s, start := sessionWith(), testNow.Truncate(time.Second)
 	s.Spec.Timeout = "1h"
-	shown := func(now time.Time) time.Duration {
-		showExpiration(s, template, now)
+	shown := func() time.Duration {
+		showExpiration(s, template)
 		if s.Status.ExpirationTime == nil {
 			return 0
 		}
@@ -84,17 +84,17 @@ func TestExpirationThatIsShown(t *testing.T) {
 			t.Errorf("%s: ends %s after the start, want %s", what, got, want)
 		}
 	}
-	expect("before it runs", shown(start), 0)
+	expect("before it runs", shown(), 0)
 	startRun(s, start)
-	expect("running", shown(start), time.Hour)
+	expect("running", shown(), time.Hour)
 	endRun(s, start.Add(20*time.Minute))
-	expect("suspended", shown(start.Add(20*time.Minute)), 0)
+	expect("suspended", shown(), 0)
 	startRun(s, start.Add(2*time.Hour))
-	expect("resumed", shown(start.Add(2*time.Hour)), 2*time.Hour+40*time.Minute)
+	expect("resumed", shown(), 2*time.Hour+40*time.Minute)
 	endRun(s, start.Add(3*time.Hour))
-	expect("over: it says when", shown(start.Add(3*time.Hour)), 2*time.Hour+40*time.Minute)
+	expect("over: it says when", shown(), 2*time.Hour+40*time.Minute)
 	s.Spec.Timeout = "2h"
-	expect("extended, and not resumed yet", shown(start.Add(3*time.Hour)), 0)
+	expect("extended, and not resumed yet", shown(), 0)
 }
 
 func TestAgentsWordOnTheTimeUsed(t *testing.T) {
@@ -121,7 +121,7 @@ func TestAgentsWordOnTheTimeUsed(t *testing.T) {
 		reported := reports(v1alpha1.AssignmentActive, 5, "hash")
 		reported.Status.TimeUsed = c.reported
 		reported.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodReady, Reason: c.reason}}
-		if raiseUsed(s, reported); s.Status.TimeUsed != c.want {
+		if takeUsed(s, reported, false); s.Status.TimeUsed != c.want {
 			t.Errorf("%s: %s are used, want %s", c.name, s.Status.TimeUsed, c.want)
 		}
 	}
@@ -172,7 +172,7 @@ func TestTimeUnderAnySequence(t *testing.T) {
 
 // checkDue holds nextDue to what the other functions say.
 func checkDue(t *rapid.T, s *v1alpha1.VDISession, template *v1alpha1.TemplateSpec, now time.Time) {
-	state := func(at time.Time) [2]bool { return [2]bool{timeOver(s, template, at), expiring(s, template, at)} }
+	state := func(at time.Time) [2]bool { return [2]bool{overdue(s, template, at), expiring(s, template, at)} }
 	due := nextDue(s, template, now)
 	if due == 0 {
 		if later := now.Add(3000 * time.Hour); state(later) != state(now) {

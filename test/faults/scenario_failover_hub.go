@@ -49,7 +49,7 @@ func leaderLost(ctx context.Context, r *run) error {
 }
 
 // allLost: when all members are gone, the hub is the one that is cut off. One of
-// them has no power, to be sure.
+// them has no power, to be sure, and gets it back when the others are heard of again.
 func allLost(ctx context.Context, r *run) error {
 	var all guests
 	for _, m := range r.fleet.Members {
@@ -94,6 +94,17 @@ func allLost(ctx context.Context, r *run) error {
 	for _, m := range r.fleet.Members {
 		if m != off {
 			r.weather(m.Name, weather{}, "healed")
+		}
+	}
+	// The pause ends with the first that is heard of. Power returns after that: whoever
+	// is lost for as long as the others is given its full time again, or its sessions
+	// would be placed elsewhere in the moment in which its desktops start.
+	for _, m := range r.fleet.Members {
+		if m == off {
+			continue
+		}
+		if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonUnreachable, false); err != nil {
+			return err
 		}
 	}
 	if err := r.powerOn(ctx, off); err != nil {

@@ -84,6 +84,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonExternallyIssued:   "hub/fleet: TestStreamThatFlapsIsNotWrittenOf",
 	v1alpha1.ReasonCertificateExpired: "hub/fleet: TestCertificateThatExpiresIsTold",
 	v1alpha1.ReasonResyncing:          "hub/fleet: TestMemberThatDisagreesIsShownAsResyncing",
+	v1alpha1.ReasonWithdrawalsStopped: "hub/fleet: TestWithdrawalsWithoutACauseStop",
 }
 
 // Everything that the API documents has been walked through. A run of part of

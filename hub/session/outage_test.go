@@ -1,0 +1,69 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// After an outage of the API server of 5 s, in which every one of 5,000 queued
+// sessions failed again and again, all are served soon: no event brings them up.
+func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
+	const sessions, outage, late = 5_000, 5 * time.Second, 30 * time.Second
+	r := &Reconciler{Clock: clock.RealClock{}}
+	var away atomic.Bool
+	away.Store(true)
+	var served sync.WaitGroup
+	served.Add(sessions)
+	options := r.options()
+	options.SkipNameValidation, options.UsePriorityQueue = ptr.To(true), ptr.To(false)
+	options.Reconciler = reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+		defer r.turns().over(req)
+		if away.Load() {
+			return reconcile.Result{}, errors.New("connection refused")
+		}
+		served.Done()
+		return reconcile.Result{}, nil
+	})
+	c, err := controller.NewUnmanaged("outage", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Watch(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		for i := range sessions {
+			s := inLine("a", fmt.Sprintf("s%d", i), "ann", 0)
+			r.turns().rank(s)
+			q.Add(requestFor(s))
+		}
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended, all := make(chan error, 1), make(chan struct{})
+	defer func() { stop(); <-ended }()
+	go func() { ended <- c.Start(ctx) }()
+	go func() { served.Wait(); close(all) }()
+
+	<-time.After(outage)
+	away.Store(false)
+	back := time.Now()
+	select {
+	case <-all:
+		t.Logf("all %d are served %s after the outage", sessions, time.Since(back).Round(time.Millisecond))
+	case <-time.After(late):
+		t.Errorf("not all of %d sessions are served %s after an outage of %s", sessions, late, outage)
+	}
+}

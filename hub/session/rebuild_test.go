@@ -1,0 +1,39 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// A hub that has just begun to lead knows its members before it looks at a session:
+// to the fleet, a member that it does not know is as good as lost.
+func TestMembersAreKnownBeforeSessionsAreLookedAt(t *testing.T) {
+	h, _ := placedInMemory(t)
+	before := h.stored()
+	h.fleet.away = true // as long as it is not registered
+	failure := errors.New("the cache is not there yet")
+	registered := 0
+	next := &Reconciler{
+		Client: h.Client, Recorder: h.Recorder, Fleet: h.fleet, Revisions: h.Revisions, Clock: h.Clock,
+		Register: func(context.Context) error {
+			if failure == nil {
+				h.fleet.away, registered = false, registered+1
+			}
+			return failure
+		},
+	}
+	h.Reconciler = next
+	_, err := h.reconcile()
+	h.Expect(err).To(MatchError(failure))
+	failure = nil
+	s := h.pass()
+	h.Expect(s.ResourceVersion).To(Equal(before.ResourceVersion), "nothing of it has changed")
+	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
+	h.Expect(h.heard()).To(BeEmpty())
+	h.Expect(registered).To(Equal(1))
+}

@@ -1,0 +1,39 @@
+package session
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// observed is a fleet that notes which sessions it was told are gone.
+type observed struct {
+	*oneMember
+	gone []types.UID
+}
+
+func (o *observed) Observe(s *v1alpha1.VDISession, gone bool) {
+	if gone {
+		o.gone = append(o.gone, s.UID)
+	}
+}
+
+// A session was deleted and created again under its name while the watch was
+// interrupted: the list that follows shows that as a change of one object.
+func TestSessionThatWasRecreatedUnseenIsForgotten(t *testing.T) {
+	g := NewWithT(t)
+	o := &observed{oneMember: &oneMember{}}
+	r := &Reconciler{Fleet: o}
+	before, after := sessionWith(placedAt(here, 5)), sessionWith()
+	after.UID = "uid-of-the-next"
+	r.given.add(before.UID, 5)
+	r.changed(before, after)
+	g.Expect(o.gone).To(Equal([]types.UID{before.UID}))
+	g.Expect(r.given.epoch(before.UID)).To(BeZero())
+	g.Expect(r.departed.by).To(BeEmpty(), "nobody saw a deletion: after a restore the earlier object may be the later one")
+	r.changed(after, after)
+	g.Expect(o.gone).To(HaveLen(1))
+}
