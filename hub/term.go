@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -119,14 +120,18 @@ func (t *hubTerm) begin(ctx context.Context) error {
 
 // take makes this process the Lease's holder.
 func (t *hubTerm) take(ctx context.Context) (*coordinationv1.Lease, error) {
-	lease, err := t.read(ctx)
-	if err != nil {
-		return nil, err
-	}
 	t.holder = string(uuid.NewUUID())
-	lease.Spec.HolderIdentity = &t.holder
-	lease.Spec.AcquireTime = &metav1.MicroTime{Time: t.now()}
-	if err := t.write(ctx, lease); err != nil {
+	var lease *coordinationv1.Lease
+	// An earlier leader's last write may still be on its way.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		if lease, err = t.read(ctx); err != nil {
+			return err
+		}
+		lease.Spec.HolderIdentity = &t.holder
+		lease.Spec.AcquireTime = &metav1.MicroTime{Time: t.now()}
+		return t.write(ctx, lease)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("taking the Lease of the hub's term: %w", err)
 	}
 	return lease, nil

@@ -48,25 +48,20 @@ func (r *restoresInMemory) Noticed(context.Context) error {
 // firstAfterRestore is above all epochs that a hub of before the restore gave.
 const firstAfterRestore = 3<<20 + 1
 
-// backUp keeps the status of sessions as a backup does. restore puts it back, and
-// starts another hub, which knows no more than that; no member is connected then.
-func backUp(ctx context.Context, sessions ...*api.VDISession) (restore func()) {
+// backUp copies the hub's etcd. restore puts that back, and starts another hub,
+// which knows no more; the agents have begun anew, and none is connected then.
+func backUp(ctx context.Context) (restore func()) {
 	GinkgoHelper()
-	var saved []*api.VDISession
-	for _, s := range sessions {
-		saved = append(saved, now(ctx, s))
-	}
+	settled()
+	Expect(plane.SaveEtcd(ctx, "earlier")).To(Succeed())
 	return func() {
 		GinkgoHelper()
+		settled()
 		for _, a := range agents {
 			a.restart()
 		}
 		theHub.stop()
-		for _, s := range saved {
-			fresh := now(ctx, s)
-			fresh.Status = s.Status
-			Expect(admin.Status().Update(ctx, fresh)).To(Succeed())
-		}
+		Expect(plane.RestoreEtcd(ctx, "earlier")).To(Succeed())
 		theHub = startHub(theHub.timings)
 	}
 }
@@ -121,12 +116,13 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		if before.Status.Placement.ClusterName != "eu" {
 			Fail("moved is not in eu")
 		}
+		deleted := create(ctx, "desktops", "deleted", onlyIn("eu"))
+		running(ctx, deleted)
 		placed, pending := create(ctx, "desktops", "placed", onlyIn("nowhere")), create(ctx, "desktops", "pending", onlyIn("nowhere"))
 		for _, s := range []*api.VDISession{placed, pending} {
 			Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
 		}
-		settled()
-		restore := backUp(ctx, kept, moved, ended, placed, pending)
+		restore := backUp(ctx)
 
 		// What the backup knows nothing of.
 		us.set(func() { us.refuse = nil })
@@ -137,8 +133,11 @@ var _ = Describe("a hub that was restored from a backup", func() {
 			Eventually(epochAt(us, s)).Should(BeNumerically(">", 0))
 			running(ctx, s)
 		}
-		settled()
 		epochs := map[*api.VDISession]int64{kept: epochAt(eu, kept)(), moved: epochAt(us, moved)(), placed: epochAt(us, placed)()}
+		Expect(admin.Delete(ctx, deleted)).To(Succeed())
+		Eventually(gone(ctx, deleted)).Should(BeTrue())
+		unknown := create(ctx, "desktops", "unknown", onlyIn("us"))
+		running(ctx, unknown)
 		eu.set(func() { eu.refuse = nil; eu.end(ended.UID) })
 		restore()
 
@@ -154,11 +153,14 @@ var _ = Describe("a hub that was restored from a backup", func() {
 			Expect(epochAt(a, s)()).To(Equal(epoch), "%s goes on as it is", s.Name)
 			Expect(s.Status.Releasing).To(BeEmpty())
 		}
-		got, a := running(ctx, ended)
-		Expect(a).To(Equal(eu))
-		Expect(got.Status.Placement.Epoch).To(Equal(int64(firstAfterRestore)), "its epoch of before was used up")
+		for _, s := range []*api.VDISession{ended, deleted} {
+			got, a := running(ctx, s)
+			Expect(a).To(Equal(eu))
+			Expect(got.Status.Placement.Epoch).To(Equal(int64(firstAfterRestore)), "its epoch of before was used up")
+		}
+		Expect(us.holds(unknown.UID)).NotTo(BeNil(), "what the hub does not know is left alone")
 		edit(ctx, pending, func() { pending.Spec.Placement.ClusterSelector = nil })
-		got, _ = running(ctx, pending)
+		got, _ := running(ctx, pending)
 		Expect(got.Status.Placement.Epoch).To(Equal(int64(firstAfterRestore)))
 		later, _ := running(ctx, create(ctx, "desktops", "later"))
 		Expect(later.Status.Placement.Epoch).To(Equal(int64(1)), "no hub of before can have given it any")
@@ -169,12 +171,10 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		eu := join(ctx, "eu")
 		s := create(ctx, "desktops", "s")
 		running(ctx, s)
-		settled()
-		restore := backUp(ctx, s)
+		restore := backUp(ctx)
 		eu.deleteByHand(s.UID)
 		Eventually(epochAt(eu, s)).Should(Equal(int64(2)))
 		running(ctx, s)
-		settled()
 		restore()
 		eu.connect(theHub)
 		Eventually(func() int64 { return restores.Last().Term }).ShouldNot(BeZero())
@@ -189,11 +189,9 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		us := join(ctx, "us")
 		s := create(ctx, "desktops", "s", onlyIn("nowhere"))
 		Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
-		settled()
-		restore := backUp(ctx, s)
+		restore := backUp(ctx)
 		edit(ctx, s, func() { s.Spec.Placement.ClusterSelector = nil })
 		running(ctx, s)
-		settled()
 		restore()
 		eu := join(ctx, "eu")
 		Eventually(epochAt(eu, s)).Should(Equal(int64(1)), "it runs twice, and nobody can know")
@@ -209,22 +207,15 @@ var _ = Describe("a hub that was restored from a backup", func() {
 
 	It("does not start what must not run twice while a member that may run it is away", func(ctx SpecContext) {
 		template(ctx, "browser")
-		brief := timings
-		brief.Recovery = 4 * time.Second
-		theHub.timings = brief
+		theHub.timings.Recovery = 4 * time.Second
 		eu, us := join(ctx, "eu"), join(ctx, "us")
-		any := create(ctx, "desktops", "any", onlyIn("nowhere"))
-		held := create(ctx, "desktops", "held", onlyIn("nowhere"), func(s *api.SessionSpec) { s.Failover.Mode = api.FailoverHold })
+		any := create(ctx, "desktops", "any", onlyIn("eu"))
+		held := create(ctx, "desktops", "held", onlyIn("eu"), func(s *api.SessionSpec) { s.Failover.Mode = api.FailoverHold })
 		for _, s := range []*api.VDISession{any, held} {
-			Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
-			edit(ctx, s, func() { s.Spec.Placement.ClusterSelector = nil })
 			running(ctx, s)
 		}
-		Expect(agents).To(HaveLen(2))
-		for _, a := range []*agent{eu, us} {
-			a.set(func() { a.end(any.UID); a.end(held.UID) })
-		}
-		restore := backUp(ctx, any, held)
+		restore := backUp(ctx)
+		eu.set(func() { eu.end(any.UID); eu.end(held.UID) })
 		restore()
 		Expect(restores.Noticed(ctx)).To(Succeed())
 		eu.connect(theHub)
