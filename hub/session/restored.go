@@ -91,17 +91,17 @@ func (r *Reconciler) claimed(s *v1alpha1.VDISession) (placement.Decision, bool) 
 
 // unheard is why a session of mode Hold is not placed yet by a hub that was
 // restored: a member that has not reported may run it, and nothing but its report or
-// an operator tells. Others are placed once Timings.Recovery is over.
+// an operator tells. Others are placed once Timings.Recovery is over; until then all
+// say the same, which is not written anew with each report.
 func (r *Reconciler) unheard(s *v1alpha1.VDISession, mode v1alpha1.FailoverMode) string {
-	if mode != v1alpha1.FailoverHold || !r.fromBackup(s) {
+	if mode != v1alpha1.FailoverHold || !r.fromBackup(s) || r.Fleet.Recovering() {
 		return ""
 	}
 	away := r.Fleet.Unheard()
 	if len(away) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the hub was restored from a backup, and %s may run the session (mode Hold): reconnect it, or declare it fenced once it is off for certain; "+
-		"members that have not reported since: %d", away[0], len(away))
+	return fmt.Sprintf("the hub was restored from a backup, and %s may run the session (mode Hold): reconnect it, or declare it fenced once it is off for certain", away[0])
 }
 
 // inRecovery returns what remains of a step while the hub waits for its members'
