@@ -195,6 +195,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		running(ctx, s)
 		restore()
 		eu := join(ctx, "eu")
+		edit(ctx, s, func() { s.Spec.Placement.ClusterSelector = nil })
 		Eventually(epochAt(eu, s)).Should(Equal(int64(1)), "it runs twice, and nobody can know")
 		running(ctx, s)
 		theWorld = newWorld()
@@ -224,7 +225,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Eventually(phase(ctx, held)).Should(ContainSubstring("us may run the session (mode Hold)"))
 		Consistently(epochAt(eu, held)).Should(BeZero())
 		us.connect(theHub)
-		edit(ctx, held, func() { held.Annotations = map[string]string{"look": "again"} })
+		edit(ctx, held, func() { held.Spec.Timeout = "9h" }) // it is looked at again, as it is by time otherwise
 		running(ctx, held)
 	})
 })
