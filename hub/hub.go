@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -125,7 +126,8 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *s
 	if err := session.SetupIndexes(ctx, local.GetFieldIndexer()); err != nil {
 		return err
 	}
-	prepare, err := setupControllers(ctx, mgr, f, proofs, trace, o)
+	term := newHubTerm(o, local.GetAPIReader(), local.GetClient(), local.GetEventRecorder("vdi-hub"), f.Restored)
+	prepare, err := setupControllers(ctx, mgr, f, proofs, term, trace, o)
 	if err != nil {
 		return err
 	}
@@ -134,10 +136,6 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *s
 	authority, err := addAuthority(local, f, now, o)
 	if err != nil {
 		return err
-	}
-	term := &hubTerm{
-		live: local.GetAPIReader(), client: local.GetClient(), recorder: local.GetEventRecorder("vdi-hub"), options: o,
-		restored: f.Restored, recovery: o.timings().Recovery, now: time.Now,
 	}
 	if err := local.Add(&linkRunnable{
 		term: term, fleet: f, options: o, leader: l, now: now, trace: trace,
@@ -164,13 +162,13 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *s
 // setupControllers also returns what must be done before the first agent is
 // let in: the key of the proofs is there, the members are known, and so is the
 // room that is given away.
-func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
 	sessions := &session.Reconciler{
 		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Trace: trace,
-		Namespaces: o.SessionNamespaces,
+		Namespaces: o.SessionNamespaces, Restores: term,
 		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter),
 	}
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
@@ -270,8 +268,8 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		ClientCAFile:  l.options.ClientCAFile,
 		TrustDomain:   l.options.TrustDomain,
 		HubTerm:       l.term.get,
-		UniqueTerms:   l.options.LeaderElect,
 		RaiseTerm:     l.term.raise,
+		Ordered:       l.term.advance,
 		TermProof:     l.termProof,
 		Leading:       l.leader.guard.Leading,
 		RenewInterval: l.options.timings().Renew,
@@ -280,8 +278,14 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		Trace:         l.trace,
 	}
 	options.Tuning.AckTimeout, options.SendTimeout = link.ScaledTimeouts(l.options.TimeFactor)
+	if l.options.LeaderElect {
+		options.FirstTerm = l.term.beganWith
+	}
 	if l.authority != nil {
 		options.Authority = l.authority
 	}
-	return link.NewServer(options, l.fleet).Serve(ctx, listener)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.term.advances(ctx) })
+	group.Go(func() error { return link.NewServer(options, l.fleet).Serve(ctx, listener) })
+	return group.Wait()
 }

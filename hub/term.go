@@ -2,8 +2,10 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,19 +14,28 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session"
 )
 
-// termLease is the Lease that says by how much terms are raised, in its
-// leaseTransitions, and when that was last done, in its renewTime. Nobody holds
-// it; it is one because the hub may write Leases anyway.
-const termLease = "vdi-hub-term"
+const (
+	// termLease is the Lease that says by how much terms are raised, in its
+	// leaseTransitions, and when the hub was last found to be restored, in its
+	// renewTime. Its holder is the process that raises terms, the leader; the
+	// leader's lock is another Lease.
+	termLease = "vdi-hub-term"
+	// annotationRestored on it is the term that the hub had once it was last found
+	// to be restored.
+	annotationRestored = "vdi.kasm.io/restored-term"
+)
 
 var termRaised = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "vdi_hub_term_raised_total",
@@ -33,11 +44,17 @@ var termRaised = prometheus.NewCounter(prometheus.CounterOpts{
 
 func init() { metrics.Registry.MustRegister(termRaised) }
 
+// errTermTaken ends a leader whose term is another's to raise, or was put back.
+var errTermTaken = errors.New("the Lease " + termLease + " is not this leader's any more")
+
 // hubTerm is the term of the replica that leads: how often the leader's lock has
 // changed hands, plus one, plus what terms were raised by since. It grows with
 // every leader and outlives them all, but for a hub whose etcd is restored from a
 // backup: its lock knows nothing of the leaders since then, which the agents have
 // seen. It is raised above theirs, for they would never listen to it.
+//
+// It also grows while a leader gives orders (see advance), so that the agents have
+// seen a later term than the backup has, whether or not a leader has changed since.
 type hubTerm struct {
 	// live must not be a cache.
 	live     client.Reader
@@ -51,13 +68,31 @@ type hubTerm struct {
 	recovery time.Duration
 	now      func() time.Time
 
-	current atomic.Int64
-	// raising is held while the term is raised.
+	// holder is this process, as the Lease names it.
+	holder string
+	// first is the term that this leader began with.
+	first, current atomic.Int64
+	// last is the hub's last restore.
+	last atomic.Pointer[session.Restore]
+	// raising is held while the Lease is changed, and guards offset: what terms are
+	// raised by, as this process has written it last.
 	raising sync.Mutex
+	offset  int64
+	// orders has something while orders were given since the term last grew, and
+	// lost what ended this leader's right to raise terms.
+	orders chan struct{}
+	lost   chan error
 }
 
-// begin reads the term of a replica that has begun to lead. It does not change
-// while that one leads, unless it is raised.
+func newHubTerm(o Options, live client.Reader, c client.Client, recorder events.EventRecorder, restored func()) *hubTerm {
+	return &hubTerm{
+		live: live, client: c, recorder: recorder, options: o, restored: restored,
+		recovery: o.timings().Recovery, now: time.Now, orders: make(chan struct{}, 1), lost: make(chan error, 1),
+	}
+}
+
+// begin reads the term of a replica that has begun to lead, and takes the Lease,
+// so that an earlier leader raises nothing any more.
 func (t *hubTerm) begin(ctx context.Context) error {
 	transitions := int32(0)
 	if t.options.LeaderElect {
@@ -67,50 +102,124 @@ func (t *hubTerm) begin(ctx context.Context) error {
 		}
 		transitions = ptr.Deref(lock.Spec.LeaseTransitions, 0)
 	}
-	raised, err := t.read(ctx)
+	lease, err := t.take(ctx)
 	if err != nil {
 		return err
 	}
-	t.current.Store(int64(transitions) + 1 + offsetOf(raised))
+	t.offset = offsetOf(lease)
+	t.first.Store(int64(transitions) + 1 + t.offset)
+	t.current.Store(t.first.Load())
+	t.last.Store(restoreOf(lease))
 	// An earlier leader may have ended before all members had reported. Its clock
 	// may differ from ours: then the wait is longer or shorter, and no harm is done.
-	if at := raised.Spec.RenewTime; at != nil && t.now().Sub(at.Time).Abs() < t.recovery {
+	if at := lease.Spec.RenewTime; at != nil && t.now().Sub(at.Time).Abs() < t.recovery {
 		t.restored()
 	}
 	return nil
 }
 
+// take makes this process the Lease's holder.
+func (t *hubTerm) take(ctx context.Context) (*coordinationv1.Lease, error) {
+	t.holder = string(uuid.NewUUID())
+	var lease *coordinationv1.Lease
+	// An earlier leader's last write may still be on its way.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+		if lease, err = t.read(ctx); err != nil {
+			return err
+		}
+		lease.Spec.HolderIdentity = &t.holder
+		lease.Spec.AcquireTime = &metav1.MicroTime{Time: t.now()}
+		return t.write(ctx, lease)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("taking the Lease of the hub's term: %w", err)
+	}
+	return lease, nil
+}
+
 func (t *hubTerm) get() int64 { return t.current.Load() }
 
-// raise makes the term higher than one that an agent has seen. It is stored
-// before anybody is told.
+// beganWith is the term that this leader began with.
+func (t *hubTerm) beganWith() int64 { return t.first.Load() }
+
+// Last is the hub's last restore (session.Restores).
+func (t *hubTerm) Last() session.Restore {
+	if last := t.last.Load(); last != nil {
+		return *last
+	}
+	return session.Restore{}
+}
+
+// Noticed raises the term, since a member has shown that the hub was restored
+// (session.Restores). That is needed once of a leader.
+func (t *hubTerm) Noticed(ctx context.Context) error {
+	if t.Last().Term > t.beganWith() {
+		return nil
+	}
+	return t.raise(ctx, t.get())
+}
+
+// raise makes the term higher than one that an agent has seen of a hub of before the
+// restore, and stores when that was. It is stored before anybody is told.
 func (t *hubTerm) raise(ctx context.Context, seen int64) error {
 	t.raising.Lock()
 	defer t.raising.Unlock()
 	was := t.get()
-	if seen < was {
+	if seen < was && t.Last().Term > t.beganWith() {
 		return nil // another agent had seen as much
 	}
-	lease, err := t.read(ctx)
+	seen = max(seen, was)
+	t.restored() // nothing is placed from here on, while this is stored
+	lease, err := t.rise(ctx, seen+1-was, func(lease *coordinationv1.Lease) {
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: t.now()}
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationRestored, strconv.FormatInt(seen+1, 10))
+	})
 	if err != nil {
-		return err
-	}
-	offset := offsetOf(lease) + seen + 1 - was
-	if offset > math.MaxInt32 {
-		return fmt.Errorf("raising the hub's term from %d above %d: it has been raised too far already", was, seen)
-	}
-	lease.Spec.LeaseTransitions = ptr.To(int32(offset))
-	lease.Spec.RenewTime = &metav1.MicroTime{Time: t.now()}
-	if err := t.write(ctx, lease); err != nil {
 		return fmt.Errorf("raising the hub's term from %d above %d: %w", was, seen, err)
 	}
-	t.restored()
+	t.last.Store(restoreOf(lease))
 	t.current.Store(seen + 1)
 	termRaised.Inc()
 	ctrl.Log.Info("The hub's term was raised: an agent had seen a later one, as after a restore from a backup",
 		"term", seen+1, "before", was, "seen", seen)
 	t.recorder.Eventf(lease, nil, "Warning", v1alpha1.EventTermRaised, "Raise",
 		"an agent had seen a hub of term %d, and this one had %d: the hub was restored from a backup, and has term %d now", seen, was, seen+1)
+	return nil
+}
+
+// rise stores that terms are raised by so much more. The caller holds the lock.
+func (t *hubTerm) rise(ctx context.Context, by int64, change func(*coordinationv1.Lease)) (*coordinationv1.Lease, error) {
+	lease, err := t.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.holds(lease); err != nil {
+		select {
+		case t.lost <- err:
+		default:
+		}
+		return nil, err
+	}
+	if offset := offsetOf(lease); offset+by > math.MaxInt32 {
+		return nil, fmt.Errorf("it has been raised too far already, by %d", offset)
+	}
+	lease.Spec.LeaseTransitions = ptr.To(int32(offsetOf(lease) + by))
+	change(lease)
+	if err := t.write(ctx, lease); err != nil {
+		return nil, err
+	}
+	t.offset = offsetOf(lease)
+	return lease, nil
+}
+
+// holds returns why the Lease is not this leader's to change.
+func (t *hubTerm) holds(lease *coordinationv1.Lease) error {
+	switch offset := offsetOf(lease); {
+	case ptr.Deref(lease.Spec.HolderIdentity, "") != t.holder:
+		return fmt.Errorf("%w: another replica has taken it, or the hub's etcd was restored while this one ran", errTermTaken)
+	case offset < t.offset:
+		return fmt.Errorf("%w: it was put back from %d to %d, as by a restore of the hub's etcd while this one ran", errTermTaken, t.offset, offset)
+	}
 	return nil
 }
 
@@ -145,4 +254,13 @@ func (t *hubTerm) key(name string) client.ObjectKey {
 // nothing.
 func offsetOf(lease *coordinationv1.Lease) int64 {
 	return max(0, int64(ptr.Deref(lease.Spec.LeaseTransitions, 0)))
+}
+
+// restoreOf is the restore that the Lease tells of; nil: none.
+func restoreOf(lease *coordinationv1.Lease) *session.Restore {
+	term, err := strconv.ParseInt(lease.Annotations[annotationRestored], 10, 64)
+	if err != nil || term < 1 || lease.Spec.RenewTime == nil {
+		return nil
+	}
+	return &session.Restore{Term: term, Time: lease.Spec.RenewTime.Time}
 }

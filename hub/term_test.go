@@ -58,11 +58,9 @@ func (l *leaders) next(transitions int32) *hubTerm {
 	l.Expect(l.api.Get(context.Background(), client.ObjectKey{Namespace: "vdi-system", Name: "vdi-hub"}, lock)).To(Succeed())
 	*lock.Spec.LeaseTransitions += transitions
 	l.Expect(l.api.Update(context.Background(), lock)).To(Succeed())
-	t := &hubTerm{
-		live: l.api, client: l.api, recorder: l.recorder, recovery: 5 * time.Minute,
-		options:  Options{Namespace: "vdi-system", LeaderElectionID: "vdi-hub", LeaderElect: true},
-		restored: func() { l.restored++ }, now: func() time.Time { return l.now },
-	}
+	options := Options{Namespace: "vdi-system", LeaderElectionID: "vdi-hub", LeaderElect: true, TimeFactor: 1}
+	t := newHubTerm(options, l.api, l.api, l.recorder, func() { l.restored++ })
+	t.now = func() time.Time { return l.now }
 	l.Expect(t.begin(context.Background())).To(Succeed())
 	return t
 }
@@ -122,4 +120,110 @@ func TestTermOfAHubThatElectsNobodyIsRaisedToo(t *testing.T) {
 	l.Expect(term.raise(t.Context(), 4)).To(Succeed())
 	l.Expect(term.begin(t.Context())).To(Succeed())
 	l.Expect(term.get()).To(Equal(int64(5)))
+}
+
+// backup copies the leader's lock and the Lease of the term, as a backup of the
+// hub's etcd does; restore puts them back.
+func (l *leaders) backup() (restore func()) {
+	var saved []*coordinationv1.Lease
+	for _, name := range []string{"vdi-hub", termLease} {
+		lease := &coordinationv1.Lease{}
+		l.Expect(l.api.Get(context.Background(), client.ObjectKey{Namespace: "vdi-system", Name: name}, lease)).To(Succeed())
+		saved = append(saved, lease)
+	}
+	return func() {
+		for _, lease := range saved {
+			l.Expect(l.api.Delete(context.Background(), lease.DeepCopy())).To(Succeed())
+			lease.ResourceVersion = ""
+			l.Expect(l.api.Create(context.Background(), lease.DeepCopy())).To(Succeed())
+		}
+	}
+}
+
+// Whoever was told a term after the backup must have one that the first leader
+// after its restore has not: link.Options.FirstTerm and above.
+func TestAnOrderAfterABackupMakesATermThatTheRestoredHubHasNotGiven(t *testing.T) {
+	for changes := range int32(3) {
+		l := newLeaders(t, 2)
+		term := l.next(0)
+		l.Expect(term.grow(t.Context())).To(Succeed())
+		restore := l.backup()
+		l.Expect(term.grow(t.Context())).To(Succeed())
+		seen := term.get()
+		for range changes {
+			term = l.next(1)
+			l.Expect(term.beganWith()).To(BeNumerically(">", seen), "a leader's terms are above all that were before")
+			seen = term.get()
+		}
+		restore()
+		l.Expect(l.next(1).beganWith()).To(BeNumerically("<=", seen), "%d leaders after the backup", changes)
+	}
+}
+
+func TestTheTermGrowsWithOrdersAloneAndIsStoredFirst(t *testing.T) {
+	l := newLeaders(t, 2)
+	term := l.next(0)
+	term.options.TimeFactor = 1e-4
+	writes := 0
+	l.storing = func() error {
+		writes++
+		l.Expect(term.get()).To(Equal(int64(3)), "it is not told before it is durable")
+		if writes == 1 {
+			return errors.New("etcd is away")
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	term.advance()
+	go func() { done <- term.advances(ctx) }()
+	l.Eventually(term.get).Should(Equal(int64(4)))
+	l.Consistently(term.get, "50ms").Should(Equal(int64(4)), "nothing was ordered since")
+	cancel()
+	l.Expect(<-done).To(Succeed())
+	l.Expect(writes).To(Equal(2), "once in vain")
+	l.storing = func() error { return nil }
+	l.Expect(l.next(1).get()).To(Equal(int64(5)))
+}
+
+func TestATermIsNotRaisedByWhoLeadsNoMore(t *testing.T) {
+	l := newLeaders(t, 2)
+	first := l.next(0)
+	l.Expect(first.grow(t.Context())).To(Succeed())
+	second := l.next(1)
+	l.Expect(first.grow(t.Context())).To(MatchError(errTermTaken))
+	l.Expect(first.raise(t.Context(), 9)).To(MatchError(errTermTaken))
+	l.Expect(first.get()).To(Equal(int64(4)))
+	l.Expect(first.advances(t.Context())).To(MatchError(errTermTaken), "and it ends")
+	l.Expect(second.grow(t.Context())).To(Succeed())
+}
+
+// Somebody restores the hub's etcd and lets the hub run meanwhile, against the
+// runbook.
+func TestALeaderWhoseTermIsPutBackEnds(t *testing.T) {
+	l := newLeaders(t, 2)
+	term := l.next(0)
+	restore := l.backup()
+	l.Expect(term.grow(t.Context())).To(Succeed())
+	restore()
+	term.advance()
+	l.Expect(term.advances(t.Context())).To(MatchError(ContainSubstring("put back from 1 to 0")))
+}
+
+func TestARestoreThatAnEpochShowsIsStoredOnce(t *testing.T) {
+	l := newLeaders(t, 2)
+	term := l.next(0)
+	l.Expect(term.Last().Term).To(BeZero())
+	l.Expect(term.Noticed(t.Context())).To(Succeed())
+	l.Expect(term.Noticed(t.Context())).To(Succeed())
+	l.Expect(term.get()).To(Equal(int64(4)))
+	l.Expect(term.Last().Term).To(Equal(int64(4)))
+	l.Expect(l.restored).To(Equal(1))
+
+	l.now = l.now.Add(time.Hour)
+	second := l.next(1)
+	l.Expect(second.Last().Term).To(Equal(int64(4)), "the next leader knows")
+	l.Expect(second.Last().Time).To(BeTemporally("==", l.now.Add(-time.Hour)))
+	l.Expect(second.Noticed(t.Context())).To(Succeed())
+	l.Expect(second.Last().Term).To(Equal(int64(6)), "it was restored once more")
 }

@@ -77,6 +77,7 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 	if term := response.GetHubTerm(); term < highest {
 		return fmt.Errorf("%w: %d after %d", ErrStaleHub, term, highest)
 	}
+	s.note(HubTerm{Term: response.GetHubTerm(), Proof: response.GetHubTermProof()})
 	granted(response.GetLease().AsDuration())
 	return nil
 }

@@ -43,6 +43,9 @@ type stream struct {
 	// after the stream's beginning; 0: none.
 	blockedSince atomic.Int64
 	began        time.Time
+	// renewed has the highest term that a renewal has brought and that is not stored
+	// yet.
+	renewed chan HubTerm
 }
 
 // connect runs one stream to its end and says whether the hub had begun to be
@@ -60,6 +63,7 @@ func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool
 	s := &stream{
 		Client: c, rpc: fleetv1.NewFleetServiceClient(conn), hello: hello, credential: credential, welcomed: make(chan struct{}),
 		began:   time.Now(),
+		renewed: make(chan HubTerm, 1),
 		machine: NewMachine(proto.Clone(hello).(*fleetv1.Hello), c.reporter, c.results),
 	}
 	s.machine.SetAckTimeout(max(c.options.scaled(defaultAckTimeout), leastTimeout))
@@ -71,6 +75,7 @@ func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool
 	group.Go(func() error { return s.renew(ctx) })
 	group.Go(func() error { return s.watch(ctx) })
 	group.Go(func() error { return s.replaced(ctx) })
+	group.Go(func() error { return s.remember(ctx) })
 	err = group.Wait()
 	metricConnected.Set(0)
 	metricConnects.WithLabelValues(fmt.Sprint(s.served.Load())).Inc()
@@ -126,9 +131,7 @@ func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
 	if err := s.observe(ctx, term); err != nil {
 		return err
 	}
-	if term.supersedes(HubTerm{s.hello.GetHighestHubTerm(), s.hello.GetHighestHubTermProof()}) {
-		s.hello.HighestHubTerm, s.hello.HighestHubTermProof = term.Term, term.Proof
-	}
+	s.raise(term)
 	return s.inventory(ctx)
 }
 
@@ -163,7 +166,7 @@ func (s *stream) inventory(ctx context.Context) error {
 	s.mu.Unlock()
 	s.signal()
 	log.FromContext(ctx).Info("Connected to the hub", "hub", s.options.HubAddress,
-		"hubTerm", s.hello.GetHighestHubTerm(), "assignments", len(refs))
+		"hubTerm", s.highest().Term, "assignments", len(refs))
 	return nil
 }
 

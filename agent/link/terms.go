@@ -32,7 +32,8 @@ const (
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=events,verbs=create
 
 // ConfigMapTerms keeps terms in a ConfigMap. It writes once per start of the
-// agent and once per new term of the hub.
+// agent and once per new term of the hub: every ten seconds at most, while the hub
+// gives orders to whatever member.
 type ConfigMapTerms struct {
 	// Reader must not be a cache.
 	Reader    client.Reader

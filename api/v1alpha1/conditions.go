@@ -126,7 +126,8 @@ const (
 	// has left too many behind already; the message names them.
 	ReasonTooManyHomes = "TooManyHomes"
 	// ReasonHubRestored: False, the hub was restored from a backup, and places
-	// nothing until every member has told what it runs, or 5 min have passed.
+	// nothing until every member has reported what it runs, or 5 min have passed. A
+	// session of mode Hold waits for every member.
 	ReasonHubRestored = "HubRestored"
 )
 

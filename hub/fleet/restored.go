@@ -2,8 +2,11 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -58,6 +61,71 @@ func (f *Fleet) awaitsReports(now time.Time) (placement.Decision, bool) {
 	}
 	return placement.Decision{Reason: v1alpha1.ReasonHubRestored, Message: fmt.Sprintf(
 		"the hub was restored from a backup: sessions are placed once every member has told what it runs, or after %s; kubectl get memberclusters says who is away", f.timings.Recovery)}, true
+}
+
+// Recovering reports whether the hub was restored from a backup, and waits for its
+// members' reports.
+func (f *Fleet) Recovering() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, wait := f.awaitsReports(f.look())
+	return wait
+}
+
+// Claims reports whether a member holds a session under a later epoch than one, and
+// proves that it was given it there: a hub that was restored has forgotten that.
+func (f *Fleet) Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool) {
+	f.mu.Lock()
+	members := slices.Collect(maps.Values(f.members))
+	f.mu.Unlock()
+	for _, m := range members { // whose caches call the fleet under their locks
+		item := m.pic.item(assignment)
+		if item != nil && item.Spec.Session.UID == session && item.Spec.Epoch > epoch && item.Status.State == v1alpha1.AssignmentActive &&
+			f.proven != nil && f.proven(m.uid, session, item.Spec.Epoch, item.Spec.Proof) {
+			return m.name, true
+		}
+	}
+	return "", false
+}
+
+// item is what the member reports of an assignment; nil: nothing.
+func (p *picture) item(key types.NamespacedName) *v1alpha1.SessionAssignment {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.items[key]
+}
+
+// Counts says that a member's own reports count the copy of a session that it has
+// under an epoch, so that nothing is kept for it besides.
+func (f *Fleet) Counts(session types.UID, epoch int64, member types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ledger.Release(session, epoch, member)
+}
+
+// Unheard names the members that have not reported to this leader and may run
+// something: neither revoked nor declared fenced.
+func (f *Fleet) Unheard() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, m := range f.members {
+		if m.awaited() && !m.fence.holds() {
+			names = append(names, m.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// RegionOf a member; empty where there is no such member.
+func (f *Fleet) RegionOf(member types.UID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.uids[member]; m != nil {
+		return m.spec.Region
+	}
+	return ""
 }
 
 // awaited is whether the member has yet to report to this hub. One that never

@@ -65,8 +65,9 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 		return nil, err
 	}
 	s.syncs.renewed(caller.Member, request)
+	term := s.options.HubTerm()
 	return &fleetv1.RenewLeaseResponse{
-		HubTerm: s.options.HubTerm(), Lease: durationpb.New(grant.Lease),
+		HubTerm: term, HubTermProof: s.toldTerm(caller.Member, term), Lease: durationpb.New(grant.Lease),
 		RotateCertificate: s.options.Authority != nil && s.options.Authority.RotationDue(caller, request.GetTrustBundleHash()),
 	}, nil
 }

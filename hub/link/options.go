@@ -26,17 +26,22 @@ type Options struct {
 	Leading func() bool
 	// TrustDomain that the agents' identities must lie in.
 	TrustDomain string
-	// HubTerm is the term of this leader. It is asked at each connection and
-	// renewal.
+	// HubTerm is the term of this leader, which may grow. It is asked at each
+	// connection and renewal.
 	HubTerm func() int64
-	// UniqueTerms: no two leaders have the same term, as long as the hub was not
-	// restored from a backup. So an agent that has seen this leader's term and was
-	// not told it by this leader has seen another's.
-	UniqueTerms bool
-	// RaiseTerm makes HubTerm higher than one that an agent has seen, durably. It
-	// is called while this hub leads for certain, once a member at most, and for a
-	// term that is proven. If nil, such an agent is refused for good.
+	// FirstTerm is the term that this leader began with, above all that earlier
+	// leaders had, as long as the hub was not restored from a backup. So an agent
+	// that has seen a term from there on, and was not told it by this leader, has
+	// seen a hub of before the restore. nil: another leader may have had the same.
+	FirstTerm func() int64
+	// RaiseTerm makes HubTerm higher than one that an agent has seen of a hub of
+	// before a restore, durably. It is called while this hub leads for certain, once
+	// a member at most, and for a term that is proven. If nil, such an agent is
+	// refused for good.
 	RaiseTerm func(ctx context.Context, seen int64) error
+	// Ordered is called after orders were sent: HubTerm should grow soon. It must not
+	// block. May be nil.
+	Ordered func()
 	// TermProof is what proves that a hub with the same key told a member a term. If
 	// nil, nothing is proven.
 	TermProof func(member types.UID, term int64) string

@@ -98,8 +98,8 @@ func (c *connection) admit(hello Hello) error {
 	c.mu.Lock()
 	ours := c.conn.hubTerm
 	c.mu.Unlock()
-	if c.server.anothersTerm(c.uid, hello.HighestHubTerm, ours) {
-		err := fmt.Errorf("the agent has seen another hub of term %d: %w", ours, ErrStaleHub)
+	if c.server.anothersTerm(c.uid, hello.HighestHubTerm, ours, hello.HubTermProof) {
+		err := fmt.Errorf("the agent has seen another hub of term %d: %w", hello.HighestHubTerm, ErrStaleHub)
 		return c.laterHub(hello.HighestHubTerm, hello.HubTermProof, err)
 	}
 	member, err := c.server.directory.Open(c.stream.Context(), c.uid, hello, c)
@@ -115,8 +115,7 @@ func (c *connection) admit(hello Hello) error {
 	// The Directory, which knows names, logs these for people.
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.InventoryTimeout)
-	c.server.raises.tell(c.uid, ours)
-	proof := c.server.termProof(c.uid, ours)
+	proof := c.server.toldTerm(c.uid, ours)
 	c.do(func(conn *Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof) })
 	return nil
 }

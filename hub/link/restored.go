@@ -13,8 +13,9 @@ import (
 )
 
 // maxLeap is how far above its own a term may be that the hub believes an agent
-// to have seen. Terms count leaders: no backup is a million of them old.
-const maxLeap = 1 << 20
+// to have seen. Terms grow every ten seconds at most, and with each leader: no
+// backup is decades old.
+const maxLeap = 1 << 27
 
 // raises are the members whose agent has had the hub's term raised. One raise is
 // all that an agent needs of a leader: a second would speak of a term that no hub
@@ -36,16 +37,28 @@ func (r *raises) tell(member types.UID, term int64) {
 	r.told[member] = max(r.told[member], term)
 }
 
-// anothersTerm is whether an agent has seen this leader's term as somebody
-// else's. Between a backup and its restore there may have been as many leaders as
-// have begun to lead since, so that a term alone does not tell.
-func (s *Server) anothersTerm(member types.UID, seen, ours int64) bool {
-	if !s.options.UniqueTerms || seen != ours {
+// anothersTerm reports whether an agent has seen a term that this leader has, or
+// had, from another hub. Since a backup there may have been as many leaders, and
+// orders, as since its restore, so that a term alone does not tell. One below this
+// leader's shows no more than the restore: this hub need not rise above it, so it
+// counts where it is proven and the restore is not known yet.
+func (s *Server) anothersTerm(member types.UID, seen, ours int64, proof string) bool {
+	if s.options.FirstTerm == nil || seen < s.options.FirstTerm() || seen > ours {
 		return false
 	}
 	s.raises.mu.Lock()
 	defer s.raises.mu.Unlock()
-	return s.raises.told[member] != ours
+	if s.raises.told[member] >= seen {
+		return false
+	}
+	return seen == ours || len(s.raises.by) == 0 && s.proves(member, seen, proof)
+}
+
+// toldTerm notes that a member is about to be told a term, and returns the proof
+// that it is told with.
+func (s *Server) toldTerm(member types.UID, term int64) string {
+	s.raises.tell(member, term)
+	return s.termProof(member, term)
 }
 
 // termProof is what an agent is told with a term; empty where there is no key.
@@ -77,7 +90,7 @@ func (s *Server) laterHub(ctx context.Context, member types.UID, seen int64, pro
 	case !s.leading():
 		// Another may be the later one.
 		return ErrNotLeading
-	case s.options.RaiseTerm == nil, seen < ours:
+	case s.options.RaiseTerm == nil, s.raises.told[member] >= seen, seen < ours && len(s.raises.by) > 0:
 		return refusal
 	case !s.proves(member, seen, proof):
 		return fmt.Errorf("%w: it says that it was told term %d, and this hub has term %d; if the hub was restored from a backup, "+

@@ -37,7 +37,7 @@ func serveRestored(t *testing.T, term int64, changes ...func(*link.Options)) *re
 				return errors.New("etcd is away")
 			}
 			h.raised.Add(1)
-			h.term.Store(seen + 1)
+			h.term.Store(max(seen, h.term.Load()) + 1)
 			return nil
 		}
 	})
@@ -52,6 +52,21 @@ func termProof(member types.UID, term int64) string { return fmt.Sprint("proof-"
 func (h *restoredHub) seen(t *testing.T, uid string, term int64) (int64, error) {
 	t.Helper()
 	return h.claims(t, uid, term, termProof(types.UID(uid), term))
+}
+
+// renewed is the term that a renewal of the agent brings.
+func (h *restoredHub) renewed(t *testing.T, uid string) int64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	answer, err := h.client(h.agent(uid)).RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "i-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.GetHubTermProof() != termProof(types.UID(uid), answer.GetHubTerm()) {
+		t.Errorf("term %d comes with proof %q", answer.GetHubTerm(), answer.GetHubTermProof())
+	}
+	return answer.GetHubTerm()
 }
 
 func (h *restoredHub) claims(t *testing.T, uid string, term int64, proof string) (int64, error) {
@@ -97,7 +112,7 @@ func TestRestoredHubRaisesItsTermAndLetsTheAgentInAtItsNextAttempt(t *testing.T)
 // its term.
 func TestRestoredHubOfTheTermThatAnAgentHasSeenIsFoundOut(t *testing.T) {
 	g := NewWithT(t)
-	h := serveRestored(t, 3, func(o *link.Options) { o.UniqueTerms = true })
+	h := serveRestored(t, 3, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)), "it was away meanwhile")
 	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "it is told its term by this hub, and comes again")
 	g.Expect(h.raised.Load()).To(BeZero())
@@ -117,7 +132,7 @@ func TestRestoredHubOfTheTermThatAnAgentHasSeenIsFoundOut(t *testing.T) {
 // key was lost.
 func TestAClaimOfALaterHubThatIsNotProvenRaisesNothing(t *testing.T) {
 	g := NewWithT(t)
-	h := serveRestored(t, 3, func(o *link.Options) { o.UniqueTerms = true })
+	h := serveRestored(t, 3, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
 	for _, claim := range []struct {
 		term  int64
 		proof string
@@ -160,12 +175,12 @@ func TestHubThatDoesNotLeadForCertainRaisesNothing(t *testing.T) {
 func TestOneAgentCannotUseTheTermsUp(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3)
-	_, err := h.seen(t, "own", 3+1<<20+1)
+	_, err := h.seen(t, "own", 3+1<<27+1)
 	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
 	g.Expect(h.term.Load()).To(Equal(int64(3)), "no hub has had such a term")
 	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "nobody else is refused for it")
 
-	_, err = h.seen(t, "own", 3+1<<20)
+	_, err = h.seen(t, "own", 3+1<<27)
 	g.Expect(err).To(MatchError(ContainSubstring("at its next attempt")))
 	_, err = h.seen(t, "own", h.term.Load()+1)
 	g.Expect(err).To(MatchError(ContainSubstring("is not again")))
@@ -185,4 +200,36 @@ func TestARaiseThatFailedIsTriedAgain(t *testing.T) {
 	_, err = h.seen(t, "own", 6)
 	g.Expect(err).To(MatchError(ContainSubstring("at its next attempt")))
 	g.Expect(h.seen(t, "own", 6)).To(Equal(int64(7)))
+}
+
+// No leader has changed since the backup: the restored hub's first leader has given
+// orders already, and so has passed the term that the agent has.
+func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsFoundOut(t *testing.T) {
+	g := NewWithT(t)
+	h := serveRestored(t, 3, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
+	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)))
+	h.term.Store(9)
+	g.Expect(h.claims(t, "own", 5, "invented")).To(Equal(int64(9)), "what is not proven shows nothing, and keeps nobody out")
+	g.Expect(h.raised.Load()).To(BeZero())
+
+	h = serveRestored(t, 9, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
+	_, err := h.seen(t, "own", 5)
+	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
+	g.Expect(err).To(MatchError(ContainSubstring("let in at its next attempt")))
+	g.Expect(h.raised.Load()).To(Equal(int64(1)))
+	g.Expect(h.seen(t, "other", 6)).To(Equal(h.term.Load()), "the restore is known by now")
+	g.Expect(h.seen(t, "own", 5)).To(Equal(h.term.Load()))
+	g.Expect(h.raised.Load()).To(Equal(int64(1)))
+}
+
+func TestTermThatARenewalBroughtIsThisHubs(t *testing.T) {
+	g := NewWithT(t)
+	h := serveRestored(t, 3, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
+	g.Expect(h.seen(t, "own", 2)).To(Equal(int64(3)))
+	h.term.Store(5)
+	g.Expect(h.renewed(t, "own")).To(Equal(int64(5)))
+	g.Expect(h.seen(t, "own", 5)).To(Equal(int64(5)))
+	h.term.Store(7)
+	g.Expect(h.seen(t, "own", 5)).To(Equal(int64(7)))
+	g.Expect(h.raised.Load()).To(BeZero())
 }

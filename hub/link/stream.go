@@ -186,6 +186,9 @@ func (c *connection) send() {
 			return
 		}
 		countOrders(message)
+		if message.GetOrders() != nil && c.server.options.Ordered != nil {
+			c.server.options.Ordered()
+		}
 		c.traceSent(message)
 	}
 }

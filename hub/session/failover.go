@@ -65,7 +65,7 @@ func (r *Reconciler) placeAnew(ctx context.Context, p *pass, policy *v1alpha1.Pl
 		p.hold, p.again = true, judgePoll
 		return done, nil
 	}
-	epoch := s.Status.Epoch + 1
+	epoch := r.nextEpoch(s)
 	var v failover.Verdict
 	d := r.decide(ctx, s, func() (d placement.Decision) {
 		d, v = r.Fleet.Failover(req, ask, from, epoch)
@@ -104,7 +104,7 @@ func (r *Reconciler) failOver(ctx context.Context, p *pass, req placement.Reques
 	left := r.leaveBehind(p, since)
 	p.reserved = &v1alpha1.Placement{
 		ClusterName: d.Cluster.Name, ClusterUID: d.Cluster.UID, Region: d.Region, Policy: req.PolicyName,
-		Epoch: s.Status.Epoch + 1, PlacementTime: seconds(now), Run: 1, FailoverMode: mode,
+		Epoch: r.nextEpoch(s), PlacementTime: seconds(now), Run: 1, FailoverMode: mode,
 	}
 	r.scheduled(p, d)
 	s.Status.LastFailover = &v1alpha1.FailoverRecord{

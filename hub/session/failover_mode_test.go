@@ -194,7 +194,7 @@ func TestGoingBackToWhatWasLeftBehind(t *testing.T) {
 	}
 	t.Run("and the replacement is left behind in its turn", func(t *testing.T) {
 		g, s := NewWithT(t), session()
-		returnTo(s, ref, seconds(testNow))
+		returnTo(s, ref, 7, seconds(testNow))
 		g.Expect(s.Status.Placement).To(HaveField("ClusterUID", here))
 		g.Expect(s.Status.Placement.Epoch).To(Equal(int64(7)))
 		g.Expect(s.Status.Placement.Region).To(Equal("europe"))

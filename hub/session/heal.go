@@ -37,7 +37,7 @@ func (r *MemberReconciler) goBack(ctx context.Context, v *visit) (bool, error) {
 	after := s.DeepCopy()
 	now := r.Clock.Now()
 	endRun(after, now)
-	returnTo(after, v.ref, seconds(now))
+	returnTo(after, v.ref, r.Sessions.nextEpoch(s), seconds(now))
 	if url, ok := r.Sessions.urlOf(after, spec); ok {
 		after.Status.URL = url
 	}
@@ -71,11 +71,11 @@ func mayGoBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, reported *v1alph
 
 // returnTo makes the member that a session was taken from the one where it is
 // placed, and the replacement what is left behind.
-func returnTo(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, now metav1.Time) {
+func returnTo(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64, now metav1.Time) {
 	at := s.Status.Placement
 	left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
 	s.Status.Releasing = append(others(others(s.Status.Releasing, left), v1alpha1.Release{ClusterUID: ref.UID}), left)
-	s.Status.Epoch++
+	s.Status.Epoch = epoch
 	s.Status.Placement = &v1alpha1.Placement{
 		ClusterName: ref.Name, ClusterUID: ref.UID, Region: s.Status.LastFailover.FromRegion, Policy: at.Policy,
 		Epoch: s.Status.Epoch, PlacementTime: now, Run: 1, FailoverMode: at.FailoverMode,

@@ -54,8 +54,10 @@ type visit struct {
 	// departed is the UID of a session that was deleted without its finalizer; empty:
 	// it was not.
 	departed types.UID
-	// reported by the member; nil: nothing.
+	// reported by the member; nil: nothing. proven: it bears the proof that its epoch
+	// was given to the member.
 	reported *v1alpha1.SessionAssignment
+	proven   bool
 	// wanted and hash are of the assignment that the session asks for, where
 	// it is placed in this member.
 	wanted *v1alpha1.SessionAssignment
@@ -94,7 +96,8 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 	if v.reported, err = reportedOf(ctx, v.member, req.NamespacedName); err != nil {
 		return ctrl.Result{}, err
 	}
-	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported, r.Proofs.proves(v.session, v.ref.UID, v.reported))
+	v.proven = r.Proofs.proves(v.session, v.ref.UID, v.reported)
+	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported, v.proven)
 	var why *unfit
 	err = r.render(ctx, v)
 	if denied.Is(err) {
@@ -118,10 +121,24 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 // view of the session would ask for the very epoch that has just ended.
 func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
 	step, epoch := r.decide(req, v)
+	if step == stepWithdraw && givenTwice(v) {
+		if taken, err := r.reclaim(ctx, v); taken || err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	step, waits := r.inRecovery(v, step)
 	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
 	if v.wanted != nil {
 		r.Fleet.Ordered(v.session.UID, v.wanted.Spec.Epoch, v.ref.UID, v.hash)
 	}
+	result, err := r.carryOut(ctx, req, v, step, epoch)
+	if waits {
+		result = waitFor(result, recoveryPoll)
+	}
+	return result, err
+}
+
+func (r *MemberReconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *visit, step step, epoch int64) (ctrl.Result, error) {
 	switch step {
 	case stepNone:
 		return ctrl.Result{}, nil
@@ -132,7 +149,7 @@ func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *
 			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
 		return ctrl.Result{}, nil
 	case stepAdopt:
-		return ctrl.Result{}, r.adopt(ctx, v.session, v.ref, v.reported)
+		return r.adopt(ctx, v)
 	case stepRecordStopped:
 		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref, v.reported, epoch)
 	case stepRecordRefused:
@@ -195,6 +212,9 @@ func (r *MemberReconciler) withdraw(ctx context.Context, req mcreconcile.Request
 // first: the cache may not show yet that it has ended. So it is of a session
 // that is to run with a home that it may have given back since.
 func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) {
+	if r.usedUp(v) {
+		return ctrl.Result{}, r.reissue(ctx, v)
+	}
 	epoch := v.wanted.Spec.Epoch
 	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
 	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || usesRecord(v.session) && toRun(v.session) {

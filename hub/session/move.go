@@ -110,7 +110,7 @@ func (r *Reconciler) another(ctx context.Context, p *pass, why string) (placemen
 	}
 	req := r.request(p, policy)
 	req.Refused[s.Status.Placement.ClusterUID] = why
-	d := r.Fleet.Place(req, s.Status.Epoch+1)
+	d := r.Fleet.Place(req, r.nextEpoch(s))
 	p.holds = d.Placed
 	return d, &question{request: req}, nil
 }

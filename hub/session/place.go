@@ -120,7 +120,12 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	if r.pauses(p) {
 		return done, nil
 	}
-	epoch := s.Status.Epoch + 1
+	if message := r.unheard(s, failoverOf(s, p.spec, policy).Mode); message != "" {
+		r.unscheduled(p, v1alpha1.ReasonHubRestored, message)
+		r.await(p, v1alpha1.ReasonHubRestored, nil)
+		return done, nil
+	}
+	epoch := r.nextEpoch(s)
 	decision := r.decide(ctx, s, func() placement.Decision { return r.Fleet.Place(req, epoch) })
 	if !decision.Placed {
 		placements.WithLabelValues("unschedulable").Inc()

@@ -75,6 +75,19 @@ type Fleet interface {
 	Gone(member types.UID) bool
 	// Listen tells of every change of a member.
 	Listen(func(fleet.Change))
+	// Recovering is whether the hub was restored from a backup, and waits for its
+	// members' reports.
+	Recovering() bool
+	// Claims is whether a member reports a session under a later, proven epoch than
+	// one, and which.
+	Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool)
+	// Counts says that a member's own reports count a copy of a session.
+	Counts(session types.UID, epoch int64, member types.UID)
+	// Unheard are the members that have not reported to this leader and may run
+	// something.
+	Unheard() []string
+	// RegionOf a member.
+	RegionOf(member types.UID) string
 }
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch;administer
@@ -92,6 +105,8 @@ type Reconciler struct {
 	Clock     clock.PassiveClock
 	// Trace of sessions' walks; nil: none.
 	Trace *tracing.Tracer
+	// Restores of the hub; nil: it is taken never to be restored.
+	Restores Restores
 	// Namespaces are the only ones whose sessions are accepted; none: all.
 	Namespaces []string
 	// ForceAfter is how long members get to confirm a forced cleanup; zero:

@@ -80,28 +80,3 @@ func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISes
 	r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventRefused, "Assign", "%s", truncate(message))
 	return nil
 }
-
-// adopt takes over an epoch that the member has seen and this hub never gave:
-// the hub was restored from an older state. The session stays where it runs,
-// under a yet higher epoch; of one that has ended only the number is taken.
-func (r *MemberReconciler) adopt(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment) error {
-	epoch := reported.Spec.Epoch
-	after := s.DeepCopy()
-	after.Status.Epoch = epoch
-	if ended(reported) {
-		return r.patch(ctx, s, after)
-	}
-	after.Status.Epoch = epoch + 1
-	switch p := after.Status.Placement; {
-	case p != nil && p.ClusterUID == ref.UID:
-		p.Epoch = after.Status.Epoch
-		if !p.Idle {
-			r.Sessions.reserve(after)
-		}
-	default:
-		// It runs where this hub did not place it: that copy has to stop.
-		after.Status.Releasing = slices.DeleteFunc(after.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == ref.UID })
-		after.Status.Releasing = append(after.Status.Releasing, v1alpha1.Release{ClusterName: ref.Name, ClusterUID: ref.UID, Epoch: epoch})
-	}
-	return r.patch(ctx, s, after)
-}

@@ -1,11 +1,82 @@
 package session_test
 
 import (
+	"context"
+	"sync"
+	"time"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session"
 )
+
+// restores is what the hub knows of its restores, as hub.hubTerm does.
+var restores = &restoresInMemory{}
+
+type restoresInMemory struct {
+	fleet *fleet.Fleet
+
+	mu   sync.Mutex
+	last session.Restore
+}
+
+var _ = BeforeEach(func() {
+	restores.mu.Lock()
+	defer restores.mu.Unlock()
+	restores.last = session.Restore{}
+})
+
+func (r *restoresInMemory) Last() session.Restore {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+func (r *restoresInMemory) Noticed(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last.Term == 0 {
+		r.last = session.Restore{Term: 3, Time: time.Now()}
+		r.fleet.Restored()
+	}
+	return nil
+}
+
+// firstAfterRestore is above all epochs that a hub of before the restore gave.
+const firstAfterRestore = 3<<20 + 1
+
+// backUp copies the hub's etcd. restore puts that back, and starts another hub,
+// which knows no more; the agents have begun anew, and none is connected then.
+func backUp(ctx context.Context) (restore func()) {
+	GinkgoHelper()
+	settled()
+	name := string(uuid.NewUUID())
+	Expect(plane.SaveEtcd(ctx, name)).To(Succeed())
+	return func() {
+		GinkgoHelper()
+		settled()
+		for _, a := range agents {
+			a.restart()
+		}
+		theHub.stop()
+		Expect(plane.RestoreEtcd(ctx, name)).To(Succeed())
+		theHub = startHub(theHub.timings)
+	}
+}
+
+// epochAt is the epoch of a session in a member; 0: it holds none.
+func epochAt(a *agent, s *api.VDISession) func() int64 {
+	return func() int64 {
+		if held := a.holds(s.UID); held != nil {
+			return held.Spec.Epoch
+		}
+		return 0
+	}
+}
 
 var _ = Describe("a hub that was restored from a backup", func() {
 	It("places and resumes nothing until every member has reported", func(ctx SpecContext) {
@@ -32,5 +103,129 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		us.connect(theHub)
 		Eventually(phase(ctx, s)).Should(HavePrefix("Running"))
 		Eventually(phase(ctx, asleep)).Should(HavePrefix("Running"))
+	})
+
+	It("keeps every desktop that runs, and gives nothing twice, whatever has become of a session since", func(ctx SpecContext) {
+		template(ctx, "browser")
+		eu, us := join(ctx, "eu"), join(ctx, "us")
+		kept := create(ctx, "desktops", "kept", onlyIn("eu"))
+		moved, ended := create(ctx, "desktops", "moved"), create(ctx, "desktops", "ended", onlyIn("eu"))
+		us.set(func() { us.refuse = func(*api.SessionAssignment) (string, string) { return api.RefusedNoRoom, "full" } })
+		for _, s := range []*api.VDISession{kept, moved, ended} {
+			running(ctx, s)
+		}
+		before := now(ctx, moved)
+		if before.Status.Placement.ClusterName != "eu" {
+			Fail("moved is not in eu")
+		}
+		deleted := create(ctx, "desktops", "deleted", onlyIn("eu"))
+		running(ctx, deleted)
+		placed, pending := create(ctx, "desktops", "placed", onlyIn("nowhere")), create(ctx, "desktops", "pending", onlyIn("nowhere"))
+		for _, s := range []*api.VDISession{placed, pending} {
+			Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
+		}
+		restore := backUp(ctx)
+
+		// What the backup knows nothing of.
+		us.set(func() { us.refuse = nil })
+		eu.set(func() { eu.refuse = func(*api.SessionAssignment) (string, string) { return api.RefusedNoRoom, "full" } })
+		eu.deleteByHand(moved.UID)
+		edit(ctx, placed, func() { placed.Spec.Placement.ClusterSelector = nil })
+		for _, s := range []*api.VDISession{moved, placed} {
+			Eventually(epochAt(us, s)).Should(BeNumerically(">", 0))
+			running(ctx, s)
+		}
+		epochs := map[*api.VDISession]int64{kept: epochAt(eu, kept)(), moved: epochAt(us, moved)(), placed: epochAt(us, placed)()}
+		Expect(admin.Delete(ctx, deleted)).To(Succeed())
+		Eventually(gone(ctx, deleted)).Should(BeTrue())
+		unknown := create(ctx, "desktops", "unknown", onlyIn("us"))
+		running(ctx, unknown)
+		eu.set(func() { eu.refuse = nil; eu.end(ended.UID) })
+		restore()
+
+		Expect(restores.Noticed(ctx)).To(Succeed())
+		eu.connect(theHub)
+		Eventually(reason(ctx, placed, api.ConditionScheduled)).Should(Equal("False/" + api.ReasonHubRestored))
+		Consistently(eu.sessions, "2s").Should(ConsistOf(kept.UID), "nothing goes to a member that it does not hold")
+
+		us.connect(theHub)
+		for s, epoch := range epochs {
+			Eventually(func() int64 { return now(ctx, s).Status.Placement.Epoch }).Should(Equal(epoch), s.Name)
+			s, a := running(ctx, s)
+			Expect(epochAt(a, s)()).To(Equal(epoch), "%s goes on as it is", s.Name)
+			Expect(s.Status.Releasing).To(BeEmpty())
+		}
+		for _, s := range []*api.VDISession{ended, deleted} {
+			Eventually(epochAt(eu, s)).Should(Equal(int64(firstAfterRestore)), "its epoch of before was used up")
+			running(ctx, s)
+		}
+		Expect(us.holds(unknown.UID)).NotTo(BeNil(), "what the hub does not know is left alone")
+		edit(ctx, pending, func() { pending.Spec.Placement.ClusterSelector = nil })
+		got, _ := running(ctx, pending)
+		Expect(got.Status.Placement.Epoch).To(Equal(int64(firstAfterRestore)))
+		later, _ := running(ctx, create(ctx, "desktops", "later"))
+		Expect(later.Status.Placement.Epoch).To(Equal(int64(1)), "no hub of before can have given it any")
+	})
+
+	It("finds that out by an epoch that a member proves", func(ctx SpecContext) {
+		template(ctx, "browser")
+		eu := join(ctx, "eu")
+		s := create(ctx, "desktops", "s")
+		running(ctx, s)
+		restore := backUp(ctx)
+		eu.deleteByHand(s.UID)
+		Eventually(epochAt(eu, s)).Should(Equal(int64(2)))
+		running(ctx, s)
+		restore()
+		eu.connect(theHub)
+		Eventually(func() int64 { return restores.Last().Term }).ShouldNot(BeZero())
+		Eventually(func() int64 { return now(ctx, s).Status.Placement.Epoch }).Should(Equal(int64(2)))
+		running(ctx, s)
+		Expect(eu.holds(s.UID).Spec.Epoch).To(Equal(int64(2)))
+	})
+
+	// Nothing has shown the restore when the first member came: see the README.
+	It("returns a session to where it was, whose epoch it has given again", func(ctx SpecContext) {
+		template(ctx, "browser")
+		us := join(ctx, "us")
+		s := create(ctx, "desktops", "s", onlyIn("nowhere"))
+		Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
+		restore := backUp(ctx)
+		edit(ctx, s, func() { s.Spec.Placement.ClusterSelector = nil })
+		running(ctx, s)
+		restore()
+		eu := join(ctx, "eu")
+		edit(ctx, s, func() { s.Spec.Placement.ClusterSelector = nil })
+		Eventually(epochAt(eu, s)).Should(Equal(int64(1)), "it runs twice, and nobody can know")
+		running(ctx, s)
+		theWorld = newWorld()
+
+		us.connect(theHub)
+		Eventually(epochAt(us, s)).Should(Equal(int64(firstAfterRestore)))
+		Eventually(eu.sessions).Should(BeEmpty())
+		_, a := running(ctx, s)
+		Expect(a).To(Equal(us))
+	})
+
+	It("does not start what must not run twice while a member that may run it is away", func(ctx SpecContext) {
+		template(ctx, "browser")
+		theHub.timings.Recovery = 4 * time.Second
+		eu, us := join(ctx, "eu"), join(ctx, "us")
+		any := create(ctx, "desktops", "any", onlyIn("eu"))
+		held := create(ctx, "desktops", "held", onlyIn("eu"), func(s *api.SessionSpec) { s.Failover.Mode = api.FailoverHold })
+		for _, s := range []*api.VDISession{any, held} {
+			running(ctx, s)
+		}
+		restore := backUp(ctx)
+		eu.set(func() { eu.end(any.UID); eu.end(held.UID) })
+		restore()
+		Expect(restores.Noticed(ctx)).To(Succeed())
+		eu.connect(theHub)
+		Eventually(epochAt(eu, any)).Should(Equal(int64(firstAfterRestore)))
+		Eventually(phase(ctx, held)).Should(ContainSubstring("us may run the session (mode Hold)"))
+		Consistently(epochAt(eu, held)).Should(BeZero())
+		us.connect(theHub)
+		edit(ctx, held, func() { held.Spec.Timeout = "9h" }) // it is looked at again, as it is by time otherwise
+		running(ctx, held)
 	})
 })

@@ -144,7 +144,7 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, the
 		return done, nil
 	}
 	req := r.request(p, policy)
-	d := r.Fleet.Place(req, s.Status.Epoch+1)
+	d := r.Fleet.Place(req, r.nextEpoch(s))
 	switch {
 	case !d.Placed:
 		r.waitForRoom(p, "no room to resume it: "+d.Message, &question{request: req, in: there.in})

@@ -104,7 +104,8 @@ type hub struct {
 // startHub starts a hub that knows of the past what the API server holds.
 func startHub(t fleet.Timings) *hub {
 	GinkgoHelper()
-	f := fleet.New(fleet.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t})
+	proofs := &session.Proofs{Namespace: systemNamespace}
+	f := fleet.New(fleet.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Proven: proofs.Proven})
 	cached := session.Cached(systemNamespace, nil)
 	cached[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
 	cached[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
@@ -116,7 +117,7 @@ func startHub(t fleet.Timings) *hub {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
-	prepare := setup(ctx, mgr, f)
+	prepare := setup(ctx, mgr, f, proofs)
 	done := make(chan struct{})
 	go func() {
 		defer GinkgoRecover()
@@ -140,19 +141,20 @@ func startHub(t fleet.Timings) *hub {
 }
 
 // setup is as in hub/hub.go.
-func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet) (prepare func(context.Context) error) {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs) (prepare func(context.Context) error) {
 	GinkgoHelper()
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	Expect(session.SetupIndexes(ctx, local.GetFieldIndexer())).To(Succeed())
+	proofs.Client, proofs.Live = c, local.GetAPIReader()
 	revisions := &session.Revisions{Client: c, Namespace: systemNamespace}
 	sessions := &session.Reconciler{
 		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
 		ForceAfter: forceAfter, MoveAfter: moveAfter,
 		// No look at those that wait but when something calls them.
-		LookAfter: time.Hour,
+		LookAfter: time.Hour, Restores: restores,
 	}
-	proofs := &session.Proofs{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace}
+	restores.fleet = f
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},

@@ -165,6 +165,9 @@ func (r *Reconciler) decide(ctx context.Context, s *v1alpha1.VDISession, decisio
 	item := requestFor(s)
 	r.turns().wait(ctx, item)
 	defer r.turns().decided(item)
+	if d, yes := r.claimed(s); yes {
+		return d
+	}
 	return decision()
 }
 

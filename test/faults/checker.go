@@ -34,6 +34,9 @@ type known struct {
 	sessionFact
 	// gone: deleted. lost: the hub was restored from a time before it.
 	gone, lost bool
+	// before is the highest epoch that anybody has seen before the hub was restored,
+	// and backup the highest that the backup knows of; 0: it was not restored.
+	before, backup int64
 	// placed is the highest epoch of a placement.
 	placed int64
 	// rested is when it was last seen to be told to stop, by either side.
@@ -142,6 +145,7 @@ func (c *checker) session(now time.Time, f sessionFact) {
 	}
 	if f.Cluster != "" {
 		c.place(now, k, f)
+		c.again(now, k, f)
 	}
 	for cluster, epoch := range f.Superseded {
 		c.superseded(now, f, cluster, epoch)
@@ -184,16 +188,41 @@ func (c *checker) sessionGone(now time.Time, uid types.UID) {
 	}
 }
 
-// restored: the hub's API server was put back to an earlier time. What it had
-// since then is lost and not deleted, and its epochs may be lower, once.
-func (c *checker) restored(holds map[types.UID]bool) {
+// restored: the hub's API server was put back to an earlier time, and holds these
+// sessions. What it had since then is lost and not deleted. Its epochs fall to those
+// of the backup, once; no other that anybody has seen may be given again.
+func (c *checker) restored(holds map[types.UID]sessionFact) {
 	for uid, k := range c.sessions {
-		k.Epoch, k.placed = 0, 0
-		if !holds[uid] && !k.gone {
-			k.lost = true
+		k.before = max(k.before, k.Epoch, k.placed)
+		for _, held := range c.held {
+			k.before = max(k.before, held[uid].Epoch)
 		}
+		now, known := holds[uid]
+		k.lost = k.lost || !known && !k.gone
+		k.Epoch, k.placed, k.backup = now.Epoch, now.Placed, now.Epoch
 	}
 	c.doubts = map[string]*doubt{}
+}
+
+// again checks that a hub that was restored gives no epoch that was seen before,
+// unless the member holds it, and shows so what the hub has forgotten: promise 3.
+func (c *checker) again(now time.Time, k *known, f sessionFact) {
+	if f.Placed <= k.backup || f.Placed > k.before || c.held[f.Cluster][f.UID].Epoch == f.Placed {
+		return
+	}
+	c.breach(now, 3, f.UID, fmt.Sprintf("%s/%d/again", f.UID, f.Placed),
+		"session %s: epoch %d was seen before the hub was restored, and is given to %s, which does not hold it", f.Name, f.Placed, f.Cluster)
+}
+
+// storedAgain checks that no epoch of before a restore reaches a member that does
+// not hold it: promise 3.
+func (c *checker) storedAgain(now time.Time, f assignmentFact, was bool) {
+	k := c.sessions[f.Session]
+	if k == nil || k.before == 0 || was || f.Epoch > k.before || c.blind[f.Cluster] {
+		return
+	}
+	c.breach(now, 3, f.Session, fmt.Sprintf("%s/%d/stored", f.Session, f.Epoch),
+		"assignment %s: %s holds epoch %d, of before the hub was restored, and did not then", f.Name, f.Cluster, f.Epoch)
 }
 
 // assignment is told of each state of one in a member.
@@ -203,6 +232,7 @@ func (c *checker) assignment(now time.Time, f assignmentFact) {
 		c.held[f.Cluster] = map[types.UID]assignmentFact{}
 	}
 	before, was := c.held[f.Cluster][f.Session]
+	c.storedAgain(now, f, was)
 	c.held[f.Cluster][f.Session] = f
 	if k := c.sessions[f.Session]; k != nil {
 		if f.Suspended || f.Failed || f.Lapsed {

@@ -236,10 +236,42 @@ var histories = []struct {
 	{"an epoch given again after the hub was restored", func(h *told) {
 		h.runs()
 		h.moves()
-		h.restored(map[types.UID]bool{"s": true})
+		h.restored(map[types.UID]sessionFact{"s": {Epoch: 1}})
 		h.session(sessionFact{Epoch: 1, Releasing: map[string]int64{"a": 1, "b": 2}})
 		h.session(sessionFact{Epoch: 2, Cluster: "a", Placed: 2, Releasing: map[string]int64{"b": 2}})
+	}, []int{3, 3}},
+	{"an epoch given again to its member after the hub was restored", func(h *told) {
+		h.runs()
+		h.session(sessionFact{Epoch: 1, Releasing: map[string]int64{"a": 1}})
+		h.podless("p1")
+		h.unassigned("a", 1)
+		h.restored(map[types.UID]sessionFact{"s": {}})
+		h.session(sessionFact{})
+		h.session(sessionFact{Epoch: 1, Cluster: "a", Placed: 1})
 	}, []int{3}},
+	{"an epoch of the backup stored again after the hub was restored", func(h *told) {
+		h.runs()
+		h.session(sessionFact{Epoch: 1, Releasing: map[string]int64{"a": 1}})
+		h.podless("p1")
+		h.unassigned("a", 1)
+		h.restored(map[types.UID]sessionFact{"s": {Epoch: 1, Cluster: "a", Placed: 1}})
+		h.session(sessionFact{Epoch: 1, Cluster: "a", Placed: 1})
+		h.assignment(assignmentFact{Cluster: "a", Epoch: 1})
+	}, []int{3}},
+	{"an epoch below that of the backup after the hub was restored", func(h *told) {
+		h.runs()
+		h.moves()
+		h.restored(map[types.UID]sessionFact{"s": {Epoch: 2, Cluster: "b", Placed: 2}})
+		h.session(sessionFact{Epoch: 1, Cluster: "a", Placed: 1})
+	}, []int{2, 2}},
+	{"a copy that a restored hub takes over", func(h *told) {
+		h.runs()
+		h.moves()
+		h.restored(map[types.UID]sessionFact{"s": {Epoch: 1, Cluster: "a", Placed: 1}})
+		h.session(sessionFact{Epoch: 1, Cluster: "a", Placed: 1})
+		h.session(sessionFact{Epoch: 2, Cluster: "b", Placed: 2})
+		h.assignment(assignmentFact{Cluster: "b", Epoch: 2, PodReady: true})
+	}, nil},
 	{"an epoch that was sent before it was durable", func(h *told) {
 		h.session(sessionFact{})
 		h.assignment(assignmentFact{Cluster: "a", Epoch: 1})

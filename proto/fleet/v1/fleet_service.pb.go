@@ -198,8 +198,12 @@ type RenewLeaseResponse struct {
 	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The agent is to rotate its certificate now: the hub's CA is being rotated.
 	RotateCertificate bool `protobuf:"varint,3,opt,name=rotate_certificate,json=rotateCertificate,proto3" json:"rotate_certificate,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Proof of hub_term, as Welcome brings it. The term grows while a leader gives
+	// orders; the agent stores each higher one with its proof, and brings the highest
+	// in Hello.
+	HubTermProof  string `protobuf:"bytes,4,opt,name=hub_term_proof,json=hubTermProof,proto3" json:"hub_term_proof,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RenewLeaseResponse) Reset() {
@@ -251,6 +255,13 @@ func (x *RenewLeaseResponse) GetRotateCertificate() bool {
 		return x.RotateCertificate
 	}
 	return false
+}
+
+func (x *RenewLeaseResponse) GetHubTermProof() string {
+	if x != nil {
+		return x.HubTermProof
+	}
+	return ""
 }
 
 // EnrollRequest asks for a first certificate.
@@ -544,11 +555,12 @@ const file_vdi_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x0freport_sequence\x18\x01 \x01(\x04R\x0ereportSequence\x12\x1a\n" +
 	"\breported\x18\x02 \x01(\x06R\breported\x12\x1a\n" +
 	"\bassigned\x18\x03 \x01(\x06R\bassigned\x12 \n" +
-	"\vassignments\x18\x04 \x01(\rR\vassignments\"\x8f\x01\n" +
+	"\vassignments\x18\x04 \x01(\rR\vassignments\"\xb5\x01\n" +
 	"\x12RenewLeaseResponse\x12\x19\n" +
 	"\bhub_term\x18\x01 \x01(\x03R\ahubTerm\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
-	"\x12rotate_certificate\x18\x03 \x01(\bR\x11rotateCertificate\"\x9d\x01\n" +
+	"\x12rotate_certificate\x18\x03 \x01(\bR\x11rotateCertificate\x12$\n" +
+	"\x0ehub_term_proof\x18\x04 \x01(\tR\fhubTermProof\"\x9d\x01\n" +
 	"\rEnrollRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12/\n" +
 	"\x13certificate_request\x18\x02 \x01(\fR\x12certificateRequest\x12 \n" +

@@ -628,7 +628,8 @@ type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The protocol version to speak.
 	Protocol int32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// Term of the hub's leader. The agent refuses a lower one than it has seen.
+	// Term of the hub's leader: higher than that of every earlier one, and growing
+	// while it gives orders. The agent refuses a lower one than it has seen.
 	HubTerm int64 `protobuf:"varint,2,opt,name=hub_term,json=hubTerm,proto3" json:"hub_term,omitempty"`
 	// How often to renew the lease.
 	RenewInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=renew_interval,json=renewInterval,proto3" json:"renew_interval,omitempty"`

@@ -1,0 +1,64 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// advanceEvery is how often the term grows at most, before the time factor. What
+// was ordered in so long, and in one renewal more, before the hub ended is what a
+// restore of a backup from that very time may not be noticed by.
+const advanceEvery = 10 * time.Second
+
+// advance says that orders were given, so that the term is to grow. It never blocks.
+func (t *hubTerm) advance() {
+	select {
+	case t.orders <- struct{}{}:
+	default:
+	}
+}
+
+// advances has the term grow after orders, at once and then every advanceEvery,
+// until the context ends. An idle hub writes nothing. It returns an error when the
+// term is not this leader's any more.
+//
+// A backup of the hub's etcd has the term of its time. Whatever was ordered since
+// is followed by a higher one, which every agent stores with its next renewal: the
+// first of them that connects after a restore shows that the hub was restored.
+func (t *hubTerm) advances(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-t.lost:
+			return err
+		case <-t.orders:
+		}
+		if err := t.grow(ctx); errors.Is(err, errTermTaken) {
+			return err
+		} else if err != nil {
+			ctrl.Log.V(1).Info("The hub's term does not grow yet, will retry", "reason", err.Error())
+			t.advance()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(t.options.scaled(advanceEvery)):
+		}
+	}
+}
+
+// grow raises the term by one. It is stored before anybody is told.
+func (t *hubTerm) grow(ctx context.Context) error {
+	t.raising.Lock()
+	defer t.raising.Unlock()
+	if _, err := t.rise(ctx, 1, func(*coordinationv1.Lease) {}); err != nil {
+		return err
+	}
+	t.current.Add(1)
+	return nil
+}
