@@ -109,8 +109,9 @@ func (f *Fleet) Unheard() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var names []string
+	now := f.look()
 	for _, m := range f.members {
-		if m.awaited() && !m.fence.holds() {
+		if m.awaited() && !m.fence.holds(now) {
 			names = append(names, m.name)
 		}
 	}
