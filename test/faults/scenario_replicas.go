@@ -99,12 +99,19 @@ func apiOutage(ctx context.Context, r *run) error {
 	if err := r.oneSpeaks(ctx, p.member, p.leading, p.standby); err != nil {
 		return err
 	}
-	before, err := r.speaks(ctx, p.member, p.leading)
-	if err != nil {
+	since := time.Now()
+	if err := r.sameSpeaker(ctx, p, func() error { return r.endureOutage(ctx, p, all, since) }); err != nil {
 		return err
 	}
-	pids := [2]int{p.leading.PID(), p.standby.PID()}
-	since := time.Now()
+	// What a restart of everything would do, it has done by then.
+	if err := r.pause(ctx, restartAfter); err != nil {
+		return err
+	}
+	return r.untouched(all, since)
+}
+
+// endureOutage takes the API server away for long, and gives it back.
+func (r *run) endureOutage(ctx context.Context, p pair, all guests, since time.Time) error {
 	if err := r.killAPI(p.member); err != nil {
 		return err
 	}
@@ -128,11 +135,29 @@ func apiOutage(ctx context.Context, r *run) error {
 	if err := r.oneSpeaks(ctx, p.member, p.leading, p.standby); err != nil {
 		return fmt.Errorf("after the outage: %w", err)
 	}
+	return nil
+}
+
+// sameSpeaker does harm, in which no replica may end, the leader's stream may not break,
+// and the other may not connect.
+func (r *run) sameSpeaker(ctx context.Context, p pair, harm func() error) error {
+	pids := [2]int{p.leading.PID(), p.standby.PID()}
+	before, err := r.speaks(ctx, p.member, p.leading)
+	if err != nil {
+		return err
+	}
+	silent, err := r.speaks(ctx, p.member, p.standby)
+	if err != nil {
+		return err
+	}
+	if err := harm(); err != nil {
+		return err
+	}
 	after, err := r.speaks(ctx, p.member, p.leading)
 	if err != nil {
 		return err
 	}
-	none, err := r.speaks(ctx, p.member, p.standby)
+	still, err := r.speaks(ctx, p.member, p.standby)
 	switch {
 	case err != nil:
 		return err
@@ -140,14 +165,10 @@ func apiOutage(ctx context.Context, r *run) error {
 		return errors.New("a replica ended in the outage")
 	case after.ended != before.ended:
 		return fmt.Errorf("the stream of %s ended %v times in the outage", p.leading.Spec.Name, after.ended-before.ended)
-	case none.ended != 0:
+	case still != silent:
 		return fmt.Errorf("%s was connected to the hub in the outage", p.standby.Spec.Name)
 	}
-	// What a restart of everything would do, it has done by then.
-	if err := r.pause(ctx, restartAfter); err != nil {
-		return err
-	}
-	return r.untouched(all, since)
+	return nil
 }
 
 // agentLeaderKilled: a leader that is dead is replaced soon enough that nobody notices.

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -158,15 +159,20 @@ func (o Options) withDefaults() (Options, error) {
 			member.IngressDomain = member.Name + ".desktops.example.com"
 		}
 	}
+	return o, errors.Join(o.replicated(), o.explained())
+}
+
+// replicated refuses standbys where there can be none.
+func (o Options) replicated() error {
 	for name := range o.Standbys {
 		switch {
-		case !names[name] || name == "hub":
-			return o, fmt.Errorf("standbys of %q, which is no member", name)
 		case o.detachedBy != "":
-			return o, fmt.Errorf("standbys of %q in a fleet that outlives this process", name)
+			return fmt.Errorf("standbys of %q in a fleet that outlives this process", name)
+		case !slices.ContainsFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == name }):
+			return fmt.Errorf("standbys of %q, which is no member", name)
 		}
 	}
-	return o, o.explained()
+	return nil
 }
 
 func (o Options) addGPUs() {
