@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -56,7 +55,7 @@ func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {
 	r.Expect(d.Placed).To(BeFalse())
 	r.Expect(d.Message).To(ContainSubstring(saidFenced))
 
-	r.Expect(r.turnedAway("uid-eu")).To(MatchError(link.ErrFenced))
+	r.Expect(r.turnedAway()).To(MatchError(link.ErrFenced))
 	r.Expect(r.Lost(held, "uid-eu")).To(Equal(failover.Verdict{}), "it is not off")
 	r.Expect(r.Place(request("a"), 1).Placed).To(BeFalse(), "as long as it is declared")
 	v, _ := r.viewOf("eu")
@@ -74,7 +73,7 @@ func TestAgentThatWasBackForAMomentTakesTheWordAway(t *testing.T) {
 	r.die("eu")
 	r.passes(20 * time.Second)
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
-	r.Expect(r.turnedAway("uid-eu")).To(MatchError(link.ErrFenced))
+	r.Expect(r.turnedAway()).To(MatchError(link.ErrFenced))
 	r.passes(time.Minute)
 	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse())
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
@@ -91,9 +90,9 @@ func TestDeclarationOfAMemberThatIsHeardOfCountsForNothing(t *testing.T) {
 	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse(), "it was said too early")
 }
 
-// turnedAway has a member's agent try to connect, and returns the refusal.
-func (r *region) turnedAway(uid types.UID) error {
-	_, err := r.Open(context.Background(), uid, link.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
+// turnedAway has the agent of "eu" try to connect, and returns the refusal.
+func (r *region) turnedAway() error {
+	_, err := r.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, &peer{})
 	return err
 }
 
@@ -136,8 +135,8 @@ func (x *fencing) events() (out []string) {
 	return out
 }
 
-func (x *fencing) turnedAway(instance string) {
-	_, _, err := x.open("uid-eu", instance)
+func (x *fencing) turnedAway() {
+	_, _, err := x.open("uid-eu", "i2")
 	x.Expect(err).To(MatchError(link.ErrFenced))
 }
 
@@ -161,7 +160,7 @@ func TestDeclarationIsTakenAwayOnceTheAgentIsBack(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	x.events()
-	x.turnedAway("i2")
+	x.turnedAway()
 	x.reconcile("eu")
 	x.Expect(x.read().Spec.Fenced).To(BeNil())
 	x.Expect(x.shows(x.mc)).To(ContainElement("Fenced=False/FencedButAlive"))
@@ -219,7 +218,7 @@ func TestMemberThatIsBackIsNotRemovedWithoutItsStops(t *testing.T) {
 	x.edit(declared("fp"))
 	x.Expect(x.c.Delete(context.Background(), x.mc)).To(Succeed())
 	x.held = Held{Releasing: 1}
-	x.turnedAway("i2")
+	x.turnedAway()
 	x.reconcile("eu")
 	x.connect("uid-eu", "i2")
 	x.reconcile("eu")

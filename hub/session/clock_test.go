@@ -11,10 +11,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// idleReport is what the agent reports of a desktop that it has stopped.
-func idleReport(used v1alpha1.Duration) *v1alpha1.SessionAssignment {
+// idleReport is what the agent reports of a desktop that it has stopped after 2 minutes.
+func idleReport() *v1alpha1.SessionAssignment {
 	a := reports(v1alpha1.AssignmentActive, 1, "hash")
-	a.Status.ObservedGeneration, a.Status.TimeUsed = 1, used
+	a.Status.ObservedGeneration, a.Status.TimeUsed = 1, "2m"
 	a.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodReady, Status: no, Reason: v1alpha1.ReasonSuspended}}
 	return a
 }
@@ -33,7 +33,7 @@ func TestHubsClockEndsNothingAndChargesNothing(t *testing.T) {
 	h.edit(suspended)
 	s = h.pass()
 	h.Expect(s.Status.Placement.Idle).To(BeTrue())
-	mirror(s, &v1alpha1.TemplateSpec{}, idleReport("2m"), true, "https://url", clock.Now())
+	mirror(s, &v1alpha1.TemplateSpec{}, idleReport(), true, "https://url", clock.Now())
 	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("2m0s")), "what the agent counted")
 	h.edit(func(stored *v1alpha1.VDISession) { stored.Status = s.Status; toBeResumed(stored) })
 	h.Expect(h.pass().Status.Placement.Idle).To(BeFalse(), "it has 28 minutes left")
@@ -67,7 +67,7 @@ func TestAgentsAccountReplacesTheHubs(t *testing.T) {
 		{"it is to run again", true, func(s *v1alpha1.VDISession, _ *v1alpha1.SessionAssignment) { s.Status.Placement.Idle = false }, "1h0m0s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, a := sessionWith(placedAt(here, 1)), idleReport("2m")
+			s, a := sessionWith(placedAt(here, 1)), idleReport()
 			s.Status.Placement.Idle, s.Status.TimeUsed = true, "1h0m0s"
 			c.change(s, a)
 			takeUsed(s, a, c.stored)
@@ -88,7 +88,7 @@ func TestStoppedRunIsChargedByTheAgentsAccount(t *testing.T) {
 		{"it never told", func(a *v1alpha1.SessionAssignment) { a.Status.TimeUsed = "" }, "1h0m0s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, a := sessionWith(), idleReport("2m")
+			s, a := sessionWith(), idleReport()
 			startRun(s, testNow.Truncate(time.Second))
 			c.change(a)
 			endStopped(s, a, testNow.Truncate(time.Second).Add(time.Hour))
