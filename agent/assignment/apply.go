@@ -26,7 +26,7 @@ import (
 // +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
-// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=delete
+// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=patch;delete
 
 // outcome of an assignment that was applied.
 type outcome struct {

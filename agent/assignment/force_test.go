@@ -83,6 +83,16 @@ func TestForcedWithdrawal(t *testing.T) {
 			t.Error("the wrong Pods are left")
 		}
 	})
+	t.Run("takes a Pod that waits for its kubelet to report the end", func(t *testing.T) {
+		b := newBench(t, podOf("u1", v1alpha1.PodFinalizer))
+		b.Put(withdrawOrder("u1", 1))
+		b.expect("STORED e1")
+		b.Put(forceOrder("u1", 1))
+		b.expect("STOPPED e1")
+		if b.hasPod("u1") {
+			t.Error("its finalizer keeps it")
+		}
+	})
 	t.Run("is not Stopped while the API server has a Pod", func(t *testing.T) {
 		pod := podOf("u1", "example.com/keep")
 		b := newBench(t, pod)

@@ -23,8 +23,12 @@ func keptUntilStopped(pod *corev1.Pod) bool {
 // awaitStop removes our finalizer from a Pod that is being deleted once it has stopped.
 // Where the assignment asks for no proof, the Pod goes as it would without a finalizer.
 func (r *Reconciler) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error {
+	if !keptUntilStopped(pod) {
+		return nil
+	}
 	proven := observe.Stopped(pod, r.nodeOf(pod))
-	if !keptUntilStopped(pod) || !proven && (render.ProvesStop(p.assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
+	if !proven && (render.ProvesStop(p.assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
+		p.again(nodePoll) // a taint of its node is no event of the Pod
 		return nil
 	}
 	if err := r.releasePod(ctx, pod); err != nil {
