@@ -26,7 +26,7 @@ func (r *Reconciler) finalize(ctx context.Context, p *pass) error {
 		return nil
 	}
 	err := r.takeAway(ctx, p)
-	if !apierrors.IsForbidden(err) {
+	if !apierrors.IsForbidden(err) && p.found.Denied == "" {
 		return err
 	}
 	if goes, asked := r.namespaceGoes(ctx, p.assignment.Namespace); asked != nil || !goes {

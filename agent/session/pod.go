@@ -26,8 +26,7 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	stopped := mustNotRun(p)
-	if have == nil && stopped {
+	if have == nil && mustNotRun(p) {
 		if have, err = r.unseenPod(ctx, p); err != nil {
 			return err
 		}
@@ -40,24 +39,8 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		}
 	}
 	if have != nil && pods.stranger(p.assignment, have) == "" {
-		r.seeNode(p, have)
-		if given, err := r.giveBack(ctx, p, have); err != nil || given {
+		if goes, err := r.podGoes(ctx, p, have); err != nil || goes {
 			return err
-		}
-		switch {
-		case have.DeletionTimestamp != nil:
-			return r.awaitStop(ctx, p, have)
-		case stopped:
-			return r.remove(ctx, p, kindPod, have)
-		case hasEnded(have):
-			return r.replaceEnded(ctx, p, have)
-		case outdated(p.assignment, have):
-			log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is tried again")...)
-			return r.remove(ctx, p, kindPod, have)
-		default:
-			if why := r.stale(p, have); why != "" {
-				return r.replaceStale(ctx, p, have, why)
-			}
 		}
 	}
 	want := p.rendered()
@@ -74,6 +57,30 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 		p.memory.ended.times = 0
 	}
 	return err
+}
+
+// podGoes removes the session's own Pod where it must not run on, or waits for its
+// end. It reports whether there is nothing to keep.
+func (r *Reconciler) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool, error) {
+	r.seeNode(p, have)
+	if given, err := r.giveBack(ctx, p, have); err != nil || given {
+		return true, err
+	}
+	switch {
+	case have.DeletionTimestamp != nil:
+		return true, r.awaitStop(ctx, p, have)
+	case mustNotRun(p):
+		return true, r.remove(ctx, p, kindPod, have)
+	case hasEnded(have):
+		return true, r.replaceEnded(ctx, p, have)
+	case outdated(p.assignment, have):
+		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is tried again")...)
+		return true, r.remove(ctx, p, kindPod, have)
+	}
+	if why := r.stale(p, have); why != "" {
+		return true, r.replaceStale(ctx, p, have, why)
+	}
+	return false, nil
 }
 
 // mustNotRun reports whether no desktop is to be there. A failure that is not

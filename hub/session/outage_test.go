@@ -53,7 +53,12 @@ func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended, all := make(chan error, 1), make(chan struct{})
-	defer func() { stop(); <-ended }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	go func() { ended <- c.Start(ctx) }()
 	go func() { served.Wait(); close(all) }()
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 // lostHubs lose the hub, or have it seem so.
@@ -91,6 +92,11 @@ func allLost(ctx context.Context, r *run) error {
 	if err := r.pending(ctx, all.of(v1alpha1.FailoverRestart), "cut off"); err != nil {
 		return err
 	}
+	return r.allReturn(ctx, off, cut)
+}
+
+// allReturn heals the network, and then gives a member its power back.
+func (r *run) allReturn(ctx context.Context, off *harness.Member, cut guests) error {
 	for _, m := range r.fleet.Members {
 		if m != off {
 			r.weather(m.Name, weather{}, "healed")

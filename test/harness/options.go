@@ -148,18 +148,26 @@ func (o Options) withDefaults() (Options, error) {
 		o.addGPUs()
 	}
 	o.MemberSpecs = slices.Clone(o.MemberSpecs)
+	if err := o.named(); err != nil {
+		return o, err
+	}
+	return o, errors.Join(o.replicated(), o.explained())
+}
+
+// named refuses members that share a name, and completes their specs.
+func (o Options) named() error {
 	names := map[string]bool{"hub": true}
 	for i := range o.MemberSpecs {
 		member := &o.MemberSpecs[i]
 		if member.Name == "" || names[member.Name] {
-			return o, fmt.Errorf("member %d has no name of its own: %q", i, member.Name)
+			return fmt.Errorf("member %d has no name of its own: %q", i, member.Name)
 		}
 		names[member.Name] = true
 		if member.IngressDomain == "" {
 			member.IngressDomain = member.Name + ".desktops.example.com"
 		}
 	}
-	return o, errors.Join(o.replicated(), o.explained())
+	return nil
 }
 
 // replicated refuses standbys where there can be none.

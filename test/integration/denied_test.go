@@ -45,7 +45,7 @@ func messages(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	all := map[string]string{}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		name, message, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		all[name] = message
 	}
