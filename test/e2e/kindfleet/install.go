@@ -35,7 +35,7 @@ type Release struct {
 	Charts string
 	// HubImage and AgentImage, NAME:TAG.
 	HubImage, AgentImage string
-	// AllNamespaces: the hub's chart is of before sessionNamespaces, and refuses it.
+	// AllNamespaces: the hub's chart is older than sessionNamespaces, and refuses it.
 	AllNamespaces bool
 }
 
