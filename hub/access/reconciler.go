@@ -74,10 +74,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	role, binding := Desired(sessions.Items)
 	if role == nil {
-		if wait := r.unused.wait(req.NamespacedName, r.Clock.Now(), r.retention()); wait > 0 {
-			return ctrl.Result{RequeueAfter: wait}, nil
-		}
-		return r.remove(ctx, req)
+		return r.retire(ctx, req)
 	}
 	r.unused.forget(req.NamespacedName)
 	// The Role first: admission reads it when a RoleBinding refers to it.
@@ -127,8 +124,9 @@ func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Obj
 	return ctrl.Result{}, nil
 }
 
-// remove deletes what a user has who has no session in the namespace any more.
-func (r *Reconciler) remove(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// retire deletes, after the retention, what a user has who has no session in the
+// namespace any more.
+func (r *Reconciler) retire(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	for _, have := range []client.Object{&rbacv1.RoleBinding{}, &rbacv1.Role{}} {
 		err := r.Client.Get(ctx, req.NamespacedName, have)
 		if apierrors.IsNotFound(err) {
@@ -137,7 +135,9 @@ func (r *Reconciler) remove(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("reading the %s of a user: %w", kindOf(have), err)
 		}
-		if wait := r.pace.wait(written{kindOf(have), req.NamespacedName}, r.Clock.Now(), r.interval()); wait > 0 {
+		wait := max(r.unused.wait(req.NamespacedName, r.Clock.Now(), r.retention()),
+			r.pace.wait(written{kindOf(have), req.NamespacedName}, r.Clock.Now(), r.interval()))
+		if wait > 0 {
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 		if err := r.delete(ctx, have); err != nil {
@@ -217,7 +217,7 @@ func grants(have, want []rbacv1.PolicyRule) bool {
 	if len(have) != 1 || !sets.New(have[0].ResourceNames...).HasAll(want[0].ResourceNames...) {
 		return false
 	}
-	rule := *have[0].DeepCopy()
+	rule := have[0]
 	rule.ResourceNames = want[0].ResourceNames
 	return equality.Semantic.DeepEqual(rule, want[0])
 }

@@ -100,6 +100,7 @@ func releaseOf(ctx context.Context, commit string) kindfleet.Release {
 	Expect(os.MkdirAll(tree, 0o755)).To(Succeed())
 	r := kindfleet.Release{
 		Charts: filepath.Join(tree, "deploy", "charts"), HubImage: "vdi-hub:" + commit[:12], AgentImage: "vdi-agent:" + commit[:12],
+		AllNamespaces: true,
 	}
 	for _, line := range []string{
 		fmt.Sprintf("git archive %s | tar -xC %s", commit, tree),

@@ -35,6 +35,8 @@ type Release struct {
 	Charts string
 	// HubImage and AgentImage, NAME:TAG.
 	HubImage, AgentImage string
+	// AllNamespaces: the hub's chart is older than sessionNamespaces, and refuses it.
+	AllNamespaces bool
 }
 
 // Release is the one of this tree.
@@ -86,15 +88,18 @@ func (c *Cluster) namespaces(ctx context.Context) error {
 
 // InstallHub installs the hub, or changes it into that release.
 func (f *Fleet) InstallHub(ctx context.Context, r Release) error {
-	return f.helm(ctx, f.Hub, "vdi-hub", filepath.Join(r.Charts, "vdi-hub"), map[string]any{
-		"image":             image(r.HubImage),
-		"timeFactor":        f.options.TimeFactor,
-		"sessionNamespaces": []string{Desktops},
+	values := map[string]any{
+		"image":      image(r.HubImage),
+		"timeFactor": f.options.TimeFactor,
 		"link": map[string]any{
 			"dnsNames": []string{f.Hub.ControlPlane()},
 			"service":  map[string]any{"type": "NodePort", "nodePort": hubPort},
 		},
-	})
+	}
+	if !r.AllNamespaces {
+		values["sessionNamespaces"] = []string{Desktops}
+	}
+	return f.helm(ctx, f.Hub, "vdi-hub", filepath.Join(r.Charts, "vdi-hub"), values)
 }
 
 // InstallAgent installs a member's agent, or changes it into that release. A new
@@ -154,7 +159,7 @@ func (f *Fleet) helm(ctx context.Context, c *Cluster, release, chart string, val
 		return err
 	}
 	_, err = run(ctx, f.bin("helm"), "upgrade", "--install", release, chart, "--kubeconfig", f.Kubeconfig(), "--kube-context", c.Name,
-		"--namespace", SystemNamespace, "--reset-then-reuse-values", "--values", file, "--wait", "--timeout", installTimeout.String())
+		"--namespace", SystemNamespace, "--reset-values", "--values", file, "--wait", "--timeout", installTimeout.String())
 	return err
 }
 
