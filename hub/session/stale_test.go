@@ -107,6 +107,8 @@ func (f *oneMember) MayWithdraw(types.UID, types.UID) bool { return !f.withholds
 
 func (f *oneMember) Withdrawn(types.UID, types.UID) {}
 
+func (f *oneMember) Recovering() bool { return false }
+
 func (f *oneMember) HealthOf(types.UID) fleet.Health {
 	if f.away {
 		return fleet.HealthUnreachable

@@ -141,20 +141,23 @@ const replicated = "ap-south"
 // hubAddress is the agents' flag.
 const hubAddress = "--hub-address="
 
-// wire puts a wire of ours between a member's agent and where it dials.
+// wire puts a wire of ours between a member's agents and where they dial.
 func (s *stage) wire(m *harness.Member) (*wire, error) {
-	var to string
-	w, err := newWire(func() string { return to }, s.seed)
+	at := slices.IndexFunc(m.Agent.Spec.Args, func(arg string) bool { return strings.HasPrefix(arg, hubAddress) })
+	if at < 0 {
+		return nil, fmt.Errorf("the agent of %s is started without %s", m.Name, hubAddress)
+	}
+	flag := m.Agent.Spec.Args[at]
+	w, err := newWire(func() string { return strings.TrimPrefix(flag, hubAddress) }, s.seed)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range m.Agents {
-		at := slices.IndexFunc(a.Spec.Args, func(arg string) bool { return strings.HasPrefix(arg, hubAddress) })
+		at := slices.Index(a.Spec.Args, flag)
 		if at < 0 {
 			w.close()
-			return nil, fmt.Errorf("the agent of %s is started without %s", m.Name, hubAddress)
+			return nil, fmt.Errorf("the agents of %s dial different hubs", m.Name)
 		}
-		to = strings.TrimPrefix(a.Spec.Args[at], hubAddress)
 		a.Spec.Args[at] = hubAddress + w.addr()
 		// Asked to end it releases its lock, and need not wait for it.
 		if err := a.Restart(); err != nil {

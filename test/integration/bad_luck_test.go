@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -142,7 +142,6 @@ var _ = Describe("Bad luck", func() {
 				group.Go(func() error { return killLeader(gctx) })
 			}
 		}
-		Expect(group.Wait()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
 			for _, s := range sessions {
 				Expect(client.IgnoreNotFound(hub.Delete(ctx, s))).To(Succeed())
@@ -152,6 +151,7 @@ var _ = Describe("Bad luck", func() {
 			}
 			Expect(restartHub()).To(Succeed())
 		})
+		Expect(group.Wait()).To(Succeed())
 		Eventually(ctx, func(ctx context.Context) (int, error) {
 			return countPhase(ctx, sessions, v1alpha1.PhaseRunning)
 		}).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(len(sessions)))
@@ -178,12 +178,25 @@ func memberReady(name string) func(context.Context) (string, error) {
 	}
 }
 
-// killLeader kills the replica that leads: the one that listens for agents.
-func killLeader(ctx context.Context) error {
-	if leader := fleet.Hub.Leader(ctx); leader != nil {
-		return leader.Kill()
+// awaitLeader is the replica of the hub that leads: the one that listens for agents.
+func awaitLeader(ctx context.Context) (*harness.Replica, error) {
+	var leader *harness.Replica
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		leader = fleet.Hub.Leader(ctx)
+		return leader != nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("no replica of the hub leads: %w", err)
 	}
-	return errors.New("no replica of the hub leads")
+	return leader, nil
+}
+
+func killLeader(ctx context.Context) error {
+	leader, err := awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	return leader.Kill()
 }
 
 func restartHub() error {

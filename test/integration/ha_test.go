@@ -211,8 +211,8 @@ func dialAsAgent(ctx context.Context, r *harness.Replica, m *harness.Member) fle
 
 func leaderAndOther(ctx context.Context) (leader, other *harness.Replica) {
 	GinkgoHelper()
-	leader = fleet.Hub.Leader(ctx)
-	Expect(leader).NotTo(BeNil(), "no replica of the hub leads")
+	leader, err := awaitLeader(ctx)
+	Expect(err).NotTo(HaveOccurred())
 	for _, r := range fleet.Hub.Replicas {
 		if r != leader {
 			other = r

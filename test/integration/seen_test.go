@@ -17,8 +17,8 @@ import (
 var _ = Describe("What is going on", func() {
 	It("shows in the metrics of the hub's leader and of every agent", func(ctx SpecContext) {
 		awaitRunning(ctx, create(ctx, newSession("measured")))
-		leader := fleet.Hub.Leader(ctx)
-		Expect(leader).NotTo(BeNil())
+		leader, err := awaitLeader(ctx)
+		Expect(err).NotTo(HaveOccurred())
 		// A member that another spec has disturbed is Ready once it is stable.
 		Eventually(ctx, func(ctx context.Context) (string, error) { return fleet.Hub.Metrics(ctx, leader) }).Should(And(
 			ContainSubstring(`vdi_hub_placements_total{result="placed"}`),
@@ -36,8 +36,8 @@ var _ = Describe("What is going on", func() {
 	})
 
 	It("shows its metrics to nobody who has no role for them", func(ctx SpecContext) {
-		leader := fleet.Hub.Leader(ctx)
-		Expect(leader).NotTo(BeNil())
+		leader, err := awaitLeader(ctx)
+		Expect(err).NotTo(HaveOccurred())
 		addresses := []string{leader.MetricsAddr}
 		for _, m := range fleet.Members {
 			for _, a := range m.Agents {

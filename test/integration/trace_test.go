@@ -57,7 +57,7 @@ var _ = Describe("The trace of a session's walk", func() {
 		}
 		Expect(wrote["place"]).To(Equal([]string{leader.PodName}), "the first leader placed it")
 		Expect(wrote["session"]).To(Equal([]string{other.PodName}), "once, by the leader that saw it run")
-		Expect(wrote["pod.ready"]).To(Equal([]string{member.Name}), "once")
+		Expect(wrote["pod.ready"]).To(Equal([]string{member.Agent.PodName + member.Name}), "once")
 		slices.Sort(applied)
 		Expect(applied).To(ContainElements("create Pod", "create Service", "create Ingress", "create NetworkPolicy"))
 		Expect(slices.Compact(applied)).To(HaveLen(len(applied)), "a span for each child that was made")
