@@ -109,7 +109,7 @@ func TestOrphansThatAreGoneMakeWayForOthers(t *testing.T) {
 	m.Results(stopped)
 	x.Expect(pic.shown()).To(HaveLen(5), "their end is told of those that were shown, and the hub forgets it once it has noted it")
 	for name := range pic.shown() {
-		x.Expect(memberOutbox{x.Fleet, x.uids["uid-eu"]}.Withdraw(item(name, 1, ""))).To(Succeed())
+		memberOutbox{x.Fleet, x.uids["uid-eu"]}.Forget(item(name, 1, ""), pic.Get(keyOfName(name)).ResourceVersion)
 	}
 	m.Changes(invented("b", 20))
 	x.Expect(p.closed).NotTo(HaveOccurred())

@@ -21,9 +21,10 @@ var errReadOnly = errors.New("a member's client creates, updates and deletes Ses
 type outbox interface {
 	// Assign orders that the member store this assignment.
 	Assign(*v1alpha1.SessionAssignment) error
-	// Withdraw orders that the member stop every epoch up to the object's, or,
-	// where the picture shows that this is done, drops the remembered end.
+	// Withdraw orders that the member stop every epoch up to the object's.
 	Withdraw(*v1alpha1.SessionAssignment) error
+	// Forget drops the end of an assignment, if it is remembered in this version.
+	Forget(a *v1alpha1.SessionAssignment, resourceVersion string)
 }
 
 // memberClient reads a member's cache and writes to its outbox.
@@ -51,11 +52,18 @@ func (c *memberClient) Update(_ context.Context, obj client.Object, _ ...client.
 	return c.assign(obj)
 }
 
-// Delete orders the withdrawal of every epoch up to the object's.
-func (c *memberClient) Delete(_ context.Context, obj client.Object, _ ...client.DeleteOption) error {
+// Delete orders the withdrawal of every epoch up to the object's. With a resource
+// version as a precondition it drops an end that the cache shows in that version,
+// without asking the member. An end that came since is dropped by whoever has seen it.
+func (c *memberClient) Delete(_ context.Context, obj client.Object, options ...client.DeleteOption) error {
 	a, ok := obj.(*v1alpha1.SessionAssignment)
 	if !ok {
 		return fmt.Errorf("deleting %T: %w", obj, errReadOnly)
+	}
+	o := (&client.DeleteOptions{}).ApplyOptions(options)
+	if o.Preconditions != nil && o.Preconditions.ResourceVersion != nil {
+		c.out.Forget(a, *o.Preconditions.ResourceVersion)
+		return nil
 	}
 	return c.out.Withdraw(a)
 }

@@ -360,11 +360,17 @@ func TestOrdersGoToTheOpenConnection(t *testing.T) {
 	x.Expect(p.orders[0].Assign.Name).To(Equal("wanted"))
 	x.Expect(*p.orders[1].Withdraw).To(Equal(link.Withdrawal{SessionUID: "uid-running", Namespace: "desktops", Name: "running", UpToEpoch: 3}))
 
-	// What has ended is forgotten without asking anybody.
+	// What has ended is forgotten without asking anybody, by whoever has seen the end.
+	pic := x.uids["uid-eu"].pic
+	seen := pic.Get(keyOfName("running")).ResourceVersion
 	m.Results([]link.Result{{SessionUID: "uid-running", Namespace: "desktops", Name: "running", Epoch: 3, Code: link.Stopped}})
 	x.Expect(cl.GetClient().Delete(ctx, item("running", 3, ""))).To(Succeed())
+	x.Expect(cl.GetClient().Delete(ctx, item("running", 3, ""), client.Preconditions{ResourceVersion: &seen})).To(Succeed())
+	x.Expect(pic.shown()).To(HaveLen(1), "the end is still to be recorded")
+	seen = pic.Get(keyOfName("running")).ResourceVersion
+	x.Expect(cl.GetClient().Delete(ctx, item("running", 3, ""), client.Preconditions{ResourceVersion: &seen})).To(Succeed())
 	x.Expect(p.orders).To(HaveLen(2))
-	x.Expect(x.uids["uid-eu"].pic.shown()).To(BeEmpty())
+	x.Expect(pic.shown()).To(BeEmpty())
 
 	for _, err := range []error{
 		cl.GetClient().Patch(ctx, item("a", 1, ""), client.Merge), cl.GetClient().DeleteAllOf(ctx, item("a", 1, "")),

@@ -116,19 +116,10 @@ func (o memberOutbox) Assign(a *v1alpha1.SessionAssignment) error {
 	return o.put(link.Order{Assign: a})
 }
 
-// Withdraw puts an order in the outbox, or drops the remembered end where the
-// picture shows that nothing of those epochs is left.
+// Withdraw puts an order in the outbox, unless the member has confirmed it already:
+// the cache's watch is about to tell that.
 func (o memberOutbox) Withdraw(a *v1alpha1.SessionAssignment) error {
-	key := keyOf(a)
-	done := false
-	o.m.pic.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
-		if old != nil && awaitsRecording(old) && old.Spec.Epoch >= a.Spec.Epoch {
-			done = true
-			return nil
-		}
-		return old
-	})
-	if done {
+	if !o.m.pic.Expect(keyOf(a), a.Spec.Session.UID, a.Spec.Epoch) {
 		return nil
 	}
 	return o.put(link.Order{Withdraw: &link.Withdrawal{
@@ -138,6 +129,16 @@ func (o memberOutbox) Withdraw(a *v1alpha1.SessionAssignment) error {
 		UpToEpoch:  a.Spec.Epoch,
 		Force:      a.Annotations[v1alpha1.AnnotationForceCleanup] != "",
 	}})
+}
+
+// Forget drops an end that the picture shows in this version.
+func (o memberOutbox) Forget(a *v1alpha1.SessionAssignment, resourceVersion string) {
+	o.m.pic.Update(keyOf(a), func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+		if old != nil && awaitsRecording(old) && old.ResourceVersion == resourceVersion {
+			return nil
+		}
+		return old
+	})
 }
 
 func (o memberOutbox) put(order link.Order) error {

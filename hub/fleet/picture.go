@@ -106,9 +106,22 @@ func (p *picture) Update(key types.NamespacedName, f func(*v1alpha1.SessionAssig
 	p.update(key, f)
 }
 
+// Expect notes that everything of a session up to an epoch is to stop, so that the
+// result counts whatever is shown, and although the session may be gone from the hub.
+// It returns whether that is still to be done.
+func (p *picture) Expect(key types.NamespacedName, session types.UID, upTo int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.items[key]
+	if old == nil {
+		p.names[session] = key
+	}
+	return old == nil || !awaitsRecording(old) || old.Spec.Epoch < upTo
+}
+
 // Settle is Update by the result of an order. A result on what the picture does
-// not show counts only if the hub placed the session in the member: it creates
-// nothing else. It returns whether it counted.
+// not show counts only if the hub placed the session in the member, or has ordered
+// that it stop: it creates nothing else. It returns whether it counted.
 func (p *picture) Settle(key types.NamespacedName, session types.UID, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

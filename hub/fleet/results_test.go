@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -103,4 +104,18 @@ func TestRefusalIsForgottenOnceItIsStored(t *testing.T) {
 	if got.Status.Reason != "" || got.Status.Message != "" {
 		t.Errorf("still refused: %+v", got.Status)
 	}
+}
+
+// The confirmation of a withdrawal counts although the member reports nothing of the
+// session, and the hub has it no more: somebody removed its finalizer.
+func TestAnEndThatWasAskedForCounts(t *testing.T) {
+	x := newFixture(t)
+	m, _ := x.attacker()
+	pic := x.uids["uid-eu"].pic
+	end := []link.Result{{SessionUID: "uid-gone", Namespace: "desktops", Name: "gone", Epoch: 1, Code: link.Stopped}}
+	m.Results(end)
+	x.Expect(pic.shown()).To(BeEmpty(), "nobody asked")
+	x.Expect(memberOutbox{x.Fleet, x.uids["uid-eu"]}.Withdraw(item("gone", 1, ""))).To(Succeed())
+	m.Results(end)
+	x.Expect(pic.shown()).To(HaveLen(1))
 }

@@ -158,7 +158,9 @@ func (r *MemberReconciler) carryOut(ctx context.Context, req mcreconcile.Request
 		if v.session != nil {
 			r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
 		}
-		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
+		// An end that came since is not yet recorded.
+		seen := client.Preconditions{ResourceVersion: &v.reported.ResourceVersion}
+		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch), seen)
 	case stepWithdraw:
 		return r.withdraw(ctx, req, v, epoch)
 	case stepAssign:

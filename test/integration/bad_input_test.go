@@ -56,6 +56,7 @@ var _ = Describe("Bad input", func() {
 			t.Resources.Default = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("15")}
 			t.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"gpu": "nvidia"}}
 		})
+		awaitReady(ctx, "us-east")
 		var giants []*v1alpha1.VDISession
 		for _, name := range []string{"giant-a", "giant-b", "giant-c", "giant-d", "giant-e", "giant-f", "giant-g"} {
 			giants = append(giants, create(ctx, newSession(name, of("giant"))))

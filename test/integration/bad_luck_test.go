@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	hubfleet "github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -152,9 +153,7 @@ var _ = Describe("Bad luck", func() {
 			Expect(restartHub()).To(Succeed())
 		})
 		Expect(group.Wait()).To(Succeed())
-		Eventually(ctx, func(ctx context.Context) (int, error) {
-			return countPhase(ctx, sessions, v1alpha1.PhaseRunning)
-		}).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(len(sessions)))
+		Eventually(ctx, notIn(v1alpha1.PhaseRunning, sessions)).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
 		Expect(agreement(ctx)).To(Succeed())
 		for _, s := range sessions {
 			out, err := get(ctx, s)
@@ -176,6 +175,14 @@ func memberReady(name string) func(context.Context) (string, error) {
 		}
 		return "", nil
 	}
+}
+
+// awaitReady waits for a member that other specs have disturbed, and that may be
+// quarantined for that.
+func awaitReady(ctx context.Context, member string) {
+	GinkgoHelper()
+	quarantine := hubfleet.DefaultTimings(timeFactor).Quarantine
+	Eventually(ctx, memberReady(member)).WithTimeout(quarantine + time.Minute).Should(Equal(v1alpha1.ReasonConnected))
 }
 
 // awaitLeader is the replica of the hub that leads: the one that listens for agents.

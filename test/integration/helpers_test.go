@@ -66,6 +66,23 @@ func phase(s *v1alpha1.VDISession) func(context.Context) (v1alpha1.SessionPhase,
 	}
 }
 
+// notIn are the sessions that are not in a phase, with what they say.
+func notIn(want v1alpha1.SessionPhase, sessions []*v1alpha1.VDISession) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		var out []string
+		for _, s := range sessions {
+			now, err := get(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			if now.Status.Phase != want {
+				out = append(out, fmt.Sprintf("%s: %s: %s", now.Name, now.Status.Phase, now.Status.Message))
+			}
+		}
+		return out, nil
+	}
+}
+
 // reason of a condition, for Eventually.
 func reason(s *v1alpha1.VDISession, condition string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
