@@ -202,4 +202,50 @@ var _ = Describe("A session's life", func() {
 		awaitGone(ctx, s)
 		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
 	})
+
+	It("of mode Hold does not stop by a forced deletion of its Pod and its Node, and by an operator's word it does", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("forced", inRegion("ap-south"), func(s *v1alpha1.VDISession) {
+			s.Spec.Failover.Mode = v1alpha1.FailoverHold
+		})))
+		core := memberNamed("ap-south").ControlPlane.Client.CoreV1()
+		pods, name := core.Pods(namespace), v1alpha1.AssignmentName(s.Name, s.UID)
+		pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		node, err := core.Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(memberNamed("ap-south").ControlPlane.LoseNode(ctx, node.Name)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			again := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: node.Labels, Annotations: node.Annotations}, Spec: node.Spec, Status: node.Status}
+			_, err := core.Nodes().Create(ctx, again, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		})
+		Expect(core.Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{})).To(Succeed())
+		Expect(pods.Delete(ctx, name, *metav1.NewDeleteOptions(0))).To(Succeed())
+		Expect(hub.Delete(ctx, s)).To(Succeed())
+
+		Eventually(ctx, message(s)).Should(ContainSubstring("kubectl annotate pod -n " + namespace + " " + name))
+		Consistently(ctx, phase(s)).Should(Equal(v1alpha1.PhaseTerminating))
+		word := []byte(`{"metadata":{"annotations":{"vdi.kasm.io/force-cleanup":"the machine is off"}}}`)
+		_, err = pods.Patch(ctx, name, types.MergePatchType, word, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		awaitGone(ctx, s)
+	})
+
+	It("that may run twice starts on another node once its own has been lost for long", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("given-back", inRegion("ap-south"))))
+		cp := memberNamed("ap-south").ControlPlane
+		pods, name := cp.Client.CoreV1().Pods(namespace), v1alpha1.AssignmentName(s.Name, s.UID)
+		pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cp.LoseNode(ctx, pod.Spec.NodeName)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(cp.RestoreNode(ctx, pod.Spec.NodeName)).To(Succeed()) })
+		Eventually(ctx, func(ctx context.Context) (string, error) {
+			again, err := pods.Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) || err == nil && again.UID == pod.UID {
+				return "", nil
+			}
+			return again.Spec.NodeName, err
+		}).WithTimeout(3 * time.Minute).ShouldNot(BeElementOf("", pod.Spec.NodeName))
+		awaitRunning(ctx, s)
+	}, SpecTimeout(5*time.Minute))
 })
