@@ -46,7 +46,7 @@ type kind struct {
 func scenarios() []scenario {
 	var all []scenario
 	for _, group := range [][]scenario{
-		kills(), stops(), forces(), networks(), apiServers(), identities(), liars(), attacks(), agentAttacks(), loads(), many(), restores(), failovers(),
+		kills(), stops(), forces(), networks(), apiServers(), identities(), liars(), attacks(), agentAttacks(), clocks(), hiccups(), namespaces(), loads(), many(), restores(), failovers(),
 	} {
 		all = append(all, group...)
 	}

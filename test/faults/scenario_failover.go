@@ -38,7 +38,7 @@ func (s *stage) patience() patience {
 // failovers lose members, in every one under the eyes of the kubelets' logs.
 func failovers() []scenario {
 	var all []scenario
-	for _, group := range [][]scenario{lostMembers(), partitions(), lostHubs(), targets(), words(), replicas()} {
+	for _, group := range [][]scenario{lostMembers(), partitions(), lostHubs(), targets(), words(), replicas(), pauses()} {
 		all = append(all, group...)
 	}
 	for i := range all {

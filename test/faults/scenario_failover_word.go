@@ -22,6 +22,7 @@ const operator = "admin"
 func words() []scenario {
 	return []scenario{
 		{name: "operators-word", do: operatorsWord},
+		{name: "operators-word-outlived", ends: true, do: operatorsWordOutlived},
 		{name: "removed-for-good", alone: true, do: removedForGood},
 	}
 }
@@ -52,6 +53,53 @@ func operatorsWord(ctx context.Context, r *run) error {
 	if err := r.neverAgain(append(all.of(v1alpha1.FailoverHold), all.of(v1alpha1.FailoverFence)...), since); err != nil {
 		return err
 	}
+	return r.notFenced(ctx, m)
+}
+
+// operatorsWordOutlived: somebody says that a member is off just as it returns, and the
+// leader to which it has returned dies before it could store that. The next leader
+// reads the word alone, and has yet to hear of the agent.
+func operatorsWordOutlived(ctx context.Context, r *run) error {
+	m := r.member()
+	all, err := r.invite(ctx, m, []wish{{mode: v1alpha1.FailoverHold}, {mode: v1alpha1.FailoverHold, template: homed}})
+	if err != nil {
+		return err
+	}
+	since := time.Now()
+	r.weather(m.Name, cutOff, "cut off both ways")
+	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonUnreachable, true); err != nil {
+		return err
+	}
+	leader, err := r.leader(ctx)
+	if err != nil {
+		return err
+	}
+	r.harm("%s (leader) is cut off from its API server", leader.Spec.Name)
+	r.apiWires[leader.Spec.Name].set(weather{CutToHub: true, CutToAgent: true})
+	if err := r.declareFenced(ctx, m); err != nil {
+		return fmt.Errorf("declaring %s fenced: %w", m.Name, err)
+	}
+	r.harm("%s is declared fenced", m.Name)
+	r.weather(m.Name, weather{}, "healed")
+	if err := r.moment(ctx, 10*time.Second); err != nil {
+		return err
+	}
+	r.harm("kill -9 %s (leader)", leader.Spec.Name)
+	if err := leader.Kill(); err != nil {
+		return err
+	}
+	r.apiWires[leader.Spec.Name].set(weather{})
+	if err := r.healed(ctx, all); err != nil {
+		return err
+	}
+	if err := r.notFenced(ctx, m); err != nil {
+		return err
+	}
+	return r.untouched(all, since)
+}
+
+// notFenced waits until the hub has taken an operator's word away.
+func (r *run) notFenced(ctx context.Context, m *harness.Member) error {
 	return poll(ctx, r.scaled(agreeWithin)+allowance, func(ctx context.Context) error {
 		mc := &v1alpha1.MemberCluster{}
 		if err := r.watch.hub.Get(ctx, key("/"+m.Name), mc); err != nil {

@@ -1,0 +1,156 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// hiccups have the hub's API server refuse writes for so short a time that its leader
+// goes on leading.
+func hiccups() []scenario {
+	return []scenario{{name: "hub-writes-fail", do: hubWritesFail}}
+}
+
+const (
+	// waiters is how many sessions wait when writes begin to fail.
+	waiters = 600
+	// hiccup is for how long they do, whatever the factor.
+	hiccup = 5 * time.Second
+	// servedWithin is how soon after it all sessions are served, whatever the factor.
+	servedWithin = 30 * time.Second
+)
+
+// hubWritesFail: an admission webhook does not answer just when a crowd of sessions has
+// news. Each is tried again soon after it does.
+func hubWritesFail(ctx context.Context, r *run) error {
+	late := r.scenario.name
+	if err := r.gather(ctx, late); err != nil {
+		return err
+	}
+	hook := deadWebhook(late)
+	remove := func() error {
+		return client.IgnoreNotFound(r.watch.hub.Delete(context.WithoutCancel(ctx), hook.DeepCopy()))
+	}
+	r.finally(func() { _ = remove() })
+	if err := r.watch.hub.Create(ctx, hook.DeepCopy()); err != nil {
+		return fmt.Errorf("making the webhook: %w", err)
+	}
+	if err := poll(ctx, allowance, func(ctx context.Context) error {
+		if err := r.writeStatus(ctx, late); err == nil || !strings.Contains(err.Error(), late) {
+			return errors.Join(errors.New("statuses can be written, although the webhook is dead"), err)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	r.harm("no status of a session can be written, and %d sessions have news", waiters)
+	if err := r.watch.hub.Create(ctx, unrunnable(late)); err != nil {
+		return fmt.Errorf("making the template: %w", err)
+	}
+	if err := sleep(ctx, hiccup); err != nil {
+		return err
+	}
+	if err := remove(); err != nil {
+		return err
+	}
+	if err := poll(ctx, allowance, func(ctx context.Context) error { return r.writeStatus(ctx, late) }); err != nil {
+		return err
+	}
+	since := time.Now()
+	if err := poll(ctx, servedWithin, func(ctx context.Context) error {
+		return r.allSay(ctx, late, v1alpha1.ConditionScheduled, v1alpha1.ReasonUnschedulable)
+	}); err != nil {
+		return fmt.Errorf("promise 8: statuses can be written again: %w", err)
+	}
+	r.harm("%d sessions were served %.1fs after statuses could be written again", waiters, time.Since(since).Seconds())
+	return r.disperse(ctx, late)
+}
+
+// gather creates a crowd of sessions of a template that is not there, and waits until
+// they say so.
+func (r *run) gather(ctx context.Context, template string) error {
+	for i := range waiters {
+		s := r.work.newSession(0, 3)
+		s.Name, s.Labels = fmt.Sprintf("%s-crowd-%03d", template, i), map[string]string{"crowd": template}
+		s.Spec.User, s.Spec.Template = s.Name+"@example.com", template
+		if err := r.watch.hub.Create(ctx, s); err != nil {
+			return fmt.Errorf("creating %s: %w", s.Name, err)
+		}
+	}
+	return poll(ctx, r.scaled(agreeWithin)+2*allowance, func(ctx context.Context) error {
+		return r.allSay(ctx, template, v1alpha1.ConditionAccepted, v1alpha1.ReasonTemplateNotFound)
+	})
+}
+
+// allSay: all sessions of a crowd have a condition with a reason.
+func (r *run) allSay(ctx context.Context, template, condition, reason string) error {
+	list := &v1alpha1.VDISessionList{}
+	if err := r.watch.hub.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"crowd": template}); err != nil {
+		return err
+	}
+	others := 0
+	for i := range list.Items {
+		if c := meta.FindStatusCondition(list.Items[i].Status.Conditions, condition); c == nil || c.Reason != reason {
+			others++
+		}
+	}
+	if others > 0 || len(list.Items) != waiters {
+		return fmt.Errorf("%d of %d sessions do not say %s", others, len(list.Items), reason)
+	}
+	return nil
+}
+
+// disperse deletes the crowd and its template.
+func (r *run) disperse(ctx context.Context, template string) error {
+	if err := r.watch.hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(namespace), client.MatchingLabels{"crowd": template}); err != nil {
+		return err
+	}
+	return poll(ctx, r.scaled(agreeWithin)+2*allowance, func(ctx context.Context) error {
+		return client.IgnoreNotFound(r.watch.hub.Delete(ctx, unrunnable(template)))
+	})
+}
+
+// unrunnable is a template that no member can run.
+func unrunnable(name string) *v1alpha1.VDITemplate {
+	t := &v1alpha1.VDITemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	t.Spec.Image, t.Spec.Port = "registry.example.com/desktop:1", 6901
+	t.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"there": "is none"}}
+	return t
+}
+
+// writeStatus tries to write the status of one of a crowd, and changes nothing.
+func (r *run) writeStatus(ctx context.Context, template string) error {
+	s := &v1alpha1.VDISession{}
+	if err := r.watch.hub.Get(ctx, key(fmt.Sprintf("%s/%s-crowd-000", namespace, template)), s); err != nil {
+		return err
+	}
+	return r.watch.hub.Status().Update(ctx, s, client.DryRunAll)
+}
+
+// deadWebhook is asked about every status of a session, and nobody listens there.
+func deadWebhook(name string) *admissionv1.ValidatingWebhookConfiguration {
+	url, none, fail, seconds := "https://127.0.0.1:1/", admissionv1.SideEffectClassNone, admissionv1.Fail, int32(1)
+	return &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: name + ".example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
+			SideEffects: &none, FailurePolicy: &fail, TimeoutSeconds: &seconds, AdmissionReviewVersions: []string{"v1"},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Update},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{v1alpha1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"vdisessions/status"},
+				},
+			}},
+		}},
+	}
+}

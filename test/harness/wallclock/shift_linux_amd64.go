@@ -1,0 +1,148 @@
+package wallclock
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// symbol is what a process calls for the time.
+const symbol = "__vdso_clock_gettime"
+
+// call asks the kernel and adds to CLOCK_REALTIME the nanoseconds that follow it: the
+// seconds at seconds, added to both halves of the timespec. Registers are those of the
+// calling convention; the kernel takes rcx and r11, which are the callee's to take.
+var (
+	call = []byte{
+		0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, SYS_clock_gettime
+		0x0f, 0x05, // syscall
+		0x85, 0xff, // test edi, edi: CLOCK_REALTIME is 0
+		0x75, 0x07, // jne +7
+		0x48, 0x81, 0x06, // add qword [rsi], seconds
+	}
+	end = []byte{0xc3} // ret
+)
+
+// Shift has a running process read a wall clock that is ahead of the machine's by some
+// whole seconds, behind it if by is negative, and as it is for zero. Its monotonic and
+// boot clocks stay as they are: what time.Since measures is unchanged. A process that
+// is started later, also by this one, has the machine's clock.
+func Shift(pid int, by time.Duration) error {
+	code := append(binary.LittleEndian.AppendUint32(bytes.Clone(call), uint32(int32(by/time.Second))), end...)
+	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("opening the memory of process %d: %w", pid, err)
+	}
+	defer memory.Close()
+	vdso, err := find(pid)
+	if err != nil {
+		return err
+	}
+	at, err := vdso.entry(memory, len(code))
+	if err != nil {
+		return fmt.Errorf("process %d: %w", pid, err)
+	}
+	return stopped(pid, vdso, func() error {
+		if _, err := memory.WriteAt(code, int64(at)); err != nil {
+			return fmt.Errorf("changing the clock of process %d: %w", pid, err)
+		}
+		return nil
+	})
+}
+
+// region is where the kernel has mapped its functions into a process.
+type region struct{ from, to uint64 }
+
+func find(pid int) (region, error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return region{}, fmt.Errorf("reading the mappings of process %d: %w", pid, err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		if !strings.HasSuffix(strings.TrimSpace(line), "[vdso]") {
+			continue
+		}
+		var r region
+		if _, err := fmt.Sscanf(line, "%x-%x", &r.from, &r.to); err != nil {
+			return region{}, fmt.Errorf("reading the mappings of process %d: %w", pid, err)
+		}
+		return r, nil
+	}
+	return region{}, fmt.Errorf("process %d asks the kernel for the time: it has no vDSO", pid)
+}
+
+// entry is the address of the function, which must have space for code of a size.
+func (r region) entry(memory io.ReaderAt, size int) (uint64, error) {
+	image := make([]byte, r.to-r.from)
+	if _, err := memory.ReadAt(image, int64(r.from)); err != nil {
+		return 0, fmt.Errorf("reading its vDSO: %w", err)
+	}
+	file, err := elf.NewFile(bytes.NewReader(image))
+	if err != nil {
+		return 0, fmt.Errorf("reading its vDSO: %w", err)
+	}
+	symbols, err := file.DynamicSymbols()
+	if err != nil {
+		return 0, fmt.Errorf("reading its vDSO: %w", err)
+	}
+	for _, s := range symbols {
+		if s.Name == symbol && s.Size >= uint64(size) {
+			return r.from + s.Value, nil
+		}
+	}
+	return 0, fmt.Errorf("its vDSO has no %s of %d bytes", symbol, size)
+}
+
+// patience is how long a process may take to stop outside its vDSO.
+const patience = 5 * time.Second
+
+// stopped runs f while no thread of the process runs or stands in its vDSO.
+func stopped(pid int, vdso region, f func() error) error {
+	for give := time.Now().Add(patience); time.Now().Before(give); time.Sleep(time.Millisecond) {
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			return fmt.Errorf("stopping process %d: %w", pid, err)
+		}
+		time.Sleep(time.Millisecond)
+		still, err := outside(pid, vdso)
+		if err == nil && still {
+			err = f()
+		}
+		if cont := unix.Kill(pid, unix.SIGCONT); cont != nil {
+			return fmt.Errorf("continuing process %d: %w", pid, cont)
+		}
+		if err != nil || still {
+			return err
+		}
+	}
+	return fmt.Errorf("process %d did not stop outside its vDSO within %s", pid, patience)
+}
+
+// outside is whether all threads are stopped, none of them in a region.
+func outside(pid int, r region) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	if err != nil {
+		return false, err
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if err != nil {
+			return false, fmt.Errorf("looking at a thread of process %d: %w", pid, err)
+		}
+		// "running", or as the last word where it stands.
+		words := strings.Fields(string(text))
+		at, err := strconv.ParseUint(words[len(words)-1], 0, 64)
+		if err != nil || at >= r.from && at < r.to {
+			return false, nil
+		}
+	}
+	return len(threads) > 0, nil
+}
