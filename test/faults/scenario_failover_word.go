@@ -67,8 +67,8 @@ func operatorsWordOutlived(ctx context.Context, r *run) error {
 	}
 	since := time.Now()
 	r.weather(m.Name, cutOff, "cut off both ways")
-	if err := r.healthIs(ctx, m.Name, v1alpha1.ReasonUnreachable, true); err != nil {
-		return err
+	if err := poll(ctx, r.scaled(time.Minute)+allowance, func(ctx context.Context) error { return r.declareFenced(ctx, m, client.DryRunAll) }); err != nil {
+		return fmt.Errorf("waiting until %s may be declared fenced: %w", m.Name, err)
 	}
 	leader, err := r.leader(ctx)
 	if err != nil {
@@ -144,14 +144,14 @@ func (r *run) fencedAtOnce(ctx context.Context, m *harness.Member, all guests) e
 }
 
 // declareFenced gives an operator's word, as `kubectl vdi fence` does.
-func (r *run) declareFenced(ctx context.Context, m *harness.Member) error {
+func (r *run) declareFenced(ctx context.Context, m *harness.Member, options ...client.PatchOption) error {
 	mc := &v1alpha1.MemberCluster{}
 	if err := r.watch.hub.Get(ctx, key("/"+m.Name), mc); err != nil {
 		return err
 	}
 	before := mc.DeepCopy()
 	mc.Spec.Fenced = &v1alpha1.FencedDeclaration{Fingerprint: mc.Status.Fingerprint, By: operator, At: metav1.Now()}
-	return r.watch.hub.Patch(ctx, mc, client.MergeFrom(before))
+	return r.watch.hub.Patch(ctx, mc, client.MergeFrom(before), options...)
 }
 
 // refused: an admission policy has said no.
