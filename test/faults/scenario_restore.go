@@ -40,6 +40,10 @@ const snapshot = "earlier"
 // agent has stored, in time of production.
 const noticeable = 20 * time.Second
 
+// paramsKnown is how long an API server that has just started may deny whatever a policy
+// with parameters is about: it looks for their kind every 30 s.
+const paramsKnown = 30*time.Second + allowance
+
 // nowhere is a region that no member is in.
 const nowhere = "nowhere"
 
@@ -148,7 +152,7 @@ func (r *run) markedIn(ctx context.Context, n int, region string) (types.UID, er
 	s := r.work.newSession(n, 3)
 	s.Name, s.Spec.Placement.RequiredRegions = fmt.Sprintf("%s-marked-%d", r.scenario.name, n), []string{region}
 	s.Spec.Failover.Mode = []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverHold, v1alpha1.FailoverFence}[n%3]
-	if err := poll(ctx, allowance, func(ctx context.Context) error { return r.watch.hub.Create(ctx, s) }); err != nil {
+	if err := poll(ctx, paramsKnown, func(ctx context.Context) error { return r.watch.hub.Create(ctx, s) }); err != nil {
 		return "", fmt.Errorf("creating %s: %w", s.Name, err)
 	}
 	return s.UID, nil
@@ -167,7 +171,7 @@ func (r *run) sessionCalled(uid types.UID) *v1alpha1.VDISession {
 
 // sendTo lets a session into a region, and no other.
 func (r *run) sendTo(ctx context.Context, uid types.UID, region string) error {
-	return poll(ctx, allowance, func(ctx context.Context) error {
+	return poll(ctx, paramsKnown, func(ctx context.Context) error {
 		s := r.sessionCalled(uid)
 		if err := r.watch.hub.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
 			return err
