@@ -11,8 +11,8 @@ SESSIONS    ?= 300
 LOST        ?= 500
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
-# Three packages at a time: the slow ones wait more than they reckon.
-TESTFLAGS   ?= -p 3
+# Two packages at a time: more starve each other on two cores.
+TESTFLAGS   ?= -p 2
 # Memory for CPU: linking takes 40% less of it, and the tests a tenth.
 TEST_GOGC   ?= 400
 FUZZTIME    ?= 10s

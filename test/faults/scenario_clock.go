@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -182,27 +182,25 @@ func lives(pid int) bool {
 
 // children are the processes that a process has started.
 func children(parent int) ([]int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	if err != nil {
 		return nil, err
 	}
 	var out []int
-	for _, path := range stats {
+	for _, path := range threads {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// The name, in parentheses, may have spaces; its state and parent follow.
-		_, rest, _ := strings.Cut(string(text[slices.Index(text, ')')+1:]), " ")
-		fields := strings.Fields(rest)
-		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // the thread has ended
+		} else if err != nil {
 			return nil, err
 		}
-		out = append(out, pid)
+		for word := range strings.FieldsSeq(string(text)) {
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, pid)
+		}
 	}
 	return out, nil
 }
