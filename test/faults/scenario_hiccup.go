@@ -22,22 +22,23 @@ func hiccups() []scenario {
 }
 
 const (
-	// waiters is how many sessions wait when writes begin to fail.
-	waiters = 600
+	// waiters is how many sessions the hub is to write when writes begin to fail.
+	waiters = 1000
 	// hiccup is for how long they do, whatever the factor.
 	hiccup = 5 * time.Second
-	// servedWithin is how soon after it all sessions are served, whatever the factor.
+	// servedWithin is how soon after it all of them are written, whatever the factor.
 	servedWithin = 30 * time.Second
 )
 
-// hubWritesFail: an admission webhook does not answer just when a crowd of sessions has
-// news. Each is tried again soon after it does.
+// hubWritesFail: an admission webhook does not answer just when a crowd of sessions is
+// deleted, so that the hub can't remove their finalizers. Nothing happens to them after
+// that but that the hub tries again, which is soon.
 func hubWritesFail(ctx context.Context, r *run) error {
-	late := r.scenario.name
-	if err := r.gather(ctx, late); err != nil {
+	name := r.scenario.name
+	if err := r.gather(ctx, name); err != nil {
 		return err
 	}
-	hook := deadWebhook(late)
+	hook := deadWebhook(name)
 	remove := func() error {
 		return client.IgnoreNotFound(r.watch.hub.Delete(context.WithoutCancel(ctx), hook.DeepCopy()))
 	}
@@ -46,56 +47,67 @@ func hubWritesFail(ctx context.Context, r *run) error {
 		return fmt.Errorf("making the webhook: %w", err)
 	}
 	if err := poll(ctx, allowance, func(ctx context.Context) error {
-		if err := r.writeStatus(ctx, late); err == nil || !strings.Contains(err.Error(), late) {
-			return errors.Join(errors.New("statuses can be written, although the webhook is dead"), err)
+		if err := r.writeOne(ctx, name); err == nil || !strings.Contains(err.Error(), name) {
+			return errors.Join(errors.New("sessions can be written, although the webhook is dead"), err)
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	r.harm("no status of a session can be written, and %d sessions have news", waiters)
-	if err := r.watch.hub.Create(ctx, unrunnable(late)); err != nil {
-		return fmt.Errorf("making the template: %w", err)
+	crowd := client.MatchingLabels{"crowd": name}
+	if err := r.watch.hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(namespace), crowd); err != nil {
+		return err
 	}
+	r.harm("no session can be written, and %d are deleted", waiters)
 	if err := sleep(ctx, hiccup); err != nil {
+		return err
+	}
+	if err := r.left(ctx, crowd, waiters); err != nil {
 		return err
 	}
 	if err := remove(); err != nil {
 		return err
 	}
-	if err := poll(ctx, allowance, func(ctx context.Context) error { return r.writeStatus(ctx, late) }); err != nil {
+	since := time.Now()
+	if err := poll(ctx, servedWithin, func(ctx context.Context) error { return r.left(ctx, crowd, 0) }); err != nil {
+		return fmt.Errorf("promise 8: sessions can be written again: %w", err)
+	}
+	r.harm("all of them were gone %.1fs after the webhook", time.Since(since).Seconds())
+	return nil
+}
+
+// left: so many sessions of a crowd are still there.
+func (r *run) left(ctx context.Context, crowd client.MatchingLabels, want int) error {
+	list := &v1alpha1.VDISessionList{}
+	if err := r.watch.hub.List(ctx, list, client.InNamespace(namespace), crowd); err != nil {
 		return err
 	}
-	since := time.Now()
-	if err := poll(ctx, servedWithin, func(ctx context.Context) error {
-		return r.allSay(ctx, late, v1alpha1.ConditionScheduled, v1alpha1.ReasonUnschedulable)
-	}); err != nil {
-		return fmt.Errorf("promise 8: statuses can be written again: %w", err)
+	if len(list.Items) != want {
+		return fmt.Errorf("%d sessions of the crowd are there, want %d", len(list.Items), want)
 	}
-	r.harm("%d sessions were served %.1fs after statuses could be written again", waiters, time.Since(since).Seconds())
-	return r.disperse(ctx, late)
+	return nil
 }
 
 // gather creates a crowd of sessions of a template that is not there, and waits until
 // they say so.
-func (r *run) gather(ctx context.Context, template string) error {
+func (r *run) gather(ctx context.Context, crowd string) error {
 	for i := range waiters {
 		s := r.work.newSession(0, 3)
-		s.Name, s.Labels = fmt.Sprintf("%s-crowd-%03d", template, i), map[string]string{"crowd": template}
-		s.Spec.User, s.Spec.Template = s.Name+"@example.com", template
+		s.Name, s.Labels = fmt.Sprintf("%s-crowd-%03d", crowd, i), map[string]string{"crowd": crowd}
+		s.Spec.User, s.Spec.Template = s.Name+"@example.com", crowd
 		if err := r.watch.hub.Create(ctx, s); err != nil {
 			return fmt.Errorf("creating %s: %w", s.Name, err)
 		}
 	}
 	return poll(ctx, r.scaled(agreeWithin)+2*allowance, func(ctx context.Context) error {
-		return r.allSay(ctx, template, v1alpha1.ConditionAccepted, v1alpha1.ReasonTemplateNotFound)
+		return r.allSay(ctx, crowd, v1alpha1.ConditionAccepted, v1alpha1.ReasonTemplateNotFound)
 	})
 }
 
 // allSay: all sessions of a crowd have a condition with a reason.
-func (r *run) allSay(ctx context.Context, template, condition, reason string) error {
+func (r *run) allSay(ctx context.Context, crowd, condition, reason string) error {
 	list := &v1alpha1.VDISessionList{}
-	if err := r.watch.hub.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"crowd": template}); err != nil {
+	if err := r.watch.hub.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"crowd": crowd}); err != nil {
 		return err
 	}
 	others := 0
@@ -110,34 +122,16 @@ func (r *run) allSay(ctx context.Context, template, condition, reason string) er
 	return nil
 }
 
-// disperse deletes the crowd and its template.
-func (r *run) disperse(ctx context.Context, template string) error {
-	if err := r.watch.hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(namespace), client.MatchingLabels{"crowd": template}); err != nil {
-		return err
-	}
-	return poll(ctx, r.scaled(agreeWithin)+2*allowance, func(ctx context.Context) error {
-		return client.IgnoreNotFound(r.watch.hub.Delete(ctx, unrunnable(template)))
-	})
-}
-
-// unrunnable is a template that no member can run.
-func unrunnable(name string) *v1alpha1.VDITemplate {
-	t := &v1alpha1.VDITemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	t.Spec.Image, t.Spec.Port = "registry.example.com/desktop:1", 6901
-	t.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"there": "is none"}}
-	return t
-}
-
-// writeStatus tries to write the status of one of a crowd, and changes nothing.
-func (r *run) writeStatus(ctx context.Context, template string) error {
+// writeOne tries to write one of a crowd, and changes nothing.
+func (r *run) writeOne(ctx context.Context, crowd string) error {
 	s := &v1alpha1.VDISession{}
-	if err := r.watch.hub.Get(ctx, key(fmt.Sprintf("%s/%s-crowd-000", namespace, template)), s); err != nil {
+	if err := r.watch.hub.Get(ctx, key(fmt.Sprintf("%s/%s-crowd-000", namespace, crowd)), s); err != nil {
 		return err
 	}
-	return r.watch.hub.Status().Update(ctx, s, client.DryRunAll)
+	return r.watch.hub.Update(ctx, s, client.DryRunAll)
 }
 
-// deadWebhook is asked about every status of a session, and nobody listens there.
+// deadWebhook is asked about every change of a session, and nobody listens there.
 func deadWebhook(name string) *admissionv1.ValidatingWebhookConfiguration {
 	url, none, fail, seconds := "https://127.0.0.1:1/", admissionv1.SideEffectClassNone, admissionv1.Fail, int32(1)
 	return &admissionv1.ValidatingWebhookConfiguration{
@@ -148,7 +142,7 @@ func deadWebhook(name string) *admissionv1.ValidatingWebhookConfiguration {
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.Update},
 				Rule: admissionv1.Rule{
-					APIGroups: []string{v1alpha1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"vdisessions/status"},
+					APIGroups: []string{v1alpha1.GroupVersion.Group}, APIVersions: []string{"*"}, Resources: []string{"vdisessions"},
 				},
 			}},
 		}},
