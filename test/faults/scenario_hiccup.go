@@ -23,7 +23,7 @@ func hiccups() []scenario {
 
 const (
 	// waiters is how many sessions the hub is to write when writes begin to fail.
-	waiters = 1000
+	waiters = 700
 	// hiccup is for how long they do, whatever the factor.
 	hiccup = 5 * time.Second
 	// servedWithin is how soon after it all of them are written, whatever the factor.
