@@ -30,16 +30,6 @@ func (c *checker) powerCut(now time.Time, cluster string) {
 	}
 }
 
-// outlived notes that the lease of a member is over by its own clocks, earlier than by
-// anybody else's: its agent stops what is fenced, and can't tell the hub.
-func (c *checker) outlived(cluster string) {
-	for uid, pod := range c.pods {
-		if pod.Cluster == cluster && c.held[cluster][pod.Session].Mode == "Fence" {
-			c.excused[uid] = true
-		}
-	}
-}
-
 // forget what a cluster held, which is to be told anew.
 func (c *checker) forget(cluster string) {
 	delete(c.held, cluster)

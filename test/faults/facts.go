@@ -48,7 +48,7 @@ type assignmentFact struct {
 	Mode      string // of failover
 	Suspended bool
 	Failed    bool
-	// Lapsed: the member's lease was over, and the hub has not affirmed this
+	// Lapsed: the member's lease is over, or was and the hub has not affirmed this
 	// placement since.
 	Lapsed   bool
 	Deleting bool

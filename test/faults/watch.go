@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -296,11 +297,18 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *assignmentFact
 		Cluster: cluster, Session: a.Spec.Session.UID, Name: a.Namespace + "/" + a.Name, Epoch: a.Spec.Epoch,
 		Attempt: a.Spec.Attempt, Revision: a.Spec.TemplateRevision, User: a.Spec.User, Mode: string(a.Spec.FailoverMode),
 		Suspended: a.Spec.RunState == v1alpha1.ModeSuspended, Failed: a.Status.Failure != nil,
-		// A held desktop runs on, whatever its member asks.
-		Lapsed:   a.Status.Lapse > a.Spec.Lapse && a.Spec.FailoverMode != v1alpha1.FailoverHold,
+		Lapsed:   lapsed(a),
 		Deleting: a.DeletionTimestamp != nil, PodReady: podReady(a.Status.Conditions),
 		Desktop: fmt.Sprint(a.Spec.Desktop.Env),
 	}
+}
+
+// lapsed: the lease is over by the member's account, or was, and the hub has not affirmed
+// the placement since. A held desktop runs on, whatever its member asks.
+func lapsed(a *v1alpha1.SessionAssignment) bool {
+	pod := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionPodReady)
+	over := pod != nil && pod.Reason == v1alpha1.ReasonLeaseExpired
+	return (over || a.Status.Lapse > a.Spec.Lapse) && a.Spec.FailoverMode != v1alpha1.FailoverHold
 }
 
 func podOf(cluster string, p *corev1.Pod) *podFact {
