@@ -22,7 +22,7 @@ const leaderElectionID = "vdi-agent"
 const (
 	// leaseDuration is how long the other replicas wait for a leader that does not
 	// renew the lock while the API server answers them, before the time factor. It is
-	// part of the S of DESIGN section 7.
+	// part of the S of docs/design.md, section 7.
 	leaseDuration = 15 * time.Second
 	// leastLease is what a time factor leaves of it, since the latency of a busy API
 	// server is not scaled with it.

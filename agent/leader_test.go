@@ -36,7 +36,7 @@ func TestADeadLeaderIsReplacedWithinTheTimeThatTheFenceAllows(t *testing.T) {
 	// The others look every period, drawn out by as much again and a fifth.
 	takeover := o.leaseDuration() + time.Duration((1+leaderelection.JitterFactor)*float64(o.retryPeriod()))
 	if takeover > 20*time.Second {
-		t.Errorf("a dead leader is replaced after %s; S of DESIGN section 7 has 20 s for it", takeover)
+		t.Errorf("a dead leader is replaced after %s; S of docs/design.md, section 7 has 20 s for it", takeover)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package capacity knows what room the member has, for each template that the
-// hub asks about, and reports it (DESIGN section 6).
+// hub asks about, and reports it (docs/design.md, section 6).
 //
 // Model is pure: nodes, Pods, assignments, classes and templates are set one
 // by one, and Report says what is left. Its state is a function of what was

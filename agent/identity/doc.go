@@ -1,6 +1,6 @@
 // Package identity keeps the agent's key and certificate: it enrols with a
 // join token, rotates long before expiry, and gives agent/link the credential
-// of each connection (DESIGN section 8).
+// of each connection (docs/design.md, section 8).
 //
 // Its place in the walk: agent/link asks Keeper for a credential, and tells it
 // which one the hub let in and how a connection ended. Keeper calls Enroll and

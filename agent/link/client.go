@@ -16,7 +16,7 @@ import (
 )
 
 // debounce of reports: a burst of changes is one batch, and a status is told
-// well within the 250 ms that DESIGN section 10 asks for.
+// well within the 250 ms that docs/design.md, section 10 asks for.
 const debounce = 50 * time.Millisecond
 
 // ErrSuperseded is what Start returns when another replica of the agent speaks for the

@@ -1,5 +1,5 @@
 // Package link is the agent's end of the stream between the hub and the
-// agents of its members (DESIGN section 5).
+// agents of its members (docs/design.md, section 5).
 //
 // Its place in the walk: it receives orders and hands them to
 // agent/assignment, and sends what the member holds: the inventory when a

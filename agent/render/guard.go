@@ -36,7 +36,7 @@ var (
 const (
 	// guardPeriod is how often the kubelet asks whether the lease still holds, and
 	// guardFailures how many times it must hear that it does not. R of a Fence
-	// session's failover reckons with both (DESIGN section 7).
+	// session's failover reckons with both (docs/design.md, section 7).
 	guardPeriod   = 5 * time.Second
 	guardFailures = 3
 	// guardPatience is how many times a second the kubelet asks a guard for a lease

@@ -30,7 +30,7 @@ const (
 const desktopUser = 1000
 
 // stopGraceSeconds a desktop has to save its work. R of a Fence session's
-// failover reckons with it (DESIGN section 7): it is not to grow alone.
+// failover reckons with it (docs/design.md, section 7): it is not to grow alone.
 const stopGraceSeconds = 30
 
 // Pod is the desktop itself.

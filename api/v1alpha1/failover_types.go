@@ -6,7 +6,7 @@ import (
 )
 
 // FailoverMode is what becomes of a session whose member is gone
-// (DESIGN section 7).
+// (docs/design.md, section 7).
 //
 // +kubebuilder:validation:Enum=Restart;Fence;Hold
 type FailoverMode string

@@ -187,18 +187,18 @@ func TestJoiningOnARealAPIServer(t *testing.T) {
 	byHand(t, root, kubeconfig, admin)
 }
 
-// byHand runs what the README says to do without the plugin.
+// byHand runs the commands of docs/installation.md for joining without the plugin.
 func byHand(t *testing.T, root, kubeconfig string, admin client.Client) {
 	g := NewWithT(t)
 	for _, tool := range []string{"bash", "openssl"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("the README's commands need %s: %v", tool, err)
+			t.Skipf("the commands of docs/installation.md need %s: %v", tool, err)
 		}
 	}
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/installation.md"))
 	g.Expect(err).NotTo(HaveOccurred())
-	_, rest, found := strings.Cut(string(readme), "```sh\n# Joining by hand")
-	g.Expect(found).To(BeTrue(), "the README has these commands")
+	_, rest, found := strings.Cut(string(page), "```sh\n# Joining by hand")
+	g.Expect(found).To(BeTrue(), "docs/installation.md has these commands")
 	script, _, _ := strings.Cut(rest, "```")
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", "#"+script)
 	cmd.Dir = root

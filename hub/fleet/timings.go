@@ -7,7 +7,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 )
 
-// Timings of the link, before scaling (DESIGN section 5).
+// Timings of the link, before scaling (docs/design.md, section 5).
 type Timings struct {
 	// Renew is how often an agent renews.
 	Renew time.Duration
@@ -38,7 +38,7 @@ const (
 	quarantineFlips = 3
 )
 
-// DefaultTimings are those of DESIGN section 5, times a factor. The factor is
+// DefaultTimings are those of docs/design.md, section 5, times a factor. The factor is
 // for demonstrations and tests; 1 is for production.
 func DefaultTimings(factor float64) Timings {
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }

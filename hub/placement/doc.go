@@ -1,5 +1,5 @@
 // Package placement decides which member of the fleet a session goes to, and
-// explains it. It is stop 2 of the walk (DESIGN sections 3 and 6).
+// explains it. It is stop 2 of the walk (docs/design.md, sections 3 and 6).
 //
 // It is pure: a Request, the Candidates as they are known now, and a Ledger
 // of room that was given away and no report shows yet, go in; a Decision comes

@@ -178,7 +178,7 @@ func sessionWrites(mark int64) []harness.WriteCount {
 	})
 }
 
-// expectFewWrites holds a session's creation to what DESIGN section 10 allows,
+// expectFewWrites holds a session's creation to what docs/design.md, section 10 allows,
 // and its access secret to one write, failed ones included.
 func expectFewWrites(mark int64) {
 	GinkgoHelper()

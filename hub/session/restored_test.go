@@ -184,7 +184,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Expect(eu.holds(s.UID).Spec.Epoch).To(Equal(int64(2)))
 	})
 
-	// Nothing has shown the restore when the first member came: see the README.
+	// Nothing has shown the restore when the first member came: see docs/operators.md.
 	It("returns a session to where it was, whose epoch it has given again", func(ctx SpecContext) {
 		template(ctx, "browser")
 		us := join(ctx, "us")

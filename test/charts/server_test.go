@@ -111,7 +111,7 @@ func (s server) lifecycle() {
 	if left := s.kubectl("get", "placementpolicies", "-o", "name"); left != "" {
 		s.Errorf("the default policy was part of the release, and is left: %q", left)
 	}
-	// And again, over the CRDs that were left, as the README says; then all of it goes.
+	// And again, over the CRDs that were left, as docs/installation.md says; then all of it goes.
 	s.helm(append([]string{"install", "hub", hubChart}, hubRequired...)...)
 	s.capsUsersAt("10")
 	uid := []string{"get", "placementpolicy", "vdi-default", "-o", "jsonpath={.metadata.uid}"}
@@ -154,7 +154,7 @@ func (s server) capsUsersAt(want string) {
 	}
 }
 
-// uninstall runs the script that the README names.
+// uninstall runs the script that docs/installation.md names.
 func (s server) uninstall(args ...string) string {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), filepath.Join(root, "deploy/uninstall.sh"), append(args, "--kubeconfig", s.Kubeconfig)...)
@@ -277,7 +277,7 @@ func (s server) takesPods() {
 	}
 }
 
-// join has a member join as the README says: what `kubectl vdi join` prints is what
+// join has a member join as docs/installation.md says: what `kubectl vdi join` prints is what
 // the agent's chart asks for, and its token is in no release.
 func (s server) join() {
 	s.Helper()

@@ -18,7 +18,7 @@ import (
 )
 
 var _ = Describe("An uninstallation", Serial, func() {
-	It("by the README's commands ends all sessions and leaves nothing", func(ctx SpecContext) {
+	It("by the commands of docs/installation.md ends all sessions and leaves nothing", func(ctx SpecContext) {
 		for _, member := range fleet.Members {
 			running(ctx, newSession(ctx, "until-"+member.Name, sampleHome, inRegion(member.Name)), member.Name)
 		}
@@ -57,7 +57,7 @@ func system(ctx context.Context, c *kindfleet.Cluster) (corev1.NamespacePhase, e
 	return namespace.Status.Phase, client.IgnoreNotFound(err)
 }
 
-// uninstall takes hub or agent away as README, "Install", has it.
+// uninstall takes hub or agent away as docs/installation.md, "Uninstall", has it.
 func uninstall(ctx context.Context, c *kindfleet.Cluster, args ...string) {
 	GinkgoHelper()
 	script := exec.CommandContext(ctx, filepath.Join(root, "deploy", "uninstall.sh"), append(args, "--kubeconfig", fleet.Kubeconfig(), "--context", c.Name)...)

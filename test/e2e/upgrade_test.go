@@ -66,7 +66,7 @@ func sessionsOf(ctx context.Context, name string) []*v1alpha1.VDISession {
 	return made
 }
 
-// Orders of a change: as the README has it for upgrades, and its reverse.
+// Orders of a change: as docs/operators.md has it for upgrades, and its reverse.
 const (
 	hubFirst    = true
 	agentsFirst = false

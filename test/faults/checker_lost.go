@@ -8,7 +8,7 @@ import (
 )
 
 // patience is what the hub must have with a member that is away before its
-// sessions are placed anew without waiting for their stop (DESIGN section 7). Zero
+// sessions are placed anew without waiting for their stop (docs/design.md, section 7). Zero
 // is not judged.
 type patience struct{ restart, fence time.Duration }
 

@@ -1,4 +1,4 @@
-// Package faults breaks a real fleet and watches its promises (DESIGN section 9).
+// Package faults breaks a real fleet and watches its promises (docs/design.md, section 9).
 // `make test-faults` runs all of it, `make test` a short part.
 //
 // # What there is

@@ -13,7 +13,7 @@ import (
 // in the others: an R of production is five minutes.
 const failoverPace = 0.75
 
-// The waits of DESIGN section 7, in time of production: what a promise is measured
+// The waits of docs/design.md, section 7, in time of production: what a promise is measured
 // against must not be the product's own word.
 const (
 	unreachable  = 40 * time.Second

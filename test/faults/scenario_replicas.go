@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// longOutage of a member's API server moves no session and stops no desktop: DESIGN
-// section 5 has the agent's link and lease go on meanwhile.
+// longOutage of a member's API server moves no session and stops no desktop:
+// the agent's link and lease go on meanwhile (docs/design.md, section 5).
 const longOutage = 10 * time.Minute
 
 // replicas take the API server, or the leader, from an agent with two replicas.

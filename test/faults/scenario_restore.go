@@ -60,7 +60,7 @@ type forgotten struct {
 }
 
 // hubRestored saves the hub's etcd, has sessions placed, moved, created and
-// deleted, and restores it as README's runbook says: no hub runs meanwhile.
+// deleted, and restores it as docs/operators.md says: no hub runs meanwhile.
 func hubRestored(ctx context.Context, r *run, leaders int, anew bool) error {
 	cp := r.fleet.Hub.ControlPlane
 	f, err := r.inBackup(ctx)

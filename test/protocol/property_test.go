@@ -21,7 +21,7 @@ const sessions = 4
 // cut anywhere, and what was on it may still arrive at its ends, but within it
 // nothing is lost, doubled or reordered: that is what gRPC gives.
 //
-// It shows promises 2, 3, 4, 6 and 8 of DESIGN section 9, and that the digests
+// It shows promises 2, 3, 4, 6 and 8 of docs/design.md, section 9, and that the digests
 // never raise an alarm over nothing. Promise 7 is about what is around the
 // machines: see TestAStalledAgentDelaysNobody.
 func TestBothSidesAgreeOnceTheNetworkHeals(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 )
 
 // What a session may cost in writes from create to Running, events and leases
-// apart (DESIGN section 10).
+// apart (docs/design.md, section 10).
 const (
 	hubWritesAtMost     = 4
 	memberWritesBesides = 3

@@ -17,7 +17,7 @@ import (
 
 // How placements alone are measured: with the agents paused, so that nothing but
 // the hub and its API server is at work. It is over before the hub takes notice
-// of their silence (DESIGN section 5).
+// of their silence (docs/design.md, section 5).
 const (
 	placementsAtMost = 300
 	placementsWithin = 10 * time.Second

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is configured (DESIGN section 7), in time of production; and the brake's rates
+// What is configured (docs/design.md, section 7), in time of production; and the brake's rates
 // a second, which no factor scales.
 const (
 	renewal      = 5 * time.Second

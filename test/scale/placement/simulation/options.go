@@ -36,7 +36,7 @@ func Defaults() Options {
 	}
 }
 
-// What hub and agents do by, unscaled (DESIGN sections 5 to 7).
+// What hub and agents do by, unscaled (docs/design.md, sections 5 to 7).
 const (
 	suspectAfter = 15 * time.Second
 	// failoverAfter is Unreachable at 40 s, and 60 s more.
