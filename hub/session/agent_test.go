@@ -146,19 +146,28 @@ func (a *agent) set(f func()) {
 
 // Put takes an order; it is carried out by the stream's goroutine.
 func (s *stream) Put(o link.Order) {
-	s.todo <- func(m link.Member) {
+	s.do(func(m link.Member) {
 		if s.agent.current(s) {
 			s.agent.carryOut(o, m)
 		}
+	})
+}
+
+// do has the stream's goroutine do something, unless the stream has ended: whoever asks,
+// a worker of the hub's among them, does not wait for what nobody does any more.
+func (s *stream) do(f func(link.Member)) {
+	select {
+	case s.todo <- f:
+	case <-s.done:
 	}
 }
 
 // SetTemplates has a capacity report made of the new set.
 func (s *stream) SetTemplates(t *fleetv1.TemplateSet) {
-	s.todo <- func(m link.Member) {
+	s.do(func(m link.Member) {
 		s.agent.set(func() { s.agent.templates = t })
 		m.Capacity(s.agent.report())
-	}
+	})
 }
 
 // Close ends the stream.
@@ -330,7 +339,7 @@ func (a *agent) say(f func(link.Member)) {
 	s := a.open
 	a.mu.Unlock()
 	Expect(s).NotTo(BeNil(), "agent %s is not connected", a.name)
-	s.todo <- f
+	s.do(f)
 }
 
 func (a *agent) sessions() []types.UID {
