@@ -45,6 +45,16 @@ func (r *run) pair(ctx context.Context) (pair, error) {
 	return p, errors.Join(p.leading.WaitReady(ctx), p.standby.WaitReady(ctx))
 }
 
+// pairWithGuests is the pair, once guests of every kind run in its member.
+func (r *run) pairWithGuests(ctx context.Context) (pair, guests, error) {
+	p, err := r.pair(ctx)
+	if err != nil {
+		return p, nil, err
+	}
+	all, err := r.invite(ctx, p.member, oneHomed)
+	return p, all, err
+}
+
 // speaks is what a replica has to do with the hub: whether it is connected, and how
 // often a connection of its process has ended.
 type speaks struct {
@@ -88,11 +98,7 @@ func (r *run) untouched(all guests, since time.Time) error {
 // speaking, the other does not begin, and when the API server is back the lead is
 // where it was: nothing has moved, stopped or been made anew.
 func apiOutage(ctx context.Context, r *run) error {
-	p, err := r.pair(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := r.invite(ctx, p.member, oneHomed)
+	p, all, err := r.pairWithGuests(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,11 +179,7 @@ func (r *run) sameSpeaker(ctx context.Context, p pair, harm func() error) error 
 
 // agentLeaderKilled: a leader that is dead is replaced soon enough that nobody notices.
 func agentLeaderKilled(ctx context.Context, r *run) error {
-	p, err := r.pair(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := r.invite(ctx, p.member, oneHomed)
+	p, all, err := r.pairWithGuests(ctx)
 	if err != nil {
 		return err
 	}
@@ -218,11 +220,7 @@ func (r *run) takesOver(ctx context.Context, p pair, since time.Time) error {
 // agentLeaderKilledInOutage: with its API server away nobody can take the place of a
 // leader that is dead, so that its member is lost until the API server is back.
 func agentLeaderKilledInOutage(ctx context.Context, r *run) error {
-	p, err := r.pair(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := r.invite(ctx, p.member, oneHomed)
+	p, all, err := r.pairWithGuests(ctx)
 	if err != nil {
 		return err
 	}
@@ -263,11 +261,7 @@ func agentLeaderKilledInOutage(ctx context.Context, r *run) error {
 // agentLeaderFrozen: a leader that stood still while another took over finds out
 // before it writes or speaks, and ends.
 func agentLeaderFrozen(ctx context.Context, r *run) error {
-	p, err := r.pair(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := r.invite(ctx, p.member, oneHomed)
+	p, all, err := r.pairWithGuests(ctx)
 	if err != nil {
 		return err
 	}
@@ -307,11 +301,7 @@ func agentLeaderFrozen(ctx context.Context, r *run) error {
 // agentLeaderCutFromAPI: a leader that alone is cut off from the API server can't learn
 // there that another has taken over. The hub tells it.
 func agentLeaderCutFromAPI(ctx context.Context, r *run) error {
-	p, err := r.pair(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := r.invite(ctx, p.member, oneHomed)
+	p, all, err := r.pairWithGuests(ctx)
 	if err != nil {
 		return err
 	}
