@@ -1,5 +1,5 @@
-// Package failover decides when a session whose member is lost may be placed
-// anew, and how many at a time (docs/design.md, section 7).
+// Package failover decides when a session of a lost member may be rescheduled, and
+// how many at a time (docs/design.md, section 7).
 //
 // It is pure: what is known of the member and of the fleet goes in, with the
 // time; a Verdict comes out. Where the session goes is hub/placement's to say,

@@ -2,8 +2,10 @@ package wallclock
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // symbol is what a process calls for the time.
@@ -107,26 +110,24 @@ const patience = 5 * time.Second
 
 // stopped runs f while no thread of the process runs or stands in its vDSO.
 func stopped(pid int, vdso region, f func() error) error {
-	for give := time.Now().Add(patience); time.Now().Before(give); time.Sleep(time.Millisecond) {
+	once := func(context.Context) (done bool, err error) {
 		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-			return fmt.Errorf("stopping process %d: %w", pid, err)
+			return false, fmt.Errorf("stopping process %d: %w", pid, err)
 		}
-		time.Sleep(time.Millisecond)
-		still, err := outside(pid, vdso)
-		if err == nil && still {
-			err = f()
+		defer func() { err = errors.Join(err, unix.Kill(pid, unix.SIGCONT)) }()
+		if done, err = outside(pid, vdso); err != nil || !done {
+			return false, err
 		}
-		if cont := unix.Kill(pid, unix.SIGCONT); cont != nil {
-			return fmt.Errorf("continuing process %d: %w", pid, cont)
-		}
-		if err != nil || still {
-			return err
-		}
+		return true, f()
 	}
-	return fmt.Errorf("process %d did not stop outside its vDSO within %s", pid, patience)
+	err := wait.PollUntilContextTimeout(context.Background(), time.Millisecond, patience, true, once)
+	if wait.Interrupted(err) {
+		return fmt.Errorf("process %d did not stop outside its vDSO within %s", pid, patience)
+	}
+	return err
 }
 
-// outside is whether all threads are stopped, none of them in a region.
+// outside reports whether all threads are stopped, none of them in a region.
 func outside(pid int, r region) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 	if err != nil {
