@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,7 +51,7 @@ func podForcedAway(ctx context.Context, r *run) error {
 	}
 	now, err := pods.Get(ctx, name, metav1.GetOptions{})
 	if err != nil || now.UID != pod.UID {
-		return fmt.Errorf("promise 1: the Pod counts as stopped though its kubelet has not said so: Pod %s, %v", now.UID, err)
+		return errors.Join(err, fmt.Errorf("promise 1: the Pod counts as stopped, and its kubelet has not reported that: it was %s, and is %q", pod.UID, now.UID))
 	}
 	return r.await(ctx, "the session is where it was", func(c *checker) bool {
 		return c.sessions[uid].Cluster == m.Name && c.sessions[uid].Placed == 1
