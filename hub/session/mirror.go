@@ -136,7 +136,7 @@ func holdBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 		urgent(before.Status.Placement, after.Status.Placement) {
 		return 0
 	}
-	if pod := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionPodReady); pod != nil && telling(pod.Reason) {
+	if firstTrouble(after) != nil {
 		return 0
 	}
 	until := before.Status.Placement.PlacementTime.Add(settling)

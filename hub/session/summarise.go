@@ -76,6 +76,9 @@ func sum(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1
 	if lost := awaiting(s); lost != nil {
 		return *lost
 	}
+	if trouble := firstTrouble(s); trouble != nil {
+		return *trouble
+	}
 	if missing := firstMissing(s, running); missing != nil {
 		return *missing
 	}
@@ -100,6 +103,26 @@ func firstMissing(s *v1alpha1.VDISession, names []string) *metav1.Condition {
 			continue
 		}
 		return &ready
+	}
+	return nil
+}
+
+// firstTrouble is Ready where a part of the desktop says that something is wrong,
+// which it says before what another part merely waits for; nil: none does.
+func firstTrouble(s *v1alpha1.VDISession) *metav1.Condition {
+	if !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
+		return nil
+	}
+	for _, name := range agents {
+		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionFalse && telling(c.Reason) {
+			ready := readyOf(metav1.ConditionFalse, c.Reason, c.Message)
+			if home := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionHomeReady); c.Reason == v1alpha1.ReasonUnschedulablePod && home != nil && home.Status == metav1.ConditionFalse {
+				// Either may be the cause: no node fits a Pod whose claim is not bound,
+				// and a claim that waits for its Pod's node is not bound before.
+				ready.Message = home.Message + " " + c.Message
+			}
+			return &ready
+		}
 	}
 	return nil
 }
