@@ -107,6 +107,37 @@ func (r *Reconciler) enlist(p *pass) {
 	p.again = soonest(p.again, r.refusals.fade(s.UID, now))
 }
 
+// outOfTurn is whether the capacity that has just become free is for sessions that
+// ask for the same and come first, but have not been decided on yet: one that is new,
+// or that happens to be reconciled now, does not overtake them.
+func (r *Reconciler) outOfTurn(s *v1alpha1.VDISession, q *question) bool {
+	item, now := requestFor(s), r.Clock.Now()
+	c, size := r.waiting().disputed(item, q.key(), r.news().unread())
+	if c == nil {
+		return false
+	}
+	room := r.Fleet.Room(q.request, nil, size+1)
+	if room == 0 {
+		return false
+	}
+	if !r.waiting().has(item) {
+		// Its priority and the turn of its user may put it first.
+		r.waiting().add(item, waiter{uid: s.UID, reason: v1alpha1.ReasonUnschedulable, rank: rankAmongWaiting(s)}, q, now)
+	}
+	return !slices.ContainsFunc(r.waiting().first(c, room, now), func(f called) bool { return f.item == item })
+}
+
+// letPass has a session wait while the room there is goes to others.
+func (r *Reconciler) letPass(p *pass, q *question) {
+	c := meta.FindStatusCondition(p.session.Status.Conditions, v1alpha1.ConditionScheduled)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		r.unscheduled(p, v1alpha1.ReasonUnschedulable, "the free capacity goes to sessions that come first")
+		c = meta.FindStatusCondition(p.session.Status.Conditions, v1alpha1.ConditionScheduled)
+	}
+	r.await(p, c.Reason, q)
+	p.again = wakeAfter
+}
+
 // pauses is whether the session waits a little because too many members in a row
 // have refused it. It says so, and by whom.
 func (r *Reconciler) pauses(p *pass) bool {

@@ -125,13 +125,10 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		r.await(p, v1alpha1.ReasonHubRestored, nil)
 		return done, nil
 	}
+	asked := &question{request: req}
 	epoch := r.nextEpoch(s)
-	decision := r.decide(ctx, s, func() placement.Decision { return r.Fleet.Place(req, epoch) })
-	if !decision.Placed {
-		placements.WithLabelValues("unschedulable").Inc()
-		asked := &question{request: req}
-		r.unscheduled(p, decision.Reason, r.rechecked(p, decision.Message, asked))
-		r.await(p, decision.Reason, asked)
+	decision, ok := r.placeInTurn(ctx, p, asked, epoch)
+	if !ok {
 		return done, nil
 	}
 	p.holds = true
@@ -147,6 +144,26 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	r.scheduled(p, decision)
 	p.record(r, "Normal", v1alpha1.EventPlaced, "Place", decision.Message)
 	return goOn, nil
+}
+
+// placeInTurn decides on a session's place; not ok: it waits, and says why.
+func (r *Reconciler) placeInTurn(ctx context.Context, p *pass, asked *question, epoch int64) (d placement.Decision, ok bool) {
+	passes := false
+	d = r.decide(ctx, p.session, func() placement.Decision {
+		if passes = r.outOfTurn(p.session, asked); passes {
+			return placement.Decision{}
+		}
+		return r.Fleet.Place(asked.request, epoch)
+	})
+	switch {
+	case passes:
+		r.letPass(p, asked)
+	case !d.Placed:
+		placements.WithLabelValues("unschedulable").Inc()
+		r.unscheduled(p, d.Reason, r.rechecked(p, d.Message, asked))
+		r.await(p, d.Reason, asked)
+	}
+	return d, d.Placed
 }
 
 // scheduled writes a decision to place, or to run again, into the status: a run

@@ -183,6 +183,7 @@ const (
 
 // Reconcile brings one session up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	defer r.waiting().answered(req)
 	defer r.turns().over(req)
 	result, err := r.update(ctx, req)
 	if denied.Is(err) {

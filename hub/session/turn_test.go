@@ -116,7 +116,7 @@ func TestDecisionsAreMadeInTheOrderOfTheTurns(t *testing.T) {
 	}
 	turns, q := queued(t, all...)
 	r := &Reconciler{Clock: clocktesting.NewFakeClock(testNow)}
-	r.lines.once.Do(func() { r.lines.turns, r.lines.waiting = turns, newWaiting() })
+	r.lines.once.Do(func() { r.lines.turns, r.lines.waiting, r.lines.news = turns, newWaiting(), newNews() })
 	var mu sync.Mutex
 	var got, want []string
 	var workers, begun sync.WaitGroup

@@ -26,6 +26,9 @@ type waiting struct {
 	perUser, perNamespace map[string]int
 	// wave is the number of the last change that classes are asked about.
 	wave uint64
+	// calls are the sessions that a change has called and that have not had their
+	// turn since.
+	calls map[reconcile.Request]bool
 }
 
 const (
@@ -70,6 +73,7 @@ type lines struct {
 	once    sync.Once
 	waiting *waiting
 	turns   *turns
+	news    *news
 }
 
 func (r *Reconciler) waiting() *waiting {
@@ -82,12 +86,19 @@ func (r *Reconciler) turns() *turns {
 	return r.lines.turns
 }
 
-func (r *Reconciler) makeLines() { r.lines.waiting, r.lines.turns = newWaiting(), newTurns(r.Clock) }
+func (r *Reconciler) news() *news {
+	r.lines.once.Do(r.makeLines)
+	return r.lines.news
+}
+
+func (r *Reconciler) makeLines() {
+	r.lines.waiting, r.lines.turns, r.lines.news = newWaiting(), newTurns(r.Clock), newNews()
+}
 
 func newWaiting() *waiting {
 	return &waiting{
 		sessions: map[reconcile.Request]*waiter{}, classes: map[string]*class{},
-		perUser: map[string]int{}, perNamespace: map[string]int{},
+		perUser: map[string]int{}, perNamespace: map[string]int{}, calls: map[reconcile.Request]bool{},
 	}
 }
 
@@ -251,6 +262,53 @@ func (w *waiting) first(c *class, n int64, now time.Time) []called {
 		out = append(out, called{item, w.sessions[item].uid})
 	}
 	return out
+}
+
+// call the first n of a class.
+func (w *waiting) call(c *class, n int64, now time.Time) []called {
+	out := w.first(c, n, now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range out {
+		w.calls[one.item] = true
+	}
+	return out
+}
+
+// answered says that a session has had the turn for which it was called, if it was.
+func (w *waiting) answered(item reconcile.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.calls, item)
+}
+
+// disputed is the class of a request, and its size, while sessions of it have been
+// called by a change, or are about to be; nil: none are, or the session itself was
+// called. unread: there is a change that no class was asked about.
+func (w *waiting) disputed(item reconcile.Request, key string, unread bool) (*class, int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.classes[key]
+	if c == nil || w.calls[item] {
+		return nil, 0
+	}
+	size := int64(c.line.Len())
+	if unread || c.wave < w.wave {
+		return c, size
+	}
+	for other := range w.calls {
+		if c.line.Has(other) {
+			return c, size
+		}
+	}
+	return nil, 0
+}
+
+// has is whether a session waits.
+func (w *waiting) has(item reconcile.Request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sessions[item] != nil
 }
 
 // everybody who waits for room, or for a member to come, and asks what is true of.

@@ -98,7 +98,7 @@ func (n *news) read() *news {
 // wake enqueues the sessions that wait when something changed that helps them,
 // and those of a member that changed.
 func (r *Reconciler) wake(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	n := newNews()
+	n := r.news()
 	r.Fleet.Listen(n.note)
 	go func() {
 		var w wave
@@ -136,6 +136,13 @@ type wave struct {
 	number uint64
 }
 
+// unread is whether there are news that nobody has read yet.
+func (n *news) unread() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.any()
+}
+
 // any is whether there are any news.
 func (n *news) any() bool {
 	return len(n.members) > 0 || len(n.changed) > 0 || len(n.policies) > 0 || len(n.judged) > 0
@@ -165,7 +172,7 @@ func (r *Reconciler) spread(w wave, call func(reconcile.Request)) (more bool) {
 		room, by := a.question.ask(r.Fleet, n, int64(a.size))
 		if room > 0 {
 			// One more than fit, for what was reckoned too cautiously.
-			for _, c := range r.waiting().first(a.class, room+1, r.Clock.Now()) {
+			for _, c := range r.waiting().call(a.class, room+1, r.Clock.Now()) {
 				wakeUps.WithLabelValues(by).Inc()
 				call(c.item)
 			}
