@@ -247,3 +247,14 @@ func TestWhatIsLongPastIsForgotten(t *testing.T) {
 		t.Errorf("%d of 40000 namespaces are remembered, want no more than %d", n, most)
 	}
 }
+
+func TestASingleTurnInVainIsForgottenOnceTheQueueIsEmpty(t *testing.T) {
+	q := New[string]()
+	now := start.Add(time.Minute)
+	q.Push("ann", at("a", "ann", 0, 1))
+	_, turn, _ := q.Pop(now)
+	q.Settle(turn, false, now)
+	q.Push("ben", at("a", "ben", 0, 2))
+	q.Push("ann", at("a", "ann", 0, 1))
+	expect(t, take(t, q, 2, now), "ann", "ben")
+}

@@ -51,6 +51,8 @@ type ring struct {
 	// turn is the tag of whoever had a turn last: nobody who comes anew has a
 	// lower one. It begins at none each time that the ring was idle.
 	turn, busy int64
+	// taken is whether any turn was taken in this busy time.
+	taken bool
 	// flying are the turns that are not settled.
 	flying int64
 	// floor is what whoever was served last had been given before: nobody who
@@ -90,8 +92,8 @@ func (r *ring) queued(s *share) {
 	case s.index >= 0:
 		heap.Remove(r, s.index)
 	}
-	if len(r.queue) == 0 && r.flying == 0 && r.turn > 0 {
-		r.turn = 0
+	if len(r.queue) == 0 && r.flying == 0 && r.taken {
+		r.turn, r.taken = 0, false
 		r.busy++
 	}
 	r.forget(s)
@@ -99,7 +101,7 @@ func (r *ring) queued(s *share) {
 
 // take charges a share for a turn that it has now.
 func (r *ring) take(s *share) {
-	r.turn = max(r.turn, s.tag)
+	r.turn, r.taken = max(r.turn, s.tag), true
 	s.tag++
 	s.flying++
 	r.flying++
