@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
@@ -189,8 +190,13 @@ func repair[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chil
 }
 
 // remove asks for an object to go, with the grace that is its own. It asks
-// once, and never for another object of the same name.
+// once, and never for another object of the same name. The API server deletes a Pod
+// that has no node at once, even while the scheduler binds it and its kubelet starts
+// it: such a Pod is removed as it was seen.
 func (r *Reconciler) remove(ctx context.Context, p *pass, k kind, o client.Object) error {
+	if pod, ok := o.(*corev1.Pod); ok && pod.Spec.NodeName == "" {
+		return r.removeAsSeen(ctx, p, k, o)
+	}
 	return r.removeIf(ctx, p, k, o, client.Preconditions{UID: ptr.To(o.GetUID())})
 }
 

@@ -105,3 +105,37 @@ func TestAGateIsNotReplacedWhileItMayHaveBeenPassed(t *testing.T) {
 		t.Error("the Pod went although its desktop runs")
 	}
 }
+
+// The API server deletes a Pod without a node at once. If it is bound in that moment,
+// its kubelet starts a desktop that has no Pod any more, beside that of the next Pod.
+func TestAPodThatIsBoundMeanwhileIsNotRemovedAtOnce(t *testing.T) {
+	for name, change := range map[string]func(*api.SessionAssignment){
+		"tried again": func(a *api.SessionAssignment) { a.Spec.Attempt++ },
+		"suspended":   func(a *api.SessionAssignment) { a.Spec.RunState = api.ModeSuspended },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, desktop())
+			s.pass()
+			unbound := s.thePod()
+			s.bind()
+			s.edit(change)
+			s.stale = func(_ client.ObjectKey, o client.Object) (bool, error) {
+				pod, ok := o.(*corev1.Pod)
+				if ok {
+					unbound.DeepCopyInto(pod)
+				}
+				return ok, nil
+			}
+			s.pass()
+			s.stale = nil
+			if s.gone(&corev1.Pod{}) || s.thePod().UID != unbound.UID {
+				t.Fatalf("the Pod that its kubelet starts is gone; writes %v", s.wrote())
+			}
+			s.wrote()
+			s.after(time.Second)
+			if !slices.Contains(s.wrote(), "delete Pod") {
+				t.Error("it is not removed once its node is known")
+			}
+		})
+	}
+}
