@@ -21,8 +21,8 @@ import (
 const (
 	deafSessions = 8
 	littleEdit   = 1
-	muchEdit     = 96 << 10
-	envValue     = 4096 // the most that one variable holds
+	muchEdit     = 60 << 10 // a session takes 64 KiB of env and files
+	envValue     = 4096     // the most that one variable holds
 )
 
 // deafMember is one that stops reading, and how the hub is to find that out.

@@ -29,7 +29,6 @@ func leaderLost(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	since := time.Now()
 	if err := r.powerOff(m); err != nil {
 		return err
 	}
@@ -40,7 +39,8 @@ func leaderLost(ctx context.Context, r *run) error {
 	if err := r.killLeader(ctx, "as the first Restart guest was placed in "+to); err != nil {
 		return err
 	}
-	if err := r.moves(ctx, all, since); err != nil {
+	// The next leader gives members time of its own.
+	if err := r.moves(ctx, all, time.Now()); err != nil {
 		return err
 	}
 	if err := r.powerOn(ctx, m); err != nil {

@@ -114,6 +114,9 @@ func (r *run) deleteNamespace(ctx context.Context, m *harness.Member, meanwhile 
 	if err := all.Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("deleting the namespace: %w", err)
 	}
+	if err := r.excuseHomes(ctx, m); err != nil {
+		return err
+	}
 	if err := meanwhile(); err != nil {
 		return err
 	}
@@ -128,5 +131,20 @@ func (r *run) deleteNamespace(ctx context.Context, m *harness.Member, meanwhile 
 		return fmt.Errorf("%s: namespace %s is deleted: %w", m.Name, namespace, err)
 	}
 	r.harm("%s: it is gone after %.1fs", m.Name, time.Since(since).Seconds())
+	return nil
+}
+
+// excuseHomes tells the checker that the homes in a member go with their namespace. None is
+// created in a namespace that is being deleted, and none is gone before its Pod is.
+func (r *run) excuseHomes(ctx context.Context, m *harness.Member) error {
+	claims, err := m.ControlPlane.Client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing the homes of the namespace: %w", err)
+	}
+	r.watch.heard(func(c *checker, _ time.Time) {
+		for i := range claims.Items {
+			c.excused[claims.Items[i].UID] = true
+		}
+	})
 	return nil
 }
