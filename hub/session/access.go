@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;list;watch
@@ -213,6 +214,6 @@ func (r *MemberReconciler) showUnfit(ctx context.Context, v *visit, why *unfit) 
 	v1alpha1.SetCondition(&after.Status.Conditions, after.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: why.reason, Message: why.message,
 	})
-	summarise(after, v.spec, r.Clock.Now())
+	status.Summarize(after, v.spec, r.Clock.Now())
 	return ctrl.Result{RequeueAfter: DefaultLookAfter}, r.patch(ctx, v.session, after)
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 func TestVersionTellsContentsApart(t *testing.T) {
@@ -47,7 +48,7 @@ func TestVersionTellsContentsApart(t *testing.T) {
 }
 
 func TestPasswordsAreRandomAndLong(t *testing.T) {
-	s := sessionWith(placedAt(here, 5))
+	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	one, two := newAccessSecret(s, run{5, 1}), newAccessSecret(s, run{5, 1})
 	if bytes.Equal(one.Data["password"], two.Data["password"]) {
 		t.Error("two passwords are equal")

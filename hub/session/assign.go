@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // defaultMountPath of a home whose template does not say.
@@ -20,10 +21,10 @@ func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain 
 		Template:         s.Spec.Template,
 		TemplateRevision: s.Status.TemplateRevision,
 		RunState:         runState(s),
-		FailoverMode:     failoverMode(s, t),
+		FailoverMode:     status.FailoverMode(s, t),
 		Attempt:          s.Status.Attempt,
-		Timeout:          effectiveTimeout(s, t),
-		IdleTimeout:      effectiveLimit(s.Spec.IdleTimeout, t.IdleTimeout),
+		Timeout:          status.EffectiveTimeout(s, t),
+		IdleTimeout:      status.EffectiveLimit(s.Spec.IdleTimeout, t.IdleTimeout),
 		TimeUsed:         s.Status.TimeUsed,
 		Host:             a.Name + "." + ingressDomain,
 		Secrets:          secrets.references(),
@@ -125,31 +126,4 @@ func runState(s *v1alpha1.VDISession) v1alpha1.OperatingMode {
 		return v1alpha1.ModeSuspended
 	}
 	return v1alpha1.ModeRunning
-}
-
-// effectiveTimeout is how long the session's desktop may run; empty: no limit.
-func effectiveTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Duration {
-	return effectiveLimit(s.Spec.Timeout, t.Timeout)
-}
-
-// effectiveLimit is what the session asks for, or the template's default, and
-// never more than the template's maximum; empty: no limit. Zero asks for none,
-// and counts where the template lets it.
-func effectiveLimit(asked v1alpha1.Duration, limit v1alpha1.TimeLimit) v1alpha1.Duration {
-	d, ok := asked.Value()
-	if ok && d == 0 && limit.Unlimited {
-		return ""
-	}
-	if !ok || d == 0 {
-		asked = limit.Default
-		d, ok = asked.Value()
-	}
-	most, limited := limit.Max.Value()
-	switch {
-	case limited && most > 0 && (!ok || d == 0 || d > most):
-		return limit.Max
-	case !ok || d == 0:
-		return ""
-	}
-	return asked
 }

@@ -14,11 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // large is a session with all that a user may put into one.
 func large(change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
-	s := sessionWith(change...)
+	s := sessiontest.With(change...)
 	s.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 200<<10), v1alpha1.AnnotationMove: "eu"}
 	s.Labels = map[string]string{"team": "a"}
 	s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
@@ -39,7 +40,7 @@ func manyLabels() map[string]string {
 }
 
 func TestTheCacheKeepsOfASessionWhatTheHubReads(t *testing.T) {
-	placed, waiting := large(placedAt(here, 5)), large(nowhere)
+	placed, waiting := large(sessiontest.PlacedAt(sessiontest.Here, 5)), large(nowhere)
 	for range 2 { // as when what is cached is gone through again
 		for _, s := range []*v1alpha1.VDISession{placed, waiting} {
 			trimmed(t, s)
@@ -95,7 +96,7 @@ func TestASessionThatIsTooLargeIsNotAccepted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := sessionWith(change)
+			s := sessiontest.With(change)
 			s.Finalizers = append(s.Finalizers, v1alpha1.Finalizer)
 			trimmed(t, s)
 			trimmed(t, s)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // A PerUser home has one writer, in whatever members. Its record, the VDIHome,
@@ -133,7 +134,7 @@ func homeInUse(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) string {
 // that the desktop is to run where the one before did not.
 func (r *Reconciler) takeHome(ctx context.Context, before *v1alpha1.VDISession, p *pass) error {
 	at := p.session.Status.Placement
-	if at == nil || at.Idle || p.spec == nil || toRun(before) && before.Status.Placement.Epoch == at.Epoch {
+	if at == nil || at.Idle || p.spec == nil || status.ToRun(before) && before.Status.Placement.Epoch == at.Epoch {
 		return nil
 	}
 	s := p.session
@@ -156,11 +157,6 @@ func (r *Reconciler) takeHome(ctx context.Context, before *v1alpha1.VDISession, 
 		Name: h.Name, ClusterName: h.Spec.ClusterName, ClusterUID: h.Spec.ClusterUID, ClaimName: h.Spec.ClaimName,
 	}
 	return nil
-}
-
-// toRun is whether a session's status says that its desktop is to run.
-func toRun(s *v1alpha1.VDISession) bool {
-	return s.Status.Placement != nil && !s.Status.Placement.Idle
 }
 
 // homeFor is the record of the session's home as it must be for the session to
@@ -191,7 +187,7 @@ func (r *Reconciler) homeFor(p *pass) *v1alpha1.VDIHome {
 // makeAnew gives a home a new claim where the session goes, and names the one
 // that is left behind. A member that refused the session has none.
 func (r *Reconciler) makeAnew(p *pass, h *v1alpha1.VDIHome) {
-	now, at := seconds(r.Clock.Now()), p.session.Status.Placement
+	now, at := status.Seconds(r.Clock.Now()), p.session.Status.Placement
 	left := v1alpha1.LeftBehindHome{
 		ClaimName: h.Spec.ClaimName, ClusterName: h.Spec.ClusterName, ClusterUID: h.Spec.ClusterUID, Time: now,
 	}
@@ -215,7 +211,7 @@ func (r *Reconciler) storeHome(ctx context.Context, old, h *v1alpha1.VDIHome) er
 	if old != nil && sameHome(old, h) {
 		return nil
 	}
-	at := seconds(r.Clock.Now())
+	at := status.Seconds(r.Clock.Now())
 	h.Status.LastUseTime = &at
 	var err error
 	if old == nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=list;watch;create;update;delete
@@ -127,11 +128,11 @@ func (r *HomeReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return ctrl.Result{RequeueAfter: orphanWait}, nil
 	case holder == nil:
 		log.FromContext(ctx).V(1).Info("Giving back the home of a session that is gone", "session", h.Status.MountedBy)
-		return ctrl.Result{}, giveBack(ctx, r.Client, h, nil, seconds(now))
+		return ctrl.Result{}, giveBack(ctx, r.Client, h, nil, status.Seconds(now))
 	case reached(holder).before(takenFor(h)):
 		return r.catchUp(ctx, h, holder)
 	case !stillUses(holder, h) && (holder.Status.Placement == nil || !usesRecord(holder)):
-		return ctrl.Result{}, giveBack(ctx, r.Client, h, holder, seconds(now))
+		return ctrl.Result{}, giveBack(ctx, r.Client, h, holder, status.Seconds(now))
 	}
 	return ctrl.Result{}, nil
 }
@@ -163,7 +164,7 @@ func (r *Reconciler) freeHome(ctx context.Context, s *v1alpha1.VDISession) error
 	if err != nil || h.Status.MountedByUID != s.UID {
 		return client.IgnoreNotFound(err)
 	}
-	return giveBack(ctx, r.Client, h, nil, seconds(r.Clock.Now()))
+	return giveBack(ctx, r.Client, h, nil, status.Seconds(r.Clock.Now()))
 }
 
 // usesRecord is whether a session's home is a PerUser home: one that was tried
@@ -234,7 +235,7 @@ func (r *HomeReconciler) expire(ctx context.Context, h *v1alpha1.VDIHome) (ctrl.
 // of the very assignment that is wanted that nothing of it runs.
 func (r *MemberReconciler) giveBackHome(ctx context.Context, v *visit) error {
 	s := v.session
-	if !usesRecord(s) || toRun(s) || !hasStopped(v.reported, v.hash) {
+	if !usesRecord(s) || status.ToRun(s) || !hasStopped(v.reported, v.hash) {
 		return nil
 	}
 	h := &v1alpha1.VDIHome{}
@@ -247,7 +248,7 @@ func (r *MemberReconciler) giveBackHome(ctx context.Context, v *visit) error {
 	case h.Status.MountedByUID != s.UID || stillUses(s, h) || reached(s).before(takenFor(h)):
 		return nil
 	}
-	return giveBack(ctx, r.Client, h, s, seconds(r.Clock.Now()))
+	return giveBack(ctx, r.Client, h, s, status.Seconds(r.Clock.Now()))
 }
 
 // hasStopped is whether a member says that nothing runs of an assignment that

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // homesInMemory is a hub with one session, and the home that was taken for a
@@ -34,10 +35,10 @@ func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDIS
 	x := &homesInMemory{WithT: NewWithT(t), clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
 	scheme := runtime.NewScheme()
 	x.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
-	s := sessionWith(session)
+	s := sessiontest.With(session)
 	h := &v1alpha1.VDIHome{}
 	h.Namespace, h.Name = "desktops", homeKey(s).Name
-	h.Spec = v1alpha1.HomeSpec{User: "ann", Template: "browser", ClusterName: "eu", ClusterUID: here, ClaimName: h.Name, Generation: 1}
+	h.Spec = v1alpha1.HomeSpec{User: "ann", Template: "browser", ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: h.Name, Generation: 1}
 	h.Finalizers = []string{v1alpha1.HomeFinalizer}
 	h.Annotations = map[string]string{v1alpha1.AnnotationRun: takenFor, annotationUnused: "true"}
 	at := metav1.NewTime(x.clock.Now())
@@ -73,7 +74,7 @@ func (x *homesInMemory) reconcile() ctrl.Result {
 
 func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) {
-		placedAt(here, epoch)(s)
+		sessiontest.PlacedAt(sessiontest.Here, epoch)(s)
 		s.Status.Epoch = epoch
 		s.Status.Placement.Idle, s.Status.Placement.Run = true, number
 		s.Status.Home = &v1alpha1.SessionHome{Name: homeKey(s).Name}
@@ -115,9 +116,9 @@ func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
 }
 
 func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
-	suspended := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: no, Reason: v1alpha1.ReasonSuspended}
+	suspended := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: sessiontest.No, Reason: v1alpha1.ReasonSuspended}
 	told := func(change func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {
-		a := reports(v1alpha1.AssignmentActive, 5, "hash")
+		a := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 		a.Status.ObservedGeneration, a.Status.Conditions = 3, []metav1.Condition{suspended}
 		change(a)
 		return a
@@ -157,12 +158,12 @@ func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
 		{"it runs", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.Status.Placement.Idle = false }, told(same), false},
 		{"the view is older than the home's run", idleAt(5, 1), told(same), false},
 		{"the home is another session's", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.UID = "uid-other" }, told(same), false},
-		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); releasingAt(elsewhere, 4)(s) }, told(same), false},
+		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); sessiontest.ReleasingAt(elsewhere, 4)(s) }, told(same), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", idleAt(5, 2))
 			r := &MemberReconciler{Client: x.c, Sessions: x.homes.Sessions, Clock: x.clock}
-			s := sessionWith(c.session)
+			s := sessiontest.With(c.session)
 			x.Expect(r.giveBackHome(context.Background(), &visit{session: s, reported: c.reported, hash: "hash"})).To(Succeed())
 			h := x.home()
 			x.Expect(h.Status.MountedByUID == "").To(Equal(c.want))
@@ -201,7 +202,7 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 	perSession := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}}
 	fresh := func(s *v1alpha1.VDISession) { s.Spec.FreshHome = true }
 	hasOwn := func(s *v1alpha1.VDISession) {
-		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "mine"}
+		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "mine"}
 	}
 	started := func(s *v1alpha1.VDISession) {
 		at := metav1.Unix(1_600_000_000, 0)
@@ -233,14 +234,14 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 		{"the fresh one that was made for it", perUser, mounted("uid-session", true), []func(*v1alpha1.VDISession){fresh}, "anywhere"},
 		{"the fresh one that it has had", perUser, mounted("uid-session", false), []func(*v1alpha1.VDISession){fresh, hasOwn, started}, "uid-here"},
 		{"nothing is in its home yet", perUser, mounted("", true), nil, "anywhere"},
-		{"it lies elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){placedAt(elsewhere, 5)}, "waits: NoRoomToResume"},
+		{"it lies elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(elsewhere, 5)}, "waits: NoRoomToResume"},
 		{"a home of its own, which it has used", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, started}, "uid-here"},
 		{"a home of its own, which it never came to use", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn}, "anywhere"},
-		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, placedAt(here, 5)}, "uid-here"},
+		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, sessiontest.PlacedAt(sessiontest.Here, 5)}, "uid-here"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", func(*v1alpha1.VDISession) {}, c.home)
-			p := &pass{session: sessionWith(c.session...), spec: c.spec}
+			p := &pass{session: sessiontest.With(c.session...), spec: c.spec}
 			n, err := x.homes.Sessions.acquireHome(context.Background(), p)
 			x.Expect(err).NotTo(HaveOccurred())
 			got := "anywhere"

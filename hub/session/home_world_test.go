@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // homeWorld is an API server, a leader that sees it late, one member, and
@@ -226,7 +228,7 @@ func (w *homeWorld) reconcile(name string) {
 				at.Idle, at.Run = false, at.Run+1
 			} else {
 				p.session.Status.Epoch++
-				p.session.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: p.session.Status.Epoch, Run: 1}
+				p.session.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: p.session.Status.Epoch, Run: 1}
 			}
 		}
 		_ = r.write(ctx, s, p)
@@ -347,7 +349,7 @@ func (w *homeWorld) oneWriter() {
 		mountedBy = h.Status.MountedByUID
 	}
 	for _, name := range homeSessions {
-		if s := w.stored(name); s != nil && toRun(s) && s.UID != mountedBy {
+		if s := w.stored(name); s != nil && status.ToRun(s) && s.UID != mountedBy {
 			w.Fatalf("session %s is to run with the home of %q", s.UID, mountedBy)
 		}
 	}

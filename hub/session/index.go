@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // Indexes of the hub's cache of sessions.
@@ -32,7 +33,7 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		},
 		indexMember: func(s *v1alpha1.VDISession) []string {
 			var names []string
-			for _, r := range outstanding(s) {
+			for _, r := range status.Outstanding(s) {
 				names = append(names, r.ClusterName)
 			}
 			return names
@@ -107,7 +108,7 @@ func PlacedWith(c client.Reader) func(ctx context.Context, template string) (map
 		}
 		count := map[string]int32{}
 		for i := range list.Items {
-			if s := &list.Items[i]; len(outstanding(s)) > 0 {
+			if s := &list.Items[i]; len(status.Outstanding(s)) > 0 {
 				count[s.Status.TemplateRevision]++
 			}
 		}

@@ -18,9 +18,13 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
+
+// DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
+const DefaultIdleAfter = 5 * time.Minute
 
 // MemberReconciler compares, for one assignment of one member, what the
 // session's status wants with what the member reports, and acts on the
@@ -219,12 +223,12 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 	}
 	epoch := v.wanted.Spec.Epoch
 	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
-	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || usesRecord(v.session) && toRun(v.session) {
+	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || usesRecord(v.session) && status.ToRun(v.session) {
 		live := &v1alpha1.VDISession{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if w := wantOf(live, v.ref.UID); live.UID != v.session.UID || !w.run || w.epoch != epoch || toRun(live) != toRun(v.session) {
+		if w := status.DesiredIn(live, v.ref.UID); live.UID != v.session.UID || !w.Run || w.Epoch != epoch || status.ToRun(live) != status.ToRun(v.session) {
 			return ctrl.Result{RequeueAfter: conflictWait}, nil
 		}
 	}
@@ -244,13 +248,13 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	}
 	after := v.session.DeepCopy()
 	stored := v.reported.Annotations[v1alpha1.AnnotationSpecHash] == v.hash
-	mirror(after, v.spec, v.reported, stored, v.url, now)
-	mirrorIdle(after, v.reported, now, r.idleAfter())
+	status.Mirror(after, v.spec, v.reported, stored, v.url, now)
+	status.MirrorIdle(after, v.reported, now, r.idleAfter())
 	after.Status.AccessSecretName = accessSecretName(after, v.spec)
 	if equality.Semantic.DeepEqual(v.session.Status, after.Status) {
 		return ctrl.Result{}, nil
 	}
-	if wait := holdBack(v.session, after, now); wait > 0 {
+	if wait := status.HoldBack(v.session, after, now); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.patch(ctx, v.session, after); err != nil {
@@ -264,7 +268,7 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	if f := after.Status.LastFailover; f != nil && f.RecoveredTime != nil && v.session.Status.LastFailover.RecoveredTime == nil {
 		recovery.Observe(max(0, now.Sub(f.Time.Time).Seconds()))
 	}
-	if message, ok := warned(v.session, after); ok {
+	if message, ok := status.ExpiryWarning(v.session, after); ok {
 		r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventExpiringSoon, "Expire", "%s", truncate(message))
 	}
 	return ctrl.Result{}, nil
@@ -274,7 +278,7 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 // this member.
 func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 	s := v.session
-	if s == nil || !wantOf(s, v.ref.UID).run {
+	if s == nil || !status.DesiredIn(s, v.ref.UID).Run {
 		return nil
 	}
 	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)

@@ -26,6 +26,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 const (
@@ -212,22 +213,22 @@ func waits(s *v1alpha1.VDISession) bool {
 // show writes a policy's status, if it has changed.
 func (r *PolicyReconciler) show(ctx context.Context, policy *v1alpha1.PlacementPolicy, g *governed) error {
 	after := policy.DeepCopy()
-	status := &after.Status
-	status.Sessions, status.Placed, status.Waiting = g.sessions, int32(len(g.placed)), g.waiting //nolint:gosec // no hub holds billions
+	shown := &after.Status
+	shown.Sessions, shown.Placed, shown.Waiting = g.sessions, int32(len(g.placed)), g.waiting //nolint:gosec // no hub holds billions
 	if n, ok := r.elsewhere(ctx, policy, g.placed); ok {
-		status.Elsewhere = n
+		shown.Elsewhere = n
 	}
-	status.LastReviewTime = policy.Status.LastReviewTime
-	if *status == policy.Status && status.LastReviewTime != nil {
+	shown.LastReviewTime = policy.Status.LastReviewTime
+	if *shown == policy.Status && shown.LastReviewTime != nil {
 		return nil
 	}
 	began := r.Clock.Now()
 	defer func() { r.writing += r.Clock.Since(began) }()
-	now := seconds(began)
-	status.LastReviewTime = &now
+	now := status.Seconds(began)
+	shown.LastReviewTime = &now
 	patch := client.MergeFromWithOptions(policy, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of policy %s: %w", policy.Name, err)
+		return fmt.Errorf("writing the shown of policy %s: %w", policy.Name, err)
 	}
 	return nil
 }
@@ -254,7 +255,7 @@ func (r *PolicyReconciler) elsewhere(ctx context.Context, policy *v1alpha1.Place
 // home is where it is, or its template is not known any more.
 func (r *PolicyReconciler) anew(ctx context.Context, s *v1alpha1.VDISession, policy *v1alpha1.PlacementPolicy) (placement.Request, bool) {
 	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
-	if err != nil || hasHome(spec) || s.Status.Home != nil {
+	if err != nil || status.HasHome(spec) || s.Status.Home != nil {
 		return placement.Request{}, false
 	}
 	req := requestOf(s, spec, s.Status.TemplateRevision, policy)

@@ -18,6 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // appraiser says that as many sessions as it is told would go elsewhere, one in
@@ -52,7 +53,7 @@ type policyHub struct {
 
 // newPolicyHub has policy "lab" for namespace lab, and "all" for the rest.
 func newPolicyHub(t *testing.T, sessions ...*v1alpha1.VDISession) *policyHub {
-	h := &policyHub{WithT: NewWithT(t), fleet: &appraiser{}, clock: clocktesting.NewFakePassiveClock(testNow)}
+	h := &policyHub{WithT: NewWithT(t), fleet: &appraiser{}, clock: clocktesting.NewFakePassiveClock(sessiontest.Now)}
 	scheme := runtime.NewScheme()
 	h.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	lab, all := &v1alpha1.PlacementPolicy{}, &v1alpha1.PlacementPolicy{}
@@ -86,7 +87,7 @@ func of(namespace, name string, change ...func(*v1alpha1.VDISession)) *v1alpha1.
 
 func atEU(s *v1alpha1.VDISession) {
 	s.Status.Phase, s.Status.TemplateRevision = v1alpha1.PhaseRunning, "r1"
-	s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: 1}
+	s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}
 }
 
 // look lets the controller look once, or rest.
@@ -111,7 +112,7 @@ func (h *policyHub) numbers(name string) string {
 }
 
 func TestPolicyShowsWhatItGoverns(t *testing.T) {
-	refused := conditionOf(v1alpha1.ConditionAccepted, no, v1alpha1.ReasonUserNotAllowed)
+	refused := sessiontest.Condition(v1alpha1.ConditionAccepted, sessiontest.No, v1alpha1.ReasonUserNotAllowed)
 	h := newPolicyHub(t,
 		of("lab", "placed", atEU), of("lab", "new", func(s *v1alpha1.VDISession) { s.Status.Phase = "" }), of("lab", "waiting"),
 		of("lab", "refused", refused), of("lab", "suspended", suspended),
@@ -119,14 +120,14 @@ func TestPolicyShowsWhatItGoverns(t *testing.T) {
 		of("desktops", "mine", atEU), of("desktops", "by name", func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "lab" }),
 		of("desktops", "by no name", func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "gone" }),
 		of("desktops", "leaving", atEU, func(s *v1alpha1.VDISession) {
-			s.Finalizers, s.DeletionTimestamp = []string{v1alpha1.Finalizer}, &metav1.Time{Time: testNow}
+			s.Finalizers, s.DeletionTimestamp = []string{v1alpha1.Finalizer}, &metav1.Time{Time: sessiontest.Now}
 		}),
 	)
 	h.fleet.oneIn = 1
 	h.look()
 	h.Expect(h.numbers("lab")).To(Equal("7: 1 placed, 3 waiting, 1 elsewhere"))
 	h.Expect(h.numbers("all")).To(Equal("1: 1 placed, 0 waiting, 1 elsewhere"))
-	h.Expect(h.policy("lab").Status.LastReviewTime.Time).To(BeTemporally("==", testNow.Truncate(time.Second)))
+	h.Expect(h.policy("lab").Status.LastReviewTime.Time).To(BeTemporally("==", sessiontest.Now.Truncate(time.Second)))
 }
 
 func TestPolicyIsWrittenOnlyWhenItsNumbersChange(t *testing.T) {
@@ -134,13 +135,13 @@ func TestPolicyIsWrittenOnlyWhenItsNumbersChange(t *testing.T) {
 	h.look()
 	before := h.policy("lab")
 	h.Expect(h.look()).To(Equal(DefaultPolicyInterval), "it rests")
-	h.clock.SetTime(testNow.Add(DefaultPolicyInterval))
+	h.clock.SetTime(sessiontest.Now.Add(DefaultPolicyInterval))
 	h.fleet.asked = nil
 	h.Expect(h.look()).To(BeZero())
 	h.Expect(h.fleet.asked).NotTo(BeEmpty(), "it has looked")
 	h.Expect(h.policy("lab").ResourceVersion).To(Equal(before.ResourceVersion))
 
-	h.clock.SetTime(testNow.Add(2 * DefaultPolicyInterval))
+	h.clock.SetTime(sessiontest.Now.Add(2 * DefaultPolicyInterval))
 	h.fleet.unknown = true
 	h.Expect(h.Client.Create(context.Background(), of("lab", "another"))).To(Succeed())
 	h.look()
@@ -153,7 +154,7 @@ func TestNothingIsSaidBeforeTheMembersCouldComeBack(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(result.RequeueAfter).To(Equal(DefaultPolicyInterval))
 	h.Expect(h.policy("lab").Status.LastReviewTime).To(BeNil())
-	h.clock.SetTime(testNow.Add(DefaultPolicyInterval))
+	h.clock.SetTime(sessiontest.Now.Add(DefaultPolicyInterval))
 	h.Expect(h.look()).To(BeZero())
 	h.Expect(h.policy("lab").Status.LastReviewTime).NotTo(BeNil())
 }
@@ -193,7 +194,7 @@ func TestWhatIsAskedOfASessionThatIsPlaced(t *testing.T) {
 			h.Expect(r.PreferredRegions).To(Equal([]string{"us"}))
 		}
 	}
-	h.Expect(seats).To(Equal(map[string]placement.Seat{"plain": {Cluster: here, Taken: true}, "idle": {Cluster: here}}))
+	h.Expect(seats).To(Equal(map[string]placement.Seat{"plain": {Cluster: sessiontest.Here, Taken: true}, "idle": {Cluster: sessiontest.Here}}))
 }
 
 func TestOfManySessionsSomeAreDrawnAndTheNumberIsScaled(t *testing.T) {
@@ -209,7 +210,7 @@ func TestOfManySessionsSomeAreDrawnAndTheNumberIsScaled(t *testing.T) {
 
 	first := h.fleet.asked
 	h.fleet.asked = nil
-	h.clock.SetTime(testNow.Add(time.Minute))
+	h.clock.SetTime(sessiontest.Now.Add(time.Minute))
 	h.look()
 	h.Expect(h.fleet.asked).To(Equal(first), "the same are drawn again")
 }

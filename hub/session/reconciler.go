@@ -20,6 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -292,12 +293,12 @@ func (r *Reconciler) steps(ctx context.Context, before *v1alpha1.VDISession, p *
 // conclude sums up, and looks again when the session's time asks for it.
 func (r *Reconciler) conclude(before *v1alpha1.VDISession, p *pass) {
 	now := r.Clock.Now()
-	summarise(p.session, p.spec, now)
-	if message, ok := warned(before, p.session); ok {
+	status.Summarize(p.session, p.spec, now)
+	if message, ok := status.ExpiryWarning(before, p.session); ok {
 		p.record(r, "Warning", v1alpha1.EventExpiringSoon, "Expire", message)
 	}
 	if p.spec != nil {
-		p.again = soonest(p.again, nextDue(p.session, p.spec, now))
+		p.again = soonest(p.again, status.NextDue(p.session, p.spec, now))
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 const (
@@ -88,16 +89,16 @@ func (r *ReviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if r.Clock.Since(review.CreationTimestamp.Time) > reviewLasts {
 		return ctrl.Result{}, r.drop(ctx, review) // nobody waits for it any more
 	}
-	status, err := r.answer(ctx, review)
+	answer, err := r.answer(ctx, review)
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
-	case status == nil:
+	case answer == nil:
 		return ctrl.Result{RequeueAfter: judgePoll}, nil
 	}
 	after := review.DeepCopy()
-	after.Status = *status
-	now := seconds(r.Clock.Now())
+	after.Status = *answer
+	now := status.Seconds(r.Clock.Now())
 	after.Status.ReviewTime = &now
 	patch := client.MergeFromWithOptions(review, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
@@ -199,10 +200,10 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
 		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it goes where the verdicts say"), nil
-	case timeOver(s, p.spec):
-		return condition(v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec)), nil
-	case len(holding(s)) > 0:
-		return condition(v1alpha1.ReasonReleasing, releasing(s, "")), nil
+	case status.TimeOver(s, p.spec):
+		return condition(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec)), nil
+	case len(status.AwaitedReleases(s)) > 0:
+		return condition(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, "")), nil
 	case n == goOn:
 		return nil, nil
 	}

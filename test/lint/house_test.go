@@ -30,6 +30,7 @@ var pure = []string{
 	"proto/convert/",
 	"hub/access/desired.go",
 	"hub/failover/",
+	"hub/session/status/",
 	"hub/placement/",
 	"hub/queue/",
 	"hub/fleet/liveness.go",
