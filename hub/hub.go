@@ -30,6 +30,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
@@ -178,8 +179,8 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}
-	policies := &session.PolicyReconciler{
-		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(session.DefaultPolicyInterval),
+	policies := &policy.Reconciler{
+		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}

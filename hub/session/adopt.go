@@ -14,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -100,7 +101,7 @@ func (r *MemberReconciler) account(v *visit, s *v1alpha1.VDISession) {
 // replace writes the placement in the member of the visit into the pass' status.
 func (r *MemberReconciler) replace(p *pass, v *visit, epoch int64) {
 	s := p.session
-	policy, _ := governing(s, p.policies)
+	policy, _ := policy.Governing(s, p.policies)
 	p.resources = s.Status.Resources
 	if s.Status.Placement == nil {
 		p.resources = p.spec.Resources.For(s.Spec.Resources)

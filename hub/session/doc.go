@@ -10,9 +10,6 @@
 // withdraws, mirrors and records ends, and makes the Secrets that travel. The
 // HomeReconciler is keyed by home and frees those whose session needs them no more.
 //
-// Beside them the PolicyReconciler shows on the placement policies what they
-// govern; it moves nothing.
-//
 // The ReviewReconciler answers PlacementReviews: it takes a session's steps up to
 // its placement on a copy, and writes into the review what would come of them.
 //

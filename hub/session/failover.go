@@ -10,6 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -34,7 +35,7 @@ func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	if err := r.readPolicies(ctx, p); err != nil {
 		return done, err
 	}
-	policy, found := governing(s, p.policies)
+	policy, found := policy.Governing(s, p.policies)
 	ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
 	why, v := status.StopReasonOf(s, p.spec, true, r.Clock.Now()), r.Fleet.Lost(ask, at.ClusterUID)
 	if why != status.NotStopped {
@@ -101,7 +102,7 @@ func (r *Reconciler) failOver(ctx context.Context, p *pass, req placement.Reques
 	if since.IsZero() || since.After(now) {
 		since = now
 	}
-	policy, _ := governing(s, p.policies)
+	policy, _ := policy.Governing(s, p.policies)
 	mode := status.FailoverFor(s, p.spec, policy).Mode
 	left := r.leaveBehind(p, since)
 	p.reserved = &v1alpha1.Placement{

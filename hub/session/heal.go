@@ -6,6 +6,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -28,7 +29,7 @@ func (r *MemberReconciler) goBack(ctx context.Context, v *visit) (bool, error) {
 	if err := r.Sessions.readPolicies(ctx, p); err != nil {
 		return false, err
 	}
-	policy, _ := governing(s, p.policies)
+	policy, _ := policy.Governing(s, p.policies)
 	if f := status.FailoverFor(s, spec, policy); f.Healing != v1alpha1.HealKeepOriginal || status.FailoverMode(s, spec) != v1alpha1.FailoverRestart {
 		return false, nil
 	}

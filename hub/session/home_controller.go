@@ -107,7 +107,7 @@ func (r *Reconciler) ofHome(ctx context.Context, h client.Object) []reconcile.Re
 // Reconcile gives back one home, or expires it.
 func (r *HomeReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.update(ctx, req)
-	return unlessConflict(result, err)
+	return backoff.OnConflict(result, err)
 }
 
 func (r *HomeReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -206,7 +206,7 @@ func (r *HomeReconciler) catchUp(ctx context.Context, h *v1alpha1.VDIHome, s *v1
 	default:
 		after.Status.Epoch = of.epoch
 	}
-	return ctrl.Result{RequeueAfter: conflictWait}, client.IgnoreNotFound(r.Sessions.patchStatus(ctx, s, after))
+	return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, client.IgnoreNotFound(r.Sessions.patchStatus(ctx, s, after))
 }
 
 // expire deletes the record of a home that nobody has used for its retention

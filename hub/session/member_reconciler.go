@@ -18,6 +18,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
@@ -75,7 +76,7 @@ type visit struct {
 // Reconcile compares and acts.
 func (r *MemberReconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	result, err := r.update(ctx, req)
-	return unlessConflict(result, err)
+	return backoff.OnConflict(result, err)
 }
 
 func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
@@ -229,7 +230,7 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 		if w := status.DesiredIn(live, v.ref.UID); live.UID != v.session.UID || !w.Run || w.Epoch != epoch || status.ToRun(live) != status.ToRun(v.session) {
-			return ctrl.Result{RequeueAfter: conflictWait}, nil
+			return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, nil
 		}
 	}
 	v.wanted.Payload = v.secrets.Payload()

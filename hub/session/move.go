@@ -15,6 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -105,7 +106,7 @@ func (r *Reconciler) another(ctx context.Context, p *pass, why string) (placemen
 	if err := r.readPolicies(ctx, p); err != nil {
 		return placement.Decision{}, nil, err
 	}
-	policy, found := governing(s, p.policies)
+	policy, found := policy.Governing(s, p.policies)
 	if !found {
 		return placement.Decision{}, nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -111,7 +112,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	if n, err := r.acquireHome(ctx, p); err != nil || n == done {
 		return n, err
 	}
-	policy, _ := governing(s, p.policies)
+	policy, _ := policy.Governing(s, p.policies)
 	req := r.request(p, policy)
 	if r.Fleet.Judging(req.Template) {
 		p.hold, p.again = true, judgePoll
@@ -191,30 +192,11 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 
 // request resolves what placement must know of the session. policy may be nil.
 func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placement.Request {
-	req := requestOf(p.session, p.spec, p.revision, policy)
+	req := placement.RequestFor(p.session, p.spec, p.revision, policy)
 	req.Resources = placement.ResourcesOf(p.resources)
 	req.Refused = r.unwilling(p.session.UID)
 	avoid(&req, p.session)
 	req.Failover = status.Displaced(p.session)
 	req.Home = p.home.pinned
-	return req
-}
-
-// requestOf is what a session, a template's revision and a policy, which may be
-// nil, ask of a member, but for resources.
-func requestOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, revision string, policy *v1alpha1.PlacementPolicy) placement.Request {
-	req := placement.Request{
-		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
-		Template:                placement.TemplateKey{Name: s.Spec.Template, Revision: revision},
-		TemplateClusterSelector: t.ClusterSelector,
-		RequiredRegions:         s.Spec.Placement.RequiredRegions,
-		PreferredRegions:        s.Spec.Placement.PreferredRegions,
-		ClusterSelector:         s.Spec.Placement.ClusterSelector,
-		ClusterTolerations:      s.Spec.Placement.ClusterTolerations,
-		Priority:                s.Spec.Placement.Priority,
-	}
-	if policy != nil {
-		req.PolicyName, req.Policy = policy.Name, &policy.Spec
-	}
 	return req
 }

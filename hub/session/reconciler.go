@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -190,20 +191,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if denied.Is(err) {
 		return ctrl.Result{}, r.showDenied(ctx, req.NamespacedName, err)
 	}
-	return unlessConflict(result, err)
-}
-
-// conflictWait is how long the hub's cache gets to show what a write found
-// changed. The change itself brings the object up again, as a rule earlier.
-const conflictWait = 100 * time.Millisecond
-
-// unlessConflict makes nothing of a write that came too late: that is how the
-// lock is meant to work.
-func unlessConflict(result ctrl.Result, err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictWait}, nil
-	}
-	return result, err
+	return backoff.OnConflict(result, err)
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -216,7 +217,7 @@ func TestRoomThatComesJustNowWhereASessionIs(t *testing.T) {
 	before := h.stored().ResourceVersion
 	result, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(result.RequeueAfter).To(Equal(conflictWait))
+	h.Expect(result.RequeueAfter).To(Equal(backoff.ConflictDelay))
 	h.Expect(h.stored().ResourceVersion).To(Equal(before))
 }
 

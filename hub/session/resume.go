@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -83,7 +85,7 @@ func (r *Reconciler) placedBy(ctx context.Context, p *pass) (*v1alpha1.Placement
 			return &p.policies[i], nil
 		}
 	}
-	policy, _ := governing(p.session, p.policies)
+	policy, _ := policy.Governing(p.session, p.policies)
 	return policy, nil
 }
 
@@ -139,7 +141,7 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, the
 	if err := r.readPolicies(ctx, p); err != nil {
 		return done, err
 	}
-	policy, found := governing(s, p.policies)
+	policy, found := policy.Governing(s, p.policies)
 	if !found {
 		r.waitForRoom(p, message, there)
 		return done, nil
@@ -153,7 +155,7 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, the
 	case d.Cluster.UID == held.ClusterUID:
 		// There has just come room where it is.
 		r.Fleet.Release(s.UID)
-		p.hold, p.again = true, conflictWait
+		p.hold, p.again = true, backoff.ConflictDelay
 		return done, nil
 	}
 	p.holds = true

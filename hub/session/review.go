@@ -20,6 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -102,7 +103,7 @@ func (r *ReviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	after.Status.ReviewTime = &now
 	patch := client.MergeFromWithOptions(review, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
-		return unlessConflict(ctrl.Result{}, client.IgnoreNotFound(err))
+		return backoff.OnConflict(ctrl.Result{}, client.IgnoreNotFound(err))
 	}
 	return ctrl.Result{RequeueAfter: reviewLasts}, nil
 }
@@ -150,7 +151,7 @@ func (r *ReviewReconciler) answer(ctx context.Context, review *v1alpha1.Placemen
 	if err != nil {
 		return nil, err
 	}
-	policy, _ := governing(s, p.policies)
+	policy, _ := policy.Governing(s, p.policies)
 	req := r.Sessions.request(p, policy)
 	req.Seat = seat
 	if r.Fleet.Judging(req.Template) {

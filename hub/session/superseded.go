@@ -12,6 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -59,7 +60,7 @@ func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 		if err := r.readPolicies(ctx, p); err != nil {
 			return err
 		}
-		policy, _ := governing(s, p.policies)
+		policy, _ := policy.Governing(s, p.policies)
 		ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
 		ask.Mode, ask.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // nobody has told of what runs there now
 		v := r.Fleet.Lost(ask, o.ClusterUID)

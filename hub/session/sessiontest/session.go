@@ -23,7 +23,11 @@ func Condition(name string, status metav1.ConditionStatus, reason string) func(*
 var Now = time.Unix(1_700_000_100, 123_456_789)
 
 // The statuses of a condition.
-const Yes, No, Unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
+const (
+	Yes     = metav1.ConditionTrue
+	No      = metav1.ConditionFalse
+	Unknown = metav1.ConditionUnknown
+)
 
 // Accepted makes a session accepted.
 func Accepted(s *v1alpha1.VDISession) {
@@ -52,7 +56,10 @@ func Ready(s *v1alpha1.VDISession) {
 }
 
 // Here and Elsewhere are members.
-const Here, Elsewhere = types.UID("uid-here"), types.UID("uid-elsewhere")
+const (
+	Here      = types.UID("uid-here")
+	Elsewhere = types.UID("uid-elsewhere")
+)
 
 // With returns a session of epoch 5 with the given changes.
 func With(changes ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {

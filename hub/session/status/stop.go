@@ -15,14 +15,14 @@ func ToRun(s *v1alpha1.VDISession) bool {
 type StopReason string
 
 const (
-	// NotStopped: the desktop is to run.
+	// NotStopped means that the desktop is to run.
 	NotStopped StopReason = ""
-	// StopSuspended: spec.operatingMode is Suspended.
+	// StopSuspended means that spec.operatingMode is Suspended.
 	StopSuspended StopReason = "Suspended"
-	// StopFailed: the current attempt failed permanently, and spec.attempt asks for no
+	// StopFailed means that the current attempt failed permanently, and spec.attempt asks for no
 	// further one.
 	StopFailed StopReason = "Failed"
-	// StopExpired: the session's time is used up.
+	// StopExpired means that the session's time is used up.
 	StopExpired StopReason = "Expired"
 )
 

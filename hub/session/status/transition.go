@@ -8,6 +8,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// The transitions of a session, each a line of the log once it is durable. They are
+// listed in deploy/observability/README.md.
 const (
 	TransitionPhase           = "Session phase changed"
 	TransitionUnschedulable   = "Session is pending"
