@@ -31,6 +31,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
@@ -176,6 +177,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
+		Secrets:   &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace},
 		IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -12,7 +13,7 @@ const defaultMountPath = "/home/user"
 // session, the template revision that it runs, the member's ingress domain and
 // the Secrets that travel with it alone. What is in the Secrets is not in it:
 // see Secrets.Payload.
-func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets Secrets) *v1alpha1.SessionAssignment {
+func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets secret.Set) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
 	a.Spec = v1alpha1.SessionAssignmentSpec{
@@ -27,7 +28,7 @@ func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain 
 		IdleTimeout:      status.EffectiveLimit(s.Spec.IdleTimeout, t.IdleTimeout),
 		TimeUsed:         s.Status.TimeUsed,
 		Host:             a.Name + "." + ingressDomain,
-		Secrets:          secrets.references(),
+		Secrets:          secrets.References(),
 		Desktop:          desktop(s, t, secrets),
 	}
 	if p := s.Status.Placement; p != nil {
@@ -36,11 +37,11 @@ func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain 
 	return a
 }
 
-func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets Secrets) v1alpha1.Desktop {
+func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets secret.Set) v1alpha1.Desktop {
 	return v1alpha1.Desktop{
 		Image:             t.Image,
 		ImagePullPolicy:   t.ImagePullPolicy,
-		ImagePullSecrets:  secrets.pullSecrets(t),
+		ImagePullSecrets:  secrets.PullSecrets(t),
 		Command:           t.Command,
 		Args:              t.Args,
 		Port:              t.Port,
@@ -50,8 +51,8 @@ func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets Secrets) 
 		Env:               merged(t.Env, ownEnv(s, t), func(e v1alpha1.EnvVar) string { return e.Name }),
 		Files:             merged(t.Files, ownFiles(s, t), func(f v1alpha1.ConfigFile) string { return f.Name }),
 		ConfigMountPath:   t.ConfigMountPath,
-		Secrets:           secrets.uses(t),
-		Access:            secrets.access(t),
+		Secrets:           secrets.Uses(t),
+		Access:            secrets.AssignedAccess(t),
 		Activity:          t.Activity,
 		StartTimeout:      t.StartTimeout,
 		SharedMemory:      t.SharedMemory,

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
@@ -58,7 +59,7 @@ func TestAssignmentGolden(t *testing.T) {
 	s.Status.TimeUsed, s.Status.Attempt = "1h30m0s", 2
 	s.Status.Home = &v1alpha1.SessionHome{Name: "home-browser-x", ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "home-browser-second"}
 	s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi")}
-	secrets := Secrets{
+	secrets := secret.Set{
 		Access: &v1alpha1.SecretPayload{Name: "mine-access", Version: "v1", Data: map[string][]byte{"password": []byte("hidden")}},
 		Distributed: map[string]v1alpha1.SecretPayload{
 			"registry": {Name: "registry-of-mine", Version: "v2", Data: map[string][]byte{"auths": []byte("hidden")}},
@@ -110,7 +111,7 @@ func TestAssignmentHome(t *testing.T) {
 		if c.claim != "" {
 			s.Status.Home = &v1alpha1.SessionHome{ClaimName: c.claim}
 		}
-		got := Assignment(s, &v1alpha1.TemplateSpec{Home: c.asked}, "x", Secrets{}).Spec.Desktop.Home
+		got := Assignment(s, &v1alpha1.TemplateSpec{Home: c.asked}, "x", secret.Set{}).Spec.Desktop.Home
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c.asked, diff)
 		}
@@ -164,7 +165,7 @@ func TestRunState(t *testing.T) {
 func TestAssignmentAffirmsTheLapseOfThePlacement(t *testing.T) {
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	s.Status.Placement.Lapse = 2
-	if got := Assignment(s, &v1alpha1.TemplateSpec{}, "example.com", Secrets{}).Spec.Lapse; got != 2 {
+	if got := Assignment(s, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.Lapse; got != 2 {
 		t.Errorf("lapse %d is affirmed, want 2", got)
 	}
 }

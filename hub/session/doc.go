@@ -7,7 +7,7 @@
 // node where it is, and lays over what the hub knows of the member's health. The
 // MemberReconciler is keyed by (cluster, assignment) and compares what the
 // session's status wants of a member with what that member reports: it assigns,
-// withdraws, mirrors and records ends, and makes the Secrets that travel. The
+// withdraws, mirrors and records ends. The
 // HomeReconciler is keyed by home and frees those whose session needs them no more.
 //
 // The ReviewReconciler answers PlacementReviews: it takes a session's steps up to

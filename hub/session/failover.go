@@ -178,14 +178,6 @@ func unplaced(s *v1alpha1.VDISession) *v1alpha1.VDISession {
 	return out
 }
 
-// goesOn is whether the placement that a session has now follows on an earlier run
-// of it by a failover, or by going back to what was left behind: its user knows the
-// password, and a copy that is kept was started with it.
-func goesOn(s *v1alpha1.VDISession, earlier run) bool {
-	f, at := s.Status.LastFailover, s.Status.Placement
-	return f != nil && at.Run == 1 && earlier.epoch < at.Epoch && (earlier.epoch == f.FromEpoch || at.ClusterName == f.From)
-}
-
 // urlOf is where a session is reached that is placed.
 func (r *Reconciler) urlOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, bool) {
 	scheme, domain, ok := r.Fleet.IngressOf(s.Status.Placement.ClusterUID)

@@ -179,7 +179,7 @@ func (r *Reconciler) homeFor(p *pass) *v1alpha1.VDIHome {
 	}
 	h.Spec.RetentionTime = t.Home.RetentionTime
 	controllerutil.AddFinalizer(h, v1alpha1.HomeFinalizer)
-	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.AnnotationRun, runOf(at).String())
+	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.AnnotationRun, status.RunOf(at).String())
 	h.Status.MountedBy, h.Status.MountedByUID = s.Name, s.UID
 	return h
 }
@@ -251,18 +251,18 @@ func giveBack(ctx context.Context, c client.Client, h *v1alpha1.VDIHome, holder 
 
 // takenFor is the run that a home was taken for. Where somebody has edited that
 // away, it is the first.
-func takenFor(h *v1alpha1.VDIHome) run {
-	of, _ := parseRun(h.Annotations[v1alpha1.AnnotationRun])
+func takenFor(h *v1alpha1.VDIHome) status.Run {
+	of, _ := status.ParseRun(h.Annotations[v1alpha1.AnnotationRun])
 	return of
 }
 
 // reached is the last run that a session's status tells of, or any of its last
 // epoch where that is over.
-func reached(s *v1alpha1.VDISession) run {
+func reached(s *v1alpha1.VDISession) status.Run {
 	if p := s.Status.Placement; p != nil && p.Epoch == s.Status.Epoch {
-		return runOf(p)
+		return status.RunOf(p)
 	}
-	return run{epoch: s.Status.Epoch, number: math.MaxInt64}
+	return status.Run{Epoch: s.Status.Epoch, Number: math.MaxInt64}
 }
 
 func larger(a, b *resource.Quantity) *resource.Quantity {

@@ -129,7 +129,7 @@ func (r *HomeReconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Res
 	case holder == nil:
 		log.FromContext(ctx).V(1).Info("Giving back the home of a session that is gone", "session", h.Status.MountedBy)
 		return ctrl.Result{}, giveBack(ctx, r.Client, h, nil, status.Seconds(now))
-	case reached(holder).before(takenFor(h)):
+	case reached(holder).Before(takenFor(h)):
 		return r.catchUp(ctx, h, holder)
 	case !stillUses(holder, h) && (holder.Status.Placement == nil || !usesRecord(holder)):
 		return ctrl.Result{}, giveBack(ctx, r.Client, h, holder, status.Seconds(now))
@@ -201,10 +201,10 @@ func (r *HomeReconciler) catchUp(ctx context.Context, h *v1alpha1.VDIHome, s *v1
 	}
 	of, after := takenFor(h), s.DeepCopy()
 	switch p := after.Status.Placement; {
-	case p != nil && p.Epoch == of.epoch:
-		p.Run = of.number
+	case p != nil && p.Epoch == of.Epoch:
+		p.Run = of.Number
 	default:
-		after.Status.Epoch = of.epoch
+		after.Status.Epoch = of.Epoch
 	}
 	return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, client.IgnoreNotFound(r.Sessions.patchStatus(ctx, s, after))
 }
@@ -245,7 +245,7 @@ func (r *MemberReconciler) giveBackHome(ctx context.Context, v *visit) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the home: %w", err)
-	case h.Status.MountedByUID != s.UID || stillUses(s, h) || reached(s).before(takenFor(h)):
+	case h.Status.MountedByUID != s.UID || stillUses(s, h) || reached(s).Before(takenFor(h)):
 		return nil
 	}
 	return giveBack(ctx, r.Client, h, s, status.Seconds(r.Clock.Now()))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // homesInMemory is a hub with one session, and the home that was taken for a
@@ -87,10 +88,10 @@ func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
 		name     string
 		session  func(*v1alpha1.VDISession)
 		takenFor string
-		reached  run
+		reached  status.Run
 	}{
-		{"by one that was to be placed", func(s *v1alpha1.VDISession) { s.Status.Epoch = 4 }, "5.1", run{5, 9}},
-		{"by one that was to be resumed", idleAt(5, 1), "5.2", run{5, 2}},
+		{"by one that was to be placed", func(s *v1alpha1.VDISession) { s.Status.Epoch = 4 }, "5.1", status.Run{Epoch: 5, Number: 9}},
+		{"by one that was to be resumed", idleAt(5, 1), "5.2", status.Run{Epoch: 5, Number: 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, c.takenFor, c.session)
@@ -99,7 +100,7 @@ func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
 			x.clock.Step(takenWait)
 			x.reconcile()
 			x.Expect(x.home().Status.MountedByUID).NotTo(BeEmpty(), "the session comes first")
-			x.Expect(reached(x.session()).before(c.reached)).To(BeFalse())
+			x.Expect(reached(x.session()).Before(c.reached)).To(BeFalse())
 
 			// The write of old comes now: too late.
 			late := before.DeepCopy()

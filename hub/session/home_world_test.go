@@ -47,7 +47,7 @@ type homeWorld struct {
 }
 
 type order struct {
-	run  run
+	run  status.Run
 	idle bool
 }
 
@@ -251,7 +251,7 @@ func (w *homeWorld) tell(name string) {
 	case !s.DeletionTimestamp.IsZero():
 		w.ordered[s.UID] = order{idle: true}
 	default:
-		w.ordered[s.UID] = order{runOf(s.Status.Placement), s.Status.Placement.Idle}
+		w.ordered[s.UID] = order{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}
 	}
 }
 
@@ -278,7 +278,7 @@ func (w *homeWorld) visit(name string) {
 	if s == nil || w.heard[s.UID] == nil || s.Status.Placement == nil || !s.DeletionTimestamp.IsZero() {
 		return
 	}
-	v := &visit{session: s.DeepCopy(), reported: w.heard[s.UID].DeepCopy(), hash: order{runOf(s.Status.Placement), s.Status.Placement.Idle}.hash()}
+	v := &visit{session: s.DeepCopy(), reported: w.heard[s.UID].DeepCopy(), hash: order{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}.hash()}
 	w.start("visit "+name, func(r *Reconciler, _ client.Reader) {
 		_ = (&MemberReconciler{Client: r.Client, Sessions: r, Clock: w.clock}).giveBackHome(context.Background(), v)
 	})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
@@ -40,14 +41,14 @@ type MemberReconciler struct {
 	Recorder  events.EventRecorder
 	Fleet     Fleet
 	Revisions *Revisions
-	Sessions  *Reconciler
-	Proofs    *Proofs
-	Clock     clock.PassiveClock
+	// Secrets that are sent with assignments.
+	Secrets  *secret.Manager
+	Sessions *Reconciler
+	Proofs   *Proofs
+	Clock    clock.PassiveClock
 	// IdleAfter is for how long a desktop is not used before its agent says so;
 	// zero: DefaultIdleAfter.
 	IdleAfter time.Duration
-
-	kept keptSecrets
 }
 
 // visit is one reconcile of one assignment.
@@ -70,7 +71,7 @@ type visit struct {
 	spec   *v1alpha1.TemplateSpec
 	url    string
 	// secrets that travel with what is wanted.
-	secrets Secrets
+	secrets secret.Set
 }
 
 // Reconcile compares and acts.
@@ -103,10 +104,10 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 	}
 	v.proven = r.Proofs.proves(v.session, v.ref.UID, v.reported)
 	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported, v.proven)
-	var why *unfit
+	var why *secret.NotAssignableError
 	err = r.render(ctx, v)
 	if denied.Is(err) {
-		why = &unfit{v1alpha1.ReasonWriteDenied, denied.Explain(err)}
+		why = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(err)}
 		err = why
 	}
 	if errors.As(err, &why) && !over(v) {
@@ -251,7 +252,7 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	stored := v.reported.Annotations[v1alpha1.AnnotationSpecHash] == v.hash
 	status.Mirror(after, v.spec, v.reported, stored, v.url, now)
 	status.MirrorIdle(after, v.reported, now, r.idleAfter())
-	after.Status.AccessSecretName = accessSecretName(after, v.spec)
+	after.Status.AccessSecretName = secret.AccessName(after, v.spec)
 	if equality.Semantic.DeepEqual(v.session.Status, after.Status) {
 		return ctrl.Result{}, nil
 	}
@@ -291,7 +292,10 @@ func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 		return multicluster.ErrClusterNotFound
 	}
 	v.spec = spec
-	if v.secrets, err = r.secretsOf(ctx, s, spec); err != nil {
+	if !r.Sessions.serves(s.Namespace) {
+		return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: r.Sessions.notServed(s.Namespace)}
+	}
+	if v.secrets, err = r.Secrets.For(ctx, s, spec); err != nil {
 		return err
 	}
 	v.wanted = Assignment(s, spec, domain, v.secrets)

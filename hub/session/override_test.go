@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
@@ -70,8 +71,8 @@ func TestUserCannotReplaceWhatATemplateLocks(t *testing.T) {
 					t.Errorf("message (-want +got):\n%s", diff)
 				}
 			}
-			want := desktop(sessiontest.With(), lockedTemplate(), Secrets{})
-			if diff := cmp.Diff(want, desktop(sessiontest.With(c.change), lockedTemplate(), Secrets{})); diff != "" {
+			want := desktop(sessiontest.With(), lockedTemplate(), secret.Set{})
+			if diff := cmp.Diff(want, desktop(sessiontest.With(c.change), lockedTemplate(), secret.Set{})); diff != "" {
 				t.Errorf("the user changed the desktop (-template's +got):\n%s", diff)
 			}
 		})
@@ -95,7 +96,7 @@ func TestSessionOverridesWhatItsTemplateLists(t *testing.T) {
 			if got := acceptance(s, c.template, false, nil); got.Status != metav1.ConditionTrue {
 				t.Errorf("not accepted: %s", got.Message)
 			}
-			d := desktop(s, c.template, Secrets{})
+			d := desktop(s, c.template, secret.Set{})
 			found := false
 			for _, e := range d.Env {
 				found = found || e.Value == "mine"

@@ -12,6 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -174,7 +175,7 @@ func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
 	p.decision = d
 	s.Status.Placement, s.Status.Epoch = p.reserved, max(s.Status.Epoch, p.reserved.Epoch)
 	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
-	s.Status.AccessSecretName = accessSecretName(s, p.spec)
+	s.Status.AccessSecretName = secret.AccessName(s, p.spec)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
 	})

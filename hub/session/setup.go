@@ -236,7 +236,7 @@ func (r *MemberReconciler) ofSecret(ctx context.Context, secret *corev1.Secret) 
 }
 
 func (r *MemberReconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
-	r.kept.forget(client.ObjectKeyFromObject(secret))
+	r.Secrets.Forget(client.ObjectKeyFromObject(secret))
 	s, err := byAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
 	if err != nil || s == nil {
 		return nil

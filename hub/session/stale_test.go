@@ -23,6 +23,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
@@ -285,7 +286,7 @@ func TestOldViewAssignsNothing(t *testing.T) {
 			box := &box{}
 			live := &counting{Reader: h.api}
 			r := &MemberReconciler{Client: h.Client, Live: live, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock.RealClock{}}
-			wanted := Assignment(view, &v1alpha1.TemplateSpec{}, "example.com", Secrets{})
+			wanted := Assignment(view, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})
 			_, err := r.assign(context.Background(), &visit{member: box, ref: v1alpha1.ClusterRef{UID: sessiontest.Here}, session: view, reported: c.reported, wanted: wanted})
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(box.ordered == 1).To(Equal(c.ordered))

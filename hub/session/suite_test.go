@@ -27,6 +27,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -159,6 +160,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *s
 	assignments := &session.MemberReconciler{
 		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
 		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
+		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace},
 	}
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}
 	policies := &policy.Reconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
