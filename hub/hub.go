@@ -28,6 +28,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/access"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
@@ -180,7 +181,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		Secrets:   &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace},
 		IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
-	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}
+	homes := &home.Reconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Gone: f.Gone, Clock: clock.RealClock{}}
 	policies := &policy.Reconciler{
 		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -35,7 +36,7 @@ func (r *MemberReconciler) adopt(ctx context.Context, v *visit) (ctrl.Result, er
 	after := v.session.DeepCopy()
 	after.Status.Epoch = epoch
 	switch p := after.Status.Placement; {
-	case ended(v.reported):
+	case status.Ended(v.reported):
 	case p != nil && p.ClusterUID == v.ref.UID:
 		p.Epoch = epoch
 		if err := r.patch(ctx, v.session, after); err != nil {
@@ -141,11 +142,11 @@ func (r *MemberReconciler) takeHomeThere(ctx context.Context, v *visit, p *pass)
 		return r.Sessions.takeHome(ctx, v.session, p)
 	}
 	record := &v1alpha1.VDIHome{}
-	switch err := r.Client.Get(ctx, homeKey(p.session), record); {
+	switch err := r.Client.Get(ctx, home.Key(p.session), record); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return fmt.Errorf("reading the home: %w", err)
-	case homeInUse(p.session, record) != "":
+	case home.InUse(p.session, record) != "":
 		log.FromContext(ctx).Info("The home of a session that was taken over is another's by the hub's record", "home", record.Name, "by", record.Status.MountedBy)
 		return nil
 	default:

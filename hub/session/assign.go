@@ -63,7 +63,7 @@ func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets secret.Se
 		IngressClassName:  t.IngressClassName,
 		TLSSecretName:     t.TLSSecretName,
 		NetworkPolicy:     t.NetworkPolicy,
-		Home:              home(s, t),
+		Home:              assignedHome(s, t),
 	}
 }
 
@@ -93,8 +93,8 @@ func merged[T any](template, session []T, name func(T) string) []T {
 	return out
 }
 
-// home of the desktop, with the claim that the session was given.
-func home(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.AssignedHome {
+// assignedHome of the desktop, with the claim that the session was given.
+func assignedHome(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.AssignedHome {
 	h := v1alpha1.AssignedHome{
 		Mode: t.Home.Mode, Size: t.Home.Size, StorageClassName: t.Home.StorageClassName, AccessMode: t.Home.AccessMode,
 		Retention: t.Home.Retention, RetentionTime: t.Home.RetentionTime, MountPath: t.Home.MountPath,

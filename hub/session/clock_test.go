@@ -5,7 +5,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
@@ -42,25 +41,4 @@ func TestHubsClockEndsASessionWhoseMemberIsAway(t *testing.T) {
 	h.Expect(s.Status.Placement.Idle).To(BeTrue())
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseFailed))
 	h.Expect(h.heard()).To(ContainElement(v1alpha1.EventExpired))
-}
-
-// setForward is a clock whose wall somebody has set forward since the process began.
-type setForward struct {
-	*clocktesting.FakePassiveClock
-	by time.Duration
-}
-
-func (c *setForward) Now() time.Time { return c.FakePassiveClock.Now().Add(c.by) }
-
-func TestRecordsOfHomesOutliveAClockThatIsSetForward(t *testing.T) {
-	c := &setForward{FakePassiveClock: clocktesting.NewFakePassiveClock(sessiontest.Now)}
-	r := &HomeReconciler{Sessions: &Reconciler{Clock: c}}
-	g := NewWithT(t)
-	g.Expect(r.now()).To(BeTemporally("==", sessiontest.Now))
-	c.by = time.Hour
-	g.Expect(r.now()).To(BeTemporally("==", sessiontest.Now))
-	c.SetTime(sessiontest.Now.Add(time.Minute))
-	g.Expect(r.now()).To(BeTemporally("==", sessiontest.Now.Add(time.Minute)))
-	c.by = -time.Hour
-	g.Expect(r.now()).To(BeTemporally("==", sessiontest.Now.Add(time.Minute-time.Hour)), "set back: it is kept for longer")
 }

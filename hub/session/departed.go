@@ -162,7 +162,7 @@ func (d *departures) listen(notify func([]mcreconcile.Request)) {
 // member has to stop up to an epoch. What the member has of a later epoch the hub
 // never gave it.
 func planDeparted(upTo int64, reported *v1alpha1.SessionAssignment) (step, int64) {
-	if reported != nil && reported.Spec.Epoch > upTo && !ended(reported) {
+	if reported != nil && reported.Spec.Epoch > upTo && !status.Ended(reported) {
 		return stepOrphan, reported.Spec.Epoch
 	}
 	next, epoch := planStop(status.Desired{Stop: true, StopEpoch: upTo}, reported)

@@ -182,10 +182,10 @@ func TestTheHomeOfASessionThatIsGoneIsHeldWhileItMayBeMounted(t *testing.T) {
 		{"the member is away", func(x *homesInMemory) { x.member.away = true }, false},
 		{"the member was removed for good", func(x *homesInMemory) {
 			x.member.away = true
-			x.homes.Sessions.Fleet.(*oneMember).gone = map[types.UID]bool{sessiontest.Here: true}
+			x.sessions.Fleet.(*oneMember).gone = map[types.UID]bool{sessiontest.Here: true}
 		}, true},
 		{"its withdrawal is not confirmed", func(x *homesInMemory) {
-			x.homes.Sessions.departed.observe(sessiontest.With(idleAt(5, 1)), noneGone)
+			x.sessions.departed.observe(sessiontest.With(idleAt(5, 1)), noneGone)
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -312,7 +312,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		another := &Reconciler{Client: h.api, Clock: h.Clock} // another leader: this one does not know
 		after := h.stored()
 		after.Status.Placement.Lapse = 1
-		h.Expect(another.patchStatus(context.Background(), h.stored(), after)).To(Succeed())
+		h.Expect(another.WriteStatus(context.Background(), h.stored(), after)).To(Succeed())
 		_, err := h.reconcile()
 		h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 		h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))

@@ -34,7 +34,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	case at == nil:
 	case r.Fleet.Gone(at.ClusterUID):
 		s.Status.Placement = nil
-	case r.isOff(at.ClusterUID):
+	case r.DeclaredFenced(at.ClusterUID):
 		// Nothing is placed there any more, so that the member may be removed; what may
 		// be left of it is remembered until it is.
 		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
@@ -52,11 +52,11 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	if equality.Semantic.DeepEqual(before.Status, s.Status) {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.patchStatus(ctx, before, s))
+	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.WriteStatus(ctx, before, s))
 }
 
-// isOff is whether an operator's word that nothing runs in a member holds.
-func (r *Reconciler) isOff(member types.UID) bool {
+// DeclaredFenced reports whether an operator declared a member fenced.
+func (r *Reconciler) DeclaredFenced(member types.UID) bool {
 	return r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, member).Reason == v1alpha1.ReasonMemberFenced
 }
 

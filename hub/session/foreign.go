@@ -56,9 +56,9 @@ func answerOf(s *v1alpha1.VDISession, w status.Desired, reported *v1alpha1.Sessi
 	answer := reported.DeepCopy()
 	answer.Spec.Session.UID, answer.Spec.Epoch, answer.Spec.Proof = s.UID, s.Status.Epoch, ""
 	switch {
-	case ended(reported) && reported.Spec.Session.UID == s.UID:
+	case status.Ended(reported) && reported.Spec.Session.UID == s.UID:
 		return answer
-	case w.Run && !ended(reported) && status.NotesRefusal(reported):
+	case w.Run && !status.Ended(reported) && status.NotesRefusal(reported):
 		answer.Status.State = v1alpha1.AssignmentRefused
 		return answer
 	}

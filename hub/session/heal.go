@@ -41,7 +41,7 @@ func (r *MemberReconciler) goBack(ctx context.Context, v *visit) (bool, error) {
 		after.Status.URL = url
 	}
 	status.Summarize(after, spec, now)
-	if err := r.Sessions.patchStatus(ctx, s, after); err != nil {
+	if err := r.Sessions.WriteStatus(ctx, s, after); err != nil {
 		return false, err
 	}
 	r.Sessions.given.add(after.UID, after.Status.Epoch)

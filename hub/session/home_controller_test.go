@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -27,30 +28,33 @@ type homesInMemory struct {
 	*WithT
 	c     client.Client
 	clock *clocktesting.FakeClock
-	homes *HomeReconciler
+	homes *home.Reconciler
+	// sessions whose homes they are.
+	sessions *Reconciler
 	// member where the home lies.
 	member *memberInMemory
 }
 
-func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDISession), home ...func(*v1alpha1.VDIHome)) *homesInMemory {
+func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDISession), changes ...func(*v1alpha1.VDIHome)) *homesInMemory {
 	x := &homesInMemory{WithT: NewWithT(t), clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
 	scheme := runtime.NewScheme()
 	x.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	s := sessiontest.With(session)
 	h := &v1alpha1.VDIHome{}
-	h.Namespace, h.Name = "desktops", homeKey(s).Name
+	h.Namespace, h.Name = "desktops", home.Key(s).Name
 	h.Spec = v1alpha1.HomeSpec{User: "ann", Template: "browser", ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: h.Name, Generation: 1}
 	h.Finalizers = []string{v1alpha1.HomeFinalizer}
-	h.Annotations = map[string]string{v1alpha1.AnnotationRun: takenFor, annotationUnused: "true"}
+	h.Annotations = map[string]string{v1alpha1.AnnotationRun: takenFor, home.AnnotationUnused: "true"}
 	at := metav1.NewTime(x.clock.Now())
 	h.Status = v1alpha1.HomeStatus{MountedBy: s.Name, MountedByUID: s.UID, LastUseTime: &at}
-	for _, change := range home {
+	for _, change := range changes {
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
 	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}}
 	x.member = &memberInMemory{}
-	x.homes = &HomeReconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member}
+	x.sessions = sessions
+	x.homes = &home.Reconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member, Gone: sessions.Fleet.Gone, Clock: x.clock}
 	return x
 }
 
@@ -78,7 +82,7 @@ func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
 		sessiontest.PlacedAt(sessiontest.Here, epoch)(s)
 		s.Status.Epoch = epoch
 		s.Status.Placement.Idle, s.Status.Placement.Run = true, number
-		s.Status.Home = &v1alpha1.SessionHome{Name: homeKey(s).Name}
+		s.Status.Home = &v1alpha1.SessionHome{Name: home.Key(s).Name}
 	}
 }
 
@@ -96,11 +100,11 @@ func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, c.takenFor, c.session)
 			before := x.session()
-			x.Expect(x.reconcile().RequeueAfter).To(Equal(takenWait))
-			x.clock.Step(takenWait)
+			x.Expect(x.reconcile().RequeueAfter).To(Equal(home.ClaimTimeout))
+			x.clock.Step(home.ClaimTimeout)
 			x.reconcile()
 			x.Expect(x.home().Status.MountedByUID).NotTo(BeEmpty(), "the session comes first")
-			x.Expect(reached(x.session()).Before(c.reached)).To(BeFalse())
+			x.Expect(home.LastRun(x.session()).Before(c.reached)).To(BeFalse())
 
 			// The write of old comes now: too late.
 			late := before.DeepCopy()
@@ -110,7 +114,7 @@ func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
 			if x.session().Status.Placement == nil {
 				x.reconcile()
 				x.Expect(x.home().Status.MountedByUID).To(BeEmpty())
-				x.Expect(x.home().Annotations).To(HaveKey(annotationUnused), "it was never ready with it")
+				x.Expect(x.home().Annotations).To(HaveKey(home.AnnotationUnused), "it was never ready with it")
 			}
 		})
 	}
@@ -163,14 +167,14 @@ func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", idleAt(5, 2))
-			r := &MemberReconciler{Client: x.c, Sessions: x.homes.Sessions, Clock: x.clock}
+			r := &MemberReconciler{Client: x.c, Sessions: x.sessions, Clock: x.clock}
 			s := sessiontest.With(c.session)
 			x.Expect(r.giveBackHome(context.Background(), &visit{session: s, reported: c.reported, hash: "hash"})).To(Succeed())
 			h := x.home()
 			x.Expect(h.Status.MountedByUID == "").To(Equal(c.want))
 			x.Expect(len(h.Finalizers) == 0).To(Equal(c.want))
 			if c.want {
-				_, unused := h.Annotations[annotationUnused]
+				_, unused := h.Annotations[home.AnnotationUnused]
 				x.Expect(unused).To(Equal(s.Status.StartTime == nil))
 			}
 		})
@@ -215,7 +219,7 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 				h.Status.MountedBy = ""
 			}
 			if !unused {
-				delete(h.Annotations, annotationUnused)
+				delete(h.Annotations, home.AnnotationUnused)
 			}
 		}
 	}
@@ -243,7 +247,7 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", func(*v1alpha1.VDISession) {}, c.home)
 			p := &pass{session: sessiontest.With(c.session...), spec: c.spec}
-			n, err := x.homes.Sessions.acquireHome(context.Background(), p)
+			n, err := x.sessions.acquireHome(context.Background(), p)
 			x.Expect(err).NotTo(HaveOccurred())
 			got := "anywhere"
 			switch {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -237,7 +238,7 @@ func (w *homeWorld) reconcile(name string) {
 
 func (w *homeWorld) controlHome() {
 	w.start("home", func(r *Reconciler, live client.Reader) {
-		homes := &HomeReconciler{Client: r.Client, Live: live, Sessions: r, Members: &memberInMemory{}}
+		homes := &home.Reconciler{Client: r.Client, Live: live, Sessions: r, Members: &memberInMemory{}, Gone: r.Fleet.Gone, Clock: r.Clock}
 		_, _ = homes.Reconcile(context.Background(), ctrl.Request{})
 	})
 }

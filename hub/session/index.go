@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -43,7 +44,7 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexRevision: func(s *v1alpha1.VDISession) []string {
 			return []string{revisionKey(s.Spec.Template, s.Status.TemplateRevision)}
 		},
-		indexHome: func(s *v1alpha1.VDISession) []string { return []string{homeKey(s).Name} },
+		indexHome: func(s *v1alpha1.VDISession) []string { return []string{home.Key(s).Name} },
 	} {
 		extract := func(o client.Object) []string { return values(o.(*v1alpha1.VDISession)) }
 		if err := indexer.IndexField(ctx, &v1alpha1.VDISession{}, name, extract); err != nil {

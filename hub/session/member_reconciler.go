@@ -19,6 +19,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
@@ -225,7 +226,7 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 	}
 	epoch := v.wanted.Spec.Epoch
 	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
-	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || usesRecord(v.session) && status.ToRun(v.session) {
+	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || home.UsesRecord(v.session) && status.ToRun(v.session) {
 		live := &v1alpha1.VDISession{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -315,7 +316,7 @@ func (r *MemberReconciler) patch(ctx context.Context, before, after *v1alpha1.VD
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.Sessions.patchStatus(ctx, before, after))
+	return client.IgnoreNotFound(r.Sessions.WriteStatus(ctx, before, after))
 }
 
 func reportedOf(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {

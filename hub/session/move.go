@@ -14,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -89,13 +90,13 @@ func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
 		return false, nil
 	}
 	h := &v1alpha1.VDIHome{}
-	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {
+	if err := r.Client.Get(ctx, home.Key(s), h); err != nil {
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		return true, fmt.Errorf("reading the home: %w", err)
 	}
-	return h.Annotations[annotationUnused] == "" || h.Status.MountedByUID != s.UID, nil
+	return h.Annotations[home.AnnotationUnused] == "" || h.Status.MountedByUID != s.UID, nil
 }
 
 // another asks for room in any member but the one where the session is placed,

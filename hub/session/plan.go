@@ -59,7 +59,7 @@ func plan(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAs
 		return planRun(w, reported, hash)
 	case reported == nil:
 		return stepNone, 0
-	case ended(reported):
+	case status.Ended(reported):
 		return stepForget, reported.Spec.Epoch
 	default:
 		return stepWithdraw, reported.Spec.Epoch
@@ -70,7 +70,7 @@ func planUnknown(reported *v1alpha1.SessionAssignment) (step, int64) {
 	switch {
 	case reported == nil:
 		return stepNone, 0
-	case ended(reported):
+	case status.Ended(reported):
 		return stepForget, reported.Spec.Epoch
 	default:
 		return stepOrphan, reported.Spec.Epoch
@@ -78,7 +78,7 @@ func planUnknown(reported *v1alpha1.SessionAssignment) (step, int64) {
 }
 
 func planStop(w status.Desired, reported *v1alpha1.SessionAssignment) (step, int64) {
-	if reported != nil && ended(reported) && reported.Spec.Epoch >= w.StopEpoch {
+	if reported != nil && status.Ended(reported) && reported.Spec.Epoch >= w.StopEpoch {
 		return stepRecordStopped, w.StopEpoch
 	}
 	return stepWithdraw, w.StopEpoch
@@ -86,7 +86,7 @@ func planStop(w status.Desired, reported *v1alpha1.SessionAssignment) (step, int
 
 func planRun(w status.Desired, reported *v1alpha1.SessionAssignment, hash string) (step, int64) {
 	switch {
-	case reported != nil && reported.Spec.Epoch < w.Epoch && !ended(reported) && status.NotesRefusal(reported):
+	case reported != nil && reported.Spec.Epoch < w.Epoch && !status.Ended(reported) && status.NotesRefusal(reported):
 		// It refused the placement and runs an earlier one: that has to stop,
 		// and with it goes the placement.
 		return stepWithdraw, w.Epoch
@@ -105,9 +105,4 @@ func planRun(w status.Desired, reported *v1alpha1.SessionAssignment, hash string
 	default:
 		return stepMirror, w.Epoch
 	}
-}
-
-// ended is true of what the member says is over: stopped, or never stored.
-func ended(reported *v1alpha1.SessionAssignment) bool {
-	return reported.Status.State == v1alpha1.AssignmentStopped || reported.Status.State == v1alpha1.AssignmentRefused
 }

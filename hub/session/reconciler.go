@@ -299,7 +299,7 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 		return err
 	}
 	p.sent = true
-	if err := r.patchStatus(ctx, before, p.session); err != nil {
+	if err := r.WriteStatus(ctx, before, p.session); err != nil {
 		return err
 	}
 	if p.reserved != nil {
@@ -321,9 +321,9 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 	return nil
 }
 
-// patchStatus writes a status, if nobody else has written the session since it
+// WriteStatus writes a status, if nobody else has written the session since it
 // was read, and remembers the version that this made.
-func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.VDISession) error {
+func (r *Reconciler) WriteStatus(ctx context.Context, before, after *v1alpha1.VDISession) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)

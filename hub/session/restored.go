@@ -123,7 +123,7 @@ func (r *MemberReconciler) inRecovery(v *visit, s step) (step, bool) {
 // usedUp reports whether a placement from the backup is in a member that holds
 // nothing of it: it may have ended there, and its epoch been used up.
 func (r *MemberReconciler) usedUp(v *visit) bool {
-	return (v.reported == nil || ended(v.reported)) && r.Sessions.lastRestore().lastGiven(v.session) >= v.wanted.Spec.Epoch
+	return (v.reported == nil || status.Ended(v.reported)) && r.Sessions.lastRestore().lastGiven(v.session) >= v.wanted.Spec.Epoch
 }
 
 // reissue gives up a placement from the backup of which the member holds nothing.

@@ -19,6 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -212,11 +213,11 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 		return c, nil
 	}
 	h := &v1alpha1.VDIHome{}
-	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {
+	if err := r.Client.Get(ctx, home.Key(s), h); err != nil {
 		return nil, fmt.Errorf("reading the home: %w", err)
 	}
 	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
-	return condition(v1alpha1.ReasonHomeInUse, homeInUse(s, h)), nil
+	return condition(v1alpha1.ReasonHomeInUse, home.InUse(s, h)), nil
 }
 
 // ask the fleet, and write down what it says.

@@ -14,7 +14,7 @@ import (
 // over is whether the member has ended the very placement that the session
 // stands at: then there is nothing to assign, but an end to record.
 func over(v *visit) bool {
-	return v.reported != nil && ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch
+	return v.reported != nil && status.Ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch
 }
 
 // showUnfit says on the session why it can't be assigned, and looks again later:

@@ -174,3 +174,8 @@ func NotesRefusal(reported *v1alpha1.SessionAssignment) bool {
 	}
 	return false
 }
+
+// Ended reports whether a member reports an assignment as over: stopped, or never stored.
+func Ended(reported *v1alpha1.SessionAssignment) bool {
+	return reported.Status.State == v1alpha1.AssignmentStopped || reported.Status.State == v1alpha1.AssignmentRefused
+}
