@@ -44,10 +44,6 @@ help: ## Show this list.
 manifests: $(BIN)/controller-gen ## Generate CRDs and RBAC roles from the markers in the code, and the copies in the charts.
 	@tools/generate.sh manifests .
 
-.PHONY: release-crds
-release-crds: ## Take the CRDs as they are for released: from now on `make verify` compares with them.
-	rm -f tools/crdcompat/released/*.yaml && cp deploy/crds/*.yaml tools/crdcompat/released/
-
 .PHONY: generate
 generate: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## Generate deep copies and the wire contract's Go code.
 	@tools/generate.sh code .
