@@ -24,7 +24,7 @@ check() {
 generated() {
 	tools/generate.sh all "$scratch" || return 1
 	local stale=0 path
-	for path in deploy/crds deploy/rbac deploy/charts/vdi-{hub,agent}/files deploy/agent/{crds,rbac}.yaml \
+	for path in deploy/charts/vdi-{hub,agent}/files/{crds,rbac.yaml} \
 		proto/fleet api/v1alpha1/zz_generated.deepcopy.go; do
 		diff -r -u "$path" "$scratch/$path" || stale=1
 	done

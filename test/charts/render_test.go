@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/vdi-fleet/vdi-fleet/deploy"
 )
 
 func TestTheChartsAreLinted(t *testing.T) {
@@ -20,8 +23,9 @@ func TestTheChartsAreLinted(t *testing.T) {
 	}
 }
 
-// copied are kinds that a chart has from elsewhere: TestCopies compares them.
-var copied = []string{"CustomResourceDefinition", "ClusterRole", "Role", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}
+// generated are kinds that a chart has from files/: TestFilesAreRenderedAsTheyAre compares
+// them.
+var generated = []string{"CustomResourceDefinition", "ClusterRole", "Role", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}
 
 func TestWhatTheChartsRender(t *testing.T) {
 	t.Parallel()
@@ -31,7 +35,7 @@ func TestWhatTheChartsRender(t *testing.T) {
 			var got strings.Builder
 			for _, object := range objects(t, v.manifest(t)) {
 				switch {
-				case slices.Contains(copied, object.GetKind()):
+				case slices.Contains(generated, object.GetKind()):
 					delete(object.Object, "rules")
 					delete(object.Object, "spec")
 				case object.GetKind() == "PrometheusRule":
@@ -46,29 +50,27 @@ func TestWhatTheChartsRender(t *testing.T) {
 	}
 }
 
-// TestCopies: what the charts have from deploy/ is what is there, whole.
-func TestCopies(t *testing.T) {
+// TestFilesAreRenderedAsTheyAre compares what the charts render with their files, from
+// which tests take CRDs, roles and admission policies.
+func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for chart, sources := range map[string][]string{
-		hubChart:   {"crds/*.yaml", "rbac/hub.yaml", "admission/*.yaml"},
-		agentChart: {"crds/vdi.kasm.io_sessionassignments.yaml", "rbac/agent.yaml"},
+		hubChart:   {"crds/*.yaml", "rbac.yaml", "users.yaml", "admission/*.yaml"},
+		agentChart: {"crds/*.yaml", "rbac.yaml"},
 	} {
 		want := map[string]map[string]any{}
 		for _, pattern := range sources {
-			files, err := filepath.Glob(root + "/deploy/" + pattern)
+			files, err := filepath.Glob(filepath.Join(chart, "files", pattern))
 			if err != nil || len(files) == 0 {
 				t.Fatalf("no files %s: %v", pattern, err)
 			}
 			for _, file := range files {
-				if chart == hubChart && strings.HasSuffix(file, "_sessionassignments.yaml") {
-					continue // the agent's
-				}
 				maps.Copy(want, bare(objects(t, read(t, file))))
 			}
 		}
-		args := []string{"--set", "crds.keep=true"}
+		var args []string
 		if chart == hubChart {
-			args = append(args, hubRequired...)
+			args = hubRequired
 		}
 		manifest, err := template(t, chart, args...)
 		if err != nil {
@@ -81,8 +83,37 @@ func TestCopies(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s differs from deploy/, run `make manifests` (-want +got):\n%s", chart, diff)
+			t.Errorf("%s renders something else than its files (-want +got):\n%s", chart, diff)
 		}
+	}
+}
+
+// TestProgramsRenderWhatHelmDoes compares deploy.Render, by which `kubectl vdi
+// install-agent` and the fleets of tests install, with helm.
+func TestProgramsRenderWhatHelmDoes(t *testing.T) {
+	t.Parallel()
+	for _, v := range variants {
+		values := map[string]any{}
+		if len(v.args) > 0 {
+			if err := sigsyaml.Unmarshal([]byte(read(t, v.args[1])), &values); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := filepath.Base(v.chart)
+		manifest, err := helm(t, append([]string{"template", name, v.chart, "--namespace", namespace, "--no-hooks"}, v.args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := deploy.Render(name, namespace, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(objects(t, manifest), got); diff != "" {
+			t.Errorf("%s (-helm +deploy.Render):\n%s", v.name, diff)
+		}
+	}
+	if _, err := deploy.Render(deploy.HubChart, namespace, map[string]any{"sessionNamespace": "desktops"}); err == nil || !strings.Contains(err.Error(), "sessionNamespace") {
+		t.Errorf("a value that the schema does not know: %v", err)
 	}
 }
 
@@ -98,23 +129,6 @@ func bare(all []*unstructured.Unstructured) map[string]map[string]any {
 		out[name] = object.Object
 	}
 	return out
-}
-
-// TestCopiesOfFiles that are no objects, and of what kustomize can't reach.
-func TestCopiesOfFiles(t *testing.T) {
-	t.Parallel()
-	for copied, source := range map[string]string{
-		"charts/vdi-hub/files/rules.yaml":       "observability/rules/hub.yaml",
-		"charts/vdi-hub/files/dashboard.json":   "observability/dashboards/hub.json",
-		"charts/vdi-agent/files/rules.yaml":     "observability/rules/agent.yaml",
-		"charts/vdi-agent/files/dashboard.json": "observability/dashboards/agent.json",
-		"agent/rbac.yaml":                       "rbac/agent.yaml",
-		"agent/crds.yaml":                       "crds/vdi.kasm.io_sessionassignments.yaml",
-	} {
-		if read(t, filepath.Join(root, "deploy", copied)) != read(t, filepath.Join(root, "deploy", source)) {
-			t.Errorf("deploy/%s is not deploy/%s, run `make manifests`", copied, source)
-		}
-	}
 }
 
 func TestAnotherNamespaceIsSaidEverywhere(t *testing.T) {
