@@ -1,6 +1,8 @@
 package charts
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -27,27 +29,121 @@ func TestTheChartsAreLinted(t *testing.T) {
 // them.
 var generated = []string{"CustomResourceDefinition", "ClusterRole", "Role", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}
 
+// TestWhatTheChartsRender has a golden file in full for the defaults of each chart, and
+// for other values one of what then differs.
 func TestWhatTheChartsRender(t *testing.T) {
 	t.Parallel()
-	for _, v := range variants {
+	for i, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			var got strings.Builder
-			for _, object := range objects(t, v.manifest(t)) {
-				switch {
-				case slices.Contains(generated, object.GetKind()):
-					delete(object.Object, "rules")
-					delete(object.Object, "spec")
-				case object.GetKind() == "PrometheusRule":
-					delete(object.Object, "spec")
-				case object.GetKind() == "ConfigMap":
-					delete(object.Object, "data")
+			got := written(t, v)
+			switch {
+			case i == hubDefaults || i == agentDefaults:
+				var full strings.Builder
+				for _, object := range got {
+					full.WriteString("---\n" + toYAML(t, object.Object))
 				}
-				got.WriteString("---\n" + toYAML(t, object.Object))
+				expectGolden(t, v.name+".yaml", full.String())
+			case v.chart == hubChart:
+				expectGolden(t, v.name+".txt", differences(t, written(t, variants[hubDefaults]), got))
+			default:
+				expectGolden(t, v.name+".txt", differences(t, written(t, variants[agentDefaults]), got))
 			}
-			expectGolden(t, v.name+".yaml", got.String())
 		})
 	}
+}
+
+// written returns the objects of a variant without what comes from files/.
+func written(t *testing.T, v variant) []*unstructured.Unstructured {
+	t.Helper()
+	all := objects(t, v.manifest(t))
+	for _, object := range all {
+		switch {
+		case slices.Contains(generated, object.GetKind()):
+			delete(object.Object, "rules")
+			delete(object.Object, "spec")
+		case object.GetKind() == "PrometheusRule":
+			delete(object.Object, "spec")
+		case object.GetKind() == "ConfigMap":
+			delete(object.Object, "data")
+		}
+	}
+	return all
+}
+
+// differences lists by object the fields that two manifests do not share: a line each,
+// which begins with - where it is of the first, and with + where it is of the second.
+func differences(t *testing.T, first, second []*unstructured.Unstructured) string {
+	t.Helper()
+	lines := map[string][]string{}
+	before, after := fieldsOf(t, first), fieldsOf(t, second)
+	for sign, pair := range map[string][2]map[string]map[string]string{"-": {before, after}, "+": {after, before}} {
+		for name, fields := range pair[0] {
+			other, common := pair[1][name]
+			if !common && sign == "-" {
+				lines[name] = []string{"is gone"}
+				continue
+			}
+			for field, value := range fields {
+				if there, is := other[field]; !is || there != value {
+					lines[name] = append(lines[name], fmt.Sprintf("%s\x00%s: %s", field, sign, value))
+				}
+			}
+		}
+	}
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		text.WriteString(name + "\n")
+		slices.Sort(lines[name])
+		for _, line := range lines[name] {
+			if field, value, found := strings.Cut(line, "\x00"); found {
+				line = value[:1] + " " + field + value[1:]
+			}
+			text.WriteString("  " + line + "\n")
+		}
+	}
+	return text.String()
+}
+
+// fieldsOf returns the fields of objects by the objects' kinds and names and the fields'
+// paths.
+func fieldsOf(t *testing.T, all []*unstructured.Unstructured) map[string]map[string]string {
+	t.Helper()
+	out := map[string]map[string]string{}
+	for _, object := range all {
+		fields := map[string]string{}
+		flatten(t, "", object.Object, fields)
+		out[strings.TrimSuffix(object.GetKind()+"/"+object.GetName()+"/"+object.GetNamespace(), "/")] = fields
+	}
+	if len(out) != len(all) {
+		t.Errorf("%d objects have %d names", len(all), len(out))
+	}
+	return out
+}
+
+func flatten(t *testing.T, path string, value any, into map[string]string) {
+	t.Helper()
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			flatten(t, path+"."+key, field, into)
+		}
+		if len(value) > 0 {
+			return
+		}
+	case []any:
+		for i, item := range value {
+			flatten(t, fmt.Sprintf("%s[%02d]", path, i), item, into)
+		}
+		if len(value) > 0 {
+			return
+		}
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	into[path] = string(text)
 }
 
 // TestFilesAreRenderedAsTheyAre compares what the charts render with their files, from
