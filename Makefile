@@ -41,12 +41,8 @@ help: ## Show this list.
 ##@ Develop
 
 .PHONY: manifests
-manifests: $(BIN)/controller-gen ## Generate CRDs and RBAC roles from the markers in the code, and the copies in the charts.
+manifests: $(BIN)/controller-gen ## Generate the CRDs and RBAC roles of the charts from the markers in the code.
 	@tools/generate.sh manifests .
-
-.PHONY: release-crds
-release-crds: ## Take the CRDs as they are for released: from now on `make verify` compares with them.
-	rm -f tools/crdcompat/released/*.yaml && cp deploy/crds/*.yaml tools/crdcompat/released/
 
 .PHONY: generate
 generate: $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## Generate deep copies and the wire contract's Go code.
@@ -221,20 +217,26 @@ desktop-test: desktop-image chromium ## Open that image in headless Chromium, ru
 
 ##@ Deploy
 
+HUB_FILES = deploy/charts/vdi-hub/files
+HUB_TAG   = $(lastword $(subst :, ,$(HUB_IMG)))
+# The network policy stays out: it needs to know where the API server of the cluster is.
+HUB_CHART = $(BIN)/helm template vdi-hub deploy/charts/vdi-hub --namespace vdi-system --no-hooks \
+  --set 'sessionNamespaces={desktops},networkPolicy.enabled=false,image.repository=$(HUB_IMG:%:$(HUB_TAG)=%),image.tag=$(HUB_TAG)'
+
 .PHONY: install
 install: $(KUBECTL) ## Install the CRDs, and who may create sessions and fence or remove members, into the cluster of the current kubeconfig.
-	$(KUBECTL) apply --server-side $(patsubst %,-f %,$(filter-out %/session-finalizer.yaml,$(wildcard deploy/admission/*.yaml))) -f deploy/crds -f deploy/users.yaml
+	$(KUBECTL) apply --server-side $(patsubst %,-f %,$(filter-out %/session-finalizer.yaml,$(wildcard $(HUB_FILES)/admission/*.yaml))) -f $(HUB_FILES)/crds -f $(HUB_FILES)/users.yaml
 
 .PHONY: deploy
-deploy: install ## Deploy the hub with image HUB_IMG, for sessions of namespace desktops.
-	$(KUBECTL) apply --server-side -f deploy/admission/session-finalizer.yaml
-	$(KUBECTL) get namespace desktops >/dev/null 2>&1 || $(KUBECTL) create namespace desktops
-	sed 's|image: vdi-hub:.*|image: $(HUB_IMG)|' deploy/hub.yaml | $(KUBECTL) apply -f -
-	$(KUBECTL) apply -f deploy/rbac
+deploy: install $(BIN)/helm ## Deploy the hub with image HUB_IMG, for sessions of namespace desktops.
+	for name in vdi-system desktops; do $(KUBECTL) get namespace $$name >/dev/null 2>&1 || $(KUBECTL) create namespace $$name || exit; done
+	$(KUBECTL) label --overwrite namespace vdi-system pod-security.kubernetes.io/enforce=restricted
+	$(HUB_CHART) | $(KUBECTL) apply --server-side -f -
 
 .PHONY: undeploy
-undeploy: $(KUBECTL) ## Remove the hub; the CRDs, the policies of `make install`, and all that people made stay.
-	$(KUBECTL) delete --ignore-not-found -f deploy/admission/session-finalizer.yaml -f deploy/hub.yaml -f deploy/rbac
+undeploy: $(KUBECTL) $(BIN)/helm ## Remove the hub; its namespace, what `make install` installs, and all that people made stay.
+	$(KUBECTL) delete --ignore-not-found -f $(HUB_FILES)/admission/session-finalizer.yaml
+	$(HUB_CHART) $(foreach name,rbac deployment service monitoring poddisruptionbudget priorityclass,--show-only templates/$(name).yaml) | $(KUBECTL) delete --ignore-not-found -f -
 
 # ---- files
 

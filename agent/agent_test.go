@@ -24,7 +24,7 @@ func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
 	root, err := harness.Root()
 	g.Expect(err).NotTo(HaveOccurred())
 	member, err := harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
-		CRDDirs:    []string{filepath.Join(root, "deploy", "crds")},
+		CRDDirs:    []string{filepath.Join(root, "deploy/charts/vdi-agent/files/crds")},
 		Nodes:      []harness.NodeGroup{{Count: 1, Region: "eu", Zone: "eu-a"}},
 		Namespaces: map[string]map[string]string{"desks": {v1alpha1.LabelAdmitSessions: "true"}, "vdi-system": nil},
 	})

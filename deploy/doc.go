@@ -1,3 +1,3 @@
-// Package deploy holds the manifests that commands apply themselves. They are
-// the same files that `make deploy` and people apply.
+// Package deploy holds the Helm charts, which are the source of everything that is
+// installed in a cluster, and renders them for programs that install without Helm.
 package deploy

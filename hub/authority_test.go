@@ -122,7 +122,7 @@ func TestAMemberJoinsRotatesAndIsRevoked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	plane, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Name: "hub", APIOnly: true, CRDDirs: []string{"../deploy/crds"},
+		Name: "hub", APIOnly: true, CRDDirs: []string{"../deploy/charts/vdi-hub/files/crds"},
 		Namespaces: map[string]map[string]string{"vdi-system": nil},
 	})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -11,13 +11,13 @@ mkdir -p "$2"
 out=$(cd "$2" && pwd)
 cd "$(dirname "$0")/.."
 
-# role NAME DIRECTORY
+# role NAME writes the role of hub or agent into its chart.
 role() {
-	bin/controller-gen "rbac:roleName=vdi-$1,fileName=$1.yaml" "paths=./$2/..." output:rbac:dir="$out/deploy/rbac"
-	# A marker counts only in a comment of its own: one in a type's
-	# documentation is passed over without a word.
+	bin/controller-gen "rbac:roleName=vdi-$1,fileName=rbac.yaml" "paths=./$1/..." output:rbac:dir="$out/deploy/charts/vdi-$1/files"
+	# A marker counts only in a comment of its own: controller-gen ignores one in the
+	# doc comment of a declaration.
 	local attached
-	attached=$(grep -rn --include='*.go' -A1 '+kubebuilder:rbac' "$2" | grep -E '^[^:]+-[0-9]+-(type|func|var|const)' || true)
+	attached=$(grep -rn --include='*.go' -A1 '+kubebuilder:rbac' "$1" | grep -E '^[^:]+-[0-9]+-(type|func|var|const)' || true)
 	if [ -n "$attached" ]; then
 		echo "generate: set the +kubebuilder:rbac markers before these off by an empty line, or they are ignored:" >&2
 		echo "$attached" >&2
@@ -26,31 +26,13 @@ role() {
 }
 
 manifests() {
-	bin/controller-gen crd paths=./api/... output:crd:dir="$out/deploy/crds"
-	role hub hub
-	role agent agent
-	copies
-}
-
-# Helm and kustomize read no file outside of their own directories: so each has a
-# copy of what is generated, and of what is written once for all of them.
-copies() {
-	local chart assignments=vdi.kasm.io_sessionassignments.yaml
-	for chart in hub agent; do
-		rm -rf "$out/deploy/charts/vdi-$chart/files"
-		mkdir -p "$out/deploy/charts/vdi-$chart/files/crds"
-		cp "$out/deploy/rbac/$chart.yaml" "$out/deploy/charts/vdi-$chart/files/rbac.yaml"
-		cp "deploy/observability/rules/$chart.yaml" "$out/deploy/charts/vdi-$chart/files/rules.yaml"
-		cp "deploy/observability/dashboards/$chart.json" "$out/deploy/charts/vdi-$chart/files/dashboard.json"
-	done
-	# The hub has no assignments: it can be in a member's cluster, whose agent brings them.
-	cp "$out"/deploy/crds/*.yaml "$out/deploy/charts/vdi-hub/files/crds"
-	mv "$out/deploy/charts/vdi-hub/files/crds/$assignments" "$out/deploy/charts/vdi-agent/files/crds"
-	mkdir -p "$out/deploy/charts/vdi-hub/files/admission" "$out/deploy/agent"
-	cp deploy/admission/*.yaml "$out/deploy/charts/vdi-hub/files/admission"
-	cp deploy/users.yaml "$out/deploy/charts/vdi-hub/files/users.yaml"
-	cp "$out/deploy/rbac/agent.yaml" "$out/deploy/agent/rbac.yaml"
-	cp "$out/deploy/crds/$assignments" "$out/deploy/agent/crds.yaml"
+	local charts=$out/deploy/charts
+	mkdir -p "$charts/vdi-agent/files/crds"
+	bin/controller-gen crd paths=./api/... output:crd:dir="$charts/vdi-hub/files/crds"
+	# The hub's cluster has no assignments; it can be a member's too, whose agent brings them.
+	mv "$charts/vdi-hub/files/crds/vdi.kasm.io_sessionassignments.yaml" "$charts/vdi-agent/files/crds"
+	role hub
+	role agent
 }
 
 code() {

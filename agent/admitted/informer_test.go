@@ -29,7 +29,7 @@ func TestSecretsAreSeenWhereSessionsAreAdmitted(t *testing.T) {
 	root, err := harness.Root()
 	g.Expect(err).NotTo(HaveOccurred())
 	plane, err := harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
-		APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy", "crds")},
+		APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy/charts/vdi-agent/files/crds")},
 		Namespaces: map[string]map[string]string{
 			"open": nil, "later": nil, "private": nil, "vdi-system": nil, "unbound": {v1alpha1.LabelAdmitSessions: "true"},
 		},

@@ -48,7 +48,7 @@ func startReal(t *testing.T) *realBench {
 	root, err := harness.Root()
 	b.Expect(err).NotTo(HaveOccurred())
 	b.plane, err = harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
-		APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy", "crds")},
+		APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy/charts/vdi-agent/files/crds")},
 		Namespaces: map[string]map[string]string{"desks": {v1alpha1.LabelAdmitSessions: "true"}},
 	})
 	b.Expect(err).NotTo(HaveOccurred())

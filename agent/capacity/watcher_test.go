@@ -44,7 +44,7 @@ func start(t *testing.T) *fixture {
 	allocatable := harness.DefaultAllocatable()
 	allocatable[corev1.ResourceCPU] = resource.MustParse("4")
 	cp, err := harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
-		CRDDirs:    []string{filepath.Join(root, "deploy", "crds")},
+		CRDDirs:    []string{filepath.Join(root, "deploy/charts/vdi-agent/files/crds")},
 		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a", Allocatable: allocatable}},
 		Namespaces: map[string]map[string]string{"desktops": {v1alpha1.LabelAdmitSessions: "true"}, "others": nil},
 	})

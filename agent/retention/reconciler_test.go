@@ -52,7 +52,7 @@ func startMember(t *testing.T) (*harness.ControlPlane, client.Client) {
 	root, err := harness.Root()
 	g.Expect(err).NotTo(HaveOccurred())
 	member, err := harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
-		APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy", "crds")},
+		APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy/charts/vdi-agent/files/crds")},
 		Namespaces: map[string]map[string]string{namespace: nil},
 	})
 	g.Expect(err).NotTo(HaveOccurred())

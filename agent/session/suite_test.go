@@ -58,7 +58,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	log.SetLogger(GinkgoLogr)
 	var err error
 	member, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		CRDDirs:    []string{"../../deploy/crds"},
+		CRDDirs:    []string{"../../deploy/charts/vdi-agent/files/crds"},
 		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
 		Namespaces: map[string]map[string]string{namespace: restricted},
 	})

@@ -10,7 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// sessionsRole is what an agent may where sessions may live; deploy/rbac has it.
+// sessionsRole is what an agent may do in the namespaces of sessions; the agent's chart
+// has it.
 const sessionsRole = "vdi-agent-sessions"
 
 func admitCommand(c *cluster) *cobra.Command {

@@ -53,7 +53,7 @@ func TestExplainingOnARealAPIServer(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		return plane, kubeconfig
 	}
-	hub, kubeconfig := start("hub", filepath.Join(root, "deploy", "crds"))
+	hub, kubeconfig := start("hub", filepath.Join(root, "deploy/charts/vdi-hub/files/crds"))
 	explain := func(args ...string) (string, error) {
 		return run(&cluster{}, "", append([]string{"explain", "--kubeconfig=" + kubeconfig}, args...)...)
 	}

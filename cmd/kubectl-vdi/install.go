@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,24 +12,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/deploy"
 )
 
-// agentNamespace is where the embedded manifests and roles put the agent.
+// agentNamespace is the namespace in which install-agent puts the agent.
 const agentNamespace = "vdi-system"
-
-// annotationBootstrap on the agent's Pods is a hash of what they have from the
-// bootstrap Secret as flags: they start anew when that changes.
-const annotationBootstrap = "vdi.kasm.io/bootstrap"
 
 var caHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
@@ -145,114 +135,60 @@ func (o installOptions) check() error {
 	return checkHashes(o.caHashes)
 }
 
-// objects that make an agent, in the order in which they are applied.
+// objects returns what makes an agent, in the order in which it is applied: its namespace,
+// and its chart. The chart's network policy stays out: it needs to know where the API
+// server of the cluster is.
 func (o installOptions) objects() ([]*unstructured.Unstructured, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	manifests, err := decode(deploy.SessionAssignments, deploy.Agent, deploy.AgentRBAC)
-	if err != nil {
-		return nil, err
-	}
-	bootstrap, err := o.bootstrap()
-	if err != nil {
-		return nil, err
-	}
-	var first, last []*unstructured.Unstructured
-	for _, object := range manifests {
-		switch object.GetKind() {
-		case "Namespace", "CustomResourceDefinition":
-			first = append([]*unstructured.Unstructured{object}, first...)
-		case "Deployment":
-			if object, err = o.deployment(object); err != nil {
-				return nil, err
-			}
-			last = append(last, bootstrap, object)
-		default:
-			first = append(first, object)
-		}
-	}
-	return append(first, last...), nil
-}
-
-func decode(manifests ...[]byte) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
-	for _, text := range manifests {
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			err := decoder.Decode(&object.Object)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("reading the embedded manifests: %w", err)
-			}
-			if len(object.Object) > 0 {
-				all = append(all, object)
-			}
-		}
-	}
-	return all, nil
-}
-
-// name is the one that the hub's certificate must have.
-func (o installOptions) name() string {
-	if o.serverName != "" {
-		return o.serverName
-	}
-	host, _, _ := net.SplitHostPort(o.hub) // which was checked
-	return host
-}
-
-func (o installOptions) bootstrap() (*unstructured.Unstructured, error) {
-	return toUnstructured(&corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: agentNamespace, Name: v1alpha1.AgentBootstrap,
-			// By which deploy/uninstall.sh finds it.
-			Labels: map[string]string{"app.kubernetes.io/name": "vdi-agent", "app.kubernetes.io/part-of": "vdi-fleet"},
-		},
-		Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{
-			v1alpha1.BootstrapMember: []byte(o.member), v1alpha1.BootstrapHub: []byte(o.hub),
-			v1alpha1.BootstrapServerName: []byte(o.name()), v1alpha1.BootstrapToken: []byte(o.token),
-			v1alpha1.BootstrapCAHash: []byte(strings.Join(o.caHashes, ",")),
-		},
+	chart, err := deploy.Render(deploy.AgentChart, agentNamespace, map[string]any{
+		"image": imageOf(o.image), "join": o.join(), "networkPolicy": map[string]any{"enabled": false},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return append([]*unstructured.Unstructured{namespaceNamed(agentNamespace, map[string]any{"pod-security.kubernetes.io/enforce": "restricted"})}, chart...), nil
 }
 
-// envImage is the variable by which the Deployment tells the agent its own image.
-const envImage = "VDI_IMAGE"
-
-// deployment has the image, and starts anew when the hub's address changes.
-func (o installOptions) deployment(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	d := &appsv1.Deployment{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, d); err != nil {
-		return nil, fmt.Errorf("reading the embedded Deployment: %w", err)
+// bootstrap returns the Secret from which an agent joins: the chart's.
+func (o installOptions) bootstrap(namespace string) (*unstructured.Unstructured, error) {
+	chart, err := deploy.Render(deploy.AgentChart, namespace, map[string]any{"join": o.join()})
+	if err != nil {
+		return nil, err
 	}
-	d.Spec.Template.Annotations = map[string]string{
-		annotationBootstrap: v1alpha1.TrustBundleHash([]byte(strings.Join([]string{o.member, o.hub, o.name()}, "\n"))),
-	}
-	agent := &d.Spec.Template.Spec.Containers[0]
-	agent.Image = o.image
-	for i := range agent.Env {
-		if agent.Env[i].Name == envImage {
-			agent.Env[i].Value = o.image
+	for _, object := range chart {
+		if object.GetKind() == "Secret" && object.GetName() == v1alpha1.AgentBootstrap {
+			return object, nil
 		}
 	}
-	return toUnstructured(d)
+	return nil, fmt.Errorf("chart %s has no Secret %s", deploy.AgentChart, v1alpha1.AgentBootstrap)
 }
 
-// toUnstructured leaves out what only an API server fills in.
-func toUnstructured(object client.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, fmt.Errorf("preparing %s: %w", object.GetName(), err)
+// join returns the value "join" of the agent's chart.
+func (o installOptions) join() map[string]any {
+	values := map[string]any{"member": o.member, "hub": o.hub, "caHashes": o.caHashes, "token": o.token}
+	if o.serverName != "" {
+		values["serverName"] = o.serverName
 	}
-	u := &unstructured.Unstructured{Object: content}
-	unstructured.RemoveNestedField(u.Object, "status")
-	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-	unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
-	return u, nil
+	return values
+}
+
+// imageOf returns the value "image" of a chart for an image reference. Without a tag it is
+// the tag latest, as for container runtimes.
+func imageOf(reference string) map[string]any {
+	repository, digest, _ := strings.Cut(reference, "@")
+	tag := "latest"
+	if i := strings.LastIndex(repository, ":"); i > strings.LastIndex(repository, "/") {
+		repository, tag = repository[:i], repository[i+1:]
+	}
+	return map[string]any{"repository": repository, "tag": tag, "digest": digest}
+}
+
+func namespaceNamed(name string, labels map[string]any) *unstructured.Unstructured {
+	metadata := map[string]any{"name": name}
+	if len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}}
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,54 +13,108 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew")
-
 const token = "abcdefgh.abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnopqrst"
 
 var hash = "sha256:" + strings.Repeat("0a", 32)
 
-func TestTheAgentsManifests(t *testing.T) {
-	o := installOptions{member: "eu", hub: "hub.example.com:8443", token: token, caHashes: []string{hash}, image: "registry.example.com/vdi-agent:1"}
+// TestInstallAgentAppliesTheChart checks what install-agent makes of the agent's chart;
+// test/charts has what the chart renders in full.
+func TestInstallAgentAppliesTheChart(t *testing.T) {
+	g := NewWithT(t)
+	o := installOptions{member: "eu", hub: "hub.example.com:8443", token: token, caHashes: []string{hash}, image: "registry.example.com:5000/vdi-agent:1"}
+	objects, err := o.objects()
+	g.Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for _, object := range objects {
+		names = append(names, object.GetKind()+"/"+object.GetName())
+	}
+	g.Expect(names).To(Equal([]string{
+		"Namespace/vdi-system", "PriorityClass/vdi-agent", "PodDisruptionBudget/vdi-agent", "ServiceAccount/vdi-agent",
+		"Secret/vdi-agent-bootstrap", "CustomResourceDefinition/sessionassignments.vdi.kasm.io",
+		"ClusterRole/vdi-agent", "ClusterRole/vdi-agent-metrics-reader", "ClusterRole/vdi-agent-sessions",
+		"ClusterRoleBinding/vdi-agent", "ClusterRoleBinding/vdi-agent-metrics", "Role/vdi-agent", "RoleBinding/vdi-agent",
+		"Service/vdi-agent-metrics", "Service/vdi-agent-lease", "Deployment/vdi-agent",
+	}))
+	g.Expect(objects[0].GetLabels()).To(Equal(map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}))
+
+	secret := &corev1.Secret{}
+	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(objects[4].Object, secret)).To(Succeed())
+	g.Expect(secret.Labels).To(And(HaveKeyWithValue("app.kubernetes.io/name", "vdi-agent"), HaveKeyWithValue("app.kubernetes.io/part-of", "vdi-fleet")), "by which deploy/uninstall.sh finds it")
+	g.Expect(secret.Data).To(Equal(map[string][]byte{
+		v1alpha1.BootstrapMember: []byte("eu"), v1alpha1.BootstrapHub: []byte("hub.example.com:8443"), v1alpha1.BootstrapServerName: []byte("hub.example.com"),
+		v1alpha1.BootstrapToken: []byte(token), v1alpha1.BootstrapCAHash: []byte(hash),
+	}))
+
+	deployment := deploymentOf(t, o)
+	container := deployment.Spec.Template.Spec.Containers[0]
+	g.Expect(container.Image).To(Equal(o.image))
+	g.Expect(container.Env).To(ContainElement(corev1.EnvVar{Name: "VDI_IMAGE", Value: o.image}), "of which guards are made")
+	g.Expect(deployment.Spec.Template.Annotations).To(HaveLen(1))
+	other := o
+	other.token = strings.Replace(token, "abcdefgh.", "hgfedcba.", 1)
+	g.Expect(deploymentOf(t, other).Spec.Template).To(Equal(deployment.Spec.Template), "another token restarts no agent")
+	other.hub = "hub2.example.com:8443"
+	g.Expect(deploymentOf(t, other).Spec.Template).NotTo(Equal(deployment.Spec.Template), "another hub does")
+}
+
+func deploymentOf(t *testing.T, o installOptions) *appsv1.Deployment {
+	t.Helper()
 	objects, err := o.objects()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got strings.Builder
-	for _, object := range objects {
-		if kind := object.GetKind(); kind == "CustomResourceDefinition" || kind == "ClusterRole" || kind == "Role" {
-			object.Object = map[string]any{"kind": kind, "name": object.GetName()} // generated elsewhere
-		}
-		text, err := yaml.Marshal(object.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got.WriteString("---\n" + string(text))
-	}
-	const golden = "testdata/agent.yaml"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
+	deployment := &appsv1.Deployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[len(objects)-1].Object, deployment); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("differs from %s (-want +got), write it anew with -update:\n%s", golden, diff)
+	return deployment
+}
+
+func TestImagesAreOfAnyReference(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	for reference, want := range map[string][3]string{
+		"vdi-agent:1":                      {"vdi-agent", "1", ""},
+		"vdi-agent":                        {"vdi-agent", "latest", ""},
+		"registry:5000/vdi/agent":          {"registry:5000/vdi/agent", "latest", ""},
+		"registry:5000/vdi/agent:v1":       {"registry:5000/vdi/agent", "v1", ""},
+		"registry/agent@" + digest:         {"registry/agent", "latest", digest},
+		"registry:5000/agent:v1@" + digest: {"registry:5000/agent", "v1", digest},
+	} {
+		got := imageOf(reference)
+		if got["repository"] != want[0] || got["tag"] != want[1] || got["digest"] != want[2] {
+			t.Errorf("%s: %v, want %q", reference, got, want)
+		}
+	}
+}
+
+// decode reads the objects of a manifest.
+func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096); ; {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(object.Object) > 0 {
+			all = append(all, object)
+		}
 	}
 }
 
@@ -140,7 +196,7 @@ func TestJoiningOnARealAPIServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	both, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Name: "both", APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy", "crds")},
+		Name: "both", APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy/charts/vdi-hub/files/crds")},
 		Namespaces: map[string]map[string]string{"vdi-system": nil},
 	})
 	g.Expect(err).NotTo(HaveOccurred())

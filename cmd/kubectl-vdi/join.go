@@ -23,7 +23,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// hubService is what deploy/hub.yaml calls the hub's Service.
+// hubService is the name of the hub's Service in its chart.
 const hubService = "vdi-hub"
 
 // joinOptions say what the member is like, and where its agent finds the hub.

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -18,19 +16,11 @@ const outputManifest = "manifest"
 // would leave the token in an annotation.
 func printManifest(out io.Writer, j joined, namespace string) error {
 	o := installOptions{member: j.Member, hub: j.Hub, serverName: j.ServerName, token: j.Token, caHashes: j.CAHashes}
-	secret, err := o.bootstrap()
+	secret, err := o.bootstrap(namespace)
 	if err != nil {
 		return err
 	}
-	secret.SetNamespace(namespace)
-	place, err := toUnstructured(&corev1.Namespace{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: namespace},
-	})
-	if err != nil {
-		return err
-	}
-	for _, object := range []client.Object{place, secret} {
+	for _, object := range []*unstructured.Unstructured{namespaceNamed(namespace, nil), secret} {
 		text, err := yaml.Marshal(object)
 		if err != nil {
 			return fmt.Errorf("printing %s: %w", object.GetName(), err)

@@ -40,7 +40,7 @@ func newOperations(t *testing.T) *operations {
 	t.Cleanup(cancel)
 	o := &operations{WithT: NewWithT(t), ctx: ctx}
 	hub, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Name: "hub", APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy", "crds")}, Namespaces: map[string]map[string]string{"desktops": nil},
+		Name: "hub", APIOnly: true, CRDDirs: []string{filepath.Join(root, "deploy/charts/vdi-hub/files/crds")}, Namespaces: map[string]map[string]string{"desktops": nil},
 	})
 	o.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { o.Expect(hub.Stop()).To(Succeed()) })
@@ -175,7 +175,7 @@ func draining(o *operations) {
 func (o *operations) policies(file string) {
 	root, err := harness.Root()
 	o.Expect(err).NotTo(HaveOccurred())
-	in, err := os.Open(filepath.Join(root, "deploy", "admission", file))
+	in, err := os.Open(filepath.Join(root, "deploy/charts/vdi-hub/files/admission", file))
 	o.Expect(err).NotTo(HaveOccurred())
 	defer in.Close()
 	for decoder := yaml.NewYAMLOrJSONDecoder(in, 4096); ; {

@@ -40,14 +40,14 @@ var startPlane = sync.OnceValue(func() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	plane, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/crds"}, AdmissionDir: "../../deploy/admission",
+		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/charts/vdi-hub/files/crds"}, AdmissionDir: "../../deploy/charts/vdi-hub/files/admission",
 		Namespaces: map[string]map[string]string{"vdi-system": nil},
 	})
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		plane.ApplyFile(ctx, "../../deploy/rbac/hub.yaml"),
+		plane.ApplyFile(ctx, "../../deploy/charts/vdi-hub/files/rbac.yaml"),
 		plane.Apply(ctx, []byte(bound("ClusterRoleBinding", "", "vdi-hub"))))
 })
 

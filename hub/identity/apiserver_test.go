@@ -28,7 +28,7 @@ func onAPIServer(t *testing.T) *fixture {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	plane, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/crds"},
+		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/charts/vdi-hub/files/crds"},
 		Namespaces: map[string]map[string]string{namespace: nil},
 	})
 	x.Expect(err).NotTo(HaveOccurred())
@@ -37,7 +37,7 @@ func onAPIServer(t *testing.T) *fixture {
 			t.Error(err)
 		}
 	})
-	x.Expect(plane.ApplyFile(ctx, "../../deploy/rbac/hub.yaml")).To(Succeed())
+	x.Expect(plane.ApplyFile(ctx, "../../deploy/charts/vdi-hub/files/rbac.yaml")).To(Succeed())
 	admin, err := client.NewWithWatch(plane.Config, client.Options{Scheme: x.api.Scheme()})
 	x.Expect(err).NotTo(HaveOccurred())
 	role := func(kind string) rbacv1.RoleRef {

@@ -32,7 +32,7 @@ func TestASessionCostsTheHubsCacheLittleMemory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	plane, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/crds"},
+		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/charts/vdi-hub/files/crds"},
 		Namespaces: map[string]map[string]string{"desktops": nil, "vdi-system": nil},
 	})
 	if err != nil {

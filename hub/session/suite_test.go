@@ -85,7 +85,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(api.AddToScheme(scheme)).To(Succeed())
 	var err error
 	plane, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/crds"},
+		Name: "hub", APIOnly: true, CRDDirs: []string{"../../deploy/charts/vdi-hub/files/crds"},
 		Namespaces: map[string]map[string]string{"desktops": nil, "elsewhere": nil, systemNamespace: nil},
 	})
 	Expect(err).NotTo(HaveOccurred())

@@ -20,7 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-const admissionDir = "../../deploy/admission"
+const admissionDir = "../../deploy/charts/vdi-hub/files/admission"
 
 // requester is who creates a session, and of which groups he is.
 type requester struct {
@@ -84,7 +84,7 @@ subjects:
 - {kind: ServiceAccount, namespace: portal, name: desk}
 `
 
-// mostByName is how many groups of others deploy/admission judges by name.
+// mostByName is how many groups of others the admission policies check by name.
 const mostByName = 16
 
 // deskGroups are one more than are judged by name.
@@ -106,7 +106,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 		defer cancel()
 		var err error
 		hub, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-			Name: "policies", APIOnly: true, CRDDirs: []string{crdDir}, AdmissionDir: admissionDir,
+			Name: "policies", APIOnly: true, CRDDirs: crdDirs, AdmissionDir: admissionDir,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(hub.Stop()).To(Succeed()) })

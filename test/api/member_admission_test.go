@@ -56,7 +56,7 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 		defer cancel()
 		var err error
 		hub, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-			Name: "member-policies", APIOnly: true, CRDDirs: []string{crdDir}, AdmissionDir: admissionDir,
+			Name: "member-policies", APIOnly: true, CRDDirs: crdDirs, AdmissionDir: admissionDir,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(hub.Stop()).To(Succeed()) })

@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const crdDir = "../../deploy/crds"
+// crdDirs have the CRDs of the hub, and of members.
+var crdDirs = []string{"../../deploy/charts/vdi-hub/files/crds", "../../deploy/charts/vdi-agent/files/crds"}
 
 // ruleCase shows one rule at work: an object that it refuses beside one, as
 // like it as can be, that it admits.
@@ -60,10 +61,14 @@ func (c ruleCase) try(ctx context.Context, stored *unstructured.Unstructured, pa
 type rule struct{ plural, path, message string }
 
 // rulesOf finds every rule of the CRDs.
-func rulesOf(dir string) []rule {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		panic(fmt.Sprint("no CRDs in ", dir, ": ", err))
+func rulesOf(dirs []string) []rule {
+	var files []string
+	for _, dir := range dirs {
+		found, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+		if err != nil || len(found) == 0 {
+			panic(fmt.Sprint("no CRDs in ", dir, ": ", err))
+		}
+		files = append(files, found...)
 	}
 	var rules []rule
 	for _, file := range files {
@@ -97,7 +102,7 @@ func walk(rules []rule, plural, path string, schema apiextensionsv1.JSONSchemaPr
 }
 
 var _ = Describe("Admission", Ordered, ContinueOnFailure, func() {
-	rules := rulesOf(crdDir)
+	rules := rulesOf(crdDirs)
 	told := map[string]string{} // by the case's title
 	cases := slices.Concat(sharedCases(), desktopCases(), sessionCases(), templateCases(), fleetCases(), reviewCases(), schemaCases())
 	slices.SortStableFunc(cases, func(a, b ruleCase) int {

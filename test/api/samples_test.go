@@ -33,8 +33,8 @@ var _ = Describe("Samples", func() {
 		})
 	}
 
-	It("are beside manifests that Pod Security restricted takes without a warning", func(ctx context.Context) {
-		for _, file := range []string{"../../deploy/rbac/hub.yaml", "../../deploy/rbac/agent.yaml", "../../deploy/hub.yaml"} {
+	It("are beside roles that the API server accepts strictly", func(ctx context.Context) {
+		for _, file := range []string{"../../deploy/charts/vdi-hub/files/rbac.yaml", "../../deploy/charts/vdi-agent/files/rbac.yaml"} {
 			_, err := cluster.Kubectl(ctx, "create", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", withoutNamespaces(file))
 			Expect(err).NotTo(HaveOccurred())
 		}

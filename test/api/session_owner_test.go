@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// The people of deploy/samples/users.yaml, with the roles of deploy/users.yaml.
+// The people of deploy/samples/users.yaml, with the roles of the hub's chart.
 var (
 	aliceOfSamples = requester{"alice@example.com", nil}
 	bobOfSamples   = requester{"bob@example.com", nil}
@@ -89,12 +89,12 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		defer cancel()
 		var err error
 		hub, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-			Name: "ownership", APIOnly: true, CRDDirs: []string{crdDir}, AdmissionDir: admissionDir,
+			Name: "ownership", APIOnly: true, CRDDirs: crdDirs, AdmissionDir: admissionDir,
 			Namespaces: map[string]map[string]string{"desktops": nil, "vdi-system": nil},
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(hub.Stop()).To(Succeed()) })
-		for _, file := range []string{"../../deploy/users.yaml", "../../deploy/samples/users.yaml", "../../deploy/rbac/hub.yaml"} {
+		for _, file := range []string{"../../deploy/charts/vdi-hub/files/users.yaml", "../../deploy/samples/users.yaml", "../../deploy/charts/vdi-hub/files/rbac.yaml"} {
 			content, err := os.ReadFile(file)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(hub.Apply(ctx, content)).To(Succeed())
@@ -263,7 +263,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 })
 
 // hubUpdates lets the hub update by PUT what it patches, so that one request does for
-// all kinds here. Its right to remove finalizers is that of deploy/rbac alone.
+// all kinds here. Its right to remove finalizers is that of the hub's chart alone.
 const hubUpdates = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

@@ -30,7 +30,7 @@ var _ = BeforeSuite(func() {
 	cluster, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
 		Name:    "hub",
 		APIOnly: true,
-		CRDDirs: []string{crdDir},
+		CRDDirs: crdDirs,
 		Namespaces: map[string]map[string]string{
 			"desktops":   nil,
 			"vdi-system": {"pod-security.kubernetes.io/warn": "restricted"},

@@ -1,3 +1,3 @@
-// Package charts tests what deploy/ installs: the Helm charts with helm itself,
-// the kustomizations, and all that they render on a real API server.
+// Package charts tests what deploy/ installs: the Helm charts with helm itself, and what
+// they and `make deploy` install on a real API server.
 package charts

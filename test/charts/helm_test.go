@@ -21,7 +21,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	root       = "../.."
@@ -160,7 +160,7 @@ func expectGolden(t *testing.T, file, got string) {
 		return
 	}
 	if diff := cmp.Diff(read(t, path), got); diff != "" {
-		t.Errorf("differs from %s (-want +got), write it anew with -update:\n%s", path, diff)
+		t.Errorf("differs from %s (-want +got), write it with -update:\n%s", path, diff)
 	}
 }
 

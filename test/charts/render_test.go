@@ -1,6 +1,8 @@
 package charts
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/vdi-fleet/vdi-fleet/deploy"
 )
 
 func TestTheChartsAreLinted(t *testing.T) {
@@ -20,55 +25,148 @@ func TestTheChartsAreLinted(t *testing.T) {
 	}
 }
 
-// copied are kinds that a chart has from elsewhere: TestCopies compares them.
-var copied = []string{"CustomResourceDefinition", "ClusterRole", "Role", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}
+// generated are kinds that a chart has from files/: TestFilesAreRenderedAsTheyAre compares
+// them.
+var generated = []string{"CustomResourceDefinition", "ClusterRole", "Role", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}
 
+// TestWhatTheChartsRender has a golden file in full for the defaults of each chart, and
+// for other values one of what then differs.
 func TestWhatTheChartsRender(t *testing.T) {
 	t.Parallel()
-	for _, v := range variants {
+	for i, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			var got strings.Builder
-			for _, object := range objects(t, v.manifest(t)) {
-				switch {
-				case slices.Contains(copied, object.GetKind()):
-					delete(object.Object, "rules")
-					delete(object.Object, "spec")
-				case object.GetKind() == "PrometheusRule":
-					delete(object.Object, "spec")
-				case object.GetKind() == "ConfigMap":
-					delete(object.Object, "data")
+			got := written(t, v)
+			switch {
+			case i == hubDefaults || i == agentDefaults:
+				var full strings.Builder
+				for _, object := range got {
+					full.WriteString("---\n" + toYAML(t, object.Object))
 				}
-				got.WriteString("---\n" + toYAML(t, object.Object))
+				expectGolden(t, v.name+".yaml", full.String())
+			case v.chart == hubChart:
+				expectGolden(t, v.name+".txt", differences(t, written(t, variants[hubDefaults]), got))
+			default:
+				expectGolden(t, v.name+".txt", differences(t, written(t, variants[agentDefaults]), got))
 			}
-			expectGolden(t, v.name+".yaml", got.String())
 		})
 	}
 }
 
-// TestCopies: what the charts have from deploy/ is what is there, whole.
-func TestCopies(t *testing.T) {
+// written returns the objects of a variant without what comes from files/.
+func written(t *testing.T, v variant) []*unstructured.Unstructured {
+	t.Helper()
+	all := objects(t, v.manifest(t))
+	for _, object := range all {
+		switch {
+		case slices.Contains(generated, object.GetKind()):
+			delete(object.Object, "rules")
+			delete(object.Object, "spec")
+		case object.GetKind() == "PrometheusRule":
+			delete(object.Object, "spec")
+		case object.GetKind() == "ConfigMap":
+			delete(object.Object, "data")
+		}
+	}
+	return all
+}
+
+// differences lists by object the fields that two manifests do not share: a line each,
+// which begins with - where it is of the first, and with + where it is of the second.
+func differences(t *testing.T, first, second []*unstructured.Unstructured) string {
+	t.Helper()
+	lines := map[string][]string{}
+	before, after := fieldsOf(t, first), fieldsOf(t, second)
+	for sign, pair := range map[string][2]map[string]map[string]string{"-": {before, after}, "+": {after, before}} {
+		for name, fields := range pair[0] {
+			other, common := pair[1][name]
+			if !common && sign == "-" {
+				lines[name] = []string{"is gone"}
+				continue
+			}
+			for field, value := range fields {
+				if there, is := other[field]; !is || there != value {
+					lines[name] = append(lines[name], fmt.Sprintf("%s\x00%s: %s", field, sign, value))
+				}
+			}
+		}
+	}
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		text.WriteString(name + "\n")
+		slices.Sort(lines[name])
+		for _, line := range lines[name] {
+			if field, value, found := strings.Cut(line, "\x00"); found {
+				line = value[:1] + " " + field + value[1:]
+			}
+			text.WriteString("  " + line + "\n")
+		}
+	}
+	return text.String()
+}
+
+// fieldsOf returns the fields of objects by the objects' kinds and names and the fields'
+// paths.
+func fieldsOf(t *testing.T, all []*unstructured.Unstructured) map[string]map[string]string {
+	t.Helper()
+	out := map[string]map[string]string{}
+	for _, object := range all {
+		fields := map[string]string{}
+		flatten(t, "", object.Object, fields)
+		out[strings.TrimSuffix(object.GetKind()+"/"+object.GetName()+"/"+object.GetNamespace(), "/")] = fields
+	}
+	if len(out) != len(all) {
+		t.Errorf("%d objects have %d names", len(all), len(out))
+	}
+	return out
+}
+
+func flatten(t *testing.T, path string, value any, into map[string]string) {
+	t.Helper()
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			flatten(t, path+"."+key, field, into)
+		}
+		if len(value) > 0 {
+			return
+		}
+	case []any:
+		for i, item := range value {
+			flatten(t, fmt.Sprintf("%s[%02d]", path, i), item, into)
+		}
+		if len(value) > 0 {
+			return
+		}
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	into[path] = string(text)
+}
+
+// TestFilesAreRenderedAsTheyAre compares what the charts render with their files, from
+// which tests take CRDs, roles and admission policies.
+func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for chart, sources := range map[string][]string{
-		hubChart:   {"crds/*.yaml", "rbac/hub.yaml", "admission/*.yaml"},
-		agentChart: {"crds/vdi.kasm.io_sessionassignments.yaml", "rbac/agent.yaml"},
+		hubChart:   {"crds/*.yaml", "rbac.yaml", "users.yaml", "admission/*.yaml"},
+		agentChart: {"crds/*.yaml", "rbac.yaml"},
 	} {
 		want := map[string]map[string]any{}
 		for _, pattern := range sources {
-			files, err := filepath.Glob(root + "/deploy/" + pattern)
+			files, err := filepath.Glob(filepath.Join(chart, "files", pattern))
 			if err != nil || len(files) == 0 {
 				t.Fatalf("no files %s: %v", pattern, err)
 			}
 			for _, file := range files {
-				if chart == hubChart && strings.HasSuffix(file, "_sessionassignments.yaml") {
-					continue // the agent's
-				}
 				maps.Copy(want, bare(objects(t, read(t, file))))
 			}
 		}
-		args := []string{"--set", "crds.keep=true"}
+		var args []string
 		if chart == hubChart {
-			args = append(args, hubRequired...)
+			args = hubRequired
 		}
 		manifest, err := template(t, chart, args...)
 		if err != nil {
@@ -81,8 +179,37 @@ func TestCopies(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s differs from deploy/, run `make manifests` (-want +got):\n%s", chart, diff)
+			t.Errorf("%s renders something else than its files (-want +got):\n%s", chart, diff)
 		}
+	}
+}
+
+// TestProgramsRenderWhatHelmDoes compares deploy.Render, by which `kubectl vdi
+// install-agent` and the fleets of tests install, with helm.
+func TestProgramsRenderWhatHelmDoes(t *testing.T) {
+	t.Parallel()
+	for _, v := range variants {
+		values := map[string]any{}
+		if len(v.args) > 0 {
+			if err := sigsyaml.Unmarshal([]byte(read(t, v.args[1])), &values); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := filepath.Base(v.chart)
+		manifest, err := helm(t, append([]string{"template", name, v.chart, "--namespace", namespace, "--no-hooks"}, v.args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := deploy.Render(name, namespace, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(objects(t, manifest), got); diff != "" {
+			t.Errorf("%s (-helm +deploy.Render):\n%s", v.name, diff)
+		}
+	}
+	if _, err := deploy.Render(deploy.HubChart, namespace, map[string]any{"sessionNamespace": "desktops"}); err == nil || !strings.Contains(err.Error(), "sessionNamespace") {
+		t.Errorf("a value that the schema does not know: %v", err)
 	}
 }
 
@@ -98,23 +225,6 @@ func bare(all []*unstructured.Unstructured) map[string]map[string]any {
 		out[name] = object.Object
 	}
 	return out
-}
-
-// TestCopiesOfFiles that are no objects, and of what kustomize can't reach.
-func TestCopiesOfFiles(t *testing.T) {
-	t.Parallel()
-	for copied, source := range map[string]string{
-		"charts/vdi-hub/files/rules.yaml":       "observability/rules/hub.yaml",
-		"charts/vdi-hub/files/dashboard.json":   "observability/dashboards/hub.json",
-		"charts/vdi-agent/files/rules.yaml":     "observability/rules/agent.yaml",
-		"charts/vdi-agent/files/dashboard.json": "observability/dashboards/agent.json",
-		"agent/rbac.yaml":                       "rbac/agent.yaml",
-		"agent/crds.yaml":                       "crds/vdi.kasm.io_sessionassignments.yaml",
-	} {
-		if read(t, filepath.Join(root, "deploy", copied)) != read(t, filepath.Join(root, "deploy", source)) {
-			t.Errorf("deploy/%s is not deploy/%s, run `make manifests`", copied, source)
-		}
-	}
 }
 
 func TestAnotherNamespaceIsSaidEverywhere(t *testing.T) {

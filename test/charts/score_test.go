@@ -3,7 +3,6 @@ package charts
 import (
 	"bytes"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,9 +15,6 @@ var excused = []string{
 	"The services selector does not match any pods", // the replica that leads puts the label on its Pod itself
 }
 
-// withoutPolicies is excused in the kustomizations: who may reach what is for values.
-const withoutPolicies = "The pod does not have a matching NetworkPolicy"
-
 func TestAScannerFindsNothingToMend(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
@@ -27,15 +23,6 @@ func TestAScannerFindsNothingToMend(t *testing.T) {
 		}
 		for _, finding := range scan(t, v.manifest(t), excused) {
 			t.Errorf("%s: %s", v.name, finding)
-		}
-	}
-	for _, dir := range []string{"deploy", "deploy/agent"} {
-		manifest, err := exec.CommandContext(t.Context(), binary(t, "kubectl", "controlplane"), "kustomize", filepath.Join(root, dir)).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, finding := range scan(t, string(manifest), append(excused, withoutPolicies)) {
-			t.Errorf("%s: %s", dir, finding)
 		}
 	}
 }

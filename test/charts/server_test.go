@@ -58,8 +58,8 @@ func TestOnARealAPIServer(t *testing.T) {
 		test func(server)
 	}{
 		{"it takes all that Helm renders", (server).takesCharts},
-		{"it takes the kustomizations", (server).takesKustomizations},
 		{"the Pods meet the profile restricted", (server).takesPods},
+		{"make deploys and removes the hub", (server).deploys},
 		{"Helm installs and upgrades and uninstalls and the script leaves nothing", (server).lifecycle},
 	} {
 		t.Run(of.name, func(t *testing.T) { of.test(server{t, plane}) })
@@ -231,33 +231,54 @@ func withoutDefaultPolicy(t *testing.T, manifest string) string {
 	return kept.String()
 }
 
-func (s server) takesKustomizations() {
-	for dir, want := range map[string][]string{
-		"deploy":       {"Deployment/vdi-hub", "CustomResourceDefinition/vdisessions.vdi.kasm.io", "ClusterRole/vdi-hub", "Role/vdi-hub", "ValidatingAdmissionPolicy/vdi-session-user"},
-		"deploy/agent": {"Deployment/vdi-agent", "CustomResourceDefinition/sessionassignments.vdi.kasm.io", "ClusterRole/vdi-agent", "Role/vdi-agent", "Service/vdi-agent-lease"},
-	} {
-		manifest := s.kubectl("kustomize", filepath.Join(root, dir))
-		s.takes(dir, manifest)
-		s.kubectl("apply", "--dry-run=server", "-k", filepath.Join(root, dir)) // not server-side, too
-		var got []string
-		for _, object := range objects(s.T, manifest) {
-			got = append(got, object.GetKind()+"/"+object.GetName())
+// deploys runs the targets of the Makefile that install without Helm's releases.
+func (s server) deploys() {
+	made := func(target string) []string {
+		s.Helper()
+		cmd := exec.CommandContext(s.Context(), "make", "--no-print-directory", target, "KUBECTL=bin/kubectl", "HUB_IMG=registry.example.com:5000/hub:v1")
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "HOME="+s.Dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			s.Fatalf("make %s: %v: %s", target, err, out)
 		}
-		for _, name := range want {
-			if !slices.Contains(got, name) {
-				s.Errorf("%s has no %s, only %q", dir, name, got)
-			}
+		return s.installed()
+	}
+	installed := made("install")
+	for _, name := range []string{"CustomResourceDefinition/vdisessions.vdi.kasm.io", "ClusterRole/vdi-operator", "ValidatingAdmissionPolicy/vdi-session-user"} {
+		if !slices.Contains(installed, name) {
+			s.Errorf("make install has installed no %s, only %q", name, installed)
 		}
 	}
-	// Another image is the guards' as well.
-	dir := s.TempDir()
-	for _, file := range []string{"kustomization.yaml", "agent.yaml", "crds.yaml", "rbac.yaml"} {
-		text := read(s.T, filepath.Join(root, "deploy/agent", file))
-		write(s.T, filepath.Join(dir, file), strings.Replace(text, "newTag: dev", "newName: registry.example.com/agent\n  newTag: v1", 1))
+	deployed := made("deploy")
+	for _, name := range []string{"Deployment/vdi-hub", "ClusterRole/vdi-hub", "Role/vdi-hub", "Service/vdi-hub", "MutatingAdmissionPolicy/vdi-session-finalizer"} {
+		if !slices.Contains(deployed, name) || slices.Contains(installed, name) {
+			s.Errorf("make deploy has not deployed %s: before %q, after %q", name, installed, deployed)
+		}
 	}
-	if n := strings.Count(s.kubectl("kustomize", dir), "registry.example.com/agent:v1"); n != 2 {
-		s.Errorf("the image is named %d times, want container and guards", n)
+	if image := s.kubectl("-n", namespace, "get", "deployment", "vdi-hub", "-o", "jsonpath={.spec.template.spec.containers[0].image}"); image != "registry.example.com:5000/hub:v1" {
+		s.Errorf("the hub's image is %s", image)
 	}
+	if diff := cmp.Diff(installed, made("undeploy")); diff != "" {
+		s.Errorf("make undeploy leaves something else than make install installs (-want +got):\n%s", diff)
+	}
+	for _, files := range []string{"admission", "crds", "users.yaml"} {
+		s.kubectl("delete", "--ignore-not-found", "-f", filepath.Join(hubChart, "files", files))
+	}
+}
+
+// installed returns the objects of a hub that is installed, by kind and name.
+func (s server) installed() []string {
+	s.Helper()
+	kinds := "crd,clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,service,deployment,poddisruptionbudget," +
+		"priorityclass,validatingadmissionpolicy,validatingadmissionpolicybinding,mutatingadmissionpolicy,mutatingadmissionpolicybinding"
+	var names []string
+	for name := range bare(objects(s.T, strings.ReplaceAll(s.kubectl("get", kinds, "--all-namespaces", "-o",
+		"go-template={{range .items}}---\nkind: {{.kind}}\nmetadata: {name: '{{.metadata.name}}'}\n{{end}}"), "\\n", "\n"))) {
+		if _, ours, _ := strings.Cut(name, "/"); strings.HasPrefix(ours, "vdi-") || strings.HasSuffix(ours, ".vdi.kasm.io") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (s server) takesPods() {

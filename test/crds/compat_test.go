@@ -2,6 +2,7 @@ package crds
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,12 +116,7 @@ func compare(t *testing.T, changed, acknowledged string) (out string, failed boo
 	dir := t.TempDir()
 	write := func(path, content string) string {
 		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, path, []byte(content), 0o600)
 		return path
 	}
 	before, after := write("released/desk.yaml", desk), write("current/desk.yaml", changed)
@@ -129,4 +125,63 @@ func compare(t *testing.T, changed, acknowledged string) (out string, failed boo
 		t.Fatalf("running bin/crdcompat (make bin/crdcompat): %v", err)
 	}
 	return string(printed), err != nil
+}
+
+// TestTheLastReleaseIsCompared runs tools/stored.sh in a repository without a release, in
+// one with a release, and in a shallow clone, which does not have the tags.
+func TestTheLastReleaseIsCompared(t *testing.T) {
+	const crd = "deploy/charts/desks/files/crds/desk.yaml"
+	repository, clone := t.TempDir(), filepath.Join(t.TempDir(), "clone")
+	git := func(dir string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	commit := func(text string) {
+		t.Helper()
+		put(t, filepath.Join(repository, crd), []byte(text), 0o600)
+		git(repository, "add", "--all")
+		git(repository, "commit", "--quiet", "--message=desks")
+	}
+	expect := func(dir, says string, fails bool) {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "tools/stored.sh")).CombinedOutput()
+		if (err != nil) != fails || !strings.Contains(string(out), says) {
+			t.Errorf("want %q, failing: %t; it ends with %v and prints\n%s", says, fails, err, out)
+		}
+	}
+	for _, file := range []struct {
+		path string
+		mode fs.FileMode
+	}{{"tools/stored.sh", 0o700}, {"bin/crdcompat", 0o700}, {"tools/crdcompat/acknowledged.yaml", 0o600}} {
+		content, err := os.ReadFile(filepath.Join("../..", file.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(repository, file.path), content, file.mode)
+	}
+	put(t, filepath.Join(repository, ".gitignore"), []byte("/bin/\n"), 0o600)
+	git(repository, "init", "--quiet")
+	commit(desk)
+	expect(repository, "no release yet", false)
+	git(repository, "tag", "v0.1.0")
+	commit(strings.Replace(desk, "maximum: 9", "maximum: 10", 1))
+	expect(repository, "compared with v0.1.0", false)
+	commit(strings.Replace(desk, "maximum: 9", "maximum: 8", 1))
+	expect(repository, "maximum", true)
+	git(repository, "clone", "--quiet", "--depth=1", "file://"+repository, clone)
+	expect(clone, "NOT DONE", false)
+}
+
+// put writes a file, and the directories that lead to it.
+func put(t *testing.T, path string, content []byte, mode fs.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, mode); err != nil {
+		t.Fatal(err)
+	}
 }

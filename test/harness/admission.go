@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// What deploy/admission is asked to do with a session that nobody will see.
+// What the admission policies are asked to do with a session that nobody will see.
 const (
 	userPolicy       = "vdi-session-user"
 	sessionFinalizer = "vdi.kasm.io/session-cleanup"
@@ -28,7 +28,7 @@ var (
 	bindings = schema.GroupVersionResource{Group: rbacGroup, Version: "v1", Resource: "rolebindings"}
 )
 
-// WaitAdmission waits until the policies of deploy/admission are in force: the
+// WaitAdmission waits until the admission policies are in force: the
 // API server learns of one within about a second, and of the schema that a
 // mutating one needs within five. It asks by dry-run, as a user who may create
 // sessions of his own only, and takes that user's role away afterwards.

@@ -10,7 +10,7 @@
 //
 //	cp, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
 //		APIOnly: true,                          // etcd and kube-apiserver, for CEL
-//		CRDDirs: []string{root + "/deploy/crds"}, // root from harness.Root()
+//		CRDDirs: []string{root + "/deploy/charts/vdi-hub/files/crds"}, // root from harness.Root()
 //	})
 //	defer cp.Stop()
 //	client.New(cp.Config, ...)                  // the administrator

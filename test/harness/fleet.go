@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -168,15 +167,14 @@ func (f *Fleet) plan() error {
 	if f.PKI, err = NewLinkPKI(filepath.Join(f.Dir, "pki")); err != nil {
 		return err
 	}
-	crds, err := f.crdDirs()
-	if err != nil {
-		return err
-	}
 	root, err := Root()
 	if err != nil {
 		return err
 	}
-	admission := filepath.Join(root, "deploy", "admission")
+	charts := filepath.Join(root, "deploy", "charts")
+	// A hub's cluster can be a member's too, and a member's a hub's: each has all CRDs.
+	crds := []string{filepath.Join(charts, "vdi-hub/files/crds"), filepath.Join(charts, "vdi-agent/files/crds")}
+	admission := filepath.Join(charts, "vdi-hub/files/admission")
 	if f.Hub.ControlPlane, err = newControlPlane(f.hubOptions(crds, admission)); err != nil {
 		return err
 	}
@@ -198,19 +196,6 @@ func (f *Fleet) plan() error {
 		return nil
 	}
 	return f.planProcesses()
-}
-
-// crdDirs is deploy/crds if it is there yet.
-func (f *Fleet) crdDirs() ([]string, error) {
-	root, err := Root()
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(root, "deploy", "crds")
-	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("deploy/crds is missing: run `make manifests`: %w", err)
-	}
-	return []string{dir}, nil
 }
 
 func (f *Fleet) hubOptions(crds []string, admission string) ControlPlaneOptions {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The hub's replicas have Pods in its API server, as deploy/hub.yaml has them,
+// The hub's replicas have Pods in its API server, as its chart has them,
 // and so has the Service that agents go by; its EndpointSlice is the controller
 // manager's. The Pods are on a node that is an object and no more, and HubKubelet
 // says whether they are Ready. The agents' proxies follow the EndpointSlice, as
@@ -62,7 +62,7 @@ func (f *Fleet) hubPods() []HubPod {
 // addHubPods makes the Pods and the Service.
 func (f *Fleet) addHubPods(ctx context.Context) error {
 	cp := f.Hub.ControlPlane
-	objects, err := deployed("hub.yaml")
+	objects, err := f.hubChart()
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (f *Fleet) addHubPods(ctx context.Context) error {
 		return err
 	}
 	for _, object := range objects {
-		switch object.GetKind() {
-		case "ServiceAccount", "Service":
+		switch object.GetKind() + "/" + object.GetName() {
+		case "ServiceAccount/vdi-hub", "Service/" + hubService:
 			if err := cp.ApplyObject(ctx, object); err != nil {
 				return err
 			}

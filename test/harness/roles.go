@@ -10,18 +10,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+
+	"github.com/vdi-fleet/vdi-fleet/deploy"
 )
 
 // Hub and agents are the service accounts that they are where they are installed,
-// with the roles and bindings of deploy/ and no others: so every test of a fleet
+// with the roles and bindings of their charts and no others: so every test of a fleet
 // fails where these do not suffice.
 const (
 	// HubUser and AgentUser are who they are in audit logs.
 	HubUser   = "system:serviceaccount:" + SystemNamespace + ":vdi-hub"
 	AgentUser = "system:serviceaccount:" + SystemNamespace + ":vdi-agent"
 
-	hubSessions   = "vdi-hub-sessions"
-	hubUserRoles  = "vdi-hub-user-roles"
 	agentSessions = "vdi-agent-sessions"
 )
 
@@ -32,29 +32,32 @@ var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceacc
 // let users read them, is bound in their namespaces only, as --session-namespaces has
 // it.
 func (f *Fleet) authorizeHub(ctx context.Context) error {
-	cp := f.Hub.ControlPlane
-	if err := cp.authorize(ctx, "rbac/hub.yaml", "hub.yaml"); err != nil {
+	chart, err := f.hubChart()
+	if err != nil {
 		return err
 	}
-	if err := cp.authorizeScraper(ctx, "vdi-hub-metrics-reader"); err != nil {
+	if err := f.Hub.ControlPlane.authorize(ctx, chart); err != nil {
 		return err
 	}
-	for _, namespace := range f.options.sessionNamespaces() {
-		for _, role := range []string{hubSessions, hubUserRoles} {
-			bound := binding("ClusterRole", namespace, role, HubUser)
-			bound.SetKind("RoleBinding")
-			if err := cp.ApplyObject(ctx, bound); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return f.Hub.ControlPlane.authorizeScraper(ctx, "vdi-hub-metrics-reader")
+}
+
+// hubChart returns the objects of the hub's chart, with the fleet's namespaces.
+func (f *Fleet) hubChart() ([]*unstructured.Unstructured, error) {
+	return deploy.Render(deploy.HubChart, SystemNamespace, map[string]any{
+		"sessionNamespaces": f.options.sessionNamespaces(), "userRoles": true,
+		"priorityClass": map[string]any{"create": false, "name": ""},
+	})
 }
 
 // AuthorizeAgent gives the agent of a member its roles, and what it may in the
 // namespaces that are admitted. It returns how it connects.
 func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) (*rest.Config, error) {
-	if err := cp.authorize(ctx, "rbac/agent.yaml", "agent/agent.yaml"); err != nil {
+	chart, err := deploy.Render(deploy.AgentChart, SystemNamespace, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := cp.authorize(ctx, chart); err != nil {
 		return nil, err
 	}
 	if err := cp.authorizeScraper(ctx, "vdi-agent-metrics-reader"); err != nil {
@@ -88,21 +91,14 @@ func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) err
 	return nil
 }
 
-// authorize applies the roles, bindings and service accounts of files of deploy/.
-func (cp *ControlPlane) authorize(ctx context.Context, files ...string) error {
-	for _, file := range files {
-		objects, err := deployed(file)
-		if err != nil {
-			return err
+// authorize applies the roles, bindings and service accounts of a chart.
+func (cp *ControlPlane) authorize(ctx context.Context, chart []*unstructured.Unstructured) error {
+	for _, object := range chart {
+		if kind := object.GetKind(); kind != "ServiceAccount" && !strings.Contains(kind, "Role") {
+			continue
 		}
-		for _, object := range objects {
-			kind := object.GetKind()
-			if kind != "ServiceAccount" && !strings.Contains(kind, "Role") || strings.HasSuffix(kind, "Binding") && object.GetName() == hubSessions {
-				continue
-			}
-			if err := cp.ApplyObject(ctx, object); err != nil {
-				return fmt.Errorf("authorizing by deploy/%s: %w", file, err)
-			}
+		if err := cp.ApplyObject(ctx, object); err != nil {
+			return fmt.Errorf("authorizing: %w", err)
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 )
 
 // User is a person of deploy/samples/users.yaml, with a client certificate of the
-// hub's API server and the roles of deploy/users.yaml.
+// hub's API server and the roles of its chart.
 type User struct {
 	// Context is the user's in the fleet's kubeconfig; its cluster is the hub.
 	Context string
@@ -26,7 +26,7 @@ var Users = []User{
 // sessions.
 func (f *Fleet) authorizeUsers(ctx context.Context) error {
 	cp := f.Hub.ControlPlane
-	for _, file := range []string{"users.yaml", "samples/users.yaml"} {
+	for _, file := range []string{"charts/vdi-hub/files/users.yaml", "samples/users.yaml"} {
 		objects, err := deployed(file)
 		if err != nil {
 			return err

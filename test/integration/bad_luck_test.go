@@ -93,14 +93,14 @@ var _ = Describe("Bad luck", func() {
 		root, err := harness.Root()
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(cp.InstallCRDs(ctx, filepath.Join(root, "deploy/crds"))).To(Succeed())
+			Expect(cp.InstallCRDs(ctx, filepath.Join(root, "deploy/charts/vdi-agent/files/crds"))).To(Succeed())
 		})
 		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhasePending))
 		elsewhere := awaitRunning(ctx, create(ctx, newSession("other-kind", inRegion("eu-west"))))
 		Expect(elsewhere.Status.Placement.ClusterName).To(Equal("eu-west"))
 
-		Expect(cp.InstallCRDs(ctx, filepath.Join(root, "deploy/crds"))).To(Succeed())
+		Expect(cp.InstallCRDs(ctx, filepath.Join(root, "deploy/charts/vdi-agent/files/crds"))).To(Succeed())
 		again := awaitRunning(ctx, s)
 		Expect(again.Status.Epoch).To(BeNumerically(">", 1))
 		Expect(podsOf(ctx, s.UID)).To(HaveLen(1))

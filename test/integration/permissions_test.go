@@ -87,7 +87,7 @@ var agentExceptions = append(lookedAt(), []permissions.Exception{
 		Because: "JoinNeeded is told on the agent's own Secret", Test: "agent/identity/keeper_test.go", Says: "events.NewFakeRecorder"},
 }...)
 
-// askedByAdmission are rights that policies of deploy/admission ask for when the hub
+// askedByAdmission are rights that admission policies ask for when the hub
 // changes an object, and that no request names.
 func askedByAdmission() []permissions.Exception {
 	all := []permissions.Exception{{
@@ -139,7 +139,7 @@ func judgePermissions() {
 	root, err := harness.Root()
 	Expect(err).NotTo(HaveOccurred())
 	grants := func(of string, inSessions ...string) []permissions.Grant {
-		all, err := permissions.Granted(filepath.Join(root, "deploy/rbac", of+".yaml"), inSessions...)
+		all, err := permissions.Granted(filepath.Join(root, "deploy/charts/vdi-"+of+"/files/rbac.yaml"), inSessions...)
 		Expect(err).NotTo(HaveOccurred())
 		return all
 	}

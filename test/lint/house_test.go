@@ -18,7 +18,7 @@ import (
 // root of the repository, and its directories that hold code of ours.
 const root = "../.."
 
-var trees = []string{"api", "proto", "hub", "agent", "cmd", "test"}
+var trees = []string{"api", "proto", "hub", "agent", "cmd", "deploy", "test"}
 
 // longest is how many lines a file may have.
 const longest = 400

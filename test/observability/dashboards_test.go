@@ -35,7 +35,7 @@ type panel struct {
 func dashboardOf(t *testing.T, of string) dashboard {
 	t.Helper()
 	var d dashboard
-	if err := json.Unmarshal(read(t, filepath.Join(root, "dashboards", of+".json")), &d); err != nil {
+	if err := json.Unmarshal(read(t, filepath.Join(chartOf(of), "dashboard.json")), &d); err != nil {
 		t.Fatal(err)
 	}
 	return d

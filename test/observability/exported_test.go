@@ -15,7 +15,10 @@ import (
 	_ "github.com/vdi-fleet/vdi-fleet/hub"
 )
 
-const root = "../../deploy/observability"
+const observability = "../../deploy/observability"
+
+// chartOf is the chart that has the rules and the dashboard of a program.
+func chartOf(program string) string { return "../../deploy/charts/vdi-" + program + "/files" }
 
 // targetLabels come from Prometheus, of where a series was scraped.
 var targetLabels = []string{"job", "instance", "pod", "node", "namespace"}

@@ -31,7 +31,7 @@ type rule struct {
 func rules(t *testing.T, of string) []rule {
 	t.Helper()
 	var file ruleFile
-	if err := yaml.UnmarshalStrict(read(t, filepath.Join(root, "rules", of+".yaml")), &file); err != nil {
+	if err := yaml.UnmarshalStrict(read(t, filepath.Join(chartOf(of), "rules.yaml")), &file); err != nil {
 		t.Fatal(err)
 	}
 	var all []rule
@@ -94,7 +94,7 @@ var words = regexp.MustCompile(`\{\{ (\$labels\.[a-z]+|\$value( \| (humanize|hum
 
 func TestEachAlertSaysWhatItMeansAndWhatToDo(t *testing.T) {
 	t.Parallel()
-	readme := string(read(t, filepath.Join(root, "README.md")))
+	readme := string(read(t, filepath.Join(observability, "README.md")))
 	seen := map[string]bool{}
 	for _, of := range binaries {
 		for _, r := range rules(t, of) {

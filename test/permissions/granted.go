@@ -14,7 +14,7 @@ import (
 
 // Permission is the least that a role can allow.
 type Permission struct {
-	// Role is of deploy/rbac, as "ClusterRole vdi-agent".
+	// Role is of a chart, as "ClusterRole vdi-agent".
 	Role string
 	// Group, Resource (with its subresource, as "pods/status") and Verb.
 	Group, Resource, Verb string
@@ -53,7 +53,7 @@ type Grant struct {
 	Reach Reach
 }
 
-// Granted reads the roles of a file of deploy/rbac. The ClusterRoles named
+// Granted reads the roles of a chart's files/rbac.yaml. The ClusterRoles named
 // inSessions are bound in the namespaces of sessions, all others in the whole
 // cluster.
 func Granted(file string, inSessions ...string) ([]Grant, error) {

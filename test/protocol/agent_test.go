@@ -46,7 +46,7 @@ func startRealMember(t *testing.T) *realMember {
 	m.SetDefaultEventuallyTimeout(30 * time.Second)
 	var err error
 	m.plane, err = harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
-		CRDDirs: []string{"../../deploy/crds"},
+		CRDDirs: []string{"../../deploy/charts/vdi-agent/files/crds"},
 		Nodes:   []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
 		Namespaces: map[string]map[string]string{
 			"desks": {v1alpha1.LabelAdmitSessions: "true"}, "plain": nil, harness.SystemNamespace: nil,
