@@ -8,8 +8,8 @@
 // package reads, writes and remembers. It knows nothing of the hub: with the
 // hub away it goes on.
 //
-// The files are the steps: home, config, secrets, fence, time, pod, idle and network
-// while an assignment lives, failure where it is given up, finalize when it
+// The files are the steps: home, config, secrets, isolation, fence, time, pod, idle
+// and network while an assignment lives, failure where it is given up, finalize when it
 // goes, status at the end of each pass. child has what all children share:
 // each is found, made, put back, made anew, or refused where its name is
 // another's.

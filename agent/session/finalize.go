@@ -19,8 +19,8 @@ import (
 )
 
 // finalize takes the children away in order, and then lets the assignment go:
-// nobody comes in any more, the desktop saves its work and stops, what guarded
-// it goes, and only then its home. Only the Pods are waited for without end.
+// new connections end first, the desktop saves its work and stops, then isolation
+// and config go, and last its home. Only the Pods are waited for without end.
 func (r *Reconciler) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
 		return nil

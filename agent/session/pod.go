@@ -107,7 +107,7 @@ func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
 			"The desktop asks for 0 of %s, which the kubelet would take for no limit: delete the session and create it with more.", name)}
 		return false, nil
 	}
-	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.guarded {
+	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.isolated {
 		return false, nil
 	}
 	if may, err := r.mayMount(ctx, p); err != nil || !may {

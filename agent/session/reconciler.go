@@ -82,8 +82,8 @@ type pass struct {
 	configIsOurs bool
 	// secretsAreSent: all Secrets that the hub sends are there as they were sent.
 	secretsAreSent bool
-	// guarded: no NetworkPolicy is wanted, or it is in place.
-	guarded bool
+	// isolated is set once the NetworkPolicy is in place, or the template wants none.
+	isolated bool
 	// fencing is what mode Fence means for it now.
 	fencing fencing
 	// ending is why the desktop must not run though the assignment says so, such
@@ -144,7 +144,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"home", r.home},
 		{"config", r.config},
 		{"secrets", r.secrets},
-		{"guard", r.guard},
+		{"isolation", r.isolate},
 		{"fence", r.fence},
 		{"time", r.timeout},
 		{"pod", r.pod},
