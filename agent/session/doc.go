@@ -10,9 +10,8 @@
 //
 // The files are the steps: home, config, secrets, isolation, fence, time, pod, idle
 // and network while an assignment lives, failure where it is given up, finalize when it
-// goes, status at the end of each pass. child has what all children share:
-// each is found, made, put back, made anew, or refused where its name is
-// another's.
+// goes, status at the end of each pass. The package children creates, repairs and
+// removes the objects.
 //
 // Invariants:
 //   - What does not belong to the assignment is never touched, whatever its

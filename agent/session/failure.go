@@ -16,7 +16,7 @@ func (r *Reconciler) judge(p *pass, status *api.SessionAssignmentStatus) {
 	if p.failure == nil {
 		failure, look := observe.GiveUp(p.assignment, p.found, *status, p.memory.ended.times, r.Options.Patience, p.now)
 		p.failure = failure
-		p.again(look)
+		p.RequeueWithin(look)
 	}
 	if p.failure != nil {
 		observe.Fail(status, p.assignment, p.failure, p.now)

@@ -17,6 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -62,11 +63,11 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	if !fenced && !p.assignment.Status.Guarded {
 		return nil
 	}
-	pod, err := find(ctx, r, p, pods, p.assignment.Name)
+	pod, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
 	if err != nil {
 		return err
 	}
-	if pod != nil && pods.stranger(p.assignment, pod) != "" {
+	if pod != nil && !children.Pods.Owns(p.assignment, pod) {
 		pod = nil
 	}
 	if !fenced {
@@ -79,7 +80,7 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 		s.guard, s.lease = own, r.Lease.Ask()
 	}
 	p.fencing = judgeFencing(p.assignment, s)
-	p.again(p.fencing.left)
+	p.RequeueWithin(p.fencing.left)
 	if over := p.fencing.over; over != nil {
 		p.ending = &ending{reason: over.Reason, message: over.Message}
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
@@ -68,40 +69,40 @@ func forced(a *api.SessionAssignment) (reason string, yes bool) {
 // what keeps them, such as a load balancer's finalizer, keeps no desktop
 // running.
 func (r *Reconciler) removeReach(ctx context.Context, p *pass) (bool, error) {
-	if err := dismiss(ctx, r, p, ingresses); err != nil {
+	if err := dismiss(ctx, p, children.Ingresses); err != nil {
 		return false, err
 	}
-	problem, err := r.routes.open(ctx, r.APIReader, p.assignment.Namespace, p.now, r.Options.Network.Gateway != nil)
+	problem, err := r.openRoutes(ctx, p)
 	if err != nil {
 		return false, err
 	}
 	if problem == nil {
-		if err := dismiss(ctx, r, p, httpRoutes); err != nil {
+		if err := dismiss(ctx, p, children.HTTPRoutes); err != nil {
 			return false, err
 		}
 	}
-	return true, dismiss(ctx, r, p, services)
+	return true, dismiss(ctx, p, children.Services)
 }
 
 // removeRest asks what stood around the Pod to go, now that it is gone.
 func (r *Reconciler) removeRest(ctx context.Context, p *pass) (bool, error) {
-	if err := dismiss(ctx, r, p, configs); err != nil {
+	if err := dismiss(ctx, p, children.ConfigMaps); err != nil {
 		return false, err
 	}
-	if err := dismiss(ctx, r, p, budgets); err != nil {
+	if err := dismiss(ctx, p, children.DisruptionBudgets); err != nil {
 		return false, err
 	}
-	return true, dismiss(ctx, r, p, policies)
+	return true, dismiss(ctx, p, children.NetworkPolicies)
 }
 
 // dismiss removes a child.
-func dismiss[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T]) error {
-	have, err := find(ctx, r, p, k, p.assignment.Name)
-	if err != nil || isNil(have) || k.stranger(p.assignment, have) != "" {
+func dismiss[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) error {
+	have, err := k.Find(ctx, p.children, p.assignment.Name)
+	if err != nil || client.Object(have) == client.Object(*new(T)) || !k.Owns(p.assignment, have) {
 		return err
 	}
-	p.leaves(k.kind, have)
-	if err := r.remove(ctx, p, k.kind, have); err != nil {
+	p.leaves(k.Name, have)
+	if err := k.Remove(ctx, p.children, have); err != nil {
 		return err
 	}
 	if p.found.Denied != "" && !slices.Contains(p.left, p.found.Denied) {
@@ -112,9 +113,9 @@ func dismiss[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chi
 
 // leaves remembers a child that does not go at once when it is asked to, since
 // it has finalizers.
-func (p *pass) leaves(k kind, o client.Object) {
+func (p *pass) leaves(kind string, o client.Object) {
 	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
-		p.left = append(p.left, fmt.Sprintf("%s %s is kept by finalizer %s", k, o.GetName(), strings.Join(finalizers, ", ")))
+		p.left = append(p.left, fmt.Sprintf("%s %s is kept by finalizer %s", kind, o.GetName(), strings.Join(finalizers, ", ")))
 	}
 }
 
@@ -129,7 +130,7 @@ func (r *Reconciler) awaitRest(ctx context.Context, p *pass) (bool, error) {
 		p.memory.stoppedAt = p.now
 	}
 	if wait := p.memory.stoppedAt.Add(r.Options.CleanupDeadline).Sub(p.now); wait > 0 {
-		p.again(min(wait, restPoll))
+		p.RequeueWithin(min(wait, restPoll))
 		return false, nil
 	}
 	left := strings.Join(p.left, "; ")
@@ -149,15 +150,15 @@ func (r *Reconciler) stopping(ctx context.Context, p *pass) api.SessionAssignmen
 func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	before := p.assignment.DeepCopy()
 	controllerutil.RemoveFinalizer(p.assignment, api.AssignmentFinalizer)
-	writes.WithLabelValues(kindAssignment, "release").Inc()
+	children.CountWrite(kindAssignment, "release")
 	err := r.Client.Patch(ctx, p.assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
-		p.again(soon)
+		p.RequeueWithin(children.ConflictRetry)
 		return nil
 	case denied.Is(err) && !apierrors.IsNotFound(err):
 		p.assignment = before
-		r.stays(ctx, p, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
+		p.children.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
 		return r.report(ctx, p, r.stopping(ctx, p))
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing the finalizer: %w", err)

@@ -7,10 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
@@ -35,11 +37,11 @@ func (r *Reconciler) removeHome(ctx context.Context, p *pass) error {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	for i := range list.Items {
-		p.leaves(kindHome, &list.Items[i])
-		if err := r.remove(ctx, p, kindHome, &list.Items[i]); err != nil {
+		p.leaves(children.Homes.Name, &list.Items[i])
+		if err := children.Homes.Remove(ctx, p.children, &list.Items[i]); err != nil {
 			return err
 		}
-		p.again(podPoll)
+		p.RequeueWithin(podPoll)
 	}
 	return nil
 }
@@ -51,8 +53,8 @@ func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	if want == nil || want.Annotations[api.AnnotationRetention] == "" {
 		return true, nil
 	}
-	have, err := live(ctx, r, homes, want)
-	if err != nil || have == nil || homes.stranger(p.assignment, have) != "" || have.DeletionTimestamp != nil {
+	have, err := children.Homes.Live(ctx, p.children, want.Name)
+	if err != nil || have == nil || !children.Homes.Owns(p.assignment, have) || have.DeletionTimestamp != nil {
 		return err == nil, err
 	}
 	if used, err := r.inUse(ctx, have, p.assignment.Name); err != nil || used {
@@ -62,17 +64,17 @@ func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 		return true, nil
 	}
 	stamped := have.DeepCopy()
-	stamped.Annotations = merged(stamped.Annotations, map[string]string{
+	stamped.Annotations = labels.Merge(stamped.Annotations, map[string]string{
 		api.AnnotationLastUse:   p.now.UTC().Format(time.RFC3339),
 		api.AnnotationRetention: want.Annotations[api.AnnotationRetention],
 	})
-	writes.WithLabelValues(string(kindHome), "stamp").Inc()
+	children.CountWrite(children.Homes.Name, "stamp")
 	err = r.Client.Patch(ctx, stamped, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return true, nil
 	case apierrors.IsConflict(err):
-		p.again(soon)
+		p.RequeueWithin(children.ConflictRetry)
 		return false, nil
 	case denied.Is(err):
 		// A home that is kept too long is better than a session that never ends.

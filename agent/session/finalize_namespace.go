@@ -35,7 +35,7 @@ func (r *Reconciler) finalizeWithNamespace(ctx context.Context, p *pass) error {
 		return err
 	}
 	if len(left) > 0 {
-		p.again(podPoll)
+		p.RequeueWithin(podPoll)
 		return nil
 	}
 	return r.release(ctx, p)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -38,7 +39,7 @@ func (r *Reconciler) removePods(ctx context.Context, p *pass) (bool, error) {
 		if left, err = r.podsLeft(ctx, p); err != nil || len(left) == 0 {
 			return err == nil, err
 		}
-		p.again(podPoll)
+		p.RequeueWithin(podPoll)
 	}
 	p.found.Pod = left[0]
 	for _, pod := range left {
@@ -55,7 +56,7 @@ func (r *Reconciler) removePod(ctx context.Context, p *pass, pod *corev1.Pod) er
 	if given, err := r.giveBack(ctx, p, pod); err != nil || given {
 		return err
 	}
-	if err := r.remove(ctx, p, kindPod, pod); err != nil || pod.DeletionTimestamp == nil {
+	if err := children.Pods.Remove(ctx, p.children, pod); err != nil || pod.DeletionTimestamp == nil {
 		return err
 	}
 	return r.awaitStop(ctx, p, pod)
@@ -102,7 +103,7 @@ func (r *Reconciler) podsOf(ctx context.Context, p *pass, from client.Reader, se
 	}
 	var own []*corev1.Pod
 	for i := range list.Items {
-		if pods.stranger(p.assignment, &list.Items[i]) == "" {
+		if children.Pods.Owns(p.assignment, &list.Items[i]) {
 			own = append(own, &list.Items[i])
 		}
 	}

@@ -126,11 +126,11 @@ func (r *Reconciler) annotated(p *pass, limit time.Duration, at observe.Instant)
 	if t.use.told {
 		passed = min(passed, at.Process-t.use.at)
 	}
-	p.again(limit - passed)
+	p.RequeueWithin(limit - passed)
 	if !t.use.told {
 		return observe.IdleUnknown, observe.Use{}, passed >= limit
 	}
-	p.again(limit - api.WarnBefore(limit) - passed)
+	p.RequeueWithin(limit - api.WarnBefore(limit) - passed)
 	return observe.IdlenessOf(passed, limit), r.unused(p, passed), false
 }
 
@@ -139,7 +139,7 @@ func (r *Reconciler) annotated(p *pass, limit time.Duration, at observe.Instant)
 // first that this one sees may be as old as that.
 func (r *Reconciler) unused(p *pass, passed time.Duration) observe.Use {
 	after, fresh := r.Options.Activity.Idle(), p.memory.time.use.fresh
-	p.again(after - passed)
+	p.RequeueWithin(after - passed)
 	switch {
 	case !fresh && (p.assignment.Status.IdleSince != nil || passed < after):
 		return observe.Use{}

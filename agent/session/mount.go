@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -42,7 +43,7 @@ func (r *Reconciler) mayMount(ctx context.Context, p *pass) (bool, error) {
 		for i := range mounted.Items {
 			if other := mounted.Items[i].Name; other != p.assignment.Name {
 				p.found.OtherUser = other
-				p.again(restPoll) // nothing tells of the end of what the cache does not show
+				p.RequeueWithin(restPoll) // nothing tells of the end of what the cache does not show
 				return false, nil
 			}
 		}
@@ -51,7 +52,7 @@ func (r *Reconciler) mayMount(ctx context.Context, p *pass) (bool, error) {
 	other, wait := r.mounts.take(claim, p.assignment.Name, p.now)
 	if other != "" {
 		p.found.OtherUser = other
-		p.again(wait)
+		p.RequeueWithin(wait)
 		return false, nil
 	}
 	return true, nil
@@ -75,12 +76,12 @@ func (m *mounts) take(claim types.NamespacedName, assignment string, now time.Ti
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, taken := range m.byClaim {
-		if now.Sub(taken.at) >= trustTime {
+		if now.Sub(taken.at) >= children.CacheDelay {
 			delete(m.byClaim, key)
 		}
 	}
 	if taken, ok := m.byClaim[claim]; ok && taken.assignment != assignment {
-		return taken.assignment, trustTime - now.Sub(taken.at)
+		return taken.assignment, children.CacheDelay - now.Sub(taken.at)
 	}
 	if m.byClaim == nil {
 		m.byClaim = map[types.NamespacedName]mount{}

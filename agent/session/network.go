@@ -4,36 +4,23 @@ import (
 	"context"
 	"errors"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 )
 
-var services = childKind[*corev1.Service]{
-	kind:       kindService,
-	empty:      func() *corev1.Service { return &corev1.Service{} },
-	stranger:   strangerTo[*corev1.Service],
-	align:      alignService,
-	expendable: true,
-}
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,roleName=vdi-agent-sessions,resources=httproutes,verbs=get;list;watch;create;patch;delete
 
-var ingresses = childKind[*networkingv1.Ingress]{
-	kind:       kindIngress,
-	empty:      func() *networkingv1.Ingress { return &networkingv1.Ingress{} },
-	stranger:   strangerTo[*networkingv1.Ingress],
-	align:      alignIngress,
-	expendable: true,
-}
-
-// reach makes Service, and Ingress or HTTPRoute. They stay while a session is
-// suspended, so that its URL does.
+// reach keeps Service, and Ingress or HTTPRoute. They are kept while a session is
+// suspended, so that its URL is.
 func (r *Reconciler) reach(ctx context.Context, p *pass) error {
 	return errors.Join(r.service(ctx, p), r.ingress(ctx, p), r.route(ctx, p))
 }
 
 func (r *Reconciler) service(ctx context.Context, p *pass) (err error) {
-	p.found.Service, p.found.ServiceProblem, err = keep(ctx, r, p, services, render.Service(p.assignment))
+	p.found.Service, p.found.ServiceProblem, err = children.Services.Keep(ctx, p.children, render.Service(p.assignment))
 	return err
 }
 
@@ -42,6 +29,27 @@ func (r *Reconciler) ingress(ctx context.Context, p *pass) (err error) {
 	if p.network.Gateway == nil {
 		want = render.Ingress(p.assignment, p.network)
 	}
-	p.found.Ingress, p.found.IngressProblem, err = keep(ctx, r, p, ingresses, want)
+	p.found.Ingress, p.found.IngressProblem, err = children.Ingresses.Keep(ctx, p.children, want)
 	return err
+}
+
+// route keeps the HTTPRoute where the member has a Gateway, and removes one that
+// exists from before where it has none.
+func (r *Reconciler) route(ctx context.Context, p *pass) error {
+	problem, err := r.openRoutes(ctx, p)
+	switch wanted := p.network.Gateway != nil; {
+	case err != nil || problem != nil && !wanted:
+		return err
+	case problem != nil:
+		p.found.RouteProblem = problem
+		p.RequeueWithin(children.RoutesRetry)
+		return nil
+	}
+	p.found.Route, p.found.RouteProblem, err = children.HTTPRoutes.Keep(ctx, p.children, render.HTTPRoute(p.assignment, p.network))
+	return err
+}
+
+// openRoutes returns the problem that keeps HTTPRoutes from being read.
+func (r *Reconciler) openRoutes(ctx context.Context, p *pass) (*observe.Problem, error) {
+	return r.routes.Open(ctx, r.APIReader, p.assignment.Namespace, p.now, r.Options.Network.Gateway != nil)
 }

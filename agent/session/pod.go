@@ -9,20 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
-
-var pods = childKind[*corev1.Pod]{
-	kind:     kindPod,
-	empty:    func() *corev1.Pod { return &corev1.Pod{} },
-	stranger: strangerTo[*corev1.Pod],
-	align:    alignPod,
-}
 
 // pod makes the desktop run, or not, as the assignment says. One that is being
 // removed is waited for: its successor has its name.
 func (r *Reconciler) pod(ctx context.Context, p *pass) error {
-	have, err := find(ctx, r, p, pods, p.assignment.Name)
+	have, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
 	if err != nil {
 		return err
 	}
@@ -38,7 +32,7 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
-	if have != nil && pods.stranger(p.assignment, have) == "" {
+	if have != nil && children.Pods.Owns(p.assignment, have) {
 		if goes, err := r.podGoes(ctx, p, have); err != nil || goes {
 			return err
 		}
@@ -47,7 +41,7 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 	if err := r.mayKeep(ctx, want); err != nil {
 		return err
 	}
-	p.found.Pod, p.found.PodProblem, err = ensure(ctx, r, p, pods, have, want)
+	p.found.Pod, p.found.PodProblem, err = children.Pods.Ensure(ctx, p.children, have, want)
 	p.memory.sawPod(p.found.Pod != nil)
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
 		// Somebody else's Pod is not this session's, whatever its name.
@@ -70,12 +64,12 @@ func (r *Reconciler) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bo
 	case have.DeletionTimestamp != nil:
 		return true, r.awaitStop(ctx, p, have)
 	case mustNotRun(p):
-		return true, r.remove(ctx, p, kindPod, have)
+		return true, children.Pods.Remove(ctx, p.children, have)
 	case hasEnded(have):
 		return true, r.replaceEnded(ctx, p, have)
 	case outdated(p.assignment, have):
 		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is tried again")...)
-		return true, r.remove(ctx, p, kindPod, have)
+		return true, children.Pods.Remove(ctx, p.children, have)
 	}
 	if why := r.stale(p, have); why != "" {
 		return true, r.replaceStale(ctx, p, have, why)
@@ -145,9 +139,9 @@ func (r *Reconciler) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod)
 	if last.pod != pod.UID {
 		*last = lastEnd{pod: pod.UID, at: p.now, times: last.times + 1}
 	}
-	if wait := last.at.Add(retryAfter(last.times - 1)).Sub(p.now); wait > 0 {
-		p.again(wait)
+	if wait := last.at.Add(children.RetryAfter(last.times - 1)).Sub(p.now); wait > 0 {
+		p.RequeueWithin(wait)
 		return nil
 	}
-	return r.remove(ctx, p, kindPod, pod)
+	return children.Pods.Remove(ctx, p.children, pod)
 }

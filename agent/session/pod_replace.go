@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -59,7 +60,7 @@ func (p *pass) hasSettled(since *time.Time, d time.Duration) bool {
 		*since = p.now
 	}
 	left := since.Add(d).Sub(p.now)
-	p.again(left)
+	p.RequeueWithin(left)
 	return left <= 0
 }
 
@@ -82,9 +83,9 @@ func desktopRuns(pod *corev1.Pod) bool {
 func (r *Reconciler) replaceStale(ctx context.Context, p *pass, pod *corev1.Pod, why string) error {
 	if wanted, err := r.stillWanted(ctx, p); err != nil || !wanted {
 		p.found.PodProblem = nil // there is a Pod
-		p.again(soon)
+		p.RequeueWithin(children.ConflictRetry)
 		return err
 	}
 	log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", why)...)
-	return r.removeAsSeen(ctx, p, kindPod, pod)
+	return children.Pods.RemoveUnchanged(ctx, p.children, pod)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -28,13 +29,13 @@ func (r *Reconciler) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) er
 	}
 	proven := observe.Stopped(pod, r.nodeOf(pod))
 	if !proven && (render.ProvesStop(p.assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
-		p.again(nodePoll) // a taint of its node is no event of the Pod
+		p.RequeueWithin(nodePoll) // a taint of its node is no event of the Pod
 		return nil
 	}
 	if err := r.releasePod(ctx, pod); err != nil {
 		return err
 	}
-	p.again(trustTime)
+	p.RequeueWithin(children.CacheDelay)
 	return nil
 }
 
@@ -42,7 +43,7 @@ func (r *Reconciler) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) er
 func (r *Reconciler) releasePod(ctx context.Context, pod *corev1.Pod) error {
 	released := pod.DeepCopy()
 	controllerutil.RemoveFinalizer(released, api.PodFinalizer)
-	writes.WithLabelValues(string(kindPod), "release").Inc()
+	children.CountWrite(children.Pods.Name, "release")
 	err := r.Client.Patch(ctx, released, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing the finalizer of Pod %s: %w", pod.Name, err)
@@ -74,18 +75,18 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, assignment client.Objec
 func (r *Reconciler) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (given bool, err error) {
 	if p.found.GivenBack.IsZero() {
 		if !render.ProvesStop(p.assignment) && pod.Spec.NodeName != "" && !isReady(pod) {
-			p.again(nodePoll)
+			p.RequeueWithin(nodePoll)
 		}
 		return false, nil
 	}
 	if wait := p.found.GivenBack.Sub(p.now); wait > 0 {
-		p.again(min(wait, nodePoll))
+		p.RequeueWithin(min(wait, nodePoll))
 		return false, nil
 	}
 	if err := r.forcePod(ctx, p, pod); err != nil {
 		return false, err
 	}
-	p.again(soon)
+	p.RequeueWithin(children.ConflictRetry)
 	log.FromContext(ctx).Info(transitionGivenBack, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
 	r.event(p.assignment, corev1.EventTypeWarning, api.EventNodeGivenUp, fmt.Sprintf(
 		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may run it still.", pod.Spec.NodeName, r.Options.LostAfter))
@@ -94,10 +95,9 @@ func (r *Reconciler) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (gi
 
 // forcePod takes a Pod out of the API server without waiting for its kubelet.
 func (r *Reconciler) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	writes.WithLabelValues(string(kindPod), "force").Inc()
-	began := r.Clock.Now()
-	err := r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
-	r.traceApply(p, kindPod, "force", began, err)
+	err := p.children.Write(children.Pods.Name, "force", func() error {
+		return r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
+	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
 	}

@@ -44,7 +44,7 @@ func (r *Reconciler) unseenPod(ctx context.Context, p *pass) (*corev1.Pod, error
 		p.memory.sight = sightNone
 		return nil, nil
 	}
-	p.again(podPoll)
+	p.RequeueWithin(podPoll)
 	return left[0], nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -47,7 +49,8 @@ type Reconciler struct {
 
 	memories memories
 	mounts   mounts
-	routes   routeWatch
+	routes   children.RouteWatch
+	children *children.Manager
 	ordered  orderedDeletion
 }
 
@@ -67,6 +70,7 @@ type step struct {
 type pass struct {
 	// assignment is the pass's own copy of what the cache has.
 	assignment *api.SessionAssignment
+	children   *children.Set
 	memory     *memory
 	now        time.Time
 	// walk is the trace that the session is in.
@@ -103,11 +107,16 @@ type ending struct {
 	reason, message string
 }
 
-// again asks for another pass at the latest after d.
-func (p *pass) again(d time.Duration) {
+// RequeueWithin asks for another pass after at most d.
+func (p *pass) RequeueWithin(d time.Duration) {
 	if d > 0 && (p.after == 0 || d < p.after) {
 		p.after = d
 	}
+}
+
+// RemovalDenied records why the API server denies the removal of a child.
+func (p *pass) RemovalDenied(why string) {
+	p.found.Denied = why
 }
 
 // Reconcile brings the children of one assignment to what it says.
@@ -122,6 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
 	}
 	p := &pass{assignment: &a, memory: r.memories.of(&a), now: r.Clock.Now(), walk: r.walkOf(&a)}
+	p.children = r.children.Of(p.assignment, p.memory.children, p.now, p.walk, p)
 	if err := r.run(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -176,13 +186,13 @@ func (r *Reconciler) ensureMarks(ctx context.Context, p *pass) error {
 		api.LabelManagedBy:  api.ManagedBy,
 		api.LabelSessionUID: string(p.assignment.Spec.Session.UID),
 	}
-	if controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) && marked(p.assignment, marks) {
+	if controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) && children.Labeled(p.assignment, marks) {
 		return nil
 	}
 	before := p.assignment.DeepCopy()
 	controllerutil.AddFinalizer(p.assignment, api.AssignmentFinalizer)
-	p.assignment.Labels = merged(p.assignment.Labels, marks)
-	writes.WithLabelValues(kindAssignment, "mark").Inc()
+	p.assignment.Labels = labels.Merge(p.assignment.Labels, marks)
+	children.CountWrite(kindAssignment, "mark")
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, p.assignment, patch); err != nil {
 		return fmt.Errorf("putting back the assignment's finalizer and labels: %w", err)

@@ -26,6 +26,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -160,14 +161,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("building the session controller: %w", err)
 	}
-	r.routes.start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
+	r.routes.Start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
 	return nil
 }
 
 // learnRoutes writes to a scheme only where it must: another manager of this
 // process may be reading it.
 func learnRoutes(scheme *runtime.Scheme) error {
-	if scheme.Recognizes(schema.GroupVersionKind{Group: gatewayv1.GroupVersion.Group, Version: gatewayv1.GroupVersion.Version, Kind: string(kindRoute)}) {
+	if scheme.Recognizes(schema.GroupVersionKind{Group: gatewayv1.GroupVersion.Group, Version: gatewayv1.GroupVersion.Version, Kind: children.HTTPRoutes.Name}) {
 		return nil
 	}
 	if err := gatewayv1.Install(scheme); err != nil {
@@ -201,4 +202,5 @@ func (r *Reconciler) fill(mgr ctrl.Manager, opts Options) {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
+	r.children = children.New(r.Client, r.APIReader, r.Clock, r.Trace, &r.routes)
 }

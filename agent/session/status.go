@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -22,14 +23,14 @@ func (r *Reconciler) report(ctx context.Context, p *pass, want api.SessionAssign
 	if m.basedOn == p.assignment.ResourceVersion {
 		// The cache has yet to show the last write: to compare with it would
 		// be to write twice. Its event brings the next pass.
-		p.again(trustTime)
+		p.RequeueWithin(children.CacheDelay)
 		return nil
 	}
 	if m.differsSince.IsZero() {
 		m.differsSince = p.now
 	}
 	if wait := holdBack(p.assignment.Spec.RunState, have, want, *m, r.Options, p.now); wait > 0 {
-		p.again(wait)
+		p.RequeueWithin(wait)
 		return nil
 	}
 	return r.writeStatus(ctx, p, want)
@@ -38,14 +39,14 @@ func (r *Reconciler) report(ctx context.Context, p *pass, want api.SessionAssign
 func (r *Reconciler) writeStatus(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
 	before := p.assignment.DeepCopy()
 	p.assignment.Status = want
-	writes.WithLabelValues(kindAssignment, "status").Inc()
+	children.CountWrite(kindAssignment, "status")
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := r.Client.Status().Patch(ctx, p.assignment, patch)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err):
-		p.again(soon)
+		p.RequeueWithin(children.ConflictRetry)
 		return nil
 	case err != nil:
 		return fmt.Errorf("writing the status: %w", err)

@@ -130,11 +130,11 @@ func (r *Reconciler) expect(p *pass, at observe.Instant) {
 	if !limited || !t.usage.Running() {
 		return
 	}
-	p.again(max(left, time.Millisecond))
+	p.RequeueWithin(max(left, time.Millisecond))
 	limit, _ := p.assignment.Spec.Timeout.Value()
 	warnAt := left - api.WarnBefore(limit)
 	if warnAt > 0 {
-		p.again(warnAt)
+		p.RequeueWithin(warnAt)
 		return
 	}
 	if t.warned != limit {

@@ -11,9 +11,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// The spans of a session's walk in its member, the storing of its assignment apart.
+// The spans of a session's trace in its member, besides the storing of its assignment
+// and the writes of its children.
 const (
-	spanApply    = "apply"
 	spanSchedule = "pod.schedule"
 	spanStart    = "pod.start"
 	spanReady    = "pod.ready"
@@ -28,20 +28,6 @@ func (r *Reconciler) walkOf(a *api.SessionAssignment) tracing.Point {
 		return tracing.Point{}
 	}
 	return tracing.Parse(a.Annotations[api.AnnotationTraceparent])
-}
-
-// traceApply writes that a child was written.
-func (r *Reconciler) traceApply(p *pass, k kind, action string, from time.Time, err error) {
-	if !p.walk.Traced() {
-		return
-	}
-	span := tracing.Span{Name: spanApply, From: from, To: r.Clock.Now(), Attributes: []tracing.Attribute{
-		tracing.Kind.String(string(k)), tracing.Action.String(action),
-	}}
-	if err != nil {
-		span.Failed = err.Error()
-	}
-	r.Trace.Add(p.walk, span)
 }
 
 // podTold is what was told of a Pod's start.

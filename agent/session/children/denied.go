@@ -1,4 +1,4 @@
-package session
+package children
 
 import (
 	"fmt"
@@ -11,13 +11,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// problemOf says what a refusal to make or change a child means to people.
-func problemOf(k kind, err error) observe.Problem {
+// problemOf explains why the API server denied to create or change a child.
+func problemOf(kind string, err error) observe.Problem {
 	switch {
 	case denied.IsQuota(err):
 		return observe.Problem{Reason: api.ReasonQuotaExceeded, Message: fmt.Sprintf(
-			"A quota of the namespace leaves no room for the %s, which is tried again: raise the quota or end other sessions: %v", k, err)}
-	case k == kindRoute && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
+			"A quota of the namespace leaves no room for the %s, which is tried again: raise the quota or end other sessions: %v", kind, err)}
+	case kind == nameRoute && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
 		return *noRoutes(notServed)
 	default:
 		return observe.Problem{Reason: api.ReasonApplyFailed, Message: denied.Explain(err)}

@@ -1,4 +1,4 @@
-package session
+package children
 
 import (
 	"fmt"
@@ -11,14 +11,14 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// strangerTo says whose a Pod, Service or Ingress is, as the end of "There is
-// one already, ...", or "" if it is the assignment's. One without a controller
-// that carries all our marks is: somebody removed the owner reference, which
-// is put back.
-func strangerTo[T client.Object](a *api.SessionAssignment, o T) string {
+// otherOwner returns who owns an object if the assignment does not, as the end of
+// "There is a Pod web already, ...". An object without a controller that carries
+// all labels of the assignment's children is the assignment's own: its owner
+// reference was removed, and is put back.
+func otherOwner[T client.Object](a *api.SessionAssignment, o T) string {
 	owner := metav1.GetControllerOf(o)
 	switch {
-	case owner == nil && marked(o, render.Selector(a)):
+	case owner == nil && Labeled(o, render.Selector(a)):
 		return ""
 	case owner == nil:
 		return "which does not belong to this session: delete or rename it"
@@ -31,12 +31,12 @@ func strangerTo[T client.Object](a *api.SessionAssignment, o T) string {
 	}
 }
 
-// strangerHome says whose a claim is. A session's own claim carries the
-// session's UID, a user's the user's name: neither has an owner.
-func strangerHome(a *api.SessionAssignment, claim *corev1.PersistentVolumeClaim) string {
+// otherOwnerOfHome is otherOwner for claims, which have no owner reference: a
+// session's own claim carries the session's UID, a user's claim the user's name.
+func otherOwnerOfHome(a *api.SessionAssignment, claim *corev1.PersistentVolumeClaim) string {
 	want := render.Home(a)
 	switch {
-	case !marked(claim, want.Labels):
+	case !Labeled(claim, want.Labels):
 		return fmt.Sprintf("which is not this session's home: delete it, or give it the labels %v and the annotation %s=%s",
 			metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: want.Labels}), render.AnnotationUser, a.Spec.User)
 	case claim.Annotations[render.AnnotationUser] != a.Spec.User:
@@ -46,7 +46,8 @@ func strangerHome(a *api.SessionAssignment, claim *corev1.PersistentVolumeClaim)
 	}
 }
 
-func marked(o client.Object, want map[string]string) bool {
+// Labeled reports whether an object has all of these labels.
+func Labeled(o client.Object, want map[string]string) bool {
 	labels := o.GetLabels()
 	for k, v := range want {
 		if labels[k] != v {

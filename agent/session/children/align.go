@@ -1,10 +1,11 @@
-package session
+package children
 
 import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -12,13 +13,12 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// The functions of this file take an object as the API server has it and make
-// it say what was rendered. What was not rendered is left as it is: fields
-// that the API server fills in, and labels, annotations, owners and TLS that
-// others add.
+// The functions of this file change an object from the API server so that it
+// agrees with what was rendered. They keep what was not rendered: fields that the
+// API server fills in, and labels, annotations, owners and TLS that others add.
 
-// alignHome leaves the size to grow. A claim that is used is not forgotten by
-// anyone: its last use is yet to come.
+// alignHome keeps the size, which Grow changes, and removes the time of the last
+// use, since the claim is in use.
 func alignHome(have, want *corev1.PersistentVolumeClaim) {
 	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
 	delete(have.Annotations, api.AnnotationLastUse)
@@ -64,16 +64,16 @@ func alignIngress(have, want *networkingv1.Ingress) {
 	}
 }
 
-// alignRoute takes the whole spec: all that the API server would fill in is
-// rendered, and there is nothing for others to add.
+// alignRoute replaces the whole spec: all that the API server would fill in is
+// rendered, and others have nothing to add.
 func alignRoute(have, want *gatewayv1.HTTPRoute) {
 	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
 	have.Spec = want.Spec
 }
 
-// alignPod puts back the marks, and the image where it was made from the same
-// desktop: hardly anything else of a Pod can be changed. A Pod that was made
-// from another desktop keeps the hash and the image that it has.
+// alignPod restores metadata and finalizers, and the image of a Pod of the same
+// desktop: hardly anything else of a Pod can be changed. A Pod of another desktop
+// keeps its hash and its image.
 func alignPod(have, want *corev1.Pod) {
 	for _, finalizer := range want.Finalizers {
 		controllerutil.AddFinalizer(have, finalizer)
@@ -93,25 +93,14 @@ func alignPod(have, want *corev1.Pod) {
 }
 
 func alignMeta(have, want *metav1.ObjectMeta) {
-	have.Labels = merged(have.Labels, want.Labels)
-	have.Annotations = merged(have.Annotations, want.Annotations)
+	have.Labels = labels.Merge(have.Labels, want.Labels)
+	have.Annotations = labels.Merge(have.Annotations, want.Annotations)
 	for _, owner := range want.OwnerReferences {
 		have.OwnerReferences = withOwner(have.OwnerReferences, owner)
 	}
 }
 
-func merged(have, want map[string]string) map[string]string {
-	if have == nil {
-		have = map[string]string{}
-	}
-	for k, v := range want {
-		have[k] = v
-	}
-	return have
-}
-
-// withOwner has one reference to the owner, as given, where the first to it
-// was.
+// withOwner replaces the reference to the owner, or adds it.
 func withOwner(have []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
 	for i := range have {
 		if have[i].UID == owner.UID {
