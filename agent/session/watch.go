@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/admitted"
+	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -39,7 +39,7 @@ func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, e
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.ManagedBy}),
 		DefaultTransform:     cache.TransformStripManagedFields(),
-		NewInformer: admitted.Cluster{
+		NewInformer: nsinformer.Cluster{
 			Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		}.NewInformer,
 	})

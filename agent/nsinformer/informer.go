@@ -1,4 +1,4 @@
-package admitted
+package nsinformer
 
 import (
 	"context"
@@ -30,11 +30,11 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list
 
-// ours is what of a namespace is listed and watched.
+// ours selects the objects of a namespace that are listed and watched.
 var ours = labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}).String()
 
 // within reports whether a kind is one that the agent reads in admitted namespaces
-// only. Pods are not: whatever runs on a node takes room there.
+// only. Pods are not: every Pod on a node uses its capacity.
 func within(object runtime.Object) bool {
 	switch object.(type) {
 	case *corev1.Secret, *corev1.ConfigMap, *corev1.PersistentVolumeClaim, *corev1.Service,
@@ -44,17 +44,17 @@ func within(object runtime.Object) bool {
 	return false
 }
 
-// Cluster is the member's, as a cache's options have it.
+// Cluster is how to reach the member, as in the options of a cache.
 type Cluster struct {
 	Config *rest.Config
-	// HTTPClient is made of Config.
+	// HTTPClient is built from Config.
 	HTTPClient *http.Client
 	Scheme     *runtime.Scheme
 	Mapper     meta.RESTMapper
 }
 
-// NewInformer is for the options of a cache: an informer of what is ours in
-// admitted namespaces for the kinds that the agent may read only there, and
+// NewInformer is for the options of a cache. It returns an informer of our objects
+// in admitted namespaces for the kinds that the agent may read only there, and
 // client-go's for all others.
 func (c Cluster) NewInformer(everywhere toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if within(object) {
@@ -69,21 +69,21 @@ func (c Cluster) NewInformer(everywhere toolscache.ListerWatcher, object runtime
 type listerWatcher struct {
 	cluster Cluster
 	object  runtime.Object
-	// retry is how soon a namespace is asked again that has forbidden it.
+	// retry is how soon a namespace that has forbidden the list is retried.
 	retry time.Duration
 
 	mu      sync.Mutex
 	clients *clients
-	// listed is what the next watch goes on from; nil: nothing was listed since
-	// the last, and the watch is as one that has expired.
+	// listed is what the next watch continues from. It is nil if nothing was listed
+	// since the last watch: the next one has expired.
 	listed *listed
-	// open are the namespaces that were listed once, and refused when one of these
-	// was first forbidden since.
+	// open are the namespaces that were listed once, and refused is since when one of
+	// these has been forbidden.
 	open    map[string]bool
 	refused map[string]time.Time
 }
 
-// clients of the API server, made with the first list.
+// clients are the clients of the API server, created with the first list.
 type clients struct {
 	namespaces  kubernetes.Interface
 	assignments metadata.Interface
@@ -93,32 +93,31 @@ type clients struct {
 	parameters  runtime.ParameterCodec
 }
 
-// listed is what a list has seen, by resource version.
+// listed is the result of a list, by resource version.
 type listed struct {
-	// labelled is of the list of the namespaces.
+	// labelled is the version of the list of namespaces.
 	labelled string
-	// in is of the list of each namespace.
+	// in is the version of the list in each namespace.
 	in map[string]string
-	// shut are the namespaces that have forbidden it: their administrator has set
-	// the label, and not bound the role, or has taken that away.
+	// shut are the namespaces that have forbidden the list: their administrator has
+	// set the label, and not bound the role, or has removed the binding.
 	shut []string
 }
 
-// IsWatchListSemanticsUnSupported has reflectors list first, and then watch.
+// IsWatchListSemanticsUnSupported makes reflectors list first, and then watch.
 func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
-// List is ListWithContext.
+// List calls ListWithContext.
 func (l *listerWatcher) List(options metav1.ListOptions) (runtime.Object, error) {
 	return l.ListWithContext(context.Background(), options)
 }
 
-// Watch is WatchWithContext.
+// Watch calls WatchWithContext.
 func (l *listerWatcher) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return l.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext lists the admitted namespaces one after the other, each as it
-// is now.
+// ListWithContext lists the admitted namespaces one after the other.
 func (l *listerWatcher) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	c, err := l.connect()
 	if err != nil {
@@ -158,9 +157,9 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, _ metav1.ListOption
 	return list, nil
 }
 
-// isShut is whether a namespace that is forbidden is left out. One that was open is
-// asked for some time first: an API server that starts forbids for a moment what it
-// allows, and nothing of ours is to look as if it were gone.
+// isShut reports whether a namespace that is forbidden is skipped. One that was open
+// is retried for some time first: an API server that starts forbids for a moment what
+// it allows, and our objects must not seem to be deleted.
 func (l *listerWatcher) isShut(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,8 +180,8 @@ func (l *listerWatcher) isOpen(name string) {
 	delete(l.refused, name)
 }
 
-// WatchWithContext watches on from the last list. Whatever ends one of the
-// watches ends all, as if the version were too old, and is followed by a list.
+// WatchWithContext continues from the last list. The end of one of the watches ends
+// all of them, as if the version were too old, and a list follows.
 func (l *listerWatcher) WatchWithContext(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 	c, err := l.connect()
 	if err != nil {
@@ -243,7 +242,7 @@ func (c Cluster) clients(object runtime.Object) (*clients, error) {
 	}, nil
 }
 
-// admitted are the namespaces that count, sorted, and the version of the list of
+// admitted returns the admitted namespaces, sorted, and the version of the list of
 // those with the label.
 func (c *clients) admitted(ctx context.Context) (names []string, version string, err error) {
 	labelled, err := c.namespaces.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
@@ -253,8 +252,8 @@ func (c *clients) admitted(ctx context.Context) (names []string, version string,
 	for i := range labelled.Items {
 		names = append(names, labelled.Items[i].Name)
 	}
-	// As the API server's cache has them: one that was made since is where the
-	// label is.
+	// The API server's cache is enough: an assignment that was created since is in a
+	// namespace with the label.
 	held, err := c.assignments.Resource(v1alpha1.GroupVersion.WithResource("sessionassignments")).
 		List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -267,7 +266,7 @@ func (c *clients) admitted(ctx context.Context) (names []string, version string,
 	return slices.Compact(names), labelled.ResourceVersion, nil
 }
 
-// listIn lists what is ours in a namespace.
+// listIn lists our objects in a namespace.
 func (c *clients) listIn(ctx context.Context, namespace string) ([]runtime.Object, string, error) {
 	list := c.list.DeepCopyObject()
 	err := c.request(namespace, &metav1.ListOptions{LabelSelector: ours}).Do(ctx).Into(list)
@@ -282,7 +281,7 @@ func (c *clients) listIn(ctx context.Context, namespace string) ([]runtime.Objec
 	return items, accessor.GetResourceVersion(), err
 }
 
-// watchIn watches what is ours in a namespace.
+// watchIn watches our objects in a namespace.
 func (c *clients) watchIn(ctx context.Context, namespace, version string) (watch.Interface, error) {
 	return c.request(namespace, &metav1.ListOptions{LabelSelector: ours, Watch: true, ResourceVersion: version}).Watch(ctx)
 }

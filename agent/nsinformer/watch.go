@@ -1,4 +1,4 @@
-package admitted
+package nsinformer
 
 import (
 	"context"
@@ -20,22 +20,22 @@ import (
 var label = labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}).String()
 
 const (
-	// shutRetry is how soon a namespace is asked again that is labelled and where
-	// the agent may not work yet: there is no event that tells.
+	// shutRetry is how soon a namespace is retried that is labelled and where the
+	// agent may not work yet: no event announces a role binding.
 	shutRetry = 3 * time.Second
-	// shutAfter is how long one that was open is asked before it counts as shut.
+	// shutAfter is how long one that was open is retried before it counts as shut.
 	shutAfter = 15 * time.Second
 )
 
-// expired has a reflector list anew.
+// expired makes a reflector list again.
 var expired = apierrors.NewResourceExpired("the watches of the admitted namespaces go on from a new list")
 
-// merged is the watches of all admitted namespaces, and of the namespaces.
+// merged combines the watches in all admitted namespaces, and that of the namespaces.
 type merged struct {
 	clients *clients
 	results chan watch.Event
 	cancel  context.CancelFunc
-	// running is every goroutine that may send.
+	// running counts the goroutines that may send.
 	running sync.WaitGroup
 	// ended is closed when one of the watches has ended.
 	ended   chan struct{}
@@ -50,16 +50,16 @@ func begin(ctx context.Context, c *clients, from *listed, retry time.Duration) *
 	}
 	m.running.Go(func() { m.namespaces(ctx, from, retry) })
 	for _, namespace := range from.shut {
-		m.running.Go(func() { m.knock(ctx, namespace, retry) })
+		m.running.Go(func() { m.retryJoin(ctx, namespace, retry) })
 	}
 	go m.finish(ctx)
 	return m
 }
 
-// ResultChan is watch.Interface's.
+// ResultChan implements watch.Interface.
 func (m *merged) ResultChan() <-chan watch.Event { return m.results }
 
-// Stop is watch.Interface's.
+// Stop implements watch.Interface.
 func (m *merged) Stop() { m.cancel() }
 
 // finish ends all watches once one has ended.
@@ -86,18 +86,18 @@ func (m *merged) send(ctx context.Context, event watch.Event) bool {
 	}
 }
 
-// follow passes on what happens in a namespace after a version.
+// follow sends the changes in a namespace after a version.
 func (m *merged) follow(ctx context.Context, namespace, version string) {
 	defer m.end()
 	w, err := m.clients.watchIn(ctx, namespace, version)
 	if err != nil {
 		return
 	}
-	m.pass(ctx, w, func(event watch.Event) bool { return m.send(ctx, event) })
+	m.forward(ctx, w, func(event watch.Event) bool { return m.send(ctx, event) })
 }
 
-// pass has each change of an object dealt with until the watch ends.
-func (m *merged) pass(ctx context.Context, w watch.Interface, deal func(watch.Event) bool) {
+// forward handles each change of an object until the watch ends.
+func (m *merged) forward(ctx context.Context, w watch.Interface, handle func(watch.Event) bool) {
 	defer w.Stop()
 	for {
 		select {
@@ -107,15 +107,15 @@ func (m *merged) pass(ctx context.Context, w watch.Interface, deal func(watch.Ev
 			if !open || event.Type == watch.Error {
 				return
 			}
-			if event.Type != watch.Bookmark && !deal(event) {
+			if event.Type != watch.Bookmark && !handle(event) {
 				return
 			}
 		}
 	}
 }
 
-// join begins to follow a namespace that was not listed. It returns false if that
-// is forbidden.
+// join follows a namespace that was not listed. It returns false if that is
+// forbidden.
 func (m *merged) join(ctx context.Context, namespace string) bool {
 	items, version, err := m.clients.listIn(ctx, namespace)
 	switch {
@@ -134,8 +134,8 @@ func (m *merged) join(ctx context.Context, namespace string) bool {
 	return true
 }
 
-// knock joins a namespace as soon as that is not forbidden any more.
-func (m *merged) knock(ctx context.Context, namespace string, retry time.Duration) {
+// retryJoin joins a namespace as soon as that is not forbidden any more.
+func (m *merged) retryJoin(ctx context.Context, namespace string, retry time.Duration) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -148,8 +148,8 @@ func (m *merged) knock(ctx context.Context, namespace string, retry time.Duratio
 	}
 }
 
-// namespaces joins those that are admitted, and ends all watches when one is no
-// more: what is there is forgotten by the next list, unless it holds an assignment.
+// namespaces joins those that are admitted, and ends all watches when one no longer
+// is: the next list omits it, unless it holds an assignment.
 func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Duration) {
 	defer m.end()
 	known := sets.KeySet(from.in).Insert(from.shut...)
@@ -157,7 +157,7 @@ func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Durati
 	if err != nil {
 		return
 	}
-	m.pass(ctx, w, func(event watch.Event) bool {
+	m.forward(ctx, w, func(event watch.Event) bool {
 		name := nameOf(event.Object)
 		switch {
 		case event.Type == watch.Deleted:
@@ -167,7 +167,7 @@ func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Durati
 			m.running.Go(func() {
 				if !m.join(ctx, name) {
 					logShut(ctx, m.clients.resource, name)
-					m.knock(ctx, name, retry)
+					m.retryJoin(ctx, name, retry)
 				}
 			})
 		}

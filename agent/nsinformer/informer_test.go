@@ -1,4 +1,4 @@
-package admitted_test
+package nsinformer_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/admitted"
+	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -72,7 +72,7 @@ func secrets(t *testing.T, config *rest.Config) toolscache.SharedIndexInformer {
 	g.Expect(err).NotTo(HaveOccurred())
 	mapper, err := apiutil.NewDynamicRESTMapper(config, client)
 	g.Expect(err).NotTo(HaveOccurred())
-	informer := admitted.Cluster{Config: config, HTTPClient: client, Scheme: scheme, Mapper: mapper}.
+	informer := nsinformer.Cluster{Config: config, HTTPClient: client, Scheme: scheme, Mapper: mapper}.
 		NewInformer(nil, &corev1.Secret{}, 0, toolscache.Indexers{})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
