@@ -15,14 +15,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// forcedByHub is the reason that a forced withdrawal puts on an assignment: the
-// operator gave his own on the hub's session.
+// forcedByHub is the reason on the assignment of a forced withdrawal: the operator's own
+// is on the hub's session.
 const forcedByHub = "the hub withdrew the session with force"
 
-// force has agent/session take the Pods away without waiting for the kubelet.
-// The very version that was looked at is marked: a higher epoch must not
-// inherit it.
-func (s *Store) force(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+// force makes agent/session delete the Pods without waiting for the kubelet. It marks the
+// very version that was read: a higher epoch must not inherit it.
+func (s withdrawer) force(ctx context.Context, a *v1alpha1.SessionAssignment) error {
 	if _, marked := a.Annotations[v1alpha1.AnnotationForceCleanup]; marked {
 		return nil
 	}
@@ -36,10 +35,9 @@ func (s *Store) force(ctx context.Context, a *v1alpha1.SessionAssignment) error 
 	return nil
 }
 
-// forcePods deletes Pods that no assignment keeps any more without waiting for
-// their kubelets, and returns those that the API server still has: a finalizer
-// keeps them.
-func (s *Store) forcePods(ctx context.Context, w *withdrawal, pods []metav1.PartialObjectMetadata) ([]metav1.PartialObjectMetadata, error) {
+// forcePods deletes Pods of no assignment without waiting for their kubelets, and returns
+// those that the API server still has because of a finalizer.
+func (s withdrawer) forcePods(ctx context.Context, w *withdrawal, pods []metav1.PartialObjectMetadata) ([]metav1.PartialObjectMetadata, error) {
 	deleted := 0
 	for i := range pods {
 		if err := s.releasePod(ctx, &pods[i]); err != nil {
@@ -62,8 +60,8 @@ func (s *Store) forcePods(ctx context.Context, w *withdrawal, pods []metav1.Part
 	return left, err
 }
 
-// releasePod removes the finalizer that has a Pod wait for its kubelet.
-func (s *Store) releasePod(ctx context.Context, pod *metav1.PartialObjectMetadata) error {
+// releasePod removes the finalizer that makes a Pod wait for its kubelet.
+func (s withdrawer) releasePod(ctx context.Context, pod *metav1.PartialObjectMetadata) error {
 	before := pod.DeepCopy()
 	if !controllerutil.RemoveFinalizer(pod, v1alpha1.PodFinalizer) {
 		return nil

@@ -20,7 +20,7 @@ func TestWhatAnEarlierProcessDidNotRemoveGoesWithTheNext(t *testing.T) {
 	if err := b.live.Update(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.sweepOnce(t.Context()); err != nil {
+	if err := b.secrets.sweepOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if b.secret("pull") != nil {
@@ -41,7 +41,7 @@ func TestTheSweepRemovesNothingThatAnOrderHasJustStored(t *testing.T) {
 	b.Put(order(withSecret(withAccess("v1", password), "pull", "p1", "token")))
 	b.expect("STORED e1")
 	b.Client = behindList{b.live, old}
-	if err := b.sweepOnce(t.Context()); err != nil {
+	if err := b.secrets.sweepOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if b.secret("pull") == nil {

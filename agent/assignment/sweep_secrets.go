@@ -11,16 +11,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// sweepAgain is how soon it is tried again what an API server that does not answer has
-// kept from being removed.
-const sweepAgain = 5 * time.Second
+// sweepRetry is how soon deletions are retried that an API server did not answer.
+const sweepRetry = 5 * time.Second
 
-// sweep removes the Secrets that assignments no longer name and that an earlier process
-// has left: it may have ended between the write of an assignment and their removal, and
-// the hub, whose order is stored, sends nothing more.
-func (s *Store) sweep(ctx context.Context) {
+// sweep deletes the Secrets that assignments no longer name and that an earlier process
+// did not delete: it may have ended after the write of an assignment, and the hub, whose
+// order is stored, sends nothing more.
+func (s secretWriter) sweep(ctx context.Context) {
 	logged := false
-	_ = wait.PollUntilContextCancel(ctx, sweepAgain, true, func(ctx context.Context) (done bool, err error) {
+	_ = wait.PollUntilContextCancel(ctx, sweepRetry, true, func(ctx context.Context) (done bool, err error) {
 		failed := s.sweepOnce(ctx)
 		if failed != nil && !logged && ctx.Err() == nil {
 			logged = true
@@ -30,15 +29,15 @@ func (s *Store) sweep(ctx context.Context) {
 	})
 }
 
-// sweepOnce goes on where one can't be dealt with, and returns the first error.
-func (s *Store) sweepOnce(ctx context.Context) (first error) {
+// sweepOnce continues after a failure, and returns the first error.
+func (s secretWriter) sweepOnce(ctx context.Context) (first error) {
 	var all v1alpha1.SessionAssignmentList
 	if err := s.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
 	for i := range all.Items {
 		if a := &all.Items[i]; a.DeletionTimestamp.IsZero() {
-			if err := s.sweepSecrets(ctx, a); err != nil && first == nil {
+			if err := s.sweepOf(ctx, a); err != nil && first == nil {
 				first = err
 			}
 		}
@@ -46,10 +45,10 @@ func (s *Store) sweepOnce(ctx context.Context) (first error) {
 	return first
 }
 
-// sweepSecrets makes sure of the assignment once it has seen its Secrets: an order that
-// is carried out meanwhile writes the assignment before the Secrets that it names.
-func (s *Store) sweepSecrets(ctx context.Context, a *v1alpha1.SessionAssignment) error {
-	unnamed, err := s.unnamedSecrets(ctx, a)
+// sweepOf reads the assignment from the API server after its Secrets: an order that is
+// carried out meanwhile writes the assignment before the Secrets that it names.
+func (s secretWriter) sweepOf(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	unnamed, err := s.unnamed(ctx, a)
 	if err != nil || len(unnamed) == 0 {
 		return err
 	}
@@ -62,7 +61,7 @@ func (s *Store) sweepSecrets(ctx context.Context, a *v1alpha1.SessionAssignment)
 		if _, keep := named[secret.Name]; keep {
 			continue
 		}
-		if err := s.deleteSecret(ctx, secret); err != nil {
+		if err := s.delete(ctx, secret); err != nil {
 			return err
 		}
 	}
