@@ -133,7 +133,7 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *as
 	if err != nil {
 		return err
 	}
-	reconciler := &session.Reconciler{Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: versionOf(mgr)}
+	reconciler := session.New(session.Dependencies{Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: versionOf(mgr)})
 	if sessions.Guard != nil {
 		endpoint := guard.NewEndpoint(guard.EndpointOptions{
 			Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,

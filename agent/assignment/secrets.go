@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -251,3 +254,96 @@ func (e *secretFailure) Error() string {
 	return fmt.Sprintf("%s Secret %s: %s", e.doing, e.secret, e.reason)
 }
 func (e *secretFailure) Unwrap() error { return e.underlies }
+
+// sweepRetry is how soon deletions are retried that an API server did not answer.
+const sweepRetry = 5 * time.Second
+
+// sweep deletes the Secrets that assignments no longer name and that an earlier process
+// did not delete: it may have ended after the write of an assignment, and the hub, whose
+// order is stored, sends nothing more.
+func (s secretWriter) sweep(ctx context.Context) {
+	logged := false
+	_ = wait.PollUntilContextCancel(ctx, sweepRetry, true, func(ctx context.Context) (done bool, err error) {
+		failed := s.sweepOnce(ctx)
+		if failed != nil && !logged && ctx.Err() == nil {
+			logged = true
+			log.FromContext(ctx).Error(failed, "Secrets that no session names any more are left, will retry")
+		}
+		return failed == nil, nil
+	})
+}
+
+// sweepOnce continues after a failure, and returns the first error.
+func (s secretWriter) sweepOnce(ctx context.Context) (first error) {
+	var all v1alpha1.SessionAssignmentList
+	if err := s.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		if a := &all.Items[i]; a.DeletionTimestamp.IsZero() {
+			if err := s.sweepOf(ctx, a); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	return first
+}
+
+// sweepOf reads the assignment from the API server after its Secrets: an order that is
+// carried out meanwhile writes the assignment before the Secrets that it names.
+func (s secretWriter) sweepOf(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	unnamed, err := s.unnamed(ctx, a)
+	if err != nil || len(unnamed) == 0 {
+		return err
+	}
+	now := &v1alpha1.SessionAssignment{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), now); err != nil || now.UID != a.UID {
+		return client.IgnoreNotFound(err)
+	}
+	named := namedSecrets(now)
+	for _, secret := range unnamed {
+		if _, keep := named[secret.Name]; keep {
+			continue
+		}
+		if err := s.delete(ctx, secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secretsRetry is how often Secrets are retried that can't be stored as things are: no
+// event announces that another owner's Secret of that name is gone.
+const secretsRetry = 30 * time.Second
+
+// retrySecrets tries again to store the Secrets of an assignment that is stored, as long
+// as it exists. It returns when to try again, and 0 if it is done.
+func (s *Store) retrySecrets(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment) (time.Duration, error) {
+	missing, err := s.secrets.retry(ctx, a)
+	if err != nil {
+		return 0, fmt.Errorf("storing the Secrets of %s/%s: %w", a.Namespace, a.Name, err)
+	}
+	if len(missing) > 0 {
+		return secretsRetry, nil
+	}
+	log.FromContext(ctx).Info("The Secrets of a session are settled", "namespace", a.Namespace, "assignment", a.Name)
+	s.update(uid, func(sl *slot) {
+		if sl.withoutSecrets == a {
+			sl.withoutSecrets = nil
+		}
+	})
+	return 0, nil
+}
+
+// retry returns the Secrets that still can't be stored; none if the assignment that
+// needs them is gone.
+func (s secretWriter) retry(ctx context.Context, a *v1alpha1.SessionAssignment) (map[string]string, error) {
+	object := &v1alpha1.SessionAssignment{}
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), object); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if object.Spec.Session.UID != a.Spec.Session.UID || object.Spec.Epoch != a.Spec.Epoch || object.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	return s.store(ctx, object, a.Payload)
+}

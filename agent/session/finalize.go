@@ -19,44 +19,52 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
+// finalizer removes the children of an assignment that is being deleted.
+type finalizer struct {
+	*Dependencies
+	pods   *podStep
+	time   *timekeeper
+	status *statusWriter
+}
+
 // finalize takes the children away in order, and then lets the assignment go:
 // new connections end first, the desktop saves its work and stops, then isolation
 // and config go, and last its home. Only the Pods are waited for without end.
-func (r *Reconciler) finalize(ctx context.Context, p *pass) error {
+func (f *finalizer) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
 		return nil
 	}
-	err := r.takeAway(ctx, p)
+	err := f.takeAway(ctx, p)
 	if !apierrors.IsForbidden(err) && p.found.Denied == "" {
 		return err
 	}
-	if goes, asked := r.namespaceGoes(ctx, p.assignment.Namespace); asked != nil || !goes {
+	if goes, asked := f.namespaceGoes(ctx, p.assignment.Namespace); asked != nil || !goes {
 		return errors.Join(err, asked)
 	}
-	return r.finalizeWithNamespace(ctx, p)
+	return f.finalizeWithNamespace(ctx, p)
 }
 
 // takeAway removes the children, and the finalizer once they are gone.
-func (r *Reconciler) takeAway(ctx context.Context, p *pass) error {
+func (f *finalizer) takeAway(ctx context.Context, p *pass) error {
 	for _, s := range []struct {
 		name string
 		run  func(context.Context, *pass) (done bool, err error)
 	}{
-		{"ways in", r.removeReach},
-		{"Pods", r.removePods},
-		{"rest", r.removeRest},
-		{"home", r.leaveHome},
-		{"remains", r.awaitRest},
+		{"ways in", f.removeReach},
+		{"Pods", f.removePods},
+		{"rest", f.removeRest},
+		{"home", f.leaveHome},
+		{"remains", f.awaitRest},
 	} {
 		done, err := s.run(ctx, p)
 		if err != nil {
 			return fmt.Errorf("removing the %s: %w", s.name, err)
 		}
 		if !done {
-			return r.report(ctx, p, r.stopping(ctx, p))
+			return f.status.report(ctx, p, f.stopping(ctx, p))
 		}
 	}
-	return r.release(ctx, p)
+	return f.release(ctx, p)
 }
 
 // forced is an operator's reason not to wait for anything.
@@ -68,11 +76,11 @@ func forced(a *api.SessionAssignment) (reason string, yes bool) {
 // removeReach asks Ingress, HTTPRoute and Service to go, and does not wait:
 // what keeps them, such as a load balancer's finalizer, keeps no desktop
 // running.
-func (r *Reconciler) removeReach(ctx context.Context, p *pass) (bool, error) {
+func (f *finalizer) removeReach(ctx context.Context, p *pass) (bool, error) {
 	if err := dismiss(ctx, p, children.Ingresses); err != nil {
 		return false, err
 	}
-	problem, err := r.openRoutes(ctx, p)
+	problem, err := f.openRoutes(ctx, p)
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +93,7 @@ func (r *Reconciler) removeReach(ctx context.Context, p *pass) (bool, error) {
 }
 
 // removeRest asks what stood around the Pod to go, now that it is gone.
-func (r *Reconciler) removeRest(ctx context.Context, p *pass) (bool, error) {
+func (f *finalizer) removeRest(ctx context.Context, p *pass) (bool, error) {
 	if err := dismiss(ctx, p, children.ConfigMaps); err != nil {
 		return false, err
 	}
@@ -122,36 +130,36 @@ func (p *pass) leaves(kind string, o client.Object) {
 // awaitRest waits for what is left besides Pods, until its time is over: no
 // desktop can run any more, and a session is not kept for ever by a load
 // balancer or a storage driver.
-func (r *Reconciler) awaitRest(ctx context.Context, p *pass) (bool, error) {
+func (f *finalizer) awaitRest(ctx context.Context, p *pass) (bool, error) {
 	if _, yes := forced(p.assignment); yes || len(p.left) == 0 {
 		return true, nil
 	}
 	if p.memory.stoppedAt.IsZero() {
 		p.memory.stoppedAt = p.now
 	}
-	if wait := p.memory.stoppedAt.Add(r.Options.CleanupDeadline).Sub(p.now); wait > 0 {
+	if wait := p.memory.stoppedAt.Add(f.Options.CleanupDeadline).Sub(p.now); wait > 0 {
 		p.RequeueWithin(min(wait, restPoll))
 		return false, nil
 	}
 	left := strings.Join(p.left, "; ")
 	log.FromContext(ctx).Info("Gave up a part of the cleanup", "left", left)
-	r.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for what is left: "+left+".")
+	f.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for what is left: "+left+".")
 	return true, nil
 }
 
 // stopping is the status of an assignment of which something is left.
-func (r *Reconciler) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
+func (f *finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
 	status := observe.Stopping(p.assignment, p.found, p.left, p.now)
-	r.account(ctx, p, &status)
+	f.time.account(ctx, p, &status)
 	return status
 }
 
 // release lets the assignment go, which tells the hub that it is stopped.
-func (r *Reconciler) release(ctx context.Context, p *pass) error {
+func (f *finalizer) release(ctx context.Context, p *pass) error {
 	before := p.assignment.DeepCopy()
 	controllerutil.RemoveFinalizer(p.assignment, api.AssignmentFinalizer)
 	children.CountWrite(kindAssignment, "release")
-	err := r.Client.Patch(ctx, p.assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := f.Client.Patch(ctx, p.assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
 		p.RequeueWithin(children.ConflictRetry)
@@ -159,12 +167,45 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	case denied.Is(err) && !apierrors.IsNotFound(err):
 		p.assignment = before
 		p.children.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
-		return r.report(ctx, p, r.stopping(ctx, p))
+		return f.status.report(ctx, p, f.stopping(ctx, p))
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	p.after = 0
-	r.wroteRelease(ctx, p)
-	r.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and nothing of it is left but a home that outlives it.")
+	f.status.wroteRelease(ctx, p)
+	f.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and nothing of it is left but a home that outlives it.")
 	return nil
+}
+
+// Removing a finalizer is the one write that the agent may make outside of admitted
+// namespaces: a namespace that is deleted loses the agent's RoleBinding in no
+// particular order, and nothing can be created there to give the right back.
+//
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+
+// namespaceGoes reports whether a namespace is being deleted, or is gone.
+func (f *finalizer) namespaceGoes(ctx context.Context, name string) (bool, error) {
+	var namespace corev1.Namespace
+	err := f.APIReader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	return err != nil || namespace.DeletionTimestamp != nil, nil
+}
+
+// finalizeWithNamespace removes the finalizer of an assignment whose namespace is
+// being deleted and where the agent may not write any more. The namespace controller
+// deletes all that is there, homes included; only the Pods are waited for, since the
+// end of the assignment is reported as the end of the desktop.
+func (f *finalizer) finalizeWithNamespace(ctx context.Context, p *pass) error {
+	left, err := f.pods.podsLeft(ctx, p)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		p.RequeueWithin(podPoll)
+		return nil
+	}
+	return f.release(ctx, p)
 }

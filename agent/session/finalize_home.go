@@ -19,21 +19,21 @@ import (
 
 // leaveHome removes a home that goes with its session, and marks another with
 // the time of its last use, if it is not to be kept for ever.
-func (r *Reconciler) leaveHome(ctx context.Context, p *pass) (bool, error) {
+func (f *finalizer) leaveHome(ctx context.Context, p *pass) (bool, error) {
 	home := p.assignment.Spec.Desktop.Home
 	if home.Mode == api.HomePerUser || home.Retention == api.RetentionRetain {
-		return r.stampLastUse(ctx, p)
+		return f.stampLastUse(ctx, p)
 	}
-	return true, r.removeHome(ctx, p)
+	return true, f.removeHome(ctx, p)
 }
 
 // removeHome deletes the claim that is this session's own, read from the API
 // server: it has no owner, so nobody else would.
-func (r *Reconciler) removeHome(ctx context.Context, p *pass) error {
+func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 	var list corev1.PersistentVolumeClaimList
 	marks := client.MatchingLabels(render.Selector(p.assignment))
 	marks[render.LabelHomeMode] = string(api.HomePerSession)
-	if err := r.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), marks); err != nil {
+	if err := f.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), marks); err != nil {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	for i := range list.Items {
@@ -48,7 +48,7 @@ func (r *Reconciler) removeHome(ctx context.Context, p *pass) error {
 
 // stampLastUse says on the claim when its use ended, from which its retention
 // counts, unless another session goes on using it.
-func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
+func (f *finalizer) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	want := render.Home(p.assignment)
 	if want == nil || want.Annotations[api.AnnotationRetention] == "" {
 		return true, nil
@@ -57,7 +57,7 @@ func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	if err != nil || have == nil || !children.Homes.Owns(p.assignment, have) || have.DeletionTimestamp != nil {
 		return err == nil, err
 	}
-	if used, err := r.inUse(ctx, have, p.assignment.Name); err != nil || used {
+	if used, err := f.inUse(ctx, have, p.assignment.Name); err != nil || used {
 		return err == nil, err
 	}
 	if have.Annotations[api.AnnotationLastUse] != "" {
@@ -69,7 +69,7 @@ func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 		api.AnnotationRetention: want.Annotations[api.AnnotationRetention],
 	})
 	children.CountWrite(children.Homes.Name, "stamp")
-	err = r.Client.Patch(ctx, stamped, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+	err = f.Client.Patch(ctx, stamped, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return true, nil
@@ -87,9 +87,9 @@ func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 
 // inUse reports whether an assignment that is there to stay uses the claim,
 // other than the named one.
-func (r *Reconciler) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
+func (f *finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
 	var users api.SessionAssignmentList
-	err := r.Client.List(ctx, &users, client.InNamespace(claim.Namespace),
+	err := f.Client.List(ctx, &users, client.InNamespace(claim.Namespace),
 		client.MatchingFields{claimIndex: claim.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("listing the assignments that use claim %s: %w", claim.Name, err)

@@ -54,32 +54,32 @@ func (r *Reconciler) askActivity(mgr ctrl.Manager) (source.TypedSource[reconcile
 
 // idle gives up a session that nobody uses for longer than it may be, and takes
 // down since when nobody does. Where nobody knows whether it is used, it goes on.
-func (r *Reconciler) idle(_ context.Context, p *pass) error {
+func (k *timekeeper) idle(_ context.Context, p *pass) error {
 	if p.failure != nil {
 		return nil
 	}
-	at, t := r.instant(p), &p.memory.time
+	at, t := k.instant(p), &p.memory.time
 	limit, limited := observe.IdleLimit(p.assignment)
 	if !t.usage.Running() || p.runIsOver() {
-		r.stopAsking(client.ObjectKeyFromObject(p.assignment))
+		k.stopAsking(client.ObjectKeyFromObject(p.assignment))
 		t.idle, t.unused = observe.IdleUnknown, observe.Use{}
 		return nil
 	}
 	before, silent := t.idle, false
 	if p.assignment.Spec.Desktop.Activity.Path != "" {
-		t.idle, t.unused, silent = r.asked(p, limit)
+		t.idle, t.unused, silent = k.asked(p, limit)
 	} else {
-		t.idle, t.unused, silent = r.annotated(p, limit, at)
+		t.idle, t.unused, silent = k.annotated(p, limit, at)
 	}
 	switch {
 	case t.idle == observe.IdleOver:
 		p.failure = observe.IdleFailure(p.assignment)
 	case t.idle == observe.IdleSoon && before != observe.IdleSoon:
-		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
 			"Nobody has used the desktop for long: it is ended after %s without use.", p.assignment.Spec.IdleTimeout))
 	case silent && limited && !t.toldSilent:
 		t.toldSilent = true
-		r.event(p.assignment, corev1.EventTypeWarning, api.EventActivityUnknown, silence(p.assignment))
+		k.event(p.assignment, corev1.EventTypeWarning, api.EventActivityUnknown, silence(p.assignment))
 	}
 	return nil
 }
@@ -95,14 +95,14 @@ func silence(a *api.SessionAssignment) string {
 
 // asked is what a desktop answers. One that is not ready is not asked: it can't
 // be used, and has its own time to become so again.
-func (r *Reconciler) asked(p *pass, limit time.Duration) (idle observe.Idleness, unused observe.Use, silent bool) {
+func (k *timekeeper) asked(p *pass, limit time.Duration) (idle observe.Idleness, unused observe.Use, silent bool) {
 	pod := p.found.Pod
 	url, ok := activity.URL(p.assignment, pod)
-	if r.Activity == nil || !ok || pod.DeletionTimestamp != nil || observe.Pod(p.assignment, p.found).Status != "True" {
-		r.stopAsking(client.ObjectKeyFromObject(p.assignment))
+	if k.Activity == nil || !ok || pod.DeletionTimestamp != nil || observe.Pod(p.assignment, p.found).Status != "True" {
+		k.stopAsking(client.ObjectKeyFromObject(p.assignment))
 		return observe.IdleUnknown, observe.Use{}, false
 	}
-	word := r.Activity.Watch(activity.Target{
+	word := k.Activity.Watch(activity.Target{
 		Assignment: client.ObjectKeyFromObject(p.assignment),
 		UID:        p.assignment.UID,
 		URL:        url,
@@ -114,7 +114,7 @@ func (r *Reconciler) asked(p *pass, limit time.Duration) (idle observe.Idleness,
 
 // annotated is what the annotation of a desktop says: each new value is use of
 // it at the time when this process first saw it.
-func (r *Reconciler) annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, unused observe.Use, silent bool) {
+func (k *timekeeper) annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, unused observe.Use, silent bool) {
 	t := &p.memory.time
 	if p.found.Pod != nil {
 		value, told := p.found.Pod.Annotations[api.AnnotationActivity]
@@ -131,14 +131,14 @@ func (r *Reconciler) annotated(p *pass, limit time.Duration, at observe.Instant)
 		return observe.IdleUnknown, observe.Use{}, passed >= limit
 	}
 	p.RequeueWithin(limit - api.WarnBefore(limit) - passed)
-	return observe.IdlenessOf(passed, limit), r.unused(p, passed), false
+	return observe.IdlenessOf(passed, limit), k.unused(p, passed), false
 }
 
 // unused is what is known of the use of a desktop that tells by an annotation.
 // What an earlier process has written stands until there is a new value: the
 // first that this one sees may be as old as that.
-func (r *Reconciler) unused(p *pass, passed time.Duration) observe.Use {
-	after, fresh := r.Options.Activity.Idle(), p.memory.time.use.fresh
+func (k *timekeeper) unused(p *pass, passed time.Duration) observe.Use {
+	after, fresh := k.Options.Activity.Idle(), p.memory.time.use.fresh
 	p.RequeueWithin(after - passed)
 	switch {
 	case !fresh && (p.assignment.Status.IdleSince != nil || passed < after):
@@ -149,8 +149,8 @@ func (r *Reconciler) unused(p *pass, passed time.Duration) observe.Use {
 	return observe.Use{Known: true, Since: p.now.Add(-passed)}
 }
 
-func (r *Reconciler) stopAsking(assignment types.NamespacedName) {
-	if r.Activity != nil {
-		r.Activity.Forget(assignment)
+func (k *timekeeper) stopAsking(assignment types.NamespacedName) {
+	if k.Activity != nil {
+		k.Activity.Forget(assignment)
 	}
 }

@@ -21,7 +21,7 @@ const mountIndex = "spec.volumes.claimName"
 // mayMount reports whether a Pod may be made that mounts the user's home: two
 // sessions never write to it at once. The hub sees to this first; this is for a
 // session that lost its place and still stops.
-func (r *Reconciler) mayMount(ctx context.Context, p *pass) (bool, error) {
+func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	home := p.assignment.Spec.Desktop.Home
 	if home.Mode != api.HomePerUser {
 		return true, nil
@@ -32,8 +32,8 @@ func (r *Reconciler) mayMount(ctx context.Context, p *pass) (bool, error) {
 		from client.Reader
 		by   client.ListOption
 	}{
-		{r.Client, client.MatchingFields{mountIndex: home.ClaimName}},
-		{r.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
+		{s.Client, client.MatchingFields{mountIndex: home.ClaimName}},
+		{s.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
 	} {
 		var mounted corev1.PodList
 		err := look.from.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace), look.by, client.UnsafeDisableDeepCopy)
@@ -49,7 +49,7 @@ func (r *Reconciler) mayMount(ctx context.Context, p *pass) (bool, error) {
 		}
 	}
 	claim := types.NamespacedName{Namespace: p.assignment.Namespace, Name: home.ClaimName}
-	other, wait := r.mounts.take(claim, p.assignment.Name, p.now)
+	other, wait := s.mounts.take(claim, p.assignment.Name, p.now)
 	if other != "" {
 		p.found.OtherUser = other
 		p.RequeueWithin(wait)

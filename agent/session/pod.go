@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -13,32 +14,39 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// podStep creates, replaces and stops the Pod of an assignment.
+type podStep struct {
+	*Dependencies
+	mounts  mounts
+	ordered orderedDeletion
+}
+
 // pod makes the desktop run, or not, as the assignment says. One that is being
 // removed is waited for: its successor has its name.
-func (r *Reconciler) pod(ctx context.Context, p *pass) error {
+func (s *podStep) pod(ctx context.Context, p *pass) error {
 	have, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
 	if err != nil {
 		return err
 	}
 	if have == nil && mustNotRun(p) {
-		if have, err = r.unseenPod(ctx, p); err != nil {
+		if have, err = s.unseenPod(ctx, p); err != nil {
 			return err
 		}
 	}
 	p.found.Pod = have
 	p.memory.sawPod(have != nil)
 	if have == nil {
-		if may, err := r.mayMake(ctx, p); err != nil || !may {
+		if may, err := s.mayMake(ctx, p); err != nil || !may {
 			return err
 		}
 	}
 	if have != nil && children.Pods.Owns(p.assignment, have) {
-		if goes, err := r.podGoes(ctx, p, have); err != nil || goes {
+		if goes, err := s.podGoes(ctx, p, have); err != nil || goes {
 			return err
 		}
 	}
 	want := p.rendered()
-	if err := r.mayKeep(ctx, want); err != nil {
+	if err := s.mayKeep(ctx, want); err != nil {
 		return err
 	}
 	p.found.Pod, p.found.PodProblem, err = children.Pods.Ensure(ctx, p.children, have, want)
@@ -55,24 +63,24 @@ func (r *Reconciler) pod(ctx context.Context, p *pass) error {
 
 // podGoes removes the session's own Pod where it must not run on, or waits for its
 // end. It reports whether there is nothing to keep.
-func (r *Reconciler) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool, error) {
-	r.seeNode(p, have)
-	if given, err := r.giveBack(ctx, p, have); err != nil || given {
+func (s *podStep) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool, error) {
+	s.seeNode(p, have)
+	if given, err := s.giveBack(ctx, p, have); err != nil || given {
 		return true, err
 	}
 	switch {
 	case have.DeletionTimestamp != nil:
-		return true, r.awaitStop(ctx, p, have)
+		return true, s.awaitStop(ctx, p, have)
 	case mustNotRun(p):
 		return true, children.Pods.Remove(ctx, p.children, have)
 	case hasEnded(have):
-		return true, r.replaceEnded(ctx, p, have)
+		return true, s.replaceEnded(ctx, p, have)
 	case outdated(p.assignment, have):
 		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is tried again")...)
 		return true, children.Pods.Remove(ctx, p.children, have)
 	}
-	if why := r.stale(p, have); why != "" {
-		return true, r.replaceStale(ctx, p, have, why)
+	if why := s.stale(p, have); why != "" {
+		return true, s.replaceStale(ctx, p, have, why)
 	}
 	return false, nil
 }
@@ -85,7 +93,7 @@ func mustNotRun(p *pass) bool {
 
 // mayMake reports whether all is there that a new Pod needs, and nobody is in
 // its way.
-func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
+func (s *podStep) mayMake(ctx context.Context, p *pass) (bool, error) {
 	if mustNotRun(p) {
 		if p.ending != nil {
 			p.found.PodProblem = &observe.Problem{Reason: p.ending.reason, Message: p.ending.message}
@@ -104,18 +112,18 @@ func (r *Reconciler) mayMake(ctx context.Context, p *pass) (bool, error) {
 	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.isolated {
 		return false, nil
 	}
-	if may, err := r.mayMount(ctx, p); err != nil || !may {
+	if may, err := s.mayMount(ctx, p); err != nil || !may {
 		return false, err
 	}
-	return r.stillWanted(ctx, p)
+	return s.stillWanted(ctx, p)
 }
 
 // stillWanted asks the API server itself whether the assignment is as the cache has
 // it. After an outage a watch may come back half a minute late, and what the hub has
 // withdrawn meanwhile may run elsewhere: a desktop must not be made of it.
-func (r *Reconciler) stillWanted(ctx context.Context, p *pass) (bool, error) {
+func (s *podStep) stillWanted(ctx context.Context, p *pass) (bool, error) {
 	now := &api.SessionAssignment{}
-	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(p.assignment), now)
+	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(p.assignment), now)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("making sure of the assignment: %w", err)
 	}
@@ -134,7 +142,7 @@ func hasEnded(pod *corev1.Pod) bool {
 
 // replaceEnded removes a Pod that ended for good, so that the next pass makes
 // another: at first soon, then ever later. Until then it can be looked at.
-func (r *Reconciler) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) error {
+func (s *podStep) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	last := &p.memory.ended
 	if last.pod != pod.UID {
 		*last = lastEnd{pod: pod.UID, at: p.now, times: last.times + 1}
@@ -144,4 +152,49 @@ func (r *Reconciler) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod)
 		return nil
 	}
 	return children.Pods.Remove(ctx, p.children, pod)
+}
+
+// podSight is what is known of an assignment's Pod besides what the cache shows.
+type podSight int
+
+const (
+	// sightUnknown: this process has not looked.
+	sightUnknown podSight = iota
+	// sightNone: the API server itself had none, and none was made since.
+	sightNone
+	// sightSome: there was one.
+	sightSome
+)
+
+// sawPod notes that there is a Pod, or that none is known of.
+func (m *memory) sawPod(there bool) {
+	if there {
+		m.sight = sightSome
+	}
+}
+
+// unseenPod asks the API server itself for a Pod that the cache does not show, before
+// the end of a run is reported: the hub gives the home of a desktop that has stopped to
+// another session, and after an outage a watch may come back half a minute late. It
+// asks once for each end.
+func (s *podStep) unseenPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
+	if p.memory.sight == sightNone || p.memory.sight == sightUnknown && saysStopped(p.assignment) {
+		return nil, nil
+	}
+	left, err := s.podsLeft(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(left) == 0 {
+		p.memory.sight = sightNone
+		return nil, nil
+	}
+	p.RequeueWithin(podPoll)
+	return left[0], nil
+}
+
+// saysStopped reports whether an earlier process has made sure of the end.
+func saysStopped(a *api.SessionAssignment) bool {
+	c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady)
+	return a.Status.ObservedGeneration == a.Generation && c != nil && (c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired)
 }

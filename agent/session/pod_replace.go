@@ -40,7 +40,7 @@ func otherwise(a *api.SessionAssignment, pod *corev1.Pod) bool {
 
 // stale returns why a Pod whose desktop can't have started is replaced; empty: it is
 // not.
-func (r *Reconciler) stale(p *pass, pod *corev1.Pod) string {
+func (s *podStep) stale(p *pass, pod *corev1.Pod) string {
 	shut := gateIsShut(p, pod)
 	if !shut {
 		p.memory.shutSince = time.Time{}
@@ -80,8 +80,8 @@ func desktopRuns(pod *corev1.Pod) bool {
 // replaceStale removes a Pod that is stale, if neither it nor the assignment has
 // changed since they were seen: the cache of an agent that has just started may show
 // an assignment that is older than its Pod.
-func (r *Reconciler) replaceStale(ctx context.Context, p *pass, pod *corev1.Pod, why string) error {
-	if wanted, err := r.stillWanted(ctx, p); err != nil || !wanted {
+func (s *podStep) replaceStale(ctx context.Context, p *pass, pod *corev1.Pod, why string) error {
+	if wanted, err := s.stillWanted(ctx, p); err != nil || !wanted {
 		p.found.PodProblem = nil // there is a Pod
 		p.RequeueWithin(children.ConflictRetry)
 		return err

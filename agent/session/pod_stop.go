@@ -3,9 +3,15 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -23,16 +29,16 @@ func keptUntilStopped(pod *corev1.Pod) bool {
 
 // awaitStop removes our finalizer from a Pod that is being deleted once it has stopped.
 // Where the assignment asks for no proof, the Pod goes as it would without a finalizer.
-func (r *Reconciler) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error {
+func (s *podStep) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	if !keptUntilStopped(pod) {
 		return nil
 	}
-	proven := observe.Stopped(pod, r.nodeOf(pod))
+	proven := observe.Stopped(pod, s.nodeOf(pod))
 	if !proven && (render.ProvesStop(p.assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
 		p.RequeueWithin(nodePoll) // a taint of its node is no event of the Pod
 		return nil
 	}
-	if err := r.releasePod(ctx, pod); err != nil {
+	if err := s.releasePod(ctx, pod); err != nil {
 		return err
 	}
 	p.RequeueWithin(children.CacheDelay)
@@ -40,11 +46,11 @@ func (r *Reconciler) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) er
 }
 
 // releasePod removes our finalizer from a Pod as it was seen.
-func (r *Reconciler) releasePod(ctx context.Context, pod *corev1.Pod) error {
+func (s *podStep) releasePod(ctx context.Context, pod *corev1.Pod) error {
 	released := pod.DeepCopy()
 	controllerutil.RemoveFinalizer(released, api.PodFinalizer)
 	children.CountWrite(children.Pods.Name, "release")
-	err := r.Client.Patch(ctx, released, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+	err := s.Client.Patch(ctx, released, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing the finalizer of Pod %s: %w", pod.Name, err)
 	}
@@ -53,15 +59,15 @@ func (r *Reconciler) releasePod(ctx context.Context, pod *corev1.Pod) error {
 
 // releaseOrphans releases the stopped Pods of an assignment that is gone: somebody has
 // removed its finalizer.
-func (r *Reconciler) releaseOrphans(ctx context.Context, assignment client.ObjectKey) error {
+func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKey) error {
 	var list corev1.PodList
-	err := r.Client.List(ctx, &list, client.InNamespace(assignment.Namespace), client.MatchingLabels{api.LabelAssignment: assignment.Name})
+	err := s.Client.List(ctx, &list, client.InNamespace(assignment.Namespace), client.MatchingLabels{api.LabelAssignment: assignment.Name})
 	if err != nil {
 		return fmt.Errorf("listing Pods: %w", err)
 	}
 	for i := range list.Items {
-		if pod := &list.Items[i]; keptUntilStopped(pod) && observe.Stopped(pod, r.nodeOf(pod)) {
-			if err := r.releasePod(ctx, pod); err != nil {
+		if pod := &list.Items[i]; keptUntilStopped(pod) && observe.Stopped(pod, s.nodeOf(pod)) {
+			if err := s.releasePod(ctx, pod); err != nil {
 				return err
 			}
 		}
@@ -72,7 +78,7 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, assignment client.Objec
 // giveBack removes by force the Pod of a node that has not answered for LostAfter, so
 // that the session's desktop starts on another one, unless that desktop must never run
 // twice or has a home: then only an operator knows what helps.
-func (r *Reconciler) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (given bool, err error) {
+func (s *podStep) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (given bool, err error) {
 	if p.found.GivenBack.IsZero() {
 		if !render.ProvesStop(p.assignment) && pod.Spec.NodeName != "" && !isReady(pod) {
 			p.RequeueWithin(nodePoll)
@@ -83,20 +89,20 @@ func (r *Reconciler) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (gi
 		p.RequeueWithin(min(wait, nodePoll))
 		return false, nil
 	}
-	if err := r.forcePod(ctx, p, pod); err != nil {
+	if err := s.forcePod(ctx, p, pod); err != nil {
 		return false, err
 	}
 	p.RequeueWithin(children.ConflictRetry)
 	log.FromContext(ctx).Info(transitionGivenBack, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
-	r.event(p.assignment, corev1.EventTypeWarning, api.EventNodeGivenUp, fmt.Sprintf(
-		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may run it still.", pod.Spec.NodeName, r.Options.LostAfter))
+	s.event(p.assignment, corev1.EventTypeWarning, api.EventNodeGivenUp, fmt.Sprintf(
+		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may run it still.", pod.Spec.NodeName, s.Options.LostAfter))
 	return true, nil
 }
 
 // forcePod takes a Pod out of the API server without waiting for its kubelet.
-func (r *Reconciler) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
+func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	err := p.children.Write(children.Pods.Name, "force", func() error {
-		return r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
+		return s.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
@@ -104,20 +110,20 @@ func (r *Reconciler) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) err
 	if !keptUntilStopped(pod) {
 		return nil
 	}
-	return r.releaseByForce(ctx, pod)
+	return s.releaseByForce(ctx, pod)
 }
 
 // releaseByForce removes our finalizer from a Pod whatever has changed of it.
-func (r *Reconciler) releaseByForce(ctx context.Context, pod *corev1.Pod) error {
+func (s *podStep) releaseByForce(ctx context.Context, pod *corev1.Pod) error {
 	var now corev1.Pod
-	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(pod), &now)
 	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || !keptUntilStopped(&now)) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading Pod %s: %w", pod.Name, err)
 	}
-	return r.releasePod(ctx, &now)
+	return s.releasePod(ctx, &now)
 }
 
 func isReady(pod *corev1.Pod) bool {
@@ -127,4 +133,71 @@ func isReady(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// nodePoll is how often a Pod that is not ready is looked at for the sake of its node:
+// nothing happens to the Pod when that becomes lost for good.
+const nodePoll = 30 * time.Second
+
+// nodeOf returns the state of a Pod's node.
+func (d *Dependencies) nodeOf(pod *corev1.Pod) observe.Node {
+	if d.Nodes == nil || pod.Spec.NodeName == "" {
+		return observe.Node{}
+	}
+	return d.Nodes.Node(pod.Spec.NodeName)
+}
+
+// seeNode notes what is known of a Pod's node. One that is not known is lost only to
+// Pods that are kept until their stop is proven: others are removed by the cluster
+// itself.
+func (s *podStep) seeNode(p *pass, pod *corev1.Pod) {
+	node := s.nodeOf(pod)
+	p.found.NodeLost = node.Lost()
+	p.found.StopUnknown = s.Nodes != nil && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && keptUntilStopped(pod) && !node.Known
+	if node.Lost() && !node.Since.IsZero() && !render.ProvesStop(p.assignment) {
+		p.found.GivenBack = node.Since.Add(s.Options.LostAfter)
+	}
+}
+
+// orderedSince is the first minor version of Kubernetes 1 whose namespace controller
+// waits until all Pods of a namespace are gone before it deletes anything else there.
+const orderedSince = 33
+
+// orderedDeletion remembers whether the member's API server is no older than that.
+type orderedDeletion struct {
+	mu         sync.Mutex
+	known, yes bool
+}
+
+// mayKeep leaves a Pod its finalizer only where the agent keeps the right to remove it
+// as long as the Pod is there: in an older Kubernetes a namespace that is deleted may
+// lose the agent's RoleBinding before its Pods.
+func (s *podStep) mayKeep(ctx context.Context, pod *corev1.Pod) error {
+	if s.ServerVersion == nil || !keptUntilStopped(pod) {
+		return nil
+	}
+	s.ordered.mu.Lock()
+	defer s.ordered.mu.Unlock()
+	if !s.ordered.known {
+		info, err := s.ServerVersion()
+		if err != nil {
+			return fmt.Errorf("asking the API server for its version: %w", err)
+		}
+		s.ordered.known, s.ordered.yes = true, deletesInOrder(info)
+		if !s.ordered.yes {
+			log.FromContext(ctx).Info("A Pod that is deleted by force counts as stopped: Kubernetes is too old to delete Pods first",
+				"version", info.GitVersion, "atLeast", orderedSince)
+		}
+	}
+	if !s.ordered.yes {
+		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f == api.PodFinalizer })
+	}
+	return nil
+}
+
+// deletesInOrder reports whether an API server's namespaces lose their Pods first. A
+// version that can't be read counts as new.
+func deletesInOrder(info *version.Info) bool {
+	minor, err := strconv.Atoi(strings.TrimRight(info.Minor, "+"))
+	return err != nil || info.Major != "1" || minor >= orderedSince
 }

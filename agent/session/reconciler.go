@@ -21,37 +21,55 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Reconciler reconciles the SessionAssignments of one member.
-type Reconciler struct {
-	// Client reads from caches that hold what CacheByObject selects, and
-	// writes to the member's API server.
+// Dependencies are what the steps need of the agent and its member.
+type Dependencies struct {
+	// Client reads from caches that hold what CacheByObject selects, and writes to the
+	// member's API server. By default the manager's.
 	Client client.Client
-	// APIReader reads from the API server itself.
+	// APIReader reads from the API server itself. By default the manager's.
 	APIReader client.Reader
-	// Recorder of events on assignments.
+	// Recorder of events on assignments. By default the manager's.
 	Recorder events.EventRecorder
-	// Clock of the member.
+	// Clock of the member. By default the real one.
 	Clock clock.PassiveClock
-	// Trace of sessions' walks; nil: none.
+	// Trace of sessions. Without it none is traced.
 	Trace *tracing.Tracer
-	// Nodes of the member; nil: none is ever said to be lost.
+	// Nodes of the member. Without it none is ever lost.
 	Nodes Nodes
-	// Activity of desktops; nil: those that want to be asked are not.
+	// Activity of desktops. Without it none is probed.
 	Activity Activity
-	// ServerVersion of the member's API server; nil: no older than this agent's.
+	// ServerVersion of the member's API server. Without it, it is no older than this
+	// agent's.
 	ServerVersion func() (*version.Info, error)
-	// Lease of the hub's, and the key that guards and gates know the agent by; nil: no
-	// desktop is guarded.
-	Lease    Lease
+	// Lease of the hub. Without it no desktop is guarded.
+	Lease Lease
+	// GuardKey is the key by which guards and gates know the agent.
 	GuardKey func() string
-	// Options; see Options.withDefaults.
+	// Options are those of SetupWithManager.
 	Options Options
 
-	memories memories
-	mounts   mounts
-	routes   children.RouteWatch
-	children *children.Manager
-	ordered  orderedDeletion
+	routes *children.RouteWatch
+}
+
+// Reconciler reconciles the SessionAssignments of one member.
+type Reconciler struct {
+	*Dependencies
+	pods      *podStep
+	time      *timekeeper
+	status    *statusWriter
+	finalizer *finalizer
+	memories  memories
+	children  *children.Manager
+}
+
+// New returns a Reconciler. SetupWithManager fills in the dependencies that have a
+// default.
+func New(dependencies Dependencies) *Reconciler {
+	d := &dependencies
+	d.routes = &children.RouteWatch{}
+	r := &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}, time: &timekeeper{d}, status: &statusWriter{d}}
+	r.finalizer = &finalizer{Dependencies: d, pods: r.pods, time: r.time, status: r.status}
+	return r
 }
 
 // Nodes knows how the member's nodes are.
@@ -125,8 +143,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &a); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.memories.forget(req.NamespacedName)
-			r.stopAsking(req.NamespacedName)
-			return ctrl.Result{}, r.releaseOrphans(ctx, req.NamespacedName)
+			r.time.stopAsking(req.NamespacedName)
+			return ctrl.Result{}, r.pods.releaseOrphans(ctx, req.NamespacedName)
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
 	}
@@ -140,7 +158,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	if !p.assignment.DeletionTimestamp.IsZero() {
-		return r.finalize(ctx, p)
+		return r.finalizer.finalize(ctx, p)
 	}
 	if err := r.ensureMarks(ctx, p); err != nil {
 		return err
@@ -156,9 +174,9 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"secrets", r.secrets},
 		{"isolation", r.isolate},
 		{"fence", r.fence},
-		{"time", r.timeout},
-		{"pod", r.pod},
-		{"idleness", r.idle},
+		{"time", r.time.timeout},
+		{"pod", r.pods.pod},
+		{"idleness", r.time.idle},
 		{"reach", r.reach},
 	} {
 		if err := s.run(ctx, p); err != nil {
@@ -170,12 +188,12 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		// would be said to be missing.
 		return errors.Join(errs...)
 	}
-	r.tracePod(p)
+	r.status.tracePod(p)
 	status := observe.Status(p.assignment, p.found, p.now)
 	status.Guarded = p.fencing.guarded
-	r.judge(p, &status)
-	r.account(ctx, p, &status)
-	return r.report(ctx, p, status)
+	r.status.judge(p, &status)
+	r.time.account(ctx, p, &status)
+	return r.status.report(ctx, p, status)
 }
 
 // ensureMarks puts back the finalizer and labels that somebody took from the

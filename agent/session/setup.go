@@ -202,5 +202,5 @@ func (r *Reconciler) fill(mgr ctrl.Manager, opts Options) {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	r.children = children.New(r.Client, r.APIReader, r.Clock, r.Trace, &r.routes)
+	r.children = children.New(r.Client, r.APIReader, r.Clock, r.Trace, r.routes)
 }

@@ -66,13 +66,13 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 		WithStatusSubresource(a, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}).
 		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).
 		WithIndex(&corev1.Pod{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()
-	s.r = &Reconciler{
+	s.r = New(Dependencies{
 		Client:    interceptor.NewClient(s.client, s.interceptors()),
 		APIReader: s.client,
 		Recorder:  s.events,
 		Clock:     s.clock,
 		Options:   Options{}.withDefaults(),
-	}
+	})
 	s.trace(nil)
 	return s
 }
@@ -80,7 +80,7 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 // trace has the reconciler record spans.
 func (s *stage) trace(tracer *tracing.Tracer) {
 	s.r.Trace = tracer
-	s.r.children = children.New(s.r.Client, s.r.APIReader, s.r.Clock, tracer, &s.r.routes)
+	s.r.children = children.New(s.r.Client, s.r.APIReader, s.r.Clock, tracer, s.r.routes)
 }
 
 func (s *stage) interceptors() interceptor.Funcs {

@@ -38,20 +38,23 @@ type timeMemory struct {
 	toldSilent bool
 }
 
+// timekeeper enforces time limits, and keeps account of the time that sessions use.
+type timekeeper struct{ *Dependencies }
+
 // instant is the pass's moment, as the time model knows it.
-func (r *Reconciler) instant(p *pass) observe.Instant {
+func (k *timekeeper) instant(p *pass) observe.Instant {
 	t := &p.memory.time
 	if t.seen.IsZero() {
 		t.seen = p.now
 		t.usage = observe.Recall(p.assignment, observe.Instant{Wall: p.now})
 	}
-	return observe.Instant{Wall: p.now, Process: r.Clock.Since(t.seen)}
+	return observe.Instant{Wall: p.now, Process: k.Clock.Since(t.seen)}
 }
 
 // timeout keeps a desktop from running whose time is over. Raising the timeout
 // lets it run again.
-func (r *Reconciler) timeout(_ context.Context, p *pass) error {
-	at := r.instant(p)
+func (k *timekeeper) timeout(_ context.Context, p *pass) error {
+	at := k.instant(p)
 	if p.memory.time.usage.Expired(p.assignment, at) {
 		reason, message := observe.TimeExpired(p.assignment)
 		p.ending = &ending{reason: reason, message: message}
@@ -61,12 +64,12 @@ func (r *Reconciler) timeout(_ context.Context, p *pass) error {
 
 // account begins and ends the session's run, puts into the status how long it
 // has run, and asks to be called again when a limit is near.
-func (r *Reconciler) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
-	at, t := r.instant(p), &p.memory.time
+func (k *timekeeper) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
+	at, t := k.instant(p), &p.memory.time
 	defer func() { t.looked = true }()
 	switch ready := meta.IsStatusConditionTrue(want.Conditions, api.ConditionPodReady); {
 	case p.runIsOver():
-		r.endRun(ctx, p, at)
+		k.endRun(ctx, p, at)
 	case p.failure != nil:
 		// It counts once it is written. Should that fail, the run goes on, and
 		// the next pass judges anew.
@@ -81,7 +84,7 @@ func (r *Reconciler) account(ctx context.Context, p *pass, want *api.SessionAssi
 	if t.idle == observe.IdleSoon {
 		observe.WarnIdle(want, p.assignment)
 	}
-	r.expect(p, at)
+	k.expect(p, at)
 }
 
 // runIsOver reports whether no run can be on: whatever the Pod still does, it
@@ -105,9 +108,9 @@ func (p *pass) unseen() time.Duration {
 	return 0
 }
 
-func (r *Reconciler) endRun(ctx context.Context, p *pass, at observe.Instant) {
+func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	r.stopAsking(client.ObjectKeyFromObject(p.assignment))
+	k.stopAsking(client.ObjectKeyFromObject(p.assignment))
 	t.idle, t.unused, t.toldSilent = observe.IdleUnknown, observe.Use{}, false
 	if !t.usage.Running() {
 		return
@@ -118,13 +121,13 @@ func (r *Reconciler) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	}
 	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.assignment, at))))
 	if p.ending != nil && p.ending.reason == api.ReasonTimeExpired {
-		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.message)
+		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.message)
 	}
 }
 
 // expect has the session looked at when its timeout is near, which its user is
 // told once, and when it has passed.
-func (r *Reconciler) expect(p *pass, at observe.Instant) {
+func (k *timekeeper) expect(p *pass, at observe.Instant) {
 	t := &p.memory.time
 	left, limited := t.usage.Left(p.assignment, at)
 	if !limited || !t.usage.Running() {
@@ -139,7 +142,7 @@ func (r *Reconciler) expect(p *pass, at observe.Instant) {
 	}
 	if t.warned != limit {
 		t.warned = limit
-		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
 			"The timeout of %s ends the session soon: save your work, or raise spec.timeout.", p.assignment.Spec.Timeout))
 	}
 }

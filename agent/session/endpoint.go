@@ -3,8 +3,10 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
@@ -50,6 +52,36 @@ func (r *Reconciler) route(ctx context.Context, p *pass) error {
 }
 
 // openRoutes returns the problem that keeps HTTPRoutes from being read.
-func (r *Reconciler) openRoutes(ctx context.Context, p *pass) (*observe.Problem, error) {
-	return r.routes.Open(ctx, r.APIReader, p.assignment.Namespace, p.now, r.Options.Network.Gateway != nil)
+func (d *Dependencies) openRoutes(ctx context.Context, p *pass) (*observe.Problem, error) {
+	return d.routes.Open(ctx, d.APIReader, p.assignment.Namespace, p.now, d.Options.Network.Gateway != nil)
+}
+
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
+
+// surroundings is what rendering must know of the member: what the options say,
+// and whose the Ingress class of this desktop is.
+func (r *Reconciler) surroundings(ctx context.Context, p *pass) error {
+	p.network = r.Options.Network
+	if p.network.Gateway != nil || p.network.Controller != "" {
+		return nil
+	}
+	var classes networkingv1.IngressClassList
+	if err := r.Client.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Ingress classes: %w", err)
+	}
+	p.network.Controller = controllerOf(classes.Items, p.assignment.Spec.Desktop.IngressClassName)
+	return nil
+}
+
+// controllerOf is the controller of the class, or of the default one where the
+// desktop names none; empty if it is not known, which asks for no annotations
+// of any controller's.
+func controllerOf(classes []networkingv1.IngressClass, name string) string {
+	for i := range classes {
+		class := &classes[i]
+		if class.Name == name || name == "" && class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
+			return class.Spec.Controller
+		}
+	}
+	return ""
 }
