@@ -6,48 +6,53 @@ import (
 	"slices"
 )
 
-// landscape is what all nodes have free at the time of one report, so that
-// each template only has to count.
-type landscape struct {
-	// vectors that there are, in the order of their keys.
+// nodeIndex groups nodes by their free capacity at the time of one report, so that each
+// template only has to count.
+type nodeIndex struct {
+	// vectors are all that occur, in the order of their keys.
 	vectors []*vector
-	nodes   []sited
-	// templates that there are.
+	nodes   []indexedNode
+	// templates is the number of the model's templates.
 	templates int
 }
 
-// sited is a node and the place of its vector in the landscape.
-type sited struct {
+// indexedNode is a node and the index of its vector.
+type indexedNode struct {
 	*node
 	vector int
 }
 
-// survey the nodes, with what is not bound yet landed in thought.
-func (m *Model) survey() *landscape {
-	settled := m.settle()
+// indexNodes builds the index, with Pods without a node assumed where they fit.
+func (m *Model) indexNodes() *nodeIndex {
+	assumed := m.assumeUnbound()
 	byKey := map[string]*vector{}
 	of := make(map[*node]*vector, len(m.nodes))
 	for _, n := range m.nodes {
-		v := m.rounded(n, settled)
+		v := (*vector)(nil)
+		if free, ok := assumed[n.Name]; ok {
+			v = newVector(free)
+		} else {
+			v = n.roundedLeft(m.used[n.Name])
+		}
 		if known := byKey[v.key]; known != nil {
 			v = known
 		}
 		byKey[v.key], of[n] = v, v
 	}
-	l := &landscape{templates: len(m.templates), vectors: slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })}
-	place := make(map[*vector]int, len(l.vectors))
+	l := &nodeIndex{templates: len(m.templates), vectors: slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })}
+	index := make(map[*vector]int, len(l.vectors))
 	for i, v := range l.vectors {
-		place[v] = i
+		index[v] = i
 	}
 	for n, v := range of {
-		l.nodes = append(l.nodes, sited{n, place[v]})
+		l.nodes = append(l.nodes, indexedNode{n, index[v]})
 	}
 	return l
 }
 
-// usable is the vectors of the nodes that a template may use, and how many of
-// these nodes have its image.
-func (l *landscape) usable(t *template) (nodes []counted, withImage int32) {
+// usable returns the vectors of the nodes that a template may use, and how many of these
+// nodes have its image.
+func (l *nodeIndex) usable(t *template) (nodes []counted, withImage int32) {
 	counts := make([]int32, len(l.vectors))
 	distinct := 0
 	for _, n := range l.nodes {
@@ -70,24 +75,13 @@ func (l *landscape) usable(t *template) (nodes []counted, withImage int32) {
 	return out, withImage
 }
 
-// rounded is what a node has left once those not bound yet have landed.
-func (m *Model) rounded(n *node, settled map[string]Resources) *vector {
-	if free, ok := settled[n.Name]; ok {
-		return newVector(free)
+// assumeUnbound places Pods without a node where kube-scheduler would by default, on the
+// node with the most free capacity for each. It returns what is free on the nodes that
+// it used. A Pod that fits nowhere uses nothing.
+func (m *Model) assumeUnbound() map[string]Resources {
+	assumed := map[string]Resources{}
+	for _, g := range m.podGroups() {
+		g.assume(m, assumed)
 	}
-	if n.rounded == nil {
-		n.rounded = newVector(m.left(n))
-	}
-	return n.rounded
-}
-
-// settle lands what is not bound yet, in thought, on the node with the most
-// room for it, as kube-scheduler would by default. It returns what is left on
-// the nodes that it used. What fits nowhere takes nothing: it waits as it is.
-func (m *Model) settle() map[string]Resources {
-	settled := map[string]Resources{}
-	for _, k := range m.kinds() {
-		k.land(m, settled)
-	}
-	return settled
+	return assumed
 }

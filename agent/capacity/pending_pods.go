@@ -8,88 +8,87 @@ import (
 	"slices"
 )
 
-// kind is claims that are alike: they are landed together.
-type kind struct {
+// podGroup is Pods without a node that are alike: they are placed together.
+type podGroup struct {
 	key string
-	// resources of one, and the same as a demand. Of a Pod that there is they hold
-	// the overhead of its runtime class already.
+	// resources of one, and the same as a demand. Those of a Pod include the overhead of
+	// its runtime class already.
 	resources Resources
 	demand    demand
 	constraints
 	count int
 }
 
-// kindsOf groups claims; the largest come first, since they find room least
-// easily, and the order depends on nothing but the claims.
-func (m *Model) kinds() []*kind {
-	kinds := map[string]*kind{}
+// podGroups groups the Pods without a node. The largest come first, since they fit in the
+// fewest places, and the order depends on nothing but the Pods.
+func (m *Model) podGroups() []*podGroup {
+	groups := map[string]*podGroup{}
 	for _, c := range m.unbound {
-		w := m.wishesOf(c)
-		key := c.resources.key() + w.key()
-		if kinds[key] == nil {
-			resources := c.resources.plus(m.runtimeClasses[w.runtimeClass].Overhead)
-			kinds[key] = &kind{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(w)}
+		spec := c.specIn(m.sessions[c.session])
+		key := c.resources.key() + spec.key()
+		if groups[key] == nil {
+			resources := c.resources.plus(m.runtimeClasses[spec.runtimeClass].Overhead)
+			groups[key] = &podGroup{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(spec)}
 		}
-		kinds[key].count++
+		groups[key].count++
 	}
-	return slices.SortedFunc(maps.Values(kinds), func(a, b *kind) int { return cmp.Compare(b.key, a.key) })
+	return slices.SortedFunc(maps.Values(groups), func(a, b *podGroup) int { return cmp.Compare(b.key, a.key) })
 }
 
-// wishesOf a claim are its own, and where its session's home goes: a Pod does not
-// say itself which class that is of.
-func (m *Model) wishesOf(c *claim) wishes {
-	w := c.wishes
-	s := m.sessions[c.session]
-	if w.home || s == nil {
-		return w
+// specIn returns the Pod's spec, with the storage class of the home that its session
+// has: a Pod does not name that itself.
+func (u *unboundPod) specIn(s *session) podSpec {
+	spec := u.podSpec
+	if spec.home || s == nil {
+		return spec
 	}
 	for _, uid := range slices.Sorted(maps.Keys(s.assignments)) {
-		if a := m.assignments[uid]; a.Home {
-			w.home, w.storageClass = true, a.StorageClass
-			return w
+		if a := s.assignments[uid]; a.Home {
+			spec.home, spec.storageClass = true, a.StorageClass
+			return spec
 		}
 	}
-	return w
+	return spec
 }
 
-func (w *wishes) key() string {
-	key := fmt.Sprintf("%q,%t%q,", w.runtimeClass, w.home, w.storageClass)
-	for _, name := range slices.Sorted(maps.Keys(w.selector)) {
-		key += fmt.Sprintf("%q=%q,", name, w.selector[name])
+func (s *podSpec) key() string {
+	key := fmt.Sprintf("%q,%t%q,", s.runtimeClass, s.home, s.storageClass)
+	for _, name := range slices.Sorted(maps.Keys(s.selector)) {
+		key += fmt.Sprintf("%q=%q,", name, s.selector[name])
 	}
-	for _, t := range w.tolerations {
+	for _, t := range s.tolerations {
 		key += fmt.Sprintf("%q%q%q%q,", t.Key, t.Operator, t.Value, t.Effect)
 	}
 	return key
 }
 
-// land the claims of a kind, each on the node where it fits most often.
-func (k *kind) land(m *Model, settled map[string]Resources) {
-	var open roomiest
+// assume places the Pods of a group, each on the node where it fits most often.
+func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
+	var open mostFree
 	for _, n := range m.nodes {
-		if !k.allow(&n.Node) {
+		if !g.allow(&n.Node) {
 			continue
 		}
-		free, ok := settled[n.Name]
+		free, ok := assumed[n.Name]
 		if !ok {
-			free = m.left(n)
+			free = n.left(m.used[n.Name])
 		}
-		if times := k.demand.timesIn(free); times > 0 {
-			open = append(open, landing{n.Name, times, free})
+		if times := g.demand.timesIn(free); times > 0 {
+			open = append(open, candidate{n.Name, times, free})
 		}
 	}
 	heap.Init(&open)
-	for range k.count {
+	for range g.count {
 		if len(open) == 0 {
 			return
 		}
 		l := &open[0]
-		if _, ok := settled[l.node]; !ok {
+		if _, ok := assumed[l.node]; !ok {
 			l.free = maps.Clone(l.free)
-			settled[l.node] = l.free
+			assumed[l.node] = l.free
 		}
-		l.free.add(k.resources, -1)
-		if l.times = k.demand.timesIn(l.free); l.times > 0 {
+		l.free.add(g.resources, -1)
+		if l.times = g.demand.timesIn(l.free); l.times > 0 {
 			heap.Fix(&open, 0)
 		} else {
 			heap.Pop(&open)
@@ -97,23 +96,23 @@ func (k *kind) land(m *Model, settled map[string]Resources) {
 	}
 }
 
-// landing is a node where a claim fits so many times.
-type landing struct {
+// candidate is a node where a Pod fits so many times.
+type candidate struct {
 	node  string
 	times int64
 	free  Resources
 }
 
-// roomiest is a heap with the node with the most room first, then by name.
-type roomiest []landing
+// mostFree is a heap of nodes by free capacity, the most first, then by name.
+type mostFree []candidate
 
-func (h roomiest) Len() int { return len(h) }
-func (h roomiest) Less(i, j int) bool {
+func (h mostFree) Len() int { return len(h) }
+func (h mostFree) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(h[j].times, h[i].times), cmp.Compare(h[i].node, h[j].node)) < 0
 }
-func (h roomiest) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *roomiest) Push(x any)   { *h = append(*h, x.(landing)) }
-func (h *roomiest) Pop() any {
+func (h mostFree) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *mostFree) Push(x any)   { *h = append(*h, x.(candidate)) }
+func (h *mostFree) Pop() any {
 	old := *h
 	last := old[len(old)-1]
 	*h = old[:len(old)-1]

@@ -12,8 +12,8 @@ import (
 // PodDisruptionBudget, which keeps a drain of the node from evicting the desktop.
 func (r *Reconciler) isolate(ctx context.Context, p *pass) error {
 	var policy, budget error
-	p.found.Policy, p.found.PolicyProblem, policy = children.NetworkPolicies.Keep(ctx, p.children, render.NetworkPolicy(p.assignment, p.network))
-	p.found.Budget, p.found.BudgetProblem, budget = children.DisruptionBudgets.Keep(ctx, p.children, render.DisruptionBudget(p.assignment))
+	_, p.found.PolicyProblem, policy = children.NetworkPolicies.Keep(ctx, p.children, render.NetworkPolicy(p.assignment, p.network))
+	_, p.found.BudgetProblem, budget = children.DisruptionBudgets.Keep(ctx, p.children, render.DisruptionBudget(p.assignment))
 	p.isolated = policy == nil && p.found.PolicyProblem == nil
 	return errors.Join(policy, budget)
 }

@@ -79,13 +79,13 @@ func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKe
 // that the session's desktop starts on another one, unless that desktop must never run
 // twice or has a home: then only an operator knows what helps.
 func (s *podStep) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (given bool, err error) {
-	if p.found.GivenBack.IsZero() {
+	if p.found.RecreateAt.IsZero() {
 		if !render.ProvesStop(p.assignment) && pod.Spec.NodeName != "" && !isReady(pod) {
 			p.RequeueWithin(nodePoll)
 		}
 		return false, nil
 	}
-	if wait := p.found.GivenBack.Sub(p.now); wait > 0 {
+	if wait := p.found.RecreateAt.Sub(p.now); wait > 0 {
 		p.RequeueWithin(min(wait, nodePoll))
 		return false, nil
 	}
@@ -155,7 +155,7 @@ func (s *podStep) seeNode(p *pass, pod *corev1.Pod) {
 	p.found.NodeLost = node.Lost()
 	p.found.StopUnknown = s.Nodes != nil && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && keptUntilStopped(pod) && !node.Known
 	if node.Lost() && !node.Since.IsZero() && !render.ProvesStop(p.assignment) {
-		p.found.GivenBack = node.Since.Add(s.Options.LostAfter)
+		p.found.RecreateAt = node.Since.Add(s.Options.LostAfter)
 	}
 }
 
