@@ -58,9 +58,9 @@ func (d *Dependencies) openRoutes(ctx context.Context, p *pass) (*observe.Proble
 
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
 
-// surroundings is what rendering must know of the member: what the options say,
-// and whose the Ingress class of this desktop is.
-func (r *Reconciler) surroundings(ctx context.Context, p *pass) error {
+// memberNetwork finds out what rendering needs of the member: the options, and the
+// controller of this desktop's Ingress class.
+func (r *Reconciler) memberNetwork(ctx context.Context, p *pass) error {
 	p.network = r.Options.Network
 	if p.network.Gateway != nil || p.network.Controller != "" {
 		return nil
@@ -73,9 +73,8 @@ func (r *Reconciler) surroundings(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// controllerOf is the controller of the class, or of the default one where the
-// desktop names none; empty if it is not known, which asks for no annotations
-// of any controller's.
+// controllerOf returns the controller of the class, or of the default one where the desktop
+// names none. It is empty if it is not known: then no controller's annotations are set.
 func controllerOf(classes []networkingv1.IngressClass, name string) string {
 	for i := range classes {
 		class := &classes[i]

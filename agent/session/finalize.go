@@ -27,14 +27,14 @@ type finalizer struct {
 	status *statusWriter
 }
 
-// finalize takes the children away in order, and then lets the assignment go:
-// new connections end first, the desktop saves its work and stops, then isolation
-// and config go, and last its home. Only the Pods are waited for without end.
+// finalize removes the children in order, and then the finalizer: new connections end
+// first, the desktop saves its work and stops, then isolation and config go, and last its
+// home. Only the Pods are waited for without a deadline.
 func (f *finalizer) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
 		return nil
 	}
-	err := f.takeAway(ctx, p)
+	err := f.removeAll(ctx, p)
 	if !apierrors.IsForbidden(err) && p.found.Denied == "" {
 		return err
 	}
@@ -44,17 +44,17 @@ func (f *finalizer) finalize(ctx context.Context, p *pass) error {
 	return f.finalizeWithNamespace(ctx, p)
 }
 
-// takeAway removes the children, and the finalizer once they are gone.
-func (f *finalizer) takeAway(ctx context.Context, p *pass) error {
+// removeAll removes the children, and the finalizer once they are gone.
+func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 	for _, s := range []struct {
 		name string
 		run  func(context.Context, *pass) (done bool, err error)
 	}{
-		{"ways in", f.removeReach},
+		{"endpoint", f.removeReach},
 		{"Pods", f.removePods},
-		{"rest", f.removeRest},
-		{"home", f.leaveHome},
-		{"remains", f.awaitRest},
+		{"isolation", f.removeIsolation},
+		{"home", f.finalizeHome},
+		{"remaining objects", f.awaitRemoval},
 	} {
 		done, err := s.run(ctx, p)
 		if err != nil {
@@ -67,15 +67,14 @@ func (f *finalizer) takeAway(ctx context.Context, p *pass) error {
 	return f.release(ctx, p)
 }
 
-// forced is an operator's reason not to wait for anything.
+// forced returns an operator's reason not to wait for anything.
 func forced(a *api.SessionAssignment) (reason string, yes bool) {
 	reason, yes = a.Annotations[api.AnnotationForceCleanup]
 	return reason, yes
 }
 
-// removeReach asks Ingress, HTTPRoute and Service to go, and does not wait:
-// what keeps them, such as a load balancer's finalizer, keeps no desktop
-// running.
+// removeReach deletes Ingress, HTTPRoute and Service, and does not wait: what keeps them,
+// such as a load balancer's finalizer, keeps no desktop running.
 func (f *finalizer) removeReach(ctx context.Context, p *pass) (bool, error) {
 	if err := dismiss(ctx, p, children.Ingresses); err != nil {
 		return false, err
@@ -92,8 +91,8 @@ func (f *finalizer) removeReach(ctx context.Context, p *pass) (bool, error) {
 	return true, dismiss(ctx, p, children.Services)
 }
 
-// removeRest asks what stood around the Pod to go, now that it is gone.
-func (f *finalizer) removeRest(ctx context.Context, p *pass) (bool, error) {
+// removeIsolation deletes isolation and config, now that the Pod is gone.
+func (f *finalizer) removeIsolation(ctx context.Context, p *pass) (bool, error) {
 	if err := dismiss(ctx, p, children.ConfigMaps); err != nil {
 		return false, err
 	}
@@ -103,13 +102,13 @@ func (f *finalizer) removeRest(ctx context.Context, p *pass) (bool, error) {
 	return true, dismiss(ctx, p, children.NetworkPolicies)
 }
 
-// dismiss removes a child.
+// dismiss removes a child, if the assignment owns one.
 func dismiss[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) error {
 	have, err := k.Find(ctx, p.children, p.assignment.Name)
 	if err != nil || client.Object(have) == client.Object(*new(T)) || !k.Owns(p.assignment, have) {
 		return err
 	}
-	p.leaves(k.Name, have)
+	p.keepsBack(k.Name, have)
 	if err := k.Remove(ctx, p.children, have); err != nil {
 		return err
 	}
@@ -119,18 +118,16 @@ func dismiss[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) 
 	return nil
 }
 
-// leaves remembers a child that does not go at once when it is asked to, since
-// it has finalizers.
-func (p *pass) leaves(kind string, o client.Object) {
+// keepsBack records a child whose deletion waits for its finalizers.
+func (p *pass) keepsBack(kind string, o client.Object) {
 	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
 		p.left = append(p.left, fmt.Sprintf("%s %s is kept by finalizer %s", kind, o.GetName(), strings.Join(finalizers, ", ")))
 	}
 }
 
-// awaitRest waits for what is left besides Pods, until its time is over: no
-// desktop can run any more, and a session is not kept for ever by a load
-// balancer or a storage driver.
-func (f *finalizer) awaitRest(ctx context.Context, p *pass) (bool, error) {
+// awaitRemoval waits for what is left besides Pods, until CleanupDeadline: no desktop can
+// run any more, and no load balancer or storage driver keeps a session for ever.
+func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
 	if _, yes := forced(p.assignment); yes || len(p.left) == 0 {
 		return true, nil
 	}
@@ -138,7 +135,7 @@ func (f *finalizer) awaitRest(ctx context.Context, p *pass) (bool, error) {
 		p.memory.stoppedAt = p.now
 	}
 	if wait := p.memory.stoppedAt.Add(f.Options.CleanupDeadline).Sub(p.now); wait > 0 {
-		p.RequeueWithin(min(wait, restPoll))
+		p.RequeueWithin(min(wait, removalPoll))
 		return false, nil
 	}
 	left := strings.Join(p.left, "; ")
@@ -147,14 +144,14 @@ func (f *finalizer) awaitRest(ctx context.Context, p *pass) (bool, error) {
 	return true, nil
 }
 
-// stopping is the status of an assignment of which something is left.
+// stopping returns the status of an assignment of which something is left.
 func (f *finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
 	status := observe.Stopping(p.assignment, p.found, p.left, p.now)
 	f.time.account(ctx, p, &status)
 	return status
 }
 
-// release lets the assignment go, which tells the hub that it is stopped.
+// release removes the finalizer, which confirms the stop to the hub.
 func (f *finalizer) release(ctx context.Context, p *pass) error {
 	before := p.assignment.DeepCopy()
 	controllerutil.RemoveFinalizer(p.assignment, api.AssignmentFinalizer)

@@ -17,9 +17,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// leaveHome removes a home that goes with its session, and marks another with
-// the time of its last use, if it is not to be kept for ever.
-func (f *finalizer) leaveHome(ctx context.Context, p *pass) (bool, error) {
+// finalizeHome removes a home that is deleted with its session, and marks another with the
+// time of its last use, unless it is retained.
+func (f *finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
 	home := p.assignment.Spec.Desktop.Home
 	if home.Mode == api.HomePerUser || home.Retention == api.RetentionRetain {
 		return f.stampLastUse(ctx, p)
@@ -27,17 +27,17 @@ func (f *finalizer) leaveHome(ctx context.Context, p *pass) (bool, error) {
 	return true, f.removeHome(ctx, p)
 }
 
-// removeHome deletes the claim that is this session's own, read from the API
-// server: it has no owner, so nobody else would.
+// removeHome deletes the claim that is this session's own, read from the API server: it has
+// no owner, so the garbage collector does not.
 func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 	var list corev1.PersistentVolumeClaimList
-	marks := client.MatchingLabels(render.Selector(p.assignment))
-	marks[render.LabelHomeMode] = string(api.HomePerSession)
-	if err := f.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), marks); err != nil {
+	own := client.MatchingLabels(render.Selector(p.assignment))
+	own[render.LabelHomeMode] = string(api.HomePerSession)
+	if err := f.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), own); err != nil {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	for i := range list.Items {
-		p.leaves(children.Homes.Name, &list.Items[i])
+		p.keepsBack(children.Homes.Name, &list.Items[i])
 		if err := children.Homes.Remove(ctx, p.children, &list.Items[i]); err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// stampLastUse says on the claim when its use ended, from which its retention
-// counts, unless another session goes on using it.
+// stampLastUse records on the claim when its use ended, from which its retention counts,
+// unless another session uses it.
 func (f *finalizer) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	want := render.Home(p.assignment)
 	if want == nil || want.Annotations[api.AnnotationRetention] == "" {
@@ -85,8 +85,8 @@ func (f *finalizer) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	}
 }
 
-// inUse reports whether an assignment that is there to stay uses the claim,
-// other than the named one.
+// inUse reports whether an assignment that is not being deleted uses the claim, other than
+// the named one.
 func (f *finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
 	var users api.SessionAssignmentList
 	err := f.Client.List(ctx, &users, client.InNamespace(claim.Namespace),

@@ -15,17 +15,15 @@ import (
 )
 
 const (
-	// podPoll is how often a Pod is asked for that the cache does not show.
+	// podPoll is how often a Pod is read from the API server that the cache does not show.
 	podPoll = time.Second
-	// restPoll is how often it is looked whether what is left has gone, where no
-	// event says so.
-	restPoll = 5 * time.Second
+	// removalPoll is how often a removal is checked that causes no event.
+	removalPoll = 5 * time.Second
 )
 
-// removePods is done when the API server has no Pod of the assignment any
-// more, by its name or by its labels, or when an operator has had enough. The
-// cache is asked first, since it is near; it is not believed when it says that
-// there is none.
+// removePods is done when the API server has no Pod of the assignment any more, by its
+// name or by its labels, or when an operator forces the cleanup. The cache is read first,
+// and the API server if that has none.
 func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 	reason, force := forced(p.assignment)
 	if force {
@@ -50,10 +48,10 @@ func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 	return false, nil
 }
 
-// removePod has a Pod deleted, and its finalizer removed once it has stopped.
+// removePod deletes a Pod, and removes its finalizer once it has stopped.
 func (s *podStep) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	s.seeNode(p, pod)
-	if given, err := s.giveBack(ctx, p, pod); err != nil || given {
+	if abandoned, err := s.abandonLost(ctx, p, pod); err != nil || abandoned {
 		return err
 	}
 	if err := children.Pods.Remove(ctx, p.children, pod); err != nil || pod.DeletionTimestamp == nil {
@@ -62,8 +60,8 @@ func (s *podStep) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error
 	return s.awaitStop(ctx, p, pod)
 }
 
-// forcePods takes the Pods out of the API server without waiting for their
-// kubelets, who may be running them still: that is the operator's word alone.
+// forcePods deletes the Pods without waiting for their kubelets, which may still run them:
+// only an operator can decide that.
 func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
 	left, err := f.pods.podsLeft(ctx, p)
 	if err != nil {
@@ -74,8 +72,8 @@ func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool
 			return false, err
 		}
 	}
-	if !p.memory.forceTold {
-		p.memory.forceTold = true
+	if !p.memory.forceReported {
+		p.memory.forceReported = true
 		log.FromContext(ctx).Info("The cleanup is forced", "reason", reason, "pods", len(left))
 		f.event(p.assignment, corev1.EventTypeWarning, api.EventForced, fmt.Sprintf(
 			"%s was set (%q): %d Pods were deleted without waiting for their kubelets, which may run them still.",
@@ -84,8 +82,8 @@ func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool
 	return true, nil
 }
 
-// podsLeft are the assignment's own Pods that the API server itself has, by label or
-// by name: somebody may have removed a Pod's labels.
+// podsLeft returns the assignment's own Pods from the API server, by label or by name: a
+// Pod's labels may have been removed.
 func (s *podStep) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) {
 	left, err := s.podsOf(ctx, p, s.APIReader, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
 	if err != nil || len(left) > 0 {
@@ -95,7 +93,7 @@ func (s *podStep) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) 
 	return s.podsOf(ctx, p, s.APIReader, client.MatchingFields{metav1.ObjectNameField: p.assignment.Name})
 }
 
-// podsOf are the assignment's own among the Pods that a reader selects.
+// podsOf returns the assignment's own among the Pods that a reader selects.
 func (s *podStep) podsOf(ctx context.Context, p *pass, from client.Reader, selected client.ListOption) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := from.List(ctx, &list, client.InNamespace(p.assignment.Namespace), selected); err != nil {

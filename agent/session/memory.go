@@ -11,29 +11,28 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// memory is what is remembered of one assignment between two passes. It saves
-// writes, and losing it costs no more than a few of them: nothing that must be
-// true depends on it. One pass at a time uses it, since one worker at a time
-// has its key.
+// memory is what is kept of one assignment from one pass to the next. It saves writes, and
+// losing it costs no more than a few of them: nothing that must be true depends on it.
+// One pass at a time uses it, since one worker at a time has its key.
 type memory struct {
 	uid      types.UID
 	children *children.Memory
 	// ended is the last Pod that ended by itself.
 	ended lastEnd
-	// sight of the Pod, besides the cache's.
+	// sight is whether there is a Pod, besides what the cache shows.
 	sight podSight
-	// podTold is what the trace was told of the Pod.
-	podTold podTold
+	// podSpans are those that the trace has of the Pod.
+	podSpans podSpans
 	// status is what was last written, and what is to be.
 	status statusMemory
-	// stoppedAt is when a withdrawn assignment was first seen without a Pod, and
-	// with something else left.
+	// stoppedAt is when a withdrawn assignment was first seen without a Pod, and with
+	// another child left.
 	stoppedAt time.Time
-	// shutSince is since when the Pod is seen to wait at a gate that would not be
-	// made so any more; zero: it is not.
+	// shutSince is since when the Pod is seen to wait at a gate that would be created
+	// differently now. It is zero if it does not.
 	shutSince time.Time
-	// forceTold: there is an event that the cleanup is forced.
-	forceTold bool
+	// forceReported is set once there is an event that the cleanup is forced.
+	forceReported bool
 	// attempt that was last seen.
 	attempt int64
 	// time that the session has used.
@@ -47,18 +46,17 @@ type lastEnd struct {
 }
 
 type statusMemory struct {
-	// basedOn is the resource version of the assignment that the last write
-	// replaced: while the cache still shows it, the write is on its way.
+	// basedOn is the resource version of the assignment that the last write replaced:
+	// while the cache still shows it, the write is not visible yet.
 	basedOn string
-	// writtenAt is when that was; zero: not since this process began.
+	// writtenAt is when that was, and zero before this process has written.
 	writtenAt time.Time
-	// differsSince is when the status was first seen to differ from what is
-	// written; zero: it does not.
+	// differsSince is when the status was first seen to differ from what is written, and
+	// zero if it does not.
 	differsSince time.Time
 }
 
-// begin forgets how often things went wrong once somebody asks for another
-// try.
+// begin ends all backoff at the next attempt.
 func (m *memory) begin(attempt int64) {
 	if attempt > m.attempt {
 		m.children.Retry()
@@ -67,14 +65,14 @@ func (m *memory) begin(attempt int64) {
 	m.attempt = max(m.attempt, attempt)
 }
 
-// memories of all assignments.
+// memories has the memory of each assignment.
 type memories struct {
 	mu    sync.Mutex
 	byKey map[types.NamespacedName]*memory
 }
 
-// of is the memory of an assignment: a new one for one that was not seen
-// before, or whose name had another.
+// of returns the memory of an assignment: a new one for an assignment that was not seen
+// before, or whose name another had.
 func (m *memories) of(a *api.SessionAssignment) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,9 +18,9 @@ import (
 // mountIndex finds the Pods that mount a claim.
 const mountIndex = "spec.volumes.claimName"
 
-// mayMount reports whether a Pod may be made that mounts the user's home: two
-// sessions never write to it at once. The hub sees to this first; this is for a
-// session that lost its place and still stops.
+// mayMount reports whether a Pod may be created that mounts the user's home: two sessions
+// never write to it at once. The hub ensures this first; this is for a session that was
+// rescheduled and still stops.
 func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	home := p.assignment.Spec.Desktop.Home
 	if home.Mode != api.HomePerUser {
@@ -28,7 +28,7 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	}
 	// The cache shows Pods that have no label yet, of an earlier version of the agent;
 	// the API server itself those that the cache does not show yet.
-	for _, look := range []struct {
+	for _, read := range []struct {
 		from client.Reader
 		by   client.ListOption
 	}{
@@ -36,14 +36,14 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 		{s.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
 	} {
 		var mounted corev1.PodList
-		err := look.from.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace), look.by, client.UnsafeDisableDeepCopy)
+		err := read.from.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace), read.by, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
 		}
 		for i := range mounted.Items {
 			if other := mounted.Items[i].Name; other != p.assignment.Name {
 				p.found.OtherUser = other
-				p.RequeueWithin(restPoll) // nothing tells of the end of what the cache does not show
+				p.RequeueWithin(removalPoll) // the end of what the cache does not show is no event
 				return false, nil
 			}
 		}
@@ -58,8 +58,8 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	return true, nil
 }
 
-// mounts remember for a moment for whom a claim was mounted last: until the
-// cache shows that Pod, no other is made.
+// mounts remembers for a short time which assignment mounted a claim last: until the cache
+// shows its Pod, no other is created.
 type mounts struct {
 	mu      sync.Mutex
 	byClaim map[types.NamespacedName]mount
@@ -70,8 +70,8 @@ type mount struct {
 	at         time.Time
 }
 
-// take a claim for an assignment, or say which other has it and for how long
-// that is believed.
+// take takes a claim for an assignment, or returns which other has it and for how long that
+// counts.
 func (m *mounts) take(claim types.NamespacedName, assignment string, now time.Time) (other string, wait time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *mounts) take(claim types.NamespacedName, assignment string, now time.Ti
 	return "", 0
 }
 
-// mountedClaims is the value of mountIndex.
+// mountedClaims returns the values of mountIndex.
 func mountedClaims(o client.Object) []string {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {

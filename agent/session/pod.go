@@ -21,8 +21,8 @@ type podStep struct {
 	ordered orderedDeletion
 }
 
-// pod makes the desktop run, or not, as the assignment says. One that is being
-// removed is waited for: its successor has its name.
+// pod makes the desktop run, or not, as the assignment requires. It waits for one that is
+// being removed: its successor has its name.
 func (s *podStep) pod(ctx context.Context, p *pass) error {
 	have, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 	p.found.Pod, p.found.PodProblem, err = children.Pods.Ensure(ctx, p.children, have, want)
 	p.memory.sawPod(p.found.Pod != nil)
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
-		// Somebody else's Pod is not this session's, whatever its name.
+		// Another owner's Pod is not this session's, whatever its name.
 		p.found.Pod = nil
 	}
 	if observe.Pod(p.assignment, p.found).Status == "True" {
@@ -61,11 +61,11 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 	return err
 }
 
-// podGoes removes the session's own Pod where it must not run on, or waits for its
-// end. It reports whether there is nothing to keep.
+// podGoes removes the session's own Pod where it must not go on, or waits for its end. It
+// reports whether there is nothing to keep.
 func (s *podStep) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool, error) {
 	s.seeNode(p, have)
-	if given, err := s.giveBack(ctx, p, have); err != nil || given {
+	if abandoned, err := s.abandonLost(ctx, p, have); err != nil || abandoned {
 		return true, err
 	}
 	switch {
@@ -85,14 +85,14 @@ func (s *podStep) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool,
 	return false, nil
 }
 
-// mustNotRun reports whether no desktop is to be there. A failure that is not
-// written yet does not count: nobody would know why the Pod went.
+// mustNotRun reports whether there must be no desktop. A failure that is not written yet
+// does not count: the reason of the removal would be lost.
 func mustNotRun(p *pass) bool {
 	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.GivenUp() || p.ending != nil
 }
 
-// mayMake reports whether all is there that a new Pod needs, and nobody is in
-// its way.
+// mayMake reports whether a Pod may be created: all that it needs exists, and no other
+// Pod uses the home.
 func (s *podStep) mayMake(ctx context.Context, p *pass) (bool, error) {
 	if mustNotRun(p) {
 		if p.ending != nil {
@@ -118,14 +118,14 @@ func (s *podStep) mayMake(ctx context.Context, p *pass) (bool, error) {
 	return s.stillWanted(ctx, p)
 }
 
-// stillWanted asks the API server itself whether the assignment is as the cache has
-// it. After an outage a watch may come back half a minute late, and what the hub has
-// withdrawn meanwhile may run elsewhere: a desktop must not be made of it.
+// stillWanted reads the assignment from the API server and reports whether it is as the
+// cache has it. After an outage a watch may resume half a minute late, and what the hub
+// has withdrawn meanwhile may run elsewhere: no desktop must be created from it.
 func (s *podStep) stillWanted(ctx context.Context, p *pass) (bool, error) {
 	now := &api.SessionAssignment{}
 	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(p.assignment), now)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("making sure of the assignment: %w", err)
+		return false, fmt.Errorf("reading the assignment from the API server: %w", err)
 	}
 	if err != nil || now.UID != p.assignment.UID || now.Generation != p.assignment.Generation || now.DeletionTimestamp != nil {
 		p.found.PodProblem = &observe.Problem{
@@ -140,8 +140,8 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// replaceEnded removes a Pod that ended for good, so that the next pass makes
-// another: at first soon, then ever later. Until then it can be looked at.
+// replaceEnded removes a Pod that ended for good, with backoff, so that the next pass
+// creates another. Until then it can be inspected.
 func (s *podStep) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	last := &p.memory.ended
 	if last.pod != pod.UID {
@@ -154,31 +154,31 @@ func (s *podStep) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) er
 	return children.Pods.Remove(ctx, p.children, pod)
 }
 
-// podSight is what is known of an assignment's Pod besides what the cache shows.
+// podSight is whether an assignment has a Pod, besides what the cache shows.
 type podSight int
 
 const (
-	// sightUnknown: this process has not looked.
+	// sightUnknown is until this process has checked.
 	sightUnknown podSight = iota
-	// sightNone: the API server itself had none, and none was made since.
+	// sightNone is if the API server itself had none, and none was created since.
 	sightNone
-	// sightSome: there was one.
+	// sightSome is if there was one.
 	sightSome
 )
 
-// sawPod notes that there is a Pod, or that none is known of.
+// sawPod records whether a Pod is known.
 func (m *memory) sawPod(there bool) {
 	if there {
 		m.sight = sightSome
 	}
 }
 
-// unseenPod asks the API server itself for a Pod that the cache does not show, before
-// the end of a run is reported: the hub gives the home of a desktop that has stopped to
-// another session, and after an outage a watch may come back half a minute late. It
-// asks once for each end.
+// unseenPod reads a Pod from the API server that the cache does not show, before the end of
+// a run is reported: the hub gives the home of a desktop that has stopped to another
+// session, and after an outage a watch may resume half a minute late. It reads once for
+// each end.
 func (s *podStep) unseenPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
-	if p.memory.sight == sightNone || p.memory.sight == sightUnknown && saysStopped(p.assignment) {
+	if p.memory.sight == sightNone || p.memory.sight == sightUnknown && reportedStopped(p.assignment) {
 		return nil, nil
 	}
 	left, err := s.podsLeft(ctx, p)
@@ -193,8 +193,8 @@ func (s *podStep) unseenPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
 	return left[0], nil
 }
 
-// saysStopped reports whether an earlier process has made sure of the end.
-func saysStopped(a *api.SessionAssignment) bool {
+// reportedStopped reports whether an earlier process has confirmed the end.
+func reportedStopped(a *api.SessionAssignment) bool {
 	c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady)
 	return a.Status.ObservedGeneration == a.Generation && c != nil && (c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired)
 }

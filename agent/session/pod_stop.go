@@ -54,11 +54,11 @@ func (s *podStep) releasePod(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing the finalizer of Pod %s: %w", pod.Name, err)
 	}
-	return nil // what changed it has it looked at again
+	return nil // a conflict is followed by an event
 }
 
-// releaseOrphans releases the stopped Pods of an assignment that is gone: somebody has
-// removed its finalizer.
+// releaseOrphans releases the stopped Pods of an assignment that is gone because its
+// finalizer was removed.
 func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKey) error {
 	var list corev1.PodList
 	err := s.Client.List(ctx, &list, client.InNamespace(assignment.Namespace), client.MatchingLabels{api.LabelAssignment: assignment.Name})
@@ -75,10 +75,10 @@ func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKe
 	return nil
 }
 
-// giveBack removes by force the Pod of a node that has not answered for LostAfter, so
+// abandonLost deletes by force the Pod of a node that has not answered for LostAfter, so
 // that the session's desktop starts on another one, unless that desktop must never run
-// twice or has a home: then only an operator knows what helps.
-func (s *podStep) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (given bool, err error) {
+// twice or has a home: then only an operator can decide.
+func (s *podStep) abandonLost(ctx context.Context, p *pass, pod *corev1.Pod) (abandoned bool, err error) {
 	if p.found.RecreateAt.IsZero() {
 		if !render.ProvesStop(p.assignment) && pod.Spec.NodeName != "" && !isReady(pod) {
 			p.RequeueWithin(nodePoll)
@@ -93,13 +93,13 @@ func (s *podStep) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (given
 		return false, err
 	}
 	p.RequeueWithin(children.ConflictRetry)
-	log.FromContext(ctx).Info(transitionGivenBack, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
+	log.FromContext(ctx).Info(transitionNodeGivenUp, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
 	s.event(p.assignment, corev1.EventTypeWarning, api.EventNodeGivenUp, fmt.Sprintf(
 		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may run it still.", pod.Spec.NodeName, s.Options.LostAfter))
 	return true, nil
 }
 
-// forcePod takes a Pod out of the API server without waiting for its kubelet.
+// forcePod deletes a Pod without waiting for its kubelet.
 func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	err := p.children.Write(children.Pods.Name, "force", func() error {
 		return s.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
@@ -113,7 +113,7 @@ func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error 
 	return s.releaseByForce(ctx, pod)
 }
 
-// releaseByForce removes our finalizer from a Pod whatever has changed of it.
+// releaseByForce removes our finalizer from a Pod whatever has changed in it.
 func (s *podStep) releaseByForce(ctx context.Context, pod *corev1.Pod) error {
 	var now corev1.Pod
 	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(pod), &now)
@@ -135,8 +135,8 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// nodePoll is how often a Pod that is not ready is looked at for the sake of its node:
-// nothing happens to the Pod when that becomes lost for good.
+// nodePoll is how often the node of a Pod that is not ready is checked: its loss is no
+// event of the Pod.
 const nodePoll = 30 * time.Second
 
 // nodeOf returns the state of a Pod's node.
@@ -147,9 +147,8 @@ func (d *Dependencies) nodeOf(pod *corev1.Pod) observe.Node {
 	return d.Nodes.Node(pod.Spec.NodeName)
 }
 
-// seeNode notes what is known of a Pod's node. One that is not known is lost only to
-// Pods that are kept until their stop is proven: others are removed by the cluster
-// itself.
+// seeNode records the state of a Pod's node. One that is not known is lost only for Pods
+// that are kept until their stop is proven: the cluster itself removes others.
 func (s *podStep) seeNode(p *pass, pod *corev1.Pod) {
 	node := s.nodeOf(pod)
 	p.found.NodeLost = node.Lost()
@@ -163,15 +162,15 @@ func (s *podStep) seeNode(p *pass, pod *corev1.Pod) {
 // waits until all Pods of a namespace are gone before it deletes anything else there.
 const orderedSince = 33
 
-// orderedDeletion remembers whether the member's API server is no older than that.
+// orderedDeletion caches whether the member's API server is no older than that.
 type orderedDeletion struct {
 	mu         sync.Mutex
 	known, yes bool
 }
 
-// mayKeep leaves a Pod its finalizer only where the agent keeps the right to remove it
-// as long as the Pod is there: in an older Kubernetes a namespace that is deleted may
-// lose the agent's RoleBinding before its Pods.
+// mayKeep removes the finalizer from a Pod that is to be created, unless the agent keeps
+// the right to remove it as long as the Pod exists: in an older Kubernetes a namespace
+// that is deleted may lose the agent's RoleBinding before its Pods.
 func (s *podStep) mayKeep(ctx context.Context, pod *corev1.Pod) error {
 	if s.ServerVersion == nil || !keptUntilStopped(pod) {
 		return nil
@@ -181,7 +180,7 @@ func (s *podStep) mayKeep(ctx context.Context, pod *corev1.Pod) error {
 	if !s.ordered.known {
 		info, err := s.ServerVersion()
 		if err != nil {
-			return fmt.Errorf("asking the API server for its version: %w", err)
+			return fmt.Errorf("reading the API server's version: %w", err)
 		}
 		s.ordered.known, s.ordered.yes = true, deletesInOrder(info)
 		if !s.ordered.yes {

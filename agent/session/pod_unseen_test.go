@@ -83,7 +83,7 @@ func TestAHomeIsNotMountedBesideAPodThatTheCacheDoesNotShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.blind = false
-	s.after(restPoll)
+	s.after(removalPoll)
 	if s.gone(&corev1.Pod{}) {
 		t.Error("the Pod is not made once the home is free")
 	}

@@ -27,15 +27,15 @@ func (w *statusWriter) report(ctx context.Context, p *pass, want api.SessionAssi
 		return nil
 	}
 	if m.basedOn == p.assignment.ResourceVersion {
-		// The cache has yet to show the last write: to compare with it would
-		// be to write twice. Its event brings the next pass.
+		// The cache does not show the last write yet: to compare with it would write
+		// twice. Its event causes the next pass.
 		p.RequeueWithin(children.CacheDelay)
 		return nil
 	}
 	if m.differsSince.IsZero() {
 		m.differsSince = p.now
 	}
-	if wait := holdBack(p.assignment.Spec.RunState, have, want, *m, w.Options, p.now); wait > 0 {
+	if wait := writeDelay(p.assignment.Spec.RunState, have, want, *m, w.Options, p.now); wait > 0 {
 		p.RequeueWithin(wait)
 		return nil
 	}
@@ -66,12 +66,10 @@ func (w *statusWriter) writeStatus(ctx context.Context, p *pass, want api.Sessio
 	return nil
 }
 
-// maxNote is the most bytes of an event's note that the API takes, less the
-// mark of a cut.
+// maxNote is the most bytes of an event's note that the API accepts, less an ellipsis.
 const maxNote = 1000
 
-// announce says as an event what a status write changed for the better or the
-// worse.
+// announce records an event for what a status write has changed.
 func (w *statusWriter) announce(a *api.SessionAssignment, have, want api.SessionAssignmentStatus) {
 	switch {
 	case observe.Ready(want) && !observe.Ready(have) && have.StartTime == nil:
@@ -105,11 +103,10 @@ func (d *Dependencies) event(a *api.SessionAssignment, severity, reason, note st
 	d.Recorder.Eventf(a, nil, severity, reason, "Reconcile", "%s", note)
 }
 
-// judge gives the session's attempt up where going on would not help, or a step
-// has done so. The failure is in the status that this pass writes; the next,
-// which reads it, removes the Pod, and nothing is tried until somebody raises
-// the attempt.
-func (w *statusWriter) judge(p *pass, status *api.SessionAssignmentStatus) {
+// fail fails the session's attempt permanently where a retry would not help, or a step has
+// failed it. The failure is in the status that this pass writes; the next, which reads it,
+// removes the Pod, and nothing is tried until spec.attempt is raised.
+func (w *statusWriter) fail(p *pass, status *api.SessionAssignmentStatus) {
 	if mustNotRun(p) {
 		return
 	}

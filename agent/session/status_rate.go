@@ -10,10 +10,10 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// holdBack is how long a status that differs from the one written may still
-// wait, so that what happens in a burst costs one write: not at all for what a
-// user waits for or must act upon.
-func holdBack(mode api.OperatingMode, have, want api.SessionAssignmentStatus, m statusMemory, o Options, now time.Time) time.Duration {
+// writeDelay returns how long a status that differs from the one written may still wait, so
+// that a burst of changes costs one write: not at all for what a user waits for or must
+// act upon.
+func writeDelay(mode api.OperatingMode, have, want api.SessionAssignmentStatus, m statusMemory, o Options, now time.Time) time.Duration {
 	if urgent(mode, have, want) {
 		return 0
 	}
@@ -24,20 +24,20 @@ func holdBack(mode api.OperatingMode, have, want api.SessionAssignmentStatus, m 
 	return max(settle, m.writtenAt.Add(o.Quiet).Sub(now), 0)
 }
 
-// urgent: the session became ready or ceased to be, its run ended, it was given
-// up or is tried again, a new trouble showed, or nothing runs any more, as it
-// should be. What stops because it should is not.
+// urgent reports whether a status must be written at once: the session became ready or not
+// ready, its run ended, it failed or is retried, it has a new problem, or nothing runs any
+// more, as required. A desktop that stops as required is not urgent.
 func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool {
 	if want.State == api.AssignmentStopping {
 		return false
 	}
 	if have.RunningSince != nil && !have.RunningSince.Equal(want.RunningSince) {
-		// A run that the next process took for one that still goes on would
-		// shorten the session. One that it does not know of it sees by the Pod.
+		// A run that the next process took for one that still goes on would shorten the
+		// session. A new run shows in the Pod.
 		return true
 	}
 	if have.Guarded != want.Guarded {
-		// The hub decides by it.
+		// The hub decides by this field.
 		return true
 	}
 	if (have.Failure == nil) != (want.Failure == nil) {
@@ -59,8 +59,8 @@ func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool
 	return false
 }
 
-// isUrgent leaves out that no node fits: while a volume is being made or a
-// cluster grows this comes and goes.
+// isUrgent reports whether a condition is urgent. That no node fits is not: it comes and
+// goes while a volume is provisioned or a cluster grows.
 func isUrgent(c metav1.Condition) bool {
 	return c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired || c.Reason == api.ReasonIdleSoon ||
 		observe.IsTrouble(c) && c.Reason != api.ReasonUnschedulablePod

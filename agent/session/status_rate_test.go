@@ -69,7 +69,7 @@ func TestHoldBack(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := holdBack(c.mode, c.have, c.want, c.memory, o, noon); got != c.wait {
+			if got := writeDelay(c.mode, c.have, c.want, c.memory, o, noon); got != c.wait {
 				t.Errorf("held back for %s, want %s", got, c.wait)
 			}
 		})

@@ -14,34 +14,33 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// timeMemory is what is remembered of a session's time. Losing it costs a
-// second of what the session has used: the status has the rest.
+// timeMemory is what is kept of a session's time. Losing it costs a second of what the
+// session has used: the status has all else.
 type timeMemory struct {
-	// seen is when this process first saw the assignment; zero: not yet. What
-	// counts is the time since then: it is monotonic, and so setting the
-	// member's clock lengthens and shortens no session.
+	// seen is when this process first saw the assignment. The time since then counts: it
+	// is monotonic, and so setting the member's clock lengthens and shortens no session.
 	seen time.Time
-	// usage since then, and what was stored before.
+	// usage since then, and that which was stored before.
 	usage observe.Usage
-	// looked: a pass of this process has looked at the desktop.
-	looked bool
-	// warned is the timeout of which the session was warned; zero: none yet.
+	// observed is set once a pass of this process has seen the desktop.
+	observed bool
+	// warned is the timeout of which the session was warned, if any.
 	warned time.Duration
-	// idle is how near the idle timeout was when last judged.
+	// idle is how near the idle timeout was at the last pass.
 	idle observe.Idleness
-	// unused is since when nobody uses it, as last told.
+	// unused is since when it is not used, as last reported.
 	unused observe.Use
-	// use of a desktop that tells it by an annotation.
+	// use of a desktop that reports it by annotation.
 	use use
-	// toldSilent: it was said in this run that the idle timeout can't be
-	// enforced.
-	toldSilent bool
+	// reportedSilent is set once an event of this run has reported that the idle timeout
+	// can't be enforced.
+	reportedSilent bool
 }
 
 // timekeeper enforces time limits, and keeps account of the time that sessions use.
 type timekeeper struct{ *Dependencies }
 
-// instant is the pass's moment, as the time model knows it.
+// instant returns the time of the pass, for the time model.
 func (k *timekeeper) instant(p *pass) observe.Instant {
 	t := &p.memory.time
 	if t.seen.IsZero() {
@@ -51,8 +50,7 @@ func (k *timekeeper) instant(p *pass) observe.Instant {
 	return observe.Instant{Wall: p.now, Process: k.Clock.Since(t.seen)}
 }
 
-// timeout keeps a desktop from running whose time is over. Raising the timeout
-// lets it run again.
+// timeout ends a desktop whose time is over. It runs again if the timeout is raised.
 func (k *timekeeper) timeout(_ context.Context, p *pass) error {
 	at := k.instant(p)
 	if p.memory.time.usage.Expired(p.assignment, at) {
@@ -62,17 +60,17 @@ func (k *timekeeper) timeout(_ context.Context, p *pass) error {
 	return nil
 }
 
-// account begins and ends the session's run, puts into the status how long it
-// has run, and asks to be called again when a limit is near.
+// account begins and ends the session's run, sets in the status how long it has run, and
+// requeues for when a limit is near.
 func (k *timekeeper) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
 	at, t := k.instant(p), &p.memory.time
-	defer func() { t.looked = true }()
+	defer func() { t.observed = true }()
 	switch ready := meta.IsStatusConditionTrue(want.Conditions, api.ConditionPodReady); {
 	case p.runIsOver():
 		k.endRun(ctx, p, at)
 	case p.failure != nil:
-		// It counts once it is written. Should that fail, the run goes on, and
-		// the next pass judges anew.
+		// It counts once it is written. If that fails, the run goes on until the next
+		// pass.
 		t.usage.End(p.assignment, at).Store(want, at)
 		observe.ShowIdle(want, t.unused, false)
 		return
@@ -87,17 +85,15 @@ func (k *timekeeper) account(ctx context.Context, p *pass, want *api.SessionAssi
 	k.expect(p, at)
 }
 
-// runIsOver reports whether no run can be on: whatever the Pod still does, it
-// is about to go.
+// runIsOver reports whether no run can go on: the Pod is about to be removed.
 func (p *pass) runIsOver() bool {
 	return !p.assignment.DeletionTimestamp.IsZero() || mustNotRun(p)
 }
 
-// unseen is for how long the desktop of an assignment that this process has not
-// looked at before was ready: it became so while no agent was there, and a run
-// was not stored.
+// unseen returns for how long the desktop of an assignment that this process has not seen
+// before was ready: it became ready while no agent ran, and no run was stored.
 func (p *pass) unseen() time.Duration {
-	if p.memory.time.looked || p.found.Pod == nil {
+	if p.memory.time.observed || p.found.Pod == nil {
 		return 0
 	}
 	for _, c := range p.found.Pod.Status.Conditions {
@@ -110,8 +106,8 @@ func (p *pass) unseen() time.Duration {
 
 func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	k.stopAsking(client.ObjectKeyFromObject(p.assignment))
-	t.idle, t.unused, t.toldSilent = observe.IdleUnknown, observe.Use{}, false
+	k.stopProbing(client.ObjectKeyFromObject(p.assignment))
+	t.idle, t.unused, t.reportedSilent = observe.IdleUnknown, observe.Use{}, false
 	if !t.usage.Running() {
 		return
 	}
@@ -125,8 +121,8 @@ func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	}
 }
 
-// expect has the session looked at when its timeout is near, which its user is
-// told once, and when it has passed.
+// expect requeues the session for when its timeout is near, of which its user is warned
+// once, and for when it has passed.
 func (k *timekeeper) expect(p *pass, at observe.Instant) {
 	t := &p.memory.time
 	left, limited := t.usage.Left(p.assignment, at)

@@ -19,10 +19,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 )
 
-// room is an asker whose clock the test moves, and one desktop that answers as
+// room is an prober whose clock the test moves, and one desktop that answers as
 // the test says.
 type room struct {
-	*Asker
+	*Prober
 	t     *testing.T
 	clock *testclock.FakeClock
 	// body of the desktop's answers, and how often it was asked.
@@ -39,7 +39,7 @@ func newRoom(t *testing.T, o Options) *room {
 	if o.Clock == nil {
 		o.Clock = r.clock
 	}
-	r.Asker = NewAsker(o)
+	r.Prober = NewProber(o)
 	r.body.Store(`{"idleSeconds": 0}`)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		r.asked.Add(1)
@@ -51,7 +51,7 @@ func newRoom(t *testing.T, o Options) *room {
 	return r
 }
 
-// start the asker, and stop it after the test.
+// start the prober, and stop it after the test.
 func (r *room) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -68,23 +68,23 @@ func (r *room) target(name string) Target {
 	return Target{Assignment: types.NamespacedName{Namespace: "desktops", Name: name}, UID: types.UID(name), URL: r.url, Limit: half, Began: noon}
 }
 
-// step lets time pass. It wakes the asker, whose timer may be about to be set.
+// step lets time pass. It wakes the prober, whose timer may be about to be set.
 func (r *room) step(d time.Duration) {
 	r.clock.Step(d)
 	r.wake()
 }
 
-// hears takes what matters next, and what is then known, but for since when it is
+// answered takes what matters next, and what is then known, but for since when it is
 // not used.
-func (r *room) hears(target Target, want Word) {
+func (r *room) answered(target Target, want Result) {
 	r.t.Helper()
 	g := NewWithT(r.t)
-	g.Eventually(r.Matters(), "5s").Should(Receive(WithTransform(
+	g.Eventually(r.Changes(), "5s").Should(Receive(WithTransform(
 		func(e event.GenericEvent) string { return e.Object.GetName() }, Equal(target.Assignment.Name))))
-	word := r.Watch(target)
-	g.Expect(word.Use.Known).To(BeTrue())
-	word.Use = want.Use
-	g.Expect(word).To(Equal(want))
+	result := r.Watch(target)
+	g.Expect(result.Use.Known).To(BeTrue())
+	result.Use = want.Use
+	g.Expect(result).To(Equal(want))
 }
 
 // gauge is what the agent's metrics say.
@@ -106,22 +106,22 @@ func gauge(t *testing.T, name string) float64 {
 func TestADesktopIsAskedOnlyWhenItMatters(t *testing.T) {
 	r, g := newRoom(t, Options{}), NewWithT(t)
 	a := r.target("a")
-	g.Expect(r.Watch(a)).To(Equal(Word{}))
+	g.Expect(r.Watch(a)).To(Equal(Result{}))
 	r.step(5*time.Minute - time.Second)
 	g.Consistently(r.asked.Load, "100ms").Should(BeZero())
 	r.step(time.Second)
-	r.hears(a, Word{Idle: observe.InUse})
+	r.answered(a, Result{Idle: observe.InUse})
 	g.Expect(r.asked.Load()).To(BeEquivalentTo(1))
 
 	r.body.Store(`{"idleSeconds": 1500}`)
 	r.step(25 * time.Minute)
-	r.hears(a, Word{Idle: observe.IdleSoon})
+	r.answered(a, Result{Idle: observe.IdleSoon})
 	r.body.Store(`{"idleSeconds": 1650}`)
 	r.step(150 * time.Second)
 	g.Eventually(r.asked.Load).Should(BeEquivalentTo(3))
 	r.body.Store(`{"idleSeconds": 1800}`)
 	r.step(150 * time.Second)
-	r.hears(a, Word{Idle: observe.IdleOver})
+	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
 func TestADesktopThatRunsForLongIsAskedAtOnce(t *testing.T) {
@@ -130,7 +130,7 @@ func TestADesktopThatRunsForLongIsAskedAtOnce(t *testing.T) {
 	a := r.target("a")
 	a.Began = noon.Add(-time.Hour)
 	r.Watch(a)
-	r.hears(a, Word{Idle: observe.IdleOver})
+	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
 func TestTheAskerWakesByItself(t *testing.T) {
@@ -138,9 +138,9 @@ func TestTheAskerWakesByItself(t *testing.T) {
 	a := r.target("a")
 	a.Limit, a.Began = time.Second, time.Now()
 	r.Watch(a)
-	r.hears(a, Word{Idle: observe.InUse})
+	r.answered(a, Result{Idle: observe.InUse})
 	r.body.Store(`{"idleSeconds": 10}`)
-	r.hears(a, Word{Idle: observe.IdleOver})
+	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
 func TestADesktopThatIsForgottenIsNotAsked(t *testing.T) {
@@ -168,18 +168,18 @@ func TestADesktopThatDoesNotTellIsCountedUntilItDoes(t *testing.T) {
 		g.Eventually(r.asked.Load).Should(Equal(i + 1))
 		r.step(time.Duration(i+1) * time.Second)
 	}
-	r.hears(a, Word{Silent: true})
+	r.answered(a, Result{Silent: true})
 	g.Expect(gauge(t, "vdi_agent_activity_unknown")).To(Equal(before + 1))
 	r.body.Store(`{"idleSeconds": 0}`)
 	r.step(4 * time.Second)
-	r.hears(a, Word{Idle: observe.InUse})
+	r.answered(a, Result{Idle: observe.InUse})
 	g.Expect(gauge(t, "vdi_agent_activity_unknown")).To(Equal(before))
 }
 
 func TestSlowDesktopsKeepNoOtherWaitingForLong(t *testing.T) {
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }))
 	defer slow.Close()
-	r, questions := newRoom(t, Options{Concurrent: 4, Patience: 50 * time.Millisecond}), &questions{}
+	r, questions := newRoom(t, Options{Concurrent: 4, Timeout: 50 * time.Millisecond}), &questions{}
 	questions.next, r.client.Transport = r.client.Transport, questions
 	for i := range 12 {
 		a := r.target(fmt.Sprintf("slow-%d", i))
@@ -189,7 +189,7 @@ func TestSlowDesktopsKeepNoOtherWaitingForLong(t *testing.T) {
 	quick := r.target("quick")
 	quick.Began = noon.Add(-time.Hour)
 	r.Watch(quick)
-	r.hears(quick, Word{Idle: observe.InUse})
+	r.answered(quick, Result{Idle: observe.InUse})
 	if most := questions.most.Load(); most > 4 {
 		t.Errorf("%d were asked at once", most)
 	}
@@ -219,7 +219,7 @@ func TestAnswersThatNobodyTakesDoNotPileUp(t *testing.T) {
 	g.Eventually(r.asked.Load).Should(BeEquivalentTo(2))
 	g.Consistently(r.asked.Load, "100ms").Should(BeEquivalentTo(2))
 	for range 10 {
-		g.Eventually(r.Matters()).Should(Receive())
+		g.Eventually(r.Changes()).Should(Receive())
 	}
 	g.Expect(r.asked.Load()).To(BeEquivalentTo(10))
 }
@@ -239,10 +239,10 @@ func TestAnAnswerOfAnEarlierRunIsNotTaken(t *testing.T) {
 	r.Watch(a)
 	g.Eventually(asked).Should(Receive())
 	a.Began = noon.Add(-40 * time.Minute)
-	g.Expect(r.Watch(a)).To(Equal(Word{}))
+	g.Expect(r.Watch(a)).To(Equal(Result{}))
 	answer <- `{"idleSeconds": 3600}`
 	g.Eventually(asked).Should(Receive(), "it is not asked anew")
-	g.Expect(r.Watch(a)).To(Equal(Word{}))
+	g.Expect(r.Watch(a)).To(Equal(Result{}))
 	answer <- `{"idleSeconds": 0}`
-	r.hears(a, Word{Idle: observe.InUse})
+	r.answered(a, Result{Idle: observe.InUse})
 }

@@ -91,7 +91,7 @@ func TestAnswers(t *testing.T) {
 			_, _ = fmt.Fprint(w, `{"idleSeconds": 1}`)
 		}, unknown},
 	}
-	client := newClient(defaults.Patience)
+	client := newClient(defaults.Timeout)
 	for name, c := range cases {
 		for _, start := range []func(http.Handler) *httptest.Server{httptest.NewServer, httptest.NewTLSServer} {
 			server := start(c.desktop)

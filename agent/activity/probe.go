@@ -20,16 +20,14 @@ import (
 )
 
 const (
-	// longestBody and longestHeader are the most bytes of an answer that are
-	// read.
+	// longestBody and longestHeader are the most bytes of an answer that are read.
 	longestBody   = 4 << 10
 	longestHeader = 16 << 10
-	// longestIdle is the most that an answer can mean: more is as good as for
-	// ever, and no sum with it overflows.
+	// longestIdle is the most that an answer can mean: no sum with it overflows.
 	longestIdle = 10 * 365 * 24 * time.Hour
 )
 
-// URL under which a desktop tells whether it is used; false if it has none, or
+// URL returns where a desktop reports its activity, and false if it has no such path, or
 // no address yet. The address is the Pod's own.
 func URL(a *api.SessionAssignment, pod *corev1.Pod) (string, bool) {
 	desktop := &a.Spec.Desktop
@@ -51,24 +49,23 @@ func URL(a *api.SessionAssignment, pod *corev1.Pod) (string, bool) {
 	return u.String(), true
 }
 
-// newClient is the HTTP client of all questions. Each has a connection of its
-// own: they are minutes apart.
-func newClient(patience time.Duration) *http.Client {
+// newClient returns the HTTP client of all probes. Each has a connection of its own: they
+// are minutes apart.
+func newClient(timeout time.Duration) *http.Client {
 	return &http.Client{
-		Timeout: patience,
-		// A desktop must not send its agent elsewhere.
+		Timeout: timeout,
+		// A desktop must not redirect its agent.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			// No proxy: a Pod is reached directly, or not at all.
 			Proxy:                  nil,
-			DialContext:            (&net.Dialer{Timeout: patience}).DialContext,
+			DialContext:            (&net.Dialer{Timeout: timeout}).DialContext,
 			DisableKeepAlives:      true,
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: longestHeader,
-			// A desktop's certificate is for its public name or signed by itself,
-			// never for a Pod's address. Nothing secret is sent, and all that a
-			// liar in between could do is what the desktop may do as well: say
-			// that it is used, or not.
+			// A desktop's certificate is for its public name or self-signed, never for
+			// a Pod's address. No secret is sent, and an attacker in between could only
+			// forge an answer, which the desktop can do as well.
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		},
 	}
@@ -79,7 +76,7 @@ type answer struct {
 	IdleSeconds *float64 `json:"idleSeconds"`
 }
 
-// ask a desktop how long it was not used.
+// ask requests how long a desktop was idle.
 func ask(ctx context.Context, client *http.Client, url string) (time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -100,19 +97,19 @@ func ask(ctx context.Context, client *http.Client, url string) (time.Duration, e
 	return parse(body)
 }
 
-// parse the body of an answer.
+// parse reads the body of an answer.
 func parse(body []byte) (time.Duration, error) {
 	if len(body) > longestBody {
 		return 0, fmt.Errorf("the answer is longer than %d bytes", longestBody)
 	}
-	var said answer
-	switch err := json.Unmarshal(body, &said); {
+	var got answer
+	switch err := json.Unmarshal(body, &got); {
 	case err != nil:
 		return 0, fmt.Errorf("reading the answer: %w", err)
-	case said.IdleSeconds == nil:
+	case got.IdleSeconds == nil:
 		return 0, errors.New("the answer has no idleSeconds")
-	case *said.IdleSeconds < 0:
-		return 0, fmt.Errorf("idleSeconds is %v, less than zero", *said.IdleSeconds)
+	case *got.IdleSeconds < 0:
+		return 0, fmt.Errorf("idleSeconds is %v, less than zero", *got.IdleSeconds)
 	}
-	return time.Duration(min(*said.IdleSeconds, longestIdle.Seconds()) * float64(time.Second)), nil
+	return time.Duration(min(*got.IdleSeconds, longestIdle.Seconds()) * float64(time.Second)), nil
 }
