@@ -62,7 +62,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	lease := &fence.Keeper{
 		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace, TimeFactor: options.TimeFactor,
 	}
-	store := &assignment.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace}
+	store := assignment.New(assignment.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace})
 	restrictions := options.restrictions()
 	store.Restrictions = &restrictions
 	room, err := connect(mgr, leader, options, store, lease)
@@ -133,7 +133,7 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *as
 	if err != nil {
 		return err
 	}
-	reconciler := &session.Reconciler{Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: versionOf(mgr)}
+	reconciler := session.New(session.Dependencies{Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: versionOf(mgr)})
 	if sessions.Guard != nil {
 		endpoint := guard.NewEndpoint(guard.EndpointOptions{
 			Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,
@@ -183,8 +183,8 @@ func connect(mgr ctrl.Manager, leader *leader, options Options, store *assignmen
 		// No renewal is sent before it would count.
 		Synced: func(ctx context.Context) bool { return store.Synced(ctx) && lease.Loaded(ctx) },
 	})
-	store.Teller, store.Counter = hub, room
-	return room, errors.Join(mgr.Add(lease), mgr.Add(store), mgr.Add(room), mgr.Add(hub))
+	store.Reporter, store.Capacity = hub, room
+	return room, errors.Join(mgr.Add(lease), store.SetupWithManager(mgr), mgr.Add(room), mgr.Add(hub))
 }
 
 // fingerprint tells clusters apart, rebuilt ones of the same name included.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/admitted"
+	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
 )
 
 // unansweredRetry is how long after a request that nobody answered a cache asks
@@ -31,7 +31,7 @@ func newCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 		return nil, fmt.Errorf("making the cache's client: %w", err)
 	}
 	options.HTTPClient = client
-	options.NewInformer = admitted.Cluster{
+	options.NewInformer = nsinformer.Cluster{
 		Config: cfg, HTTPClient: client, Scheme: options.Scheme, Mapper: options.Mapper,
 	}.NewInformer
 	return cache.New(cfg, options)

@@ -72,7 +72,7 @@ func (o *Options) session() (session.Options, error) {
 		Patience:        observe.Patience{FailAfter: o.FailAfter, Restarts: failRestarts, Endings: failEndings},
 		CleanupDeadline: o.CleanupDeadline,
 		LostAfter:       o.scaled(lostAfter),
-		Activity:        activity.Options{Least: o.scaled(time.Second), Most: o.scaled(time.Minute), IdleAfter: o.scaled(observe.IdleAfter)},
+		Activity:        activity.Options{MinInterval: o.scaled(time.Second), MaxInterval: o.scaled(time.Minute), IdleAfter: o.scaled(observe.IdleAfter)},
 	}, errors.Join(errs...)
 }
 

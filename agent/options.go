@@ -18,68 +18,83 @@ import (
 
 // Options of the agent, as its flags set them.
 type Options struct {
-	// Version of the agent, for people; no flag.
+	// Version of the agent, for logs and reports. No flag sets it.
 	Version string
-	// Member is the name of the MemberCluster, for logs: who the agent speaks
-	// for is decided by its certificate.
+	// Member is the name of the MemberCluster, for logs: the agent's certificate decides
+	// which one it is.
 	Member string
 	// Namespace of the agent's terms and the leader's lock.
 	Namespace string
-	// HubAddress is host:port of the hub, HubServerName a DNS name of its
-	// certificate; by default the host.
-	HubAddress, HubServerName string
-	// TLSCertFile and TLSKeyFile are the agent's certificate, HubCAFile the
-	// authorities of the hub's, where somebody else issues them. Without them
-	// the agent joins with a token and rotates its certificate itself.
-	TLSCertFile, TLSKeyFile, HubCAFile string
-	// BootstrapTokenFile holds a join token and HubCAHashes are the hashes of
-	// the hub's CAs, where they are not in the Secret v1alpha1.AgentBootstrap.
-	BootstrapTokenFile string
-	HubCAHashes        []string
-	// LeaderElect asks for the leader's lock; needed if there are replicas.
+	HubOptions
+	// LeaderElect elects a leader among replicas, and is required if there are any.
 	LeaderElect bool
 	// MetricsBindAddress and HealthProbeBindAddress of every replica.
 	MetricsBindAddress, HealthProbeBindAddress string
-	// MetricsAuthentication serves the metrics over HTTPS, to callers whom the API
-	// server lets get /metrics.
+	// MetricsAuthentication serves the metrics over HTTPS, to callers that the API server
+	// authorizes to get /metrics.
 	MetricsAuthentication bool
-	// TimeFactor scales every timing of the link, for demonstrations and
-	// tests; 1 in production. It must be the hub's as well.
+	// TimeFactor scales every timing of the link, for demonstrations and tests. It is 1 in
+	// production, and must be the hub's as well.
 	TimeFactor float64
-	// Gateway is namespace/name of the Gateway that HTTPRoutes are made for, with
-	// /section for one of its listeners; empty: Ingresses are made.
-	Gateway string
-	// GatewayNamespaceSelector is a label selector of the namespaces whence
-	// desktops may be reached: those of the gateway or ingress controller.
-	GatewayNamespaceSelector string
-	// TLSSecret is the certificate of Ingresses whose template names none.
-	TLSSecret string
-	// FailAfter is how long a desktop may be in trouble that could pass before
-	// it is given up.
-	FailAfter time.Duration
-	// CleanupDeadline is how long a stopped session waits for what is left of
-	// it, Pods apart.
-	CleanupDeadline time.Duration
-	// GuardImage is the agent's own image, of which the guards beside fenced desktops
-	// and the gates before held ones are made; empty: there are none. Then the hub
-	// holds fenced sessions, and a kubelet may start a held desktop before the agent
-	// has heard that it runs elsewhere.
-	GuardImage string
-	// LeaseURL is where guards and gates reach the agent, and LeaseAddress where it
-	// listens for them.
-	LeaseURL, LeaseAddress string
-	// GuardPort is where a guard answers the kubelet, in the desktop's Pod.
-	GuardPort int32
+	DesktopOptions
+	GuardOptions
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the member's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
-	// TracingEndpoint is where a collector takes the traces of sessions' walks that
-	// the hub has traced; empty: what OTEL_EXPORTER_OTLP_ENDPOINT says, and nothing is
-	// traced where that is empty too. TracingInsecure: without TLS.
+	// TracingEndpoint is the collector of the traces of sessions that the hub has sampled,
+	// by default OTEL_EXPORTER_OTLP_ENDPOINT. Nothing is traced where that is empty too.
 	TracingEndpoint string
+	// TracingInsecure connects to the collector without TLS.
 	TracingInsecure bool
-	// Restrictions are what the member's administrator allows desktops to have.
+	// Restrictions are what the member's administrator permits.
 	Restrictions restriction.Settings
+}
+
+// HubOptions are how the agent reaches the hub, and who it is there.
+type HubOptions struct {
+	// HubAddress is host:port of the hub, HubServerName a DNS name of its certificate, by
+	// default the host.
+	HubAddress, HubServerName string
+	// TLSCertFile and TLSKeyFile are the agent's certificate, and HubCAFile the authorities
+	// of the hub's, where another authority issues them. Without them the agent enrolls
+	// with a token and rotates its certificate itself.
+	TLSCertFile, TLSKeyFile, HubCAFile string
+	// BootstrapTokenFile holds a join token and HubCAHashes are the hashes of the hub's CAs,
+	// where they are not in the Secret v1alpha1.AgentBootstrap.
+	BootstrapTokenFile string
+	HubCAHashes        []string
+}
+
+// DesktopOptions are how the member runs desktops.
+type DesktopOptions struct {
+	// Gateway is namespace/name of the Gateway of HTTPRoutes, with /section for one of its
+	// listeners. Without one the agent creates Ingresses.
+	Gateway string
+	// GatewayNamespaceSelector is a label selector of the namespaces from which desktops may
+	// be reached: those of the gateway or ingress controller.
+	GatewayNamespaceSelector string
+	// TLSSecret is the certificate of Ingresses whose template names none.
+	TLSSecret string
+	// FailAfter is how long a desktop may have a problem that could pass before it has
+	// failed.
+	FailAfter time.Duration
+	// CleanupDeadline is how long a stopped session waits for the removal of its children,
+	// Pods apart.
+	CleanupDeadline time.Duration
+}
+
+// GuardOptions are those of the guards beside fenced desktops and the gates before held
+// ones.
+type GuardOptions struct {
+	// GuardImage is the agent's own image, which guards and gates run. Without it there are
+	// none: the hub holds fenced sessions, and a kubelet may start a held desktop before
+	// the agent has learned that it runs elsewhere.
+	GuardImage string
+	// LeaseURL is where guards and gates reach the agent, and LeaseAddress where it listens
+	// for them.
+	LeaseURL, LeaseAddress string
+	// GuardPort is where a guard answers the kubelet, in the desktop's Pod.
+	GuardPort int32
 }
 
 // AddFlags defines the flags that set the options.
@@ -114,7 +129,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Restrictions.AddFlags(fs)
 }
 
-// Validate says what is wrong with the options.
+// Validate returns all that is wrong with the options.
 func (o *Options) Validate() error {
 	var errs []error
 	need := func(flag, value string) {
@@ -147,10 +162,10 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// caHash is what identity.verifyPinned compares with.
+// caHash is the form of what identity.verifyPinned compares with.
 var caHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// issuedByOthers is whether the agent's certificate comes in files.
+// issuedByOthers reports whether the agent's certificate comes in files.
 func (o *Options) issuedByOthers() bool {
 	return o.TLSCertFile != "" || o.TLSKeyFile != "" || o.HubCAFile != ""
 }
@@ -172,8 +187,8 @@ func (o *Options) link(instance string) link.Options {
 	}
 }
 
-// restrictions are those of the administrator, and that no session lives beside the
-// agent.
+// restrictions returns those of the administrator, and keeps sessions out of the agent's
+// namespace.
 func (o *Options) restrictions() restriction.Settings {
 	s := o.Restrictions
 	s.AgentNamespace = o.Namespace

@@ -42,7 +42,7 @@ func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
 			Patience:        observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
 			CleanupDeadline: 2 * time.Minute,
 			LostAfter:       5 * time.Minute,
-			Activity:        activity.Options{Least: time.Second, Most: time.Minute, IdleAfter: 5 * time.Minute},
+			Activity:        activity.Options{MinInterval: time.Second, MaxInterval: time.Minute, IdleAfter: 5 * time.Minute},
 		}
 	}
 	for _, tc := range []struct {
@@ -67,13 +67,13 @@ func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
 			o.Patience.FailAfter, o.CleanupDeadline = 90*time.Second, time.Hour
 		}},
 		{"time as a demonstration has it", []string{"--time-factor=0.1"}, func(o *session.Options) {
-			o.Activity = activity.Options{Least: 100 * time.Millisecond, Most: 6 * time.Second, IdleAfter: 30 * time.Second}
+			o.Activity = activity.Options{MinInterval: 100 * time.Millisecond, MaxInterval: 6 * time.Second, IdleAfter: 30 * time.Second}
 			o.LostAfter = 30 * time.Second
 		}},
 		{"guards", []string{"--guard-image=agent:1", "--lease-url=http://agent:8082", "--lease-address=127.0.0.1:9000", "--time-factor=2"}, func(o *session.Options) {
 			o.Network.LeasePort = 9000
 			o.Guard = &render.Guard{Image: "agent:1", LeaseURL: "http://agent:8082", Port: 8079, TimeFactor: 2}
-			o.Activity = activity.Options{Least: 2 * time.Second, Most: 2 * time.Minute, IdleAfter: 10 * time.Minute}
+			o.Activity = activity.Options{MinInterval: 2 * time.Second, MaxInterval: 2 * time.Minute, IdleAfter: 10 * time.Minute}
 			o.LostAfter = 10 * time.Minute
 		}},
 		{"the agent's namespace", []string{"--namespace=agents"}, func(o *session.Options) { o.Network.AgentNamespace = "agents" }},

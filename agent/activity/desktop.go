@@ -9,106 +9,100 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// enough unknown answers in a row say that a desktop does not tell whether it
-// is used.
-const enough = 3
+// silentAfter failed probes in a row make a desktop silent.
+const silentAfter = 3
 
-// Target is a desktop to be asked.
+// Target is a desktop to be probed.
 type Target struct {
-	// Assignment that it is of, and its UID: another of that name is another
-	// desktop.
+	// Assignment of the desktop, and its UID: another of that name is another desktop.
 	Assignment types.NamespacedName
 	UID        types.UID
-	// URL that answers.
+	// URL of the probe.
 	URL string
-	// Limit is its idle timeout; zero: it has none.
+	// Limit is its idle timeout, and zero without one.
 	Limit time.Duration
 	// Began is when its run began: it was not idle before.
 	Began time.Time
 }
 
-// Word is what is known of a desktop's use.
-type Word struct {
-	// Idle is how near it was to its idle timeout when it was last asked:
-	// IdleOver is only ever said upon an answer that says so itself.
-	// IdleUnknown until there is an answer, and once there are none any more.
+// Result is what the probes of a desktop have found.
+type Result struct {
+	// Idle is how near it was to its idle timeout at the last probe: IdleOver only
+	// follows from an answer. It is IdleUnknown until there is an answer, and once the
+	// desktop is silent.
 	Idle observe.Idleness
-	// Use of it. Not known until there is an answer.
+	// Use of it, which is not known until there is an answer.
 	Use observe.Use
-	// Silent: it was asked several times in a row, and gave no answer that
-	// could be understood.
+	// Silent is set once several probes in a row have failed.
 	Silent bool
 }
 
 // desktop is one that is watched.
 type desktop struct {
 	target Target
-	word   Word
-	// unknowns is how many answers in a row were not understood.
+	result Result
+	// unknowns is how many probes in a row have failed.
 	unknowns int
-	// due is when it is to be asked next; asking: it is being asked.
-	due    time.Time
-	asking bool
+	// due is when the next probe is, and probing is set during one.
+	due     time.Time
+	probing bool
 }
 
-// retarget takes a target that may have changed. What was heard of another Pod,
-// in an earlier run or under another limit says nothing of this one. It reports
-// whether anything changed.
+// retarget takes a target that may have changed. Results of another Pod, of an earlier
+// run or under another limit are dropped. It reports whether anything changed.
 func (d *desktop) retarget(t Target, o Options) bool {
 	if d.target == t {
 		return false
 	}
-	*d = desktop{target: t, asking: d.asking}
-	// Until then nothing that it says matters.
-	d.due = t.Began.Add(nextQuestion(0, t.Limit, o))
+	*d = desktop{target: t, probing: d.probing}
+	// Until then no result matters.
+	d.due = t.Began.Add(nextProbe(0, t.Limit, o))
 	return true
 }
 
-// hears an answer, and reports whether it matters to the session.
-func (d *desktop) hears(idle time.Duration, o Options, now time.Time) bool {
+// answered takes an answer, and reports whether it matters to the session.
+func (d *desktop) answered(idle time.Duration, o Options, now time.Time) bool {
 	idle = min(idle, max(now.Sub(d.target.Began), 0))
-	before := d.word
+	before := d.result
 	d.unknowns = 0
-	d.word = Word{Idle: observe.IdlenessOf(idle, d.target.Limit), Use: observe.Use{Known: true}}
+	d.result = Result{Idle: observe.IdlenessOf(idle, d.target.Limit), Use: observe.Use{Known: true}}
 	if idle >= o.IdleAfter {
-		d.word.Use.Since = sameUse(before.Use.Since, now.Add(-idle))
+		d.result.Use.Since = sameUse(before.Use.Since, now.Add(-idle))
 	}
-	d.due = now.Add(nextQuestion(idle, d.target.Limit, o))
-	return d.word != before || d.word.Idle == observe.IdleOver
+	d.due = now.Add(nextProbe(idle, d.target.Limit, o))
+	return d.result != before || d.result.Idle == observe.IdleOver
 }
 
-// hearsNothing takes an answer that was not understood, and reports whether it
-// matters to the session.
-func (d *desktop) hearsNothing(o Options, now time.Time) bool {
-	before := d.word
-	if d.due = now.Add(o.Most); d.unknowns < 30 {
-		d.due = now.Add(min(o.Least<<d.unknowns, o.Most))
+// failed takes a failed probe, and reports whether it matters to the session.
+func (d *desktop) failed(o Options, now time.Time) bool {
+	before := d.result
+	if d.due = now.Add(o.MaxInterval); d.unknowns < 30 {
+		d.due = now.Add(min(o.MinInterval<<d.unknowns, o.MaxInterval))
 		d.unknowns++
 	}
-	if d.unknowns >= enough {
-		d.word = Word{Silent: true, Use: observe.Use{Known: true}}
+	if d.unknowns >= silentAfter {
+		d.result = Result{Silent: true, Use: observe.Use{Known: true}}
 	}
-	return d.word != before
+	return d.result != before
 }
 
-// sameUse is a desktop's last use. Two answers about the same use never agree to
-// the second.
+// sameUse returns a desktop's last use. Two answers about the same use never agree to the
+// second.
 func sameUse(before, now time.Time) time.Time {
-	if now = now.Truncate(time.Second); now.Sub(before).Abs() <= agree {
+	if now = now.Truncate(time.Second); now.Sub(before).Abs() <= sameUseWithin {
 		return before
 	}
 	return now
 }
 
-// agree is by how much two answers about the same use may differ.
-const agree = 5 * time.Second
+// sameUseWithin is by how much two answers about the same use may differ.
+const sameUseWithin = 5 * time.Second
 
-// nextQuestion is how long a desktop that was idle for so long need not be
-// asked: before it can be told to be idle, or near its end, nothing it says
-// matters. While it is idle its next use is to be told soon. Near its end its
-// user is about to come back or to lose the desktop, so it is asked a few times,
-// and at the end itself.
-func nextQuestion(idle, limit time.Duration, o Options) time.Duration {
+// nextProbe returns how long a desktop that was idle for so long need not be probed:
+// before it is reported as idle, or near its timeout, no result matters. While it is
+// idle its next use is to be reported soon. Near its timeout its user is about to return
+// or to lose the desktop, so it is probed a few times, and at the end itself.
+func nextProbe(idle, limit time.Duration, o Options) time.Duration {
 	wait := o.IdleAfter - idle
 	if wait <= 0 {
 		wait = o.IdleAfter / 5
@@ -123,5 +117,5 @@ func nextQuestion(idle, limit time.Duration, o Options) time.Duration {
 	default:
 		wait = min(wait, warn/2)
 	}
-	return max(wait, o.Least)
+	return max(wait, o.MinInterval)
 }

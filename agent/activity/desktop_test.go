@@ -44,11 +44,11 @@ func TestTheNextQuestionIsAsLateAsItMayBe(t *testing.T) {
 		limit:                    time.Minute,
 		10 * limit:               time.Minute,
 	} {
-		if got := nextQuestion(idle, limit, defaults); got != want {
+		if got := nextProbe(idle, limit, defaults); got != want {
 			t.Errorf("idle for %s: asked after %s, want %s", idle, got, want)
 		}
 	}
-	if got := nextQuestion(10*time.Hour, 0, defaults); got != time.Minute {
+	if got := nextProbe(10*time.Hour, 0, defaults); got != time.Minute {
 		t.Errorf("without a limit: asked after %s", got)
 	}
 }
@@ -71,8 +71,8 @@ func TestAnAnswerMattersWhenItChangesWhatIsToBeDone(t *testing.T) {
 		{30 * time.Minute, observe.IdleOver, true},
 		{31 * time.Minute, observe.IdleOver, true},
 	} {
-		if got := d.hears(c.idle, defaults, at); got != c.matters || d.word.Idle != c.means {
-			t.Errorf("idle for %s: %+v, matters %t, want %d, %t", c.idle, d.word, got, c.means, c.matters)
+		if got := d.answered(c.idle, defaults, at); got != c.matters || d.result.Idle != c.means {
+			t.Errorf("idle for %s: %+v, matters %t, want %d, %t", c.idle, d.result, got, c.means, c.matters)
 		}
 	}
 }
@@ -92,50 +92,50 @@ func TestADesktopIsIdleOnceItWasNotUsedForAWhileAndUntilItIs(t *testing.T) {
 		{31 * time.Minute, 10 * time.Second, 0, true},
 		{32 * time.Minute, 10 * time.Second, 0, false},
 	} {
-		matters := d.hears(c.idle, defaults, noon.Add(c.at))
+		matters := d.answered(c.idle, defaults, noon.Add(c.at))
 		want := observe.Use{Known: true}
 		if c.since > 0 {
 			want.Since = noon.Add(c.since)
 		}
-		if d.word.Use != want || matters != c.matters || d.word.Idle != observe.IdleUnknown {
-			t.Errorf("after %s, idle for %s: %+v, matters %t; want %+v, %t", c.at, c.idle, d.word, matters, want, c.matters)
+		if d.result.Use != want || matters != c.matters || d.result.Idle != observe.IdleUnknown {
+			t.Errorf("after %s, idle for %s: %+v, matters %t; want %+v, %t", c.at, c.idle, d.result, matters, want, c.matters)
 		}
 	}
-	d.hears(10*time.Minute, defaults, noon.Add(time.Hour))
-	for range enough {
-		d.hearsNothing(defaults, noon.Add(time.Hour))
+	d.answered(10*time.Minute, defaults, noon.Add(time.Hour))
+	for range silentAfter {
+		d.failed(defaults, noon.Add(time.Hour))
 	}
-	if d.word != (Word{Silent: true, Use: observe.Use{Known: true}}) {
-		t.Errorf("of one that tells no more: %+v", d.word)
+	if d.result != (Result{Silent: true, Use: observe.Use{Known: true}}) {
+		t.Errorf("of one that tells no more: %+v", d.result)
 	}
 }
 
 func TestIdleCountsFromTheRunsBeginning(t *testing.T) {
 	d := watching(30 * time.Minute)
-	d.hears(10*time.Hour, defaults, noon.Add(29*time.Minute))
-	if d.word.Idle != observe.IdleSoon {
-		t.Errorf("29 minutes into the run: %+v", d.word)
+	d.answered(10*time.Hour, defaults, noon.Add(29*time.Minute))
+	if d.result.Idle != observe.IdleSoon {
+		t.Errorf("29 minutes into the run: %+v", d.result)
 	}
-	d.hears(10*time.Hour, defaults, noon.Add(30*time.Minute))
-	if d.word.Idle != observe.IdleOver {
-		t.Errorf("30 minutes into the run: %+v", d.word)
+	d.answered(10*time.Hour, defaults, noon.Add(30*time.Minute))
+	if d.result.Idle != observe.IdleOver {
+		t.Errorf("30 minutes into the run: %+v", d.result)
 	}
 }
 
 func TestUnknownsNeverEndASessionAndAreSaidOnce(t *testing.T) {
 	d := watching(30 * time.Minute)
 	now, told := noon.Add(time.Hour), 0
-	d.hears(29*time.Minute, defaults, now)
+	d.answered(29*time.Minute, defaults, now)
 	var waits []time.Duration
 	for i := range 100 {
-		if d.hearsNothing(defaults, now) {
+		if d.failed(defaults, now) {
 			told++
 		}
-		if d.word.Idle == observe.IdleOver {
+		if d.result.Idle == observe.IdleOver {
 			t.Fatal("an unknown ended the session")
 		}
-		if want := i >= 2; d.word.Silent != want {
-			t.Fatalf("after %d unknowns: %+v", i+1, d.word)
+		if want := i >= 2; d.result.Silent != want {
+			t.Fatalf("after %d unknowns: %+v", i+1, d.result)
 		}
 		waits = append(waits, d.due.Sub(now))
 		now = d.due
@@ -151,8 +151,8 @@ func TestUnknownsNeverEndASessionAndAreSaidOnce(t *testing.T) {
 	if last := waits[99]; last != time.Minute {
 		t.Errorf("after 100 unknowns it is asked after %s", last)
 	}
-	if !d.hears(0, defaults, now) || d.word.Silent {
-		t.Errorf("it tells again: %+v", d.word)
+	if !d.answered(0, defaults, now) || d.result.Silent {
+		t.Errorf("it tells again: %+v", d.result)
 	}
 }
 
@@ -165,28 +165,28 @@ func TestWhatWasHeardOfAnotherDesktopIsForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := watching(30 * time.Minute)
-			d.hears(time.Hour, defaults, noon.Add(time.Hour))
+			d.answered(time.Hour, defaults, noon.Add(time.Hour))
 			same := d.target
-			if d.retarget(same, defaults) || d.word.Idle != observe.IdleOver {
-				t.Errorf("the same desktop: %+v", d.word)
+			if d.retarget(same, defaults) || d.result.Idle != observe.IdleOver {
+				t.Errorf("the same desktop: %+v", d.result)
 			}
 			change(&same)
-			if !d.retarget(same, defaults) || d.word != (Word{}) {
-				t.Errorf("still %+v", d.word)
+			if !d.retarget(same, defaults) || d.result != (Result{}) {
+				t.Errorf("still %+v", d.result)
 			}
 		})
 	}
 }
 
 // A user comes and goes; whatever he does, the desktop ends when he was away
-// for the limit, no sooner, and no later than a question takes to come.
+// for the limit, no sooner, and no later than a probe takes to come.
 func TestADesktopEndsWhenAndOnlyWhenItWasIdleForItsLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := time.Duration(rapid.IntRange(5, 24*3600).Draw(t, "limit")) * time.Second
 		d, now, used, questions := watching(limit), noon, noon, 0
-		for d.word.Idle != observe.IdleOver {
+		for d.result.Idle != observe.IdleOver {
 			away := time.Duration(rapid.Int64Range(0, int64(3*limit)/2).Draw(t, "away"))
-			for back := used.Add(away); d.word.Idle != observe.IdleOver; {
+			for back := used.Add(away); d.result.Idle != observe.IdleOver; {
 				if d.due.After(back) {
 					used = back
 					break
@@ -196,7 +196,7 @@ func TestADesktopEndsWhenAndOnlyWhenItWasIdleForItsLimit(t *testing.T) {
 				}
 				now = d.due
 				questions++
-				d.hears(now.Sub(used), defaults, now)
+				d.answered(now.Sub(used), defaults, now)
 			}
 		}
 		if idle := now.Sub(used); idle < limit || idle > limit+2*time.Second {
@@ -214,7 +214,7 @@ func TestAThousandDesktopsInUseCostLessThanFourQuestionsASecond(t *testing.T) {
 	d := watching(30 * time.Minute)
 	for d.due.Before(noon.Add(10 * hour)) {
 		questions++
-		d.hears(time.Second, defaults, d.due)
+		d.answered(time.Second, defaults, d.due)
 	}
 	if perSecond := float64(1000*questions) / (10 * hour).Seconds(); perSecond >= 4 {
 		t.Errorf("%.2f questions a second", perSecond)

@@ -8,22 +8,22 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 )
 
-// Options of an Asker. The zero value of each means its default.
+// Options of a Prober. The zero value of each means its default.
 type Options struct {
-	// Clock of the member; by default the real one.
+	// Clock of the member, by default the real one.
 	Clock clock.Clock
-	// Least is the least time between two questions to a desktop, by default
-	// 1 s. It is also the first wait after an answer that was not understood.
-	Least time.Duration
-	// Most is the longest wait after such answers, by default 1 min.
-	Most time.Duration
-	// IdleAfter is how long a desktop must not have been used for that to be told
-	// of its session, by default 5 min. While it is not, it is asked five times in
-	// as long, so that it is soon told when it is used again.
+	// MinInterval is the least time between two probes of a desktop, by default 1 s. It is also
+	// the first wait after a failed probe.
+	MinInterval time.Duration
+	// MaxInterval is the longest wait after failed probes, by default 1 min.
+	MaxInterval time.Duration
+	// IdleAfter is how long a desktop must not have been used until that is reported, by
+	// default 5 min. Afterwards it is probed five times in as long, so that its next use
+	// is reported soon.
 	IdleAfter time.Duration
-	// Patience with an answer, by default 2 s.
-	Patience time.Duration
-	// Concurrent is how many desktops are asked at once, by default 16.
+	// Timeout is the timeout of a probe, by default 2 s.
+	Timeout time.Duration
+	// Concurrent is how many desktops are probed at once, by default 16.
 	Concurrent int
 }
 
@@ -31,17 +31,17 @@ func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.Least <= 0 {
-		o.Least = time.Second
+	if o.MinInterval <= 0 {
+		o.MinInterval = time.Second
 	}
-	if o.Most <= 0 {
-		o.Most = time.Minute
+	if o.MaxInterval <= 0 {
+		o.MaxInterval = time.Minute
 	}
 	if o.IdleAfter <= 0 {
 		o.IdleAfter = observe.IdleAfter
 	}
-	if o.Patience <= 0 {
-		o.Patience = 2 * time.Second
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Second
 	}
 	if o.Concurrent <= 0 {
 		o.Concurrent = 16
@@ -49,5 +49,5 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Idle is IdleAfter, or its default.
+// Idle returns IdleAfter, or its default.
 func (o Options) Idle() time.Duration { return o.withDefaults().IdleAfter }

@@ -28,18 +28,23 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=patch;delete
 
+// applier stores assignments in the member's API server.
+type applier struct {
+	*Options
+	secrets secretWriter
+	issued  *issuedEpochs
+}
+
 // outcome of an assignment that was applied.
 type outcome struct {
-	// result is the answer.
 	result *fleetv1.OrderResult
-	// missing Secrets, and why they could not be stored.
+	// missing is why Secrets could not be stored, by name.
 	missing map[string]string
 }
 
-// apply stores an assignment. It returns the outcome, or none while an earlier
-// one of that name is still being removed: its end brings the session up
-// again.
-func (s *Store) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
+// apply stores an assignment. It returns the outcome, or nil while an earlier one of
+// that name is still being removed: its end enqueues the session.
+func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	existing := &v1alpha1.SessionAssignment{}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), existing)
 	if apierrors.IsNotFound(err) {
@@ -52,12 +57,12 @@ func (s *Store) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outc
 	return s.revise(ctx, existing, a)
 }
 
-// unlessStored makes sure of a refusal, which says that nothing of the epoch is
-// stored, so that the hub may place the session elsewhere at once. An earlier
-// write may have been done though its answer was lost, as when the API server
-// ends, and the cache may not show it yet. seen is the version of what was found
-// that the refusal speaks of; empty: nothing was.
-func (s *Store) unlessStored(ctx context.Context, a *v1alpha1.SessionAssignment, seen string, out *outcome, err error) (*outcome, error) {
+// unlessStored checks a refusal with the API server: the hub may place a session
+// elsewhere at once if nothing of the epoch is stored. An earlier write may have
+// succeeded although its answer was lost, as when the API server ends, and the cache may
+// not show it yet. seen is the version of the assignment that the refusal is about, and
+// empty if none was found.
+func (s applier) unlessStored(ctx context.Context, a *v1alpha1.SessionAssignment, seen string, out *outcome, err error) (*outcome, error) {
 	if err != nil || out == nil || out.result.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED {
 		return out, err
 	}
@@ -67,12 +72,12 @@ func (s *Store) unlessStored(ctx context.Context, a *v1alpha1.SessionAssignment,
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), err == nil && existing.ResourceVersion == seen:
 		return out, nil
 	case err != nil:
-		return nil, fmt.Errorf("making sure that nothing of it is stored: %w", err)
+		return nil, fmt.Errorf("checking that nothing of it is stored: %w", err)
 	}
 	return s.revise(ctx, existing, a)
 }
 
-func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	admitted, err := s.admitted(ctx, a.Namespace)
 	if err != nil {
 		return nil, err
@@ -86,18 +91,18 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" {
 		return &outcome{result: withoutLimit(a, name)}, nil
 	}
-	if lacks := s.Counter.Refuses(a); lacks != "" {
+	if lacks := s.Capacity.Refuses(a); lacks != "" {
 		return &outcome{result: refused(a, v1alpha1.RefusedNoRoom, lacks)}, nil
 	}
 	fresh := a.DeepCopy()
-	fresh.Payload = nil // It is nobody's but the Secrets'.
-	dress(fresh, a)
+	fresh.Payload = nil // It is for the Secrets alone.
+	setMetadata(fresh, a)
 	setGeneration(fresh, 1)
 	metricWrites.WithLabelValues("create").Inc()
 	err = s.Client.Create(ctx, fresh)
 	switch {
 	case err == nil:
-		s.ordered.note(fresh)
+		s.issued.add(fresh)
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
@@ -115,30 +120,30 @@ func (s *Store) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	return nil, err
 }
 
-// stored answers an order that the API server has, once the Secrets that came
-// with it are there too.
-func (s *Store) stored(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
+// stored acknowledges an order that the API server has, once the Secrets that came with
+// it are stored too.
+func (s applier) stored(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
 	if err := s.correctGeneration(ctx, object); err != nil {
 		return nil, err
 	}
-	missing, err := s.storeSecrets(ctx, object, order.Payload)
+	missing, err := s.secrets.store(ctx, object, order.Payload)
 	if err != nil {
 		return nil, err
 	}
-	return &outcome{result: stored(order, s.Counter.Stored(object)), missing: missing}, nil
+	return &outcome{result: stored(order, s.Capacity.Stored(object)), missing: missing}, nil
 }
 
-// again is stored for an assignment that was there before, and may have named
-// other Secrets.
-func (s *Store) again(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
-	if err := s.dropSecrets(ctx, object); err != nil {
+// storedBefore is stored for an assignment that existed before, and may have named other
+// Secrets.
+func (s applier) storedBefore(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
+	if err := s.secrets.drop(ctx, object); err != nil {
 		return nil, err
 	}
 	return s.stored(ctx, object, order)
 }
 
-// dress puts on an object what an assignment bears besides its spec.
-func dress(object, order *v1alpha1.SessionAssignment) {
+// setMetadata sets the finalizer, labels and annotations of an assignment.
+func setMetadata(object, order *v1alpha1.SessionAssignment) {
 	controllerutil.AddFinalizer(object, v1alpha1.AssignmentFinalizer)
 	set(&object.Labels, v1alpha1.LabelManagedBy, v1alpha1.ManagedBy)
 	set(&object.Labels, v1alpha1.LabelSessionUID, string(order.Spec.Session.UID))
@@ -157,9 +162,9 @@ func set(m *map[string]string, key, value string) {
 	(*m)[key] = value
 }
 
-// reviseLive is revise for an object that the cache does not show yet, or
-// shows as it was.
-func (s *Store) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
+// reviseLive is revise for an object that the cache does not show yet, or shows in an
+// older version.
+func (s applier) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	existing := &v1alpha1.SessionAssignment{}
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing); err != nil {
 		return nil, err
@@ -167,9 +172,9 @@ func (s *Store) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (
 	return s.revise(ctx, existing, a)
 }
 
-// revise makes what is stored equal the order. The namespace's admission is
-// not asked again: what it let in runs, and Refused would say that it doesn't.
-func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
+// revise makes the stored assignment equal the order. The namespace's admission is not
+// checked again: what it admitted runs, and Refused would mean that it doesn't.
+func (s applier) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	held := existing.Spec.Epoch
 	switch {
 	case existing.Spec.Session.UID != a.Spec.Session.UID:
@@ -181,7 +186,7 @@ func (s *Store) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 		// A higher epoch is stored once it is gone; this one is answered by its stop.
 		return nil, nil
 	case upToDate(existing, a):
-		return s.again(ctx, existing, a)
+		return s.storedBefore(ctx, existing, a)
 	}
 	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" && a.Spec.Epoch > held {
 		return s.unlessStored(ctx, a, existing.ResourceVersion, &outcome{result: withoutLimit(a, name)}, nil)
@@ -198,7 +203,7 @@ func upToDate(existing, a *v1alpha1.SessionAssignment) bool {
 		(a.Spec.Proof == "" || a.Spec.Proof == existing.Spec.Proof)
 }
 
-func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	if violations := s.newViolations(existing, a); len(violations) > 0 {
 		if a.Spec.Epoch > existing.Spec.Epoch {
 			return s.unlessStored(ctx, a, existing.ResourceVersion, &outcome{result: notAllowed(a, violations)}, nil)
@@ -208,34 +213,34 @@ func (s *Store) update(ctx context.Context, existing, a *v1alpha1.SessionAssignm
 	revised := existing.DeepCopy()
 	revised.Spec = *a.Spec.DeepCopy()
 	if a.Spec.Proof == "" && a.Spec.Epoch == existing.Spec.Epoch {
-		// Of an older hub: a newer one may want it back.
+		// The hub is older: a newer one may need it again.
 		revised.Spec.Proof = existing.Spec.Proof
 	}
-	dress(revised, a)
+	setMetadata(revised, a)
 	setGeneration(revised, nextGeneration(existing, revised))
 	metricWrites.WithLabelValues("update").Inc()
 	err := s.Client.Update(ctx, revised)
 	switch {
 	case err == nil:
 		if revised.Spec.Epoch > existing.Spec.Epoch {
-			s.ordered.note(revised)
+			s.issued.add(revised)
 		}
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
-		return s.again(ctx, revised, a)
+		return s.storedBefore(ctx, revised, a)
 	case denied.Is(err) && a.Spec.Epoch > existing.Spec.Epoch:
 		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}
 		return s.unlessStored(ctx, a, existing.ResourceVersion, out, nil)
 	}
-	// A change of an epoch that runs is never refused: it would say that
-	// nothing of it does.
+	// A change of an epoch that runs is never refused: that would mean that nothing of
+	// it runs.
 	return nil, err
 }
 
 // newViolations returns why an order is not allowed whose session is stored already.
-// What it violated before the administrator set the restriction does not count while
-// it stays under its epoch: as with a namespace's admission, what was let in goes on,
-// and can be suspended and given more time.
-func (s *Store) newViolations(existing, a *v1alpha1.SessionAssignment) []string {
+// What it violated before the administrator set the restriction does not count for the
+// same epoch: as with a namespace's admission, what was admitted goes on, and can be
+// suspended and given more time.
+func (s applier) newViolations(existing, a *v1alpha1.SessionAssignment) []string {
 	violations := s.Restrictions.Assignment(&a.Spec)
 	if len(violations) == 0 || a.Spec.Epoch > existing.Spec.Epoch {
 		return violations
@@ -248,8 +253,8 @@ func notAllowed(a *v1alpha1.SessionAssignment, violations []string) *fleetv1.Ord
 	return refused(a, v1alpha1.RefusedNotAllowed, restriction.Message(violations))
 }
 
-// unknownKind is what a client says, or an API server, that has no CRD of the
-// kind: where a namespace is missing, the answer names that.
+// unknownKind reports whether a client or API server has no CRD of the kind. Where a
+// namespace is missing, the answer names that instead.
 func unknownKind(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return true
@@ -259,8 +264,8 @@ func unknownKind(err error) bool {
 		(status.Status().Details == nil || status.Status().Details.Kind != "namespaces")
 }
 
-// withoutLimit refuses a desktop that the kubelet would give a resource without a
-// limit. A hub of before sends such orders.
+// withoutLimit refuses a desktop that the kubelet would give a resource without a limit.
+// An older hub sends such orders.
 func withoutLimit(a *v1alpha1.SessionAssignment, name corev1.ResourceName) *fleetv1.OrderResult {
 	return refused(a, v1alpha1.RefusedInvalid, fmt.Sprintf(
 		"the desktop asks for 0 of %s, which would be no limit: delete the session and create it with more", name))
@@ -271,8 +276,8 @@ func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
 		"namespace %s is not admitted in this cluster: its administrator must admit it (kubectl vdi admit %[1]s)", a.Namespace))
 }
 
-// mayNotCreate is the authorizer's refusal, not that of admission: the agent's role
-// is not bound in that namespace.
+// mayNotCreate reports whether the authorizer denied a request, rather than admission:
+// the agent's role is not bound in that namespace.
 func mayNotCreate(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }
@@ -283,9 +288,9 @@ func notBound(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
 		a.Namespace))
 }
 
-// admitted asks the API server where the cache says no, since the label may
-// just have been set.
-func (s *Store) admitted(ctx context.Context, name string) (bool, error) {
+// admitted reports whether a namespace is admitted. It reads from the API server where
+// the cache shows no label, since that may just have been set.
+func (s applier) admitted(ctx context.Context, name string) (bool, error) {
 	if !s.Restrictions.MayHoldSessions(name) {
 		return false, nil
 	}

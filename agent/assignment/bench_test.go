@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
@@ -86,7 +89,7 @@ func withdrawOrder(uid string, upTo int64) *fleetv1.Order {
 		SessionUid: uid, Namespace: "desks", Name: "desk-" + uid, UpToEpoch: upTo}}}
 }
 
-// bench is a Store over an API server in memory, worked off by hand.
+// bench is a Store over an API server in memory, whose controller the test is.
 type bench struct {
 	*Store
 	t    *testing.T
@@ -146,10 +149,27 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 				return c.Update(ctx, o, opts...)
 			},
 		}).Build()
-	b.Store = &Store{Client: b.live, Live: b.live, Teller: b.told, Counter: counter(""),
-		Restrictions: &restriction.Settings{AgentNamespace: "agents", OpenNetwork: true, PrivateEgress: true}}
-	b.init()
+	b.Store = New(Options{Client: b.live, Live: b.live, Reporter: b.told, Capacity: counter(""),
+		Restrictions: &restriction.Settings{AgentNamespace: "agents", OpenNetwork: true, PrivateEgress: true}})
+	b.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 30*time.Second))
 	return b
+}
+
+// work does what the controller does with the next session of the queue.
+func (b *bench) work(ctx context.Context) {
+	uid, _ := b.queue.Get()
+	defer b.queue.Done(uid)
+	result, err := b.Reconcile(ctx, uid)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Reconciler error")
+		b.queue.AddRateLimited(uid)
+		return
+	}
+	b.queue.Forget(uid)
+	if result.RequeueAfter > 0 {
+		b.queue.AddAfter(uid, result.RequeueAfter)
+	}
 }
 
 // run works off all that is queued now, and returns what was told.

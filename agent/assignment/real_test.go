@@ -91,9 +91,9 @@ func (b *realBench) run(scheme *runtime.Scheme) {
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: managed}},
 	})
 	b.Expect(err).NotTo(HaveOccurred())
-	b.store = &Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Teller: b.told, Counter: counter(""),
-		Restrictions: &restriction.Settings{OpenNetwork: true, PrivateEgress: true}}
-	b.Expect(mgr.Add(b.store)).To(Succeed())
+	b.store = New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Reporter: b.told, Capacity: counter(""),
+		Restrictions: &restriction.Settings{OpenNetwork: true, PrivateEgress: true}, SkipNameValidation: true})
+	b.Expect(b.store.SetupWithManager(mgr)).To(Succeed())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

@@ -44,7 +44,7 @@ func TestWhatIsStoredIsNotRefused(t *testing.T) {
 		"though it is forbidden now": {
 			prepare: func(b *bench) { b.fail = forbidden }},
 		"though its own Pod has the last room": {
-			prepare: func(b *bench) { b.Counter = counter("no node has enough cpu") }},
+			prepare: func(b *bench) { b.Capacity = counter("no node has enough cpu") }},
 		"where it ran an earlier epoch": {
 			before:  assignment("u1", 1, "ada"),
 			prepare: func(b *bench) { b.fail = forbidden }},
@@ -54,7 +54,7 @@ func TestWhatIsStoredIsNotRefused(t *testing.T) {
 			b.Put(order(assignment("u1", 2, "ada")))
 			b.run()
 			b.Client = late{b.live, tc.before}
-			b.floors = newFloors(1)
+			b.pending.minEpochs = newMinEpochs(1)
 			tc.prepare(b)
 			b.Put(order(assignment("u1", 2, "ada")))
 			b.expect("STORED e2")

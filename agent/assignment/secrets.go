@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -20,11 +23,13 @@ import (
 
 // +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=secrets,verbs=get;list;watch;create;update;delete
 
-// storeSecrets puts the Secrets that came with an assignment into the member,
-// owned by it. One that it names and that came without data is left as it is.
-// It returns what can't be stored as things are, and why, by name: that is no
-// reason to refuse the assignment, whose status names it.
-func (s *Store) storeSecrets(ctx context.Context, object *v1alpha1.SessionAssignment, payload []v1alpha1.SecretPayload) (map[string]string, error) {
+// secretWriter stores and deletes the Secrets that came with assignments.
+type secretWriter struct{ *Options }
+
+// store stores the Secrets that came with an assignment, owned by it. One that it names
+// and that came without data is kept. It returns why Secrets can't be stored as things
+// are, by name: that is no reason to refuse the assignment, whose status names them.
+func (s secretWriter) store(ctx context.Context, object *v1alpha1.SessionAssignment, payload []v1alpha1.SecretPayload) (map[string]string, error) {
 	named := namedSecrets(object)
 	missing := map[string]string{}
 	for i := range payload {
@@ -32,7 +37,7 @@ func (s *Store) storeSecrets(ctx context.Context, object *v1alpha1.SessionAssign
 		if named[p.Name] != p.Version {
 			continue
 		}
-		err := s.storeSecret(ctx, secretOf(object, p))
+		err := s.storeOne(ctx, secretOf(object, p))
 		if in := (*obstacle)(nil); errors.As(err, &in) {
 			missing[p.Name] = in.why
 		} else if err != nil {
@@ -42,7 +47,7 @@ func (s *Store) storeSecrets(ctx context.Context, object *v1alpha1.SessionAssign
 	return missing, nil
 }
 
-// namedSecrets are the versions of an assignment's Secrets, by name.
+// namedSecrets returns the versions of an assignment's Secrets, by name.
 func namedSecrets(a *v1alpha1.SessionAssignment) map[string]string {
 	versions := make(map[string]string, len(a.Spec.Secrets))
 	for _, reference := range a.Spec.Secrets {
@@ -51,7 +56,7 @@ func namedSecrets(a *v1alpha1.SessionAssignment) map[string]string {
 	return versions
 }
 
-// secretOf is a Secret as it came for an assignment.
+// secretOf returns a Secret as it came with an assignment.
 func secretOf(a *v1alpha1.SessionAssignment, p *v1alpha1.SecretPayload) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -68,7 +73,7 @@ func secretOf(a *v1alpha1.SessionAssignment, p *v1alpha1.SecretPayload) *corev1.
 	}
 }
 
-// typeOf is what the API server would make of it.
+// typeOf returns the type that the API server would store.
 func typeOf(p *v1alpha1.SecretPayload) corev1.SecretType {
 	if p.Type == "" {
 		return corev1.SecretTypeOpaque
@@ -76,30 +81,30 @@ func typeOf(p *v1alpha1.SecretPayload) corev1.SecretType {
 	return p.Type
 }
 
-func (s *Store) storeSecret(ctx context.Context, want *corev1.Secret) error {
+func (s secretWriter) storeOne(ctx context.Context, want *corev1.Secret) error {
 	have := &corev1.Secret{}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if apierrors.IsNotFound(err) {
-		err = s.writeSecret(ctx, "create", want)
+		err = s.write(ctx, "create", want)
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		// The cache holds ours alone, and those a moment late.
+		// The cache has only our own, and those after a delay.
 		err = s.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
 	}
 	if err != nil {
 		return secretError("reading", want, err)
 	}
-	return s.reviseSecret(ctx, have, want)
+	return s.revise(ctx, have, want)
 }
 
-// reviseSecret makes a Secret that is there equal to what came, if it is ours.
-func (s *Store) reviseSecret(ctx context.Context, have, want *corev1.Secret) error {
+// revise makes an existing Secret equal to the one that came, if it is ours.
+func (s secretWriter) revise(ctx context.Context, have, want *corev1.Secret) error {
 	switch ownershipOf(have, want) {
-	case anothers:
+	case ofOther:
 		return &obstacle{"there is one already that does not belong to this session: delete or rename it"}
-	case formers:
-		return s.replaceSecret(ctx, have, want)
+	case ofPredecessor:
+		return s.replace(ctx, have, want)
 	}
 	switch {
 	case have.DeletionTimestamp != nil:
@@ -107,22 +112,22 @@ func (s *Store) reviseSecret(ctx context.Context, have, want *corev1.Secret) err
 	case asSent(have, want):
 		return nil
 	case have.Type != want.Type, ptr.Deref(have.Immutable, false):
-		return s.replaceSecret(ctx, have, want)
+		return s.replace(ctx, have, want)
 	}
 	revised := have.DeepCopy()
 	revised.Data, revised.StringData = want.Data, nil
 	revised.OwnerReferences = want.OwnerReferences
 	revised.Labels = merged(have.Labels, want.Labels)
 	revised.Annotations = merged(have.Annotations, want.Annotations)
-	return s.writeSecret(ctx, "update", revised)
+	return s.write(ctx, "update", revised)
 }
 
-// replaceSecret deletes the very Secret that was looked at, and makes it anew.
-func (s *Store) replaceSecret(ctx context.Context, have, want *corev1.Secret) error {
-	if err := s.deleteSecret(ctx, have); err != nil {
+// replace deletes the very Secret that was read, and creates it again.
+func (s secretWriter) replace(ctx context.Context, have, want *corev1.Secret) error {
+	if err := s.delete(ctx, have); err != nil {
 		return err
 	}
-	err := s.writeSecret(ctx, "create", want)
+	err := s.write(ctx, "create", want)
 	if apierrors.IsAlreadyExists(err) {
 		return &obstacle{"the one before it is being deleted, and a finalizer keeps it"}
 	}
@@ -138,8 +143,7 @@ func merged(base, over map[string]string) map[string]string {
 	return out
 }
 
-// asSent reports whether a Secret of ours is as it came and nobody has changed
-// it since.
+// asSent reports whether a Secret of ours is as it came, without drift.
 func asSent(have, want *corev1.Secret) bool {
 	return have.Type == want.Type && metav1.GetControllerOf(have) != nil &&
 		maps.Equal(merged(have.Labels, want.Labels), have.Labels) &&
@@ -147,15 +151,15 @@ func asSent(have, want *corev1.Secret) bool {
 		v1alpha1.SecretDataHash(have.Data) == want.Annotations[v1alpha1.AnnotationSecretHash]
 }
 
-// ownership of a Secret that has the name of one of ours.
+// ownership tells whose a Secret is that has the name of one of ours.
 type ownership int
 
 const (
 	ours ownership = iota
-	// formers: of an assignment of that name that is gone, whose Secrets the
-	// garbage collector has not removed yet.
-	formers
-	anothers
+	// ofPredecessor is for an assignment of that name that is gone, whose Secrets the
+	// garbage collector has not deleted yet.
+	ofPredecessor
+	ofOther
 )
 
 func ownershipOf(have, want *corev1.Secret) ownership {
@@ -165,22 +169,22 @@ func ownershipOf(have, want *corev1.Secret) ownership {
 	case owner != nil && owner.UID == us.UID, owner == nil && marked:
 		return ours
 	case owner != nil && owner.Kind == us.Kind && owner.APIVersion == us.APIVersion && owner.Name == us.Name && marked:
-		return formers
+		return ofPredecessor
 	}
-	return anothers
+	return ofOther
 }
 
-// dropSecrets removes those of an assignment that it no longer names.
-func (s *Store) dropSecrets(ctx context.Context, a *v1alpha1.SessionAssignment) error {
-	unnamed, err := s.unnamedSecrets(ctx, a)
+// drop deletes the Secrets of an assignment that it no longer names.
+func (s secretWriter) drop(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	unnamed, err := s.unnamed(ctx, a)
 	for i := 0; i < len(unnamed) && err == nil; i++ {
-		err = s.deleteSecret(ctx, unnamed[i])
+		err = s.delete(ctx, unnamed[i])
 	}
 	return err
 }
 
-// unnamedSecrets are those of an assignment that it does not name.
-func (s *Store) unnamedSecrets(ctx context.Context, a *v1alpha1.SessionAssignment) ([]*corev1.Secret, error) {
+// unnamed returns the Secrets of an assignment that it does not name.
+func (s secretWriter) unnamed(ctx context.Context, a *v1alpha1.SessionAssignment) ([]*corev1.Secret, error) {
 	named := namedSecrets(a)
 	list := &corev1.SecretList{}
 	err := s.Client.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingLabels(render.Selector(a)), client.UnsafeDisableDeepCopy)
@@ -198,7 +202,7 @@ func (s *Store) unnamedSecrets(ctx context.Context, a *v1alpha1.SessionAssignmen
 	return unnamed, nil
 }
 
-func (s *Store) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
+func (s secretWriter) delete(ctx context.Context, secret *corev1.Secret) error {
 	metricSecretWrites.WithLabelValues("delete").Inc()
 	err := s.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}},
 		client.Preconditions{UID: ptr.To(secret.UID)})
@@ -208,7 +212,7 @@ func (s *Store) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-func (s *Store) writeSecret(ctx context.Context, verb string, secret *corev1.Secret) error {
+func (s secretWriter) write(ctx context.Context, verb string, secret *corev1.Secret) error {
 	metricSecretWrites.WithLabelValues(verb).Inc()
 	write := func() error { return s.Client.Create(ctx, secret) }
 	if verb == "update" {
@@ -224,14 +228,13 @@ func (s *Store) writeSecret(ctx context.Context, verb string, secret *corev1.Sec
 	return secretError(verb[:len(verb)-1]+"ing", secret, err)
 }
 
-// obstacle is why a Secret can't be stored as things are. It says nothing of
-// what is in it.
+// obstacle is why a Secret can't be stored as things are, without its content.
 type obstacle struct{ why string }
 
 func (o *obstacle) Error() string { return o.why }
 
-// secretFailure hides the text of what an API server says of a Secret, which
-// may quote what is in it, and keeps what it means.
+// secretFailure hides the text of an API server's error, which may quote the content of
+// the Secret, and keeps its reason.
 type secretFailure struct {
 	doing     string
 	secret    types.NamespacedName
@@ -251,3 +254,96 @@ func (e *secretFailure) Error() string {
 	return fmt.Sprintf("%s Secret %s: %s", e.doing, e.secret, e.reason)
 }
 func (e *secretFailure) Unwrap() error { return e.underlies }
+
+// sweepRetry is how soon deletions are retried that an API server did not answer.
+const sweepRetry = 5 * time.Second
+
+// sweep deletes the Secrets that assignments no longer name and that an earlier process
+// did not delete: it may have ended after the write of an assignment, and the hub, whose
+// order is stored, sends nothing more.
+func (s secretWriter) sweep(ctx context.Context) {
+	logged := false
+	_ = wait.PollUntilContextCancel(ctx, sweepRetry, true, func(ctx context.Context) (done bool, err error) {
+		failed := s.sweepOnce(ctx)
+		if failed != nil && !logged && ctx.Err() == nil {
+			logged = true
+			log.FromContext(ctx).Error(failed, "Secrets that no session names any more are left, will retry")
+		}
+		return failed == nil, nil
+	})
+}
+
+// sweepOnce continues after a failure, and returns the first error.
+func (s secretWriter) sweepOnce(ctx context.Context) (first error) {
+	var all v1alpha1.SessionAssignmentList
+	if err := s.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		if a := &all.Items[i]; a.DeletionTimestamp.IsZero() {
+			if err := s.sweepOf(ctx, a); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	return first
+}
+
+// sweepOf reads the assignment from the API server after its Secrets: an order that is
+// carried out meanwhile writes the assignment before the Secrets that it names.
+func (s secretWriter) sweepOf(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	unnamed, err := s.unnamed(ctx, a)
+	if err != nil || len(unnamed) == 0 {
+		return err
+	}
+	now := &v1alpha1.SessionAssignment{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), now); err != nil || now.UID != a.UID {
+		return client.IgnoreNotFound(err)
+	}
+	named := namedSecrets(now)
+	for _, secret := range unnamed {
+		if _, keep := named[secret.Name]; keep {
+			continue
+		}
+		if err := s.delete(ctx, secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secretsRetry is how often Secrets are retried that can't be stored as things are: no
+// event announces that another owner's Secret of that name is gone.
+const secretsRetry = 30 * time.Second
+
+// retrySecrets tries again to store the Secrets of an assignment that is stored, as long
+// as it exists. It returns when to try again, and 0 if it is done.
+func (s *Store) retrySecrets(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment) (time.Duration, error) {
+	missing, err := s.secrets.retry(ctx, a)
+	if err != nil {
+		return 0, fmt.Errorf("storing the Secrets of %s/%s: %w", a.Namespace, a.Name, err)
+	}
+	if len(missing) > 0 {
+		return secretsRetry, nil
+	}
+	log.FromContext(ctx).Info("The Secrets of a session are settled", "namespace", a.Namespace, "assignment", a.Name)
+	s.update(uid, func(sl *slot) {
+		if sl.withoutSecrets == a {
+			sl.withoutSecrets = nil
+		}
+	})
+	return 0, nil
+}
+
+// retry returns the Secrets that still can't be stored; none if the assignment that
+// needs them is gone.
+func (s secretWriter) retry(ctx context.Context, a *v1alpha1.SessionAssignment) (map[string]string, error) {
+	object := &v1alpha1.SessionAssignment{}
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), object); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if object.Spec.Session.UID != a.Spec.Session.UID || object.Spec.Epoch != a.Spec.Epoch || object.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	return s.store(ctx, object, a.Payload)
+}

@@ -188,7 +188,7 @@ func TestSecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if got := b.secret("access"); got == nil || string(got.Data["password"]) != password {
 		t.Errorf("not stored though its name is free by now: %+v", got)
 	}
-	if len(b.slots) != 0 {
+	if len(b.pending.slots) != 0 {
 		t.Error("what was in it is kept in memory")
 	}
 }
@@ -204,13 +204,13 @@ func TestSecretsThatAreLateAreForgottenWithTheirAssignment(t *testing.T) {
 			b := newBench(t, theirs.DeepCopy())
 			b.Put(order(withAccess("v1", password)))
 			b.expect("STORED e1")
-			if b.slots["u1"].late == nil {
+			if b.pending.slots["u1"].withoutSecrets == nil {
 				t.Fatal("not kept")
 			}
 			end(b)
 			b.queue.Add("u1")
 			b.run()
-			if len(b.slots) != 0 {
+			if len(b.pending.slots) != 0 {
 				t.Error("kept")
 			}
 		})

@@ -96,10 +96,14 @@ func TestRefusesForGood(t *testing.T) {
 		want    string
 	}{
 		"a lower epoch than is stored": {
-			prepare: func(b *bench) { b.Put(order(assignment("u1", 3, "ada"))); b.run(); b.floors = newFloors(1) },
-			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
+			prepare: func(b *bench) {
+				b.Put(order(assignment("u1", 3, "ada")))
+				b.run()
+				b.pending.minEpochs = newMinEpochs(1)
+			},
+			order: assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
 		"a lower epoch than was seen": {
-			prepare: func(b *bench) { b.floors.raise("u1", 3) },
+			prepare: func(b *bench) { b.pending.minEpochs.raise("u1", 3) },
 			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
 		"an epoch that was withdrawn": {
 			prepare: func(b *bench) { b.Put(withdrawOrder("u1", 2)); b.run() },
@@ -123,7 +127,7 @@ func TestRefusesForGood(t *testing.T) {
 			},
 			order: inNamespace("agents"), want: "REFUSED e1 NamespaceNotAdmitted"},
 		"what no node has room for": {
-			prepare: func(b *bench) { b.Counter = counter("no node has enough cpu") },
+			prepare: func(b *bench) { b.Capacity = counter("no node has enough cpu") },
 			order:   assignment("u1", 1, "ada"), want: "REFUSED e1 NoRoom"},
 		"a desktop without a limit": {order: withResource("memory", "0"), want: "REFUSED e1 Invalid"},
 		"a desktop without a limit, of an epoch after one that has one": {
@@ -152,8 +156,8 @@ func TestRefusesForGood(t *testing.T) {
 			b.fail = tc.fail
 			b.Put(order(tc.order))
 			b.expect(tc.want)
-			if len(b.slots) != 0 {
-				t.Errorf("%d slots left", len(b.slots))
+			if len(b.pending.slots) != 0 {
+				t.Errorf("%d slots left", len(b.pending.slots))
 			}
 		})
 	}
@@ -223,7 +227,7 @@ func TestDoesNotRefuseAChangeOfWhatRuns(t *testing.T) {
 	b := newBench(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
-	b.Counter = counter("no node has enough cpu")
+	b.Capacity = counter("no node has enough cpu")
 	b.Put(order(assignment("u1", 1, "carol")))
 	b.expect("STORED e1")
 	b.fail = apierrors.NewInvalid(schema.GroupKind{}, "x", nil)
@@ -366,16 +370,16 @@ func TestReportShowsWhatIsBeingDeletedAsStopping(t *testing.T) {
 	}
 }
 
-func TestFloorsForgetTheOldestFirst(t *testing.T) {
-	f := newFloors(2)
+func TestMinEpochsDropTheOldestFirst(t *testing.T) {
+	f := newMinEpochs(2)
 	f.raise("a", 5)
 	f.raise("a", 3)
 	f.raise("b", 1)
 	if f.of("a") != 5 {
-		t.Error("a floor fell")
+		t.Error("it fell")
 	}
 	f.raise("c", 1)
 	if f.of("a") != 0 || f.of("b") != 1 || len(f.lowest) != 2 || len(f.order) != 2 {
-		t.Errorf("floors %+v", f)
+		t.Errorf("%+v", f)
 	}
 }

@@ -19,8 +19,8 @@ const (
 	transitionWithdrawn = "Assignment was withdrawn"
 )
 
-// The spans of an assignment's way into the member: from its arrival until it is
-// answered, and, as a part of that, the writes to the API server.
+// The spans of an order: from its receipt until it is answered, and, as a part of that,
+// the writes to the API server.
 const (
 	spanReceive = "receive"
 	spanStore   = "store"
@@ -30,15 +30,15 @@ func transitionValues(a *v1alpha1.SessionAssignment) []any {
 	return []any{"session", a.Spec.Session.Namespace + "/" + a.Spec.Session.Name, "epoch", a.Spec.Epoch}
 }
 
-// tellRefused logs an order that was refused.
-func tellRefused(ctx context.Context, a *v1alpha1.SessionAssignment, out *outcome) {
+// logRefused logs an order that was refused.
+func logRefused(ctx context.Context, a *v1alpha1.SessionAssignment, out *outcome) {
 	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
 		log.FromContext(ctx).Info(transitionRefused, append(transitionValues(a), "reason", out.result.GetReason(), "message", out.result.GetMessage())...)
 	}
 }
 
-// traceStored writes how an order came in, and was stored or refused.
-func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, came, began time.Time) {
+// traceStored records how an order was received, and stored or refused.
+func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, received, began time.Time) {
 	if !s.Trace.On() {
 		return
 	}
@@ -51,10 +51,10 @@ func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, came, b
 		failed = out.result.GetReason() + ": " + out.result.GetMessage()
 	}
 	// The same span if the same order comes again after a restart.
-	received := walk.Named("receive/" + hash)
-	s.Trace.Add(received, tracing.Span{Name: spanStore, From: began, To: now, Failed: failed})
-	s.Trace.AddAs(received, walk, tracing.Span{
-		Name: spanReceive, Kind: tracing.Receives, From: came, To: now, Failed: failed,
+	span := walk.Named("receive/" + hash)
+	s.Trace.Add(span, tracing.Span{Name: spanStore, From: began, To: now, Failed: failed})
+	s.Trace.AddAs(span, walk, tracing.Span{
+		Name: spanReceive, Kind: tracing.Receives, From: received, To: now, Failed: failed,
 		Attributes: []tracing.Attribute{tracing.Epoch.Int64(a.Spec.Epoch), tracing.Result.String(out.result.GetCode().String())},
 	})
 }

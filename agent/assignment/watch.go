@@ -2,11 +2,15 @@ package assignment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
@@ -17,75 +21,78 @@ import (
 
 var podListKind = corev1.SchemeGroupVersion.WithKind("PodList")
 
-// watch passes on every change of an assignment until stop is called. It
-// returns once all that there are have been seen.
-func (s *Store) watch(ctx context.Context) (stop func(), err error) {
-	informer, err := s.Cache.GetInformer(ctx, &v1alpha1.SessionAssignment{})
-	if err != nil {
-		return nil, fmt.Errorf("watching assignments: %w", err)
+// watch is the source of the controller: orders, and the deletion of assignments. It
+// reports every change of an assignment.
+type watch struct {
+	*Store
+	registration toolscache.ResourceEventHandlerRegistration
+}
+
+// Start enqueues the orders that came before.
+func (w *watch) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID]) error {
+	w.mu.Lock()
+	w.queue = queue
+	for uid := range w.pending.slots {
+		queue.Add(uid)
 	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { s.Teller.Mark(refOf(o.(*v1alpha1.SessionAssignment))) },
+	w.mu.Unlock()
+	informer, err := w.Cache.GetInformer(ctx, &v1alpha1.SessionAssignment{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching assignments: %w", err)
+	}
+	w.registration, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { w.Reporter.Mark(refOf(o.(*v1alpha1.SessionAssignment))) },
 		UpdateFunc: func(before, after any) {
-			s.changed(before.(*v1alpha1.SessionAssignment), after.(*v1alpha1.SessionAssignment))
+			w.changed(before.(*v1alpha1.SessionAssignment), after.(*v1alpha1.SessionAssignment))
 		},
-		DeleteFunc: s.deleted,
+		DeleteFunc: w.deleted,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watching assignments: %w", err)
+		return fmt.Errorf("watching assignments: %w", err)
 	}
-	stop = func() { _ = informer.RemoveEventHandler(registration) }
-	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-		stop()
-		return func() {}, nil
+	return nil
+}
+
+// WaitForSync waits until all assignments of the member were reported.
+func (w *watch) WaitForSync(ctx context.Context) error {
+	if !toolscache.WaitForCacheSync(ctx.Done(), w.registration.HasSynced) {
+		return errors.New("the cache of assignments did not sync in time")
 	}
-	close(s.synced)
-	return stop, nil
+	close(w.synced)
+	return nil
 }
 
 func refOf(a *v1alpha1.SessionAssignment) link.Ref {
 	return link.Ref{UID: a.Spec.Session.UID, NamespacedName: client.ObjectKeyFromObject(a)}
 }
 
-// changed marks an assignment of which the hub would be told something new.
+// changed marks an assignment whose report has changed.
 func (s *Store) changed(before, after *v1alpha1.SessionAssignment) {
 	if !proto.Equal(report(before), report(after)) {
-		s.Teller.Mark(refOf(after))
+		s.Reporter.Mark(refOf(after))
 	}
 }
 
-// deleted sees to it that the hub learns of a stop, whoever asked for it.
+// deleted confirms and reports a stop, whoever ordered it.
 func (s *Store) deleted(o any) {
 	if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = unknown.Obj
 	}
 	a, ok := o.(*v1alpha1.SessionAssignment)
 	if ok {
-		s.ordered.forget(a.UID)
+		s.issued.forget(a.UID)
 	}
 	if !ok || a.Spec.Epoch < 1 {
 		return
 	}
-	s.Teller.Mark(refOf(a))
-	s.gone(a)
+	s.Reporter.Mark(refOf(a))
+	s.change(a.Spec.Session.UID, func(p *pending) bool {
+		p.deleted(a)
+		return true
+	})
 }
 
-// gone has the end of an assignment confirmed and told. One that the hub
-// asked for is waiting for just this.
-func (s *Store) gone(a *v1alpha1.SessionAssignment) {
-	uid := a.Spec.Session.UID
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.floors.raise(uid, a.Spec.Epoch+1)
-	if sl := s.slotOf(uid); sl.withdraw == nil || sl.withdraw.GetUpToEpoch() < a.Spec.Epoch {
-		sl.putWithdraw(&withdrawal{told: true, Withdrawal: &fleetv1.Withdrawal{
-			SessionUid: string(uid), Namespace: a.Namespace, Name: a.Name, UpToEpoch: a.Spec.Epoch,
-		}})
-	}
-	s.queue.Add(uid)
-}
-
-// List names all assignments of the member.
+// List returns all assignments of the member.
 func (s *Store) List(ctx context.Context) ([]link.Held, error) {
 	list := &v1alpha1.SessionAssignmentList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -98,7 +105,7 @@ func (s *Store) List(ctx context.Context) ([]link.Held, error) {
 	return held, nil
 }
 
-// Render gives an assignment as it is now, nil if it is not there.
+// Render returns the report of an assignment, or nil if there is none.
 func (s *Store) Render(ref link.Ref) *fleetv1.AssignmentReport {
 	a := &v1alpha1.SessionAssignment{}
 	// A cache answers without waiting, and with nothing but NotFound.
@@ -108,9 +115,9 @@ func (s *Store) Render(ref link.Ref) *fleetv1.AssignmentReport {
 	return report(a)
 }
 
-// report is what the hub is told: an assignment that is stored is Active, and
-// Stopping from its deletion on, whatever its status says yet. A spec that
-// somebody has edited is not what the hub has sent, and the hash says so.
+// report is what the hub gets: an assignment that is stored is Active, and Stopping
+// from its deletion on, whatever its status is yet. A spec that was edited is not what
+// the hub has sent, and gets a hash of its own.
 func report(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 	r := convert.ReportToWire(a)
 	if edited(a) {

@@ -5,64 +5,68 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// lookAgain is how often what is being removed is looked at besides the event
-// of its end: the Pod of an assignment that lost its finalizer gives none.
-const lookAgain = 2 * time.Second
+// recheck is how often a removal is checked besides the event of its end: the Pod of an
+// assignment that lost its finalizer causes none.
+const recheck = 2 * time.Second
 
-// soon is when what has changed under our hands is looked at again.
-const soon = 50 * time.Millisecond
+// conflictRetry is when an object is read again that has changed meanwhile.
+const conflictRetry = 50 * time.Millisecond
 
-// withdraw removes what is withdrawn, and is done when nothing of it is left
-// and Stopped was told. Until then the assignment's end brings the session up
-// again.
-func (s *Store) withdraw(ctx context.Context, w *withdrawal) (done bool, err error) {
+// withdrawer removes assignments.
+type withdrawer struct{ *Options }
+
+// withdraw removes what is withdrawn. It returns when to check again, and 0 once nothing
+// of it is left and Stopped was reported. The assignment's end enqueues the session.
+func (s withdrawer) withdraw(ctx context.Context, w *withdrawal) (time.Duration, error) {
 	key := types.NamespacedName{Namespace: w.GetNamespace(), Name: w.GetName()}
 	existing, err := s.find(ctx, key)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	uid := types.UID(w.GetSessionUid())
 	switch {
-	case existing == nil, existing.Spec.Session.UID != uid:
+	case existing == nil, existing.Spec.Session.UID != types.UID(w.GetSessionUid()):
 		return s.confirm(ctx, w)
 	case existing.Spec.Epoch > w.GetUpToEpoch():
 		// A higher epoch took the object over, and the Pod if there was one.
 		s.stopped(w)
-		return true, nil
+		return 0, nil
 	}
 	if w.GetForce() {
 		err := s.force(ctx, existing)
 		if apierrors.IsConflict(err) {
 			// Its status was written meanwhile, or it is of a higher epoch now.
-			s.queue.AddAfter(uid, soon)
-			return false, nil
+			return conflictRetry, nil
 		}
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 	}
+	wait := recheck
 	if existing.DeletionTimestamp.IsZero() {
-		if err := s.remove(ctx, existing, w); err != nil {
-			return false, err
+		if wait, err = s.remove(ctx, existing, w); err != nil {
+			return 0, err
 		}
 		log.FromContext(ctx).Info(transitionWithdrawn, transitionValues(existing)...)
 	}
-	s.tellStored(w)
-	return false, nil
+	s.acknowledge(w)
+	return wait, nil
 }
 
-// find reads the cache, and the API server where that has nothing.
-func (s *Store) find(ctx context.Context, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {
+// find reads from the cache, and from the API server where that has nothing.
+func (s withdrawer) find(ctx context.Context, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {
 	a := &v1alpha1.SessionAssignment{}
 	err := s.Client.Get(ctx, key, a)
 	if apierrors.IsNotFound(err) {
@@ -74,49 +78,48 @@ func (s *Store) find(ctx context.Context, key types.NamespacedName) (*v1alpha1.S
 	return a, err
 }
 
-// remove deletes the very object that was looked at. If it has changed since,
-// it is looked at again from the API server: it may be of a higher epoch now.
-func (s *Store) remove(ctx context.Context, a *v1alpha1.SessionAssignment, w *withdrawal) error {
+// remove deletes the very object that was read. If it has changed since, it is read again
+// from the API server: it may be of a higher epoch now. It returns when to check again.
+func (s withdrawer) remove(ctx context.Context, a *v1alpha1.SessionAssignment, w *withdrawal) (time.Duration, error) {
 	for attempt := 0; ; attempt++ {
 		metricWrites.WithLabelValues("delete").Inc()
 		err := s.Client.Delete(ctx, a, client.Preconditions(metav1.Preconditions{
 			UID: &a.UID, ResourceVersion: &a.ResourceVersion,
 		}))
 		if !apierrors.IsConflict(err) || attempt == 3 {
-			return client.IgnoreNotFound(err)
+			return recheck, client.IgnoreNotFound(err)
 		}
 		fresh := &v1alpha1.SessionAssignment{}
 		err = s.Live.Get(ctx, client.ObjectKeyFromObject(a), fresh)
 		if err != nil || fresh.UID != a.UID || fresh.Spec.Epoch > w.GetUpToEpoch() {
-			// Gone, or another's: what is there by now is looked at anew.
-			s.queue.AddAfter(types.UID(w.GetSessionUid()), soon)
-			return client.IgnoreNotFound(err)
+			// It is gone, or another has its name, which the next pass finds.
+			return conflictRetry, client.IgnoreNotFound(err)
 		}
 		a = fresh
 	}
 }
 
-// confirm tells Stopped once the API server has no Pod of the session. One
-// that is left is of an assignment whose finalizer somebody took away, and the
-// garbage collector removes it in its own time, unless the hub has no patience.
-func (s *Store) confirm(ctx context.Context, w *withdrawal) (done bool, err error) {
+// confirm reports Stopped once the API server has no Pod of the session. One that exists
+// is of an assignment whose finalizer was removed, and the garbage collector deletes it
+// in its own time, unless the withdrawal is forced.
+func (s withdrawer) confirm(ctx context.Context, w *withdrawal) (time.Duration, error) {
 	pods, err := s.podsLeft(ctx, w)
 	if err == nil && len(pods) > 0 && w.GetForce() {
 		pods, err = s.forcePods(ctx, w, pods)
 	}
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	if len(pods) > 0 {
-		s.tellStored(w)
-		return false, nil
+		s.acknowledge(w)
+		return recheck, nil
 	}
 	s.stopped(w)
-	return true, nil
+	return 0, nil
 }
 
-// podsLeft are the session's Pods that the API server itself has.
-func (s *Store) podsLeft(ctx context.Context, w *withdrawal) ([]metav1.PartialObjectMetadata, error) {
+// podsLeft returns the session's Pods from the API server.
+func (s withdrawer) podsLeft(ctx context.Context, w *withdrawal) ([]metav1.PartialObjectMetadata, error) {
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(podListKind)
 	err := s.Live.List(ctx, pods, client.InNamespace(w.GetNamespace()),
@@ -127,13 +130,73 @@ func (s *Store) podsLeft(ctx context.Context, w *withdrawal) ([]metav1.PartialOb
 	return pods.Items, nil
 }
 
-func (s *Store) stopped(w *withdrawal) {
-	s.Teller.Add(aboutWithdrawal(w.Withdrawal, fleetv1.ResultCode_RESULT_CODE_STOPPED))
+func (s withdrawer) stopped(w *withdrawal) {
+	s.Reporter.Add(aboutWithdrawal(w.Withdrawal, fleetv1.ResultCode_RESULT_CODE_STOPPED))
 }
 
-func (s *Store) tellStored(w *withdrawal) {
-	if !w.told {
-		w.told = true
-		s.Teller.Add(aboutWithdrawal(w.Withdrawal, fleetv1.ResultCode_RESULT_CODE_STORED))
+// acknowledge reports once that the withdrawal is stored.
+func (s withdrawer) acknowledge(w *withdrawal) {
+	if !w.acknowledged {
+		w.acknowledged = true
+		s.Reporter.Add(aboutWithdrawal(w.Withdrawal, fleetv1.ResultCode_RESULT_CODE_STORED))
 	}
+}
+
+// forcedByHub is the reason on the assignment of a forced withdrawal: the operator's own
+// is on the hub's session.
+const forcedByHub = "the hub withdrew the session with force"
+
+// force makes agent/session delete the Pods without waiting for the kubelet. It marks the
+// very version that was read: a higher epoch must not inherit it.
+func (s withdrawer) force(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	if _, marked := a.Annotations[v1alpha1.AnnotationForceCleanup]; marked {
+		return nil
+	}
+	before := a.DeepCopy()
+	set(&a.Annotations, v1alpha1.AnnotationForceCleanup, forcedByHub)
+	metricWrites.WithLabelValues("patch").Inc()
+	err := s.Client.Patch(ctx, a, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("marking the assignment: %w", err)
+	}
+	return nil
+}
+
+// forcePods deletes Pods of no assignment without waiting for their kubelets, and returns
+// those that the API server still has because of a finalizer.
+func (s withdrawer) forcePods(ctx context.Context, w *withdrawal, pods []metav1.PartialObjectMetadata) ([]metav1.PartialObjectMetadata, error) {
+	deleted := 0
+	for i := range pods {
+		if err := s.releasePod(ctx, &pods[i]); err != nil {
+			return nil, err
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pods[i].Namespace, Name: pods[i].Name}}
+		err := s.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: ptr.To(pods[i].UID)})
+		switch {
+		case err == nil:
+			deleted++
+		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+			return nil, fmt.Errorf("deleting Pod %s by force: %w", pods[i].Name, err)
+		}
+	}
+	left, err := s.podsLeft(ctx, w)
+	if err == nil && len(left) < len(pods) {
+		log.FromContext(ctx).Info("Deleted the Pods of a session without waiting for their kubelets",
+			"namespace", w.GetNamespace(), "assignment", w.GetName(), "epoch", w.GetUpToEpoch(), "pods", deleted)
+	}
+	return left, err
+}
+
+// releasePod removes the finalizer that makes a Pod wait for its kubelet.
+func (s withdrawer) releasePod(ctx context.Context, pod *metav1.PartialObjectMetadata) error {
+	before := pod.DeepCopy()
+	if !controllerutil.RemoveFinalizer(pod, v1alpha1.PodFinalizer) {
+		return nil
+	}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	err := s.Client.Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("removing the finalizer of Pod %s: %w", pod.Name, err)
+	}
+	return nil
 }

@@ -22,7 +22,7 @@ func (w *Watcher) assignmentHandler() cache.ResourceEventHandler {
 		DeleteFunc: func(o any) {
 			if a, ok := final(o).(*v1alpha1.SessionAssignment); ok {
 				w.update(func(m *Model) {
-					delete(w.ahead, a.UID)
+					delete(w.assumed, a.UID)
 					m.DeleteAssignment(a.UID)
 				})
 			}
@@ -30,21 +30,20 @@ func (w *Watcher) assignmentHandler() cache.ResourceEventHandler {
 	}
 }
 
-// setAssignment takes what the cache says, unless it is older than what was
-// counted when it was stored.
+// setAssignment takes an assignment of the cache, unless it is older than the one that
+// was counted when it was stored.
 func (w *Watcher) setAssignment(m *Model, a *v1alpha1.SessionAssignment) {
-	if known := w.ahead[a.UID]; known != nil {
+	if known := w.assumed[a.UID]; known != nil {
 		if a.Generation < known.generation {
 			return
 		}
-		delete(w.ahead, a.UID)
+		delete(w.assumed, a.UID)
 	}
 	m.SetAssignment(AssignmentOf(a))
 }
 
-// recheck forgets assignments that were counted when they were stored, and
-// that the cache never came to show: they were deleted while its watch was
-// broken.
+// recheck removes assignments that were counted when they were stored, and that the cache
+// never showed: they were deleted while its watch was broken.
 func (w *Watcher) recheck(ctx context.Context) {
 	for uid, key := range w.overdue() {
 		var a v1alpha1.SessionAssignment
@@ -53,19 +52,18 @@ func (w *Watcher) recheck(ctx context.Context) {
 			continue
 		}
 		w.update(func(m *Model) {
-			delete(w.ahead, uid)
+			delete(w.assumed, uid)
 			m.DeleteAssignment(uid)
 		})
 	}
 }
 
-// overdue are the assignments that were ahead of the cache at the last
-// recheck already.
+// overdue returns the assignments that the cache did not show at the last recheck either.
 func (w *Watcher) overdue() map[types.UID]types.NamespacedName {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := map[types.UID]types.NamespacedName{}
-	for uid, known := range w.ahead {
+	for uid, known := range w.assumed {
 		if known.checked {
 			out[uid] = known.key
 		}
@@ -74,7 +72,7 @@ func (w *Watcher) overdue() map[types.UID]types.NamespacedName {
 	return out
 }
 
-// final is the object that a deletion is about.
+// final returns the object of a deletion.
 func final(o any) any {
 	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj

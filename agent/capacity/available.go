@@ -12,8 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// unavailable is why the member can't run a template, room or no room; empty:
-// it can.
+// unavailable returns why the member can't run a template, whatever its free capacity,
+// and "" if it can.
 func (m *Model) unavailable(t *template) (reason, message string) {
 	switch {
 	case t.Problem != "":
@@ -45,7 +45,7 @@ func missingClass(kind, name string) string {
 	return fmt.Sprintf("the member has no %s class %q", kind, name)
 }
 
-// unavailableNodes is why no node could ever run the template. A node that is
+// unavailableNodes returns why no node could ever run the template. A node that is
 // cordoned, not Ready or full may yet.
 func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	var selected, reached, suitable bool
@@ -76,14 +76,14 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	case !selected:
 		return v1alpha1.UnavailableNode, noNode(t.selector)
 	case !reached:
-		return v1alpha1.UnavailableNode, fmt.Sprintf("no node that matches is where %s makes volumes", storageClassWord(t.StorageClass))
+		return v1alpha1.UnavailableNode, fmt.Sprintf("no node that matches is where %s makes volumes", storageClassText(t.StorageClass))
 	case !suitable:
 		return v1alpha1.UnavailableNode, "every node that matches has a taint that the template does not tolerate, such as " + taint
 	}
 	return v1alpha1.UnavailableResource, tooSmall(t.Resources.ofPod().plus(t.overhead), largest)
 }
 
-func storageClassWord(name string) string {
+func storageClassText(name string) string {
 	if name == "" {
 		return "the default storage class"
 	}
@@ -109,8 +109,8 @@ func tooSmall(asked, largest Resources) string {
 	return "no node has enough " + short
 }
 
-// shortOf is of what there is less than what is asked, and how much; empty:
-// nothing.
+// shortOf returns what is missing of the resources that are asked for, and "" if nothing
+// is.
 func shortOf(asked, largest Resources, whose string) string {
 	var short []string
 	for _, name := range slices.Sorted(maps.Keys(asked)) {

@@ -11,37 +11,37 @@ import (
 // maxBuckets of a template in a report.
 const maxBuckets = 256
 
-// Bucket is a group of nodes with the same room left on each.
+// Bucket is a group of nodes with the same free capacity on each.
 type Bucket struct {
 	Nodes int32
 	Free  Resources
 }
 
-// counted is how many nodes have a vector free.
+// counted is a vector and how many nodes have it free.
 type counted struct {
 	*vector
 	nodes int32
 }
 
-// level is the vectors of which each holds the same number of sessions of the
-// default size, in the order of their keys.
+// level is the vectors that hold the same number of sessions of the default size, in
+// the order of their keys.
 type level struct {
 	slots   int64
 	vectors []counted
 }
 
-// bucketsOf makes buckets of what nodes have free, given in the order of the
-// keys. Where there are too many, those that hold the same number of sessions
-// of the default size are merged down to what all of them have: room for the
-// default size is exact as long as there are no more than maxBuckets
-// different numbers, and never overstated for any size. The nodes with the most
-// of anything stay as they are, so that the largest request that fits is told.
+// bucketsOf groups what nodes have free, given in the order of the keys. Where there are
+// too many, those that hold the same number of sessions of the default size are merged
+// down to what all of them have: capacity for the default size is exact as long as there
+// are no more than maxBuckets different numbers, and never overstated for any size. The
+// nodes with the most of anything are not merged, so that the largest request that fits
+// is known.
 func bucketsOf(nodes []counted, perPod demand) []Bucket {
 	levels := levelsOf(nodes, perPod)
 	spare, crowd := maxBuckets-len(levels), len(nodes)-len(levels)
 	var out []Bucket
 	if crowd > spare {
-		out = keepRoomiest(levels, roomiestOf(nodes, perPod), spare)
+		out = keepLargest(levels, largestOf(nodes, perPod), spare)
 		spare, crowd = spare-len(out), crowd-len(out)
 	}
 	for _, l := range levels {
@@ -54,10 +54,9 @@ func bucketsOf(nodes []counted, perPod demand) []Bucket {
 	return out
 }
 
-// roomiestOf are the nodes with the most of each resource that the template asks
-// for, and of cpu and memory. Among equals it is the one with the most of the
-// others.
-func roomiestOf(nodes []counted, perPod demand) []*vector {
+// largestOf returns the nodes with the most of each resource that the template asks for,
+// and of cpu and memory. Among equals it is the one with the most of the others.
+func largestOf(nodes []counted, perPod demand) []*vector {
 	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	for _, n := range perPod {
 		if n.name != corev1.ResourcePods && !slices.Contains(names, n.name) {
@@ -78,9 +77,9 @@ func roomiestOf(nodes []counted, perPod demand) []*vector {
 	return out
 }
 
-// keepRoomiest takes vectors out of their levels, unless they are alone there,
-// and makes buckets of them, of which there may be so many.
-func keepRoomiest(levels []*level, keep []*vector, most int) []Bucket {
+// keepLargest removes vectors from their levels, unless they are alone there, and makes
+// at most so many buckets of them.
+func keepLargest(levels []*level, keep []*vector, most int) []Bucket {
 	var out []Bucket
 	for _, l := range levels {
 		left := len(l.vectors)
@@ -118,7 +117,7 @@ func levelsOf(nodes []counted, perPod demand) []*level {
 	return levels
 }
 
-// merge neighbours until there are no more than n, and append them.
+// merge merges neighbors until there are no more than n, and appends them.
 func (l *level) merge(n int, out []Bucket) []Bucket {
 	per := (len(l.vectors) + n - 1) / n
 	for chunk := range slices.Chunk(l.vectors, per) {
@@ -135,7 +134,7 @@ func (l *level) merge(n int, out []Bucket) []Bucket {
 	return out
 }
 
-// lower r to what o has as well.
+// lower reduces r to what o has as well.
 func (r Resources) lower(o Resources) {
 	for name, amount := range r {
 		switch least := min(amount, o[name]); {

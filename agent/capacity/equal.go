@@ -7,11 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Most of what API servers tell of nodes and Pods changes nothing that counts:
-// heartbeats, readiness, other people's annotations. What is equal costs no
-// report.
+// Most events of nodes and Pods change nothing that counts: heartbeats, readiness, other
+// owners' annotations. What is equal costs no report.
 
-// equal is whether nothing that counts differs.
+// equal reports whether nothing that counts differs.
 func (n *Node) equal(o *Node) bool {
 	return n.Open == o.Open && n.Ready == o.Ready && n.ReadySince.Equal(o.ReadySince) && n.Images == o.Images && maps.Equal(n.Labels, o.Labels) &&
 		maps.Equal(n.Allocatable, o.Allocatable) &&

@@ -19,8 +19,8 @@ func handler[T any](set, remove func(*Model, T), w *Watcher) cache.ResourceEvent
 	}
 }
 
-// always reads a kind whole at each event. A lister reads memory: it fails
-// only by a mistake of ours, which is then reported and not swallowed.
+// always reads all objects of a kind at each event. A lister reads memory: it fails only
+// because of a bug, which is then logged.
 func always(w *Watcher, read func(*Model) error) cache.ResourceEventHandler {
 	apply := func() {
 		w.update(func(m *Model) {

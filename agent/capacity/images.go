@@ -18,7 +18,7 @@ import (
 // counts as not there.
 type ImageSet string
 
-// imageSetOf reads what a node says that it has.
+// imageSetOf reads the images that a node reports.
 func imageSetOf(images []corev1.ContainerImage) ImageSet {
 	var hashes []uint64
 	for i := range images {
@@ -35,7 +35,7 @@ func imageSetOf(images []corev1.ContainerImage) ImageSet {
 	return ImageSet(packed)
 }
 
-// has is whether an image is among them, by the hash of its name.
+// has reports whether an image is among them, by the hash of its name.
 func (s ImageSet) has(hash uint64) bool {
 	var wanted [8]byte
 	binary.BigEndian.PutUint64(wanted[:], hash)

@@ -17,9 +17,9 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
 // +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
 
-// watchMember starts informers on everything that counts but assignments. It
-// returns what tells when each has been read, and what waits for their end
-// once the context has ended.
+// watchMember starts informers of everything that counts but assignments. It returns
+// whether each has synced, and a function that waits for their end once the context has
+// ended.
 func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynced, stop func(), err error) {
 	all := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(trimObject))
 	admitted := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(trimObject),
@@ -32,8 +32,8 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 		transform cache.TransformFunc
 		handler   cache.ResourceEventHandler
 	}{
-		{"nodes", all.Core().V1().Nodes().Informer(), trimNode, w.nodeHandler()},
-		{"pods", all.Core().V1().Pods().Informer(), trimPod, w.podHandler()},
+		{"nodes", all.Core().V1().Nodes().Informer(), trimNode, nodeHandler(w)},
+		{"pods", all.Core().V1().Pods().Informer(), trimPod, podHandler(w)},
 		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, w.namespaceHandler(admitted)},
 		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, w.storageClassHandler(all)},
 		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, w.ingressClassHandler(all)},
@@ -55,17 +55,17 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 	return synced, func() { all.Shutdown(); admitted.Shutdown() }, nil
 }
 
-func (w *Watcher) nodeHandler() cache.ResourceEventHandler {
-	return handler(func(m *Model, n *kept[Node]) { m.SetNode(n.counts) },
-		func(m *Model, n *kept[Node]) { m.DeleteNode(n.Name) }, w)
+func nodeHandler(w *Watcher) cache.ResourceEventHandler {
+	return handler(func(m *Model, n *trimmed[Node]) { m.SetNode(n.counts) },
+		func(m *Model, n *trimmed[Node]) { m.DeleteNode(n.Name) }, w)
 }
 
-func (w *Watcher) podHandler() cache.ResourceEventHandler {
-	return handler(func(m *Model, p *kept[Pod]) { m.SetPod(p.counts) },
-		func(m *Model, p *kept[Pod]) { m.DeletePod(p.UID) }, w)
+func podHandler(w *Watcher) cache.ResourceEventHandler {
+	return handler(func(m *Model, p *trimmed[Pod]) { m.SetPod(p.counts) },
+		func(m *Model, p *trimmed[Pod]) { m.DeletePod(p.UID) }, w)
 }
 
-// The smaller kinds are few and seldom change: each change reads all of them.
+// Objects of the smaller kinds are few and seldom change: each change reads all of them.
 
 func (w *Watcher) namespaceHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
 	lister := f.Core().V1().Namespaces().Lister()

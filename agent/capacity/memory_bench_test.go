@@ -39,9 +39,9 @@ func BenchmarkMember(b *testing.B) {
 		m.SetIngressClasses(Classes{Default: true})
 		m.SetTemplates([]Requirements{desk()})
 	})
-	inform(b, &corev1.Node{}, trimNode, w.nodeHandler(), manyNodes, func(i int) apiruntime.Object { return realNode(i) })
+	inform(b, &corev1.Node{}, trimNode, nodeHandler(w), manyNodes, func(i int) apiruntime.Object { return realNode(i) })
 	nodesOnly := liveHeap()
-	pods := inform(b, &corev1.Pod{}, trimPod, w.podHandler(), manyPods, func(i int) apiruntime.Object { return realPod(i) })
+	pods := inform(b, &corev1.Pod{}, trimPod, podHandler(w), manyPods, func(i int) apiruntime.Object { return realPod(i) })
 	w.update(func(m *Model) { w.synced = true })
 	w.publish()
 	after := liveHeap()
@@ -55,7 +55,7 @@ func BenchmarkMember(b *testing.B) {
 	// The Pod moves to and fro, so that each change is one.
 	versions := []*corev1.Pod{realPod(7), realPod(7)}
 	versions[1].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("777m")
-	handler := w.podHandler()
+	handler := podHandler(w)
 	i := 0
 	b.ReportAllocs()
 	for b.Loop() {

@@ -12,8 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
-// Model is what the member holds and who uses it. It is not safe for
-// concurrent use.
+// Model is what the member has, and what is used of it. It is not safe for concurrent
+// use.
 type Model struct {
 	nodes       map[string]*node
 	pods        map[types.UID]*Pod
@@ -23,101 +23,99 @@ type Model struct {
 	storageClasses, ingressClasses Classes
 	runtimeClasses                 map[string]RuntimeClass
 	namespaces                     []string
-	// notEnforced are those of the namespaces that do not enforce Pod Security.
+	// notEnforced are the namespaces that do not enforce Pod Security.
 	notEnforced []string
 	// restrictions of the member's administrator.
 	restrictions restriction.Settings
 
-	// used on each node by bound Pods and assignments; also on nodes that
-	// are not known (any more).
+	// used on each node by bound Pods; also on nodes that are not known (any more).
 	used map[string]Resources
-	// sessions by UID: what is there of each.
+	// sessions by UID.
 	sessions map[types.UID]*session
-	// unbound is what no node is known of yet, by its owner's UID.
-	unbound map[types.UID]*claim
+	// unbound are Pods without a node, and assignments without a Pod, by UID.
+	unbound map[types.UID]*unboundPod
 	// version grows with everything that a report may show.
 	version uint64
 }
 
-// Pod is what counts of a Pod.
+// Pod is the part of a Pod that the model needs.
 type Pod struct {
 	UID types.UID
-	// Session that it is of; empty: somebody else's.
+	// Session that it belongs to. Empty if it is no desktop.
 	Session types.UID
-	// Node that it is bound to; empty: none yet.
+	// Node that it is bound to. Empty if it is not bound yet.
 	Node      string
 	Resources Resources
-	// NodeSelector and Tolerations matter until it is bound. They hold what its
-	// runtime class asks already: Kubernetes writes that into a Pod.
+	// NodeSelector and Tolerations matter until it is bound. They include those of its
+	// runtime class, which Kubernetes writes into a Pod.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
-	// Done: it has succeeded or failed and holds nothing.
+	// Done is set once it has succeeded or failed and uses nothing.
 	Done bool
 }
 
-// Assignment is what counts of a stored SessionAssignment.
+// Assignment is the part of a stored SessionAssignment that the model needs.
 type Assignment struct {
 	// UID of the SessionAssignment, not of the session.
 	UID     types.UID
 	Session types.UID
-	// Resources and constraints of the Pod that will be made for it. Until
-	// then nobody knows its node.
+	// Resources and constraints of the Pod that will be created for it.
 	Resources    Resources
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 	RuntimeClass string
-	// Home: a volume of StorageClass; empty: of the default class.
+	// Home is set if it has a volume, of StorageClass or else the default class.
 	Home         bool
 	StorageClass string
-	// Idle: suspended, given up, out of time or stopping, so that no Pod will be
-	// made for it.
+	// Idle is set if it is suspended, failed, out of time or stopping, so that no Pod
+	// will be created for it.
 	Idle bool
 }
 
-// Classes are names of storage or ingress classes, and whether one of them is
-// the default.
+// Classes are the names of storage or ingress classes, and whether one of them is the
+// default.
 type Classes struct {
 	Names   map[string]bool
 	Default bool
-	// Topologies where a storage class makes volumes, by its name; that of the
-	// default class has the empty name. One that is not here makes them anywhere.
+	// Topologies where a storage class provisions volumes, by its name; that of the
+	// default class has the empty name. A class that is not here does so anywhere.
 	Topologies map[string][]corev1.TopologySelectorTerm
 }
 
-// RuntimeClass is what one asks of nodes.
+// RuntimeClass is what a runtime class requires of nodes.
 type RuntimeClass struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
-	// Overhead that a Pod of it takes besides what its containers ask for.
+	// Overhead of each Pod besides the requests of its containers.
 	Overhead Resources
 }
 
-// node and what was reckoned from it.
+// node is a node and what was computed from it.
 type node struct {
 	Node
-	// free and rounded are void after a change of allocatable or used.
+	// free and rounded are nil after a change of allocatable or used.
 	free    Resources
 	rounded *vector
-	// allowed remembers which templates may use it, by their place in the model.
-	allowed []verdict
+	// allowed caches which templates may use it, by their index in the model.
+	allowed []permission
 }
 
-// session is what there is of a session in the member.
+// session is the assignments and Pods of a session in the member.
 type session struct {
-	assignments map[types.UID]bool
-	pods        int // that hold something
+	assignments map[types.UID]*Assignment
+	pods        int // that use something
 }
 
-// claim is room that is taken on a node that nobody knows yet.
-type claim struct {
+// unboundPod is capacity used on a node that is not known yet.
+type unboundPod struct {
 	resources Resources
 	demand    demand
-	wishes
-	// session that it is of; empty: somebody else's.
+	podSpec
+	// session that it belongs to. Empty if it is no desktop.
 	session types.UID
 }
 
-// NewModel makes an empty model of a member whose administrator has set restrictions.
+// NewModel returns an empty model of a member whose administrator has set restrictions.
 func NewModel(restrictions restriction.Settings) *Model {
 	return &Model{
 		restrictions: restrictions,
@@ -126,7 +124,7 @@ func NewModel(restrictions restriction.Settings) *Model {
 		assignments:  map[types.UID]*Assignment{},
 		used:         map[string]Resources{},
 		sessions:     map[types.UID]*session{},
-		unbound:      map[types.UID]*claim{},
+		unbound:      map[types.UID]*unboundPod{},
 	}
 }
 
@@ -139,7 +137,7 @@ func (m *Model) SetNode(n Node) {
 	m.nodes[n.Name] = &node{Node: n}
 }
 
-// DeleteNode forgets a node. What is bound to it is remembered.
+// DeleteNode removes a node, and keeps the Pods that are bound to it.
 func (m *Model) DeleteNode(name string) {
 	m.version++
 	delete(m.nodes, name)
@@ -166,13 +164,13 @@ func (m *Model) SetPod(p Pod) {
 	if p.Done {
 		return
 	}
-	m.charge(p.UID, p.Session, p.Node, p.Resources, wishes{selector: p.NodeSelector, tolerations: p.Tolerations})
+	m.charge(p.UID, p.Session, p.Node, p.Resources, podSpec{selector: p.NodeSelector, tolerations: p.Tolerations})
 	if p.Session != "" {
 		m.withSession(p.Session, func(s *session) { s.pods++ })
 	}
 }
 
-// DeletePod forgets a Pod that the API server no longer has.
+// DeletePod removes a Pod that the API server no longer has.
 func (m *Model) DeletePod(uid types.UID) {
 	p := m.pods[uid]
 	if p == nil {
@@ -198,11 +196,11 @@ func (m *Model) SetAssignment(a Assignment) {
 	m.version++
 	m.withSession(a.Session, func(s *session) {
 		m.assignments[a.UID] = &a
-		s.assignments[a.UID] = true
+		s.assignments[a.UID] = &a
 	})
 }
 
-// DeleteAssignment forgets an assignment that the API server no longer has.
+// DeleteAssignment removes an assignment that the API server no longer has.
 func (m *Model) DeleteAssignment(uid types.UID) {
 	a := m.assignments[uid]
 	if a == nil {
@@ -215,42 +213,43 @@ func (m *Model) DeleteAssignment(uid types.UID) {
 	})
 }
 
-// withSession changes what there is of a session: while it has a Pod, its
-// assignments hold nothing besides.
+// withSession changes a session: while it has a Pod, its assignments use nothing
+// besides.
 func (m *Model) withSession(uid types.UID, change func(*session)) {
 	s := m.sessions[uid]
 	if s == nil {
-		s = &session{assignments: map[types.UID]bool{}}
+		s = &session{assignments: map[types.UID]*Assignment{}}
 		m.sessions[uid] = s
 	}
-	m.eachHolding(s, func(a *Assignment) { m.discharge(a.UID, "", a.Resources) })
+	s.eachUsing(func(a *Assignment) { m.discharge(a.UID, "", a.Resources) })
 	change(s)
-	m.eachHolding(s, func(a *Assignment) {
-		m.charge(a.UID, a.Session, "", a.Resources, a.wishes())
+	s.eachUsing(func(a *Assignment) {
+		m.charge(a.UID, a.Session, "", a.Resources, a.podSpec())
 	})
 	if s.pods == 0 && len(s.assignments) == 0 {
 		delete(m.sessions, uid)
 	}
 }
 
-func (m *Model) eachHolding(s *session, do func(*Assignment)) {
+// eachUsing calls do for each assignment that uses capacity without a Pod.
+func (s *session) eachUsing(do func(*Assignment)) {
 	if s.pods > 0 {
 		return
 	}
-	for uid := range s.assignments {
-		if a := m.assignments[uid]; !a.Idle {
+	for _, a := range s.assignments {
+		if !a.Idle {
 			do(a)
 		}
 	}
 }
 
-func (a *Assignment) wishes() wishes {
-	return wishes{a.NodeSelector, a.Tolerations, a.RuntimeClass, a.Home, a.StorageClass}
+func (a *Assignment) podSpec() podSpec {
+	return podSpec{a.NodeSelector, a.Tolerations, a.RuntimeClass, a.Home, a.StorageClass}
 }
 
-func (m *Model) charge(owner, session types.UID, node string, r Resources, w wishes) {
+func (m *Model) charge(owner, session types.UID, node string, r Resources, spec podSpec) {
 	if node == "" {
-		m.unbound[owner] = &claim{r.ofPod(), r.ofPod().demand(), w, session}
+		m.unbound[owner] = &unboundPod{r.ofPod(), r.ofPod().demand(), spec, session}
 		return
 	}
 	m.use(node, r.ofPod(), 1)
@@ -282,7 +281,7 @@ func (m *Model) use(name string, r Resources, sign int64) {
 // SetStorageClasses replaces the storage classes.
 func (m *Model) SetStorageClasses(c Classes) {
 	m.storageClasses = c
-	m.SetTemplates(m.requirements())
+	m.SetTemplates(requirementsOf(m.templates))
 }
 
 // SetIngressClasses replaces the ingress classes.
@@ -294,11 +293,11 @@ func (m *Model) SetIngressClasses(c Classes) {
 // SetRuntimeClasses replaces the runtime classes, by name.
 func (m *Model) SetRuntimeClasses(c map[string]RuntimeClass) {
 	m.runtimeClasses = c
-	m.SetTemplates(m.requirements())
+	m.SetTemplates(requirementsOf(m.templates))
 }
 
 // SetAdmittedNamespaces replaces the namespaces that are admitted, with whether each
-// enforces Pod Security. Those that can't be admitted are left out.
+// enforces Pod Security. Those that can't be admitted are skipped.
 func (m *Model) SetAdmittedNamespaces(enforces map[string]bool) {
 	m.version++
 	m.namespaces, m.notEnforced = nil, nil
@@ -313,35 +312,44 @@ func (m *Model) SetAdmittedNamespaces(enforces map[string]bool) {
 	}
 }
 
-// SetTemplates replaces the templates that are judged.
+// SetTemplates replaces the templates that reports are about.
 func (m *Model) SetTemplates(all []Requirements) {
 	m.version++
 	m.templates = nil
 	for _, r := range all {
-		m.templates = append(m.templates, m.newTemplate(r))
+		m.templates = append(m.templates, newTemplate(m, r))
 	}
 	slices.SortFunc(m.templates, (*template).compare)
 	for i, t := range m.templates {
-		t.place = i
+		t.index = i
 	}
 	for _, n := range m.nodes {
 		n.allowed = nil
 	}
 }
 
-func (m *Model) requirements() []Requirements {
+func requirementsOf(templates []*template) []Requirements {
 	var out []Requirements
-	for _, t := range m.templates {
+	for _, t := range templates {
 		out = append(out, t.Requirements)
 	}
 	return out
 }
 
-// left on a node, clean of what is reckoned for those not bound yet.
-func (m *Model) left(n *node) Resources {
+// left returns what is free on a node of which so much is used, Pods without a node
+// apart.
+func (n *node) left(used Resources) Resources {
 	if n.free == nil {
 		n.free = maps.Clone(n.Allocatable)
-		n.free.add(m.used[n.Name], -1)
+		n.free.add(used, -1)
 	}
 	return n.free
+}
+
+// roundedLeft returns what left returns, rounded down.
+func (n *node) roundedLeft(used Resources) *vector {
+	if n.rounded == nil {
+		n.rounded = newVector(n.left(used))
+	}
+	return n.rounded
 }

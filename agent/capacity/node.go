@@ -8,17 +8,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Node is what counts of a node.
+// Node is the part of a node that the model needs.
 type Node struct {
 	Name        string
 	Labels      map[string]string
 	Taints      []corev1.Taint
 	Allocatable Resources
-	// Ready is whether its kubelet answers.
+	// Ready is set if its kubelet answers.
 	Ready bool
 	// ReadySince is when that last changed.
 	ReadySince time.Time
-	// Open is whether it takes Pods now: Ready and not cordoned.
+	// Open is set if it takes Pods now: Ready and not cordoned.
 	Open bool
 	// Images that it has.
 	Images ImageSet
@@ -59,21 +59,21 @@ func readiness(n *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// constraints are what keeps a Pod off a node whatever its room.
+// constraints decide which nodes a Pod may use, whatever their free capacity.
 type constraints struct {
 	selector    map[string]string
 	tolerations []corev1.Toleration
-	// topologies of which the node must be in one, for its volume; empty:
-	// anywhere will do.
+	// topologies of which the node must be in one, for its volume. Without any, every
+	// node will do.
 	topologies []corev1.TopologySelectorTerm
 }
 
-// allow is whether a Pod may be scheduled to the node as it is now.
+// allow reports whether a Pod may be scheduled to the node as it is now.
 func (c *constraints) allow(n *Node) bool {
 	return n.Open && c.selects(n) && c.reaches(n) && untolerated(n.Taints, c.tolerations, false) == nil
 }
 
-// reaches is whether a volume can be made where the node is.
+// reaches reports whether a volume can be provisioned where the node is.
 func (c *constraints) reaches(n *Node) bool {
 	return len(c.topologies) == 0 || slices.ContainsFunc(c.topologies, func(term corev1.TopologySelectorTerm) bool {
 		return len(term.MatchLabelExpressions) > 0 && !slices.ContainsFunc(term.MatchLabelExpressions,
@@ -92,17 +92,17 @@ func (c *constraints) selects(n *Node) bool {
 	return true
 }
 
-// passing is the prefix of taints that Kubernetes itself sets on a node for a
+// temporary is the prefix of taints that Kubernetes itself sets on a node for a
 // time: not ready, cordoned, under pressure.
-const passing = "node.kubernetes.io/"
+const temporary = "node.kubernetes.io/"
 
-// untolerated is the first taint that keeps Pods off; those of Kubernetes
-// itself are overlooked if asked.
-func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration, overlookPassing bool) *corev1.Taint {
+// untolerated returns the first taint that keeps Pods off. Those of Kubernetes itself may
+// be ignored.
+func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration, ignoreTemporary bool) *corev1.Taint {
 	for i := range taints {
 		t := &taints[i]
 		if t.Effect != corev1.TaintEffectNoSchedule && t.Effect != corev1.TaintEffectNoExecute ||
-			overlookPassing && strings.HasPrefix(t.Key, passing) {
+			ignoreTemporary && strings.HasPrefix(t.Key, temporary) {
 			continue
 		}
 		if !slices.ContainsFunc(tolerations, func(o corev1.Toleration) bool { return tolerates(&o, t) }) {
@@ -112,8 +112,8 @@ func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration, overloo
 	return nil
 }
 
-// tolerates as Kubernetes has it; operators that compare numbers match
-// nothing.
+// tolerates reports what Kubernetes would, except that operators that compare numbers
+// match nothing.
 func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
 	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
 		return false

@@ -19,8 +19,8 @@ var metricNotEnforced = prometheus.NewGauge(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(metricNotEnforced) }
 
-// enforcing is, for each admitted namespace, whether it enforces that Pods are
-// restricted. Without that whoever has the agent's token can make Pods there that
+// enforcing returns, for each admitted namespace, whether it enforces that Pods are
+// restricted. Without that, whoever has the agent's token can create Pods there that
 // take over a node.
 func enforcing(list []*corev1.Namespace) map[string]bool {
 	out := map[string]bool{}

@@ -41,11 +41,10 @@ func AssignmentOf(a *v1alpha1.SessionAssignment) Assignment {
 	}
 }
 
-// idle reports whether no Pod will be made for an assignment that is there to
-// stay. That its time is over is only believed of a status that speaks of this
-// spec: one that has just been given more time, or is resumed, is about to run
-// and counts from when it is stored. A failure says itself which attempt it is
-// of.
+// idle reports whether no Pod will be created for an assignment that is not being
+// deleted. That its time is over counts only if the status is of this spec: one that has
+// just been given more time, or is resumed, is about to run and counts from when it is
+// stored. A failure names its attempt.
 func idle(a *v1alpha1.SessionAssignment) bool {
 	current := a.Status.ObservedGeneration >= a.Generation
 	return a.Idle() && (current || a.Spec.RunState == v1alpha1.ModeSuspended || a.GivenUp())
@@ -70,7 +69,7 @@ func classesOf[T metav1.Object](list []T, defaults ...string) Classes {
 	return out
 }
 
-// storageClassesOf also reads where they make volumes. Of several default classes
+// storageClassesOf also reads where they provision volumes. Of several default classes
 // Kubernetes takes the newest, and by name among equals.
 func storageClassesOf(list []*storagev1.StorageClass) Classes {
 	out := classesOf(list, defaultStorageClass, defaultStorageClassBeta)

@@ -4,16 +4,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Lacks is why no node has room for an assignment that is about to be stored;
-// empty where one has, and where that is not the question: the session is here
-// already, or no Pod will be made. What is not bound yet stands in nobody's way:
-// of that the hub has reports and reservations. What it can't know of is what
-// others have taken since the last report.
+// Lacks returns why an assignment that is about to be stored fits on no node, and "" if
+// it does, or needs no capacity: its session is in the member already, or no Pod will be
+// created. Pods without a node do not count: the hub has reports and reservations of
+// these. What it can't know of is what others have used since the last report.
 func (m *Model) Lacks(a Assignment) string {
 	if a.Idle || m.sessions[a.Session] != nil {
 		return ""
 	}
-	allowed := m.constraintsOf(a.wishes())
+	allowed := m.constraintsOf(a.podSpec())
 	asked := a.Resources.ofPod().plus(m.runtimeClasses[a.RuntimeClass].Overhead)
 	demand := asked.demand()
 	usable := 0
@@ -23,7 +22,7 @@ func (m *Model) Lacks(a Assignment) string {
 			continue
 		}
 		usable++
-		free := m.left(n)
+		free := n.left(m.used[n.Name])
 		if demand.timesIn(free) > 0 {
 			return ""
 		}
@@ -38,8 +37,8 @@ func (m *Model) Lacks(a Assignment) string {
 	return "no single node has room left for all that is asked for"
 }
 
-// Refuses is why an assignment that is about to be stored is better not; empty:
-// nothing speaks against it, or nothing is known yet.
+// Refuses returns why an assignment should not be stored, and "" if it may be, or nothing
+// is known yet.
 func (w *Watcher) Refuses(a *v1alpha1.SessionAssignment) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Report is what room the member has.
+// Report is the free capacity of the member.
 type Report struct {
-	// Nodes that take sessions at all: open, and not kept from every
-	// template by taints.
+	// Nodes that take sessions at all: open, and tolerated by a template.
 	Nodes int32
 	// AdmittedNamespaces, sorted.
 	AdmittedNamespaces []string
-	// NotEnforced are those of them that do not enforce Pod Security, sorted.
+	// NotEnforced are the admitted namespaces that do not enforce Pod Security, sorted.
 	NotEnforced []string
 	// Templates by name and revision.
 	Templates []TemplateReport
@@ -20,7 +19,7 @@ type Report struct {
 	Assignments int32
 }
 
-// TemplateReport is what the member says of one template.
+// TemplateReport is the free capacity for one template.
 type TemplateReport struct {
 	Name, Revision  string
 	Available       bool
@@ -31,42 +30,42 @@ type TemplateReport struct {
 	Slots int32
 	// ImageNodes that it may use have its image.
 	ImageNodes int32
-	// Overhead that each Pod takes besides what the session asks for.
+	// Overhead of each Pod besides the resources of the session.
 	Overhead Resources
 }
 
-// Report says what room there is. Its cost grows with the numbers of nodes,
-// of templates and of Pods not bound yet, not with that of bound Pods.
+// Report computes the free capacity. Its cost grows with the numbers of nodes, templates
+// and Pods without a node, not with that of bound Pods.
 func (m *Model) Report() Report {
-	landscape := m.survey()
+	index := m.indexNodes()
 	r := Report{
 		AdmittedNamespaces: slices.Clone(m.namespaces),
 		NotEnforced:        slices.Clone(m.notEnforced),
 		Assignments:        int32(len(m.assignments)),
 	}
 	for _, n := range m.nodes {
-		if m.takesSessions(n) {
+		if n.takesSessions(m.templates) {
 			r.Nodes++
 		}
 	}
 	for _, t := range m.templates {
-		r.Templates = append(r.Templates, m.judge(t, landscape))
+		r.Templates = append(r.Templates, m.reportOf(t, index))
 	}
 	return r
 }
 
-func (m *Model) takesSessions(n *node) bool {
+func (n *node) takesSessions(templates []*template) bool {
 	return n.Open && (untolerated(n.Taints, nil, false) == nil ||
-		slices.ContainsFunc(m.templates, func(t *template) bool { return t.mayUse(n, len(m.templates)) }))
+		slices.ContainsFunc(templates, func(t *template) bool { return t.mayUse(n, len(templates)) }))
 }
 
-func (m *Model) judge(t *template, l *landscape) TemplateReport {
+func (m *Model) reportOf(t *template, index *nodeIndex) TemplateReport {
 	out := TemplateReport{Name: t.Name, Revision: t.Revision}
 	if out.Reason, out.Message = m.unavailable(t); out.Reason != "" {
 		return out
 	}
 	out.Available, out.Overhead = true, t.overhead
-	nodes, withImage := l.usable(t)
+	nodes, withImage := index.usable(t)
 	out.Buckets, out.ImageNodes = bucketsOf(nodes, t.perPod), withImage
 	var slots int64
 	for _, b := range out.Buckets {

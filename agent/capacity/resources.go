@@ -23,7 +23,7 @@ func ResourcesOf(list corev1.ResourceList) Resources {
 	return out
 }
 
-// ofPod is what a Pod takes of its node: the resources and one of "pods".
+// ofPod returns what a Pod uses of its node: the resources and one of "pods".
 func (r Resources) ofPod() Resources {
 	out := maps.Clone(r)
 	if out == nil {
@@ -49,7 +49,7 @@ func (r Resources) raise(o Resources) {
 	}
 }
 
-// demand is Resources made ready to be compared with many nodes.
+// demand is Resources prepared for comparison with many nodes.
 type demand []need
 
 type need struct {
@@ -57,7 +57,7 @@ type need struct {
 	amount int64
 }
 
-// plus is the sum of r and more; r is not changed.
+// plus returns the sum of r and more; r is not changed.
 func (r Resources) plus(more Resources) Resources {
 	if len(more) == 0 {
 		return r
@@ -67,7 +67,7 @@ func (r Resources) plus(more Resources) Resources {
 	return out
 }
 
-// demand of r, without what it asks nothing of.
+// demand returns r as a demand, without resources of which it asks for none.
 func (r Resources) demand() demand {
 	out := make(demand, 0, len(r))
 	for name, amount := range r {
@@ -78,8 +78,8 @@ func (r Resources) demand() demand {
 	return out
 }
 
-// timesIn is how many times the demand fits into what is free; 0 if nothing
-// is asked for.
+// timesIn returns how many times the demand fits into what is free, and 0 for an empty
+// demand.
 func (d demand) timesIn(free Resources) int64 {
 	least := int64(-1)
 	for _, n := range d {
@@ -90,10 +90,10 @@ func (d demand) timesIn(free Resources) int64 {
 	return max(least, 0)
 }
 
-// PodResources is what kube-scheduler reckons a Pod to ask for: the sum of
-// its containers and sidecars, or what the greediest init container needs
-// beside the sidecars started before it, whichever is more; what is said of
-// the Pod as a whole in its stead; and the overhead of its runtime class.
+// PodResources returns the requests that kube-scheduler computes for a Pod: the sum of
+// its containers and sidecars, or what the largest init container needs beside the
+// sidecars started before it, whichever is more; the Pod-level requests instead, where
+// there are any; and the overhead of its runtime class.
 func PodResources(spec *corev1.PodSpec) Resources {
 	sum, sidecars, initial := Resources{}, Resources{}, Resources{}
 	for i := range spec.Containers {

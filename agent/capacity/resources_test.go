@@ -82,7 +82,7 @@ func expectKept[T any](t *testing.T, trim func(any) (any, error), in metav1.Obje
 	if err != nil || twice != once {
 		t.Errorf("trimmed again it is another: %v, %v", twice, err)
 	}
-	got := once.(*kept[T])
+	got := once.(*trimmed[T])
 	if diff := cmp.Diff(want, got.counts); diff != "" {
 		t.Error(diff)
 	}

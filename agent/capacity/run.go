@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Run watches the member until the context ends. The first report comes once
-// all of it was seen.
+// Run watches the member until the context ends. The first report follows once all of it
+// was read.
 func (w *Watcher) Run(ctx context.Context) error {
 	assignments, err := w.options.Assignments.GetInformer(ctx, &v1alpha1.SessionAssignment{})
 	if err != nil {
@@ -35,12 +35,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// Start is Run, under the name by which a manager knows it.
+// Start calls Run, for the manager.
 func (w *Watcher) Start(ctx context.Context) error { return w.Run(ctx) }
 
-// loop publishes what has changed, gathering changes for a while: a burst of
-// a thousand makes a few reports. The first of a quiet time is reported after
-// the same wait, so that no change waits longer.
+// loop publishes changes, and collects them for a while: a burst of a thousand makes a few
+// reports. The first change after a quiet time waits as long, so that none waits longer.
 func (w *Watcher) loop(ctx context.Context) {
 	recheck := time.NewTicker(w.options.Recheck)
 	defer recheck.Stop()

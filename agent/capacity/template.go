@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Requirements is what a template asks of the member.
+// Requirements is what a template requires of the member.
 type Requirements struct {
 	Name, Revision string
 	// Resources of a session by default.
@@ -19,55 +19,54 @@ type Requirements struct {
 	// NodeSelector and Tolerations of its Pods.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
-	// RuntimeClass that must exist; empty: none is asked for.
+	// RuntimeClass must exist, if any.
 	RuntimeClass string
-	// IngressClass that must exist; empty: a default one must.
+	// IngressClass must exist, or a default one if it is empty.
 	IngressClass string
-	// Home: a volume is asked for, of StorageClass; empty: a default one.
+	// Home is set if a volume is required, of StorageClass or else the default class.
 	Home         bool
 	StorageClass string
 	// Image of the desktop.
 	Image string
-	// PriorityClass of its Pods; empty: none is asked for.
+	// PriorityClass of its Pods, if any.
 	PriorityClass string
 	// NetworkMode and EgressCIDRs of its network policy.
 	NetworkMode v1alpha1.NetworkPolicyMode
 	EgressCIDRs []string
-	// Problem: the template can't be read, and why.
+	// Problem is why the template can't be read, and empty if it can.
 	Problem string
 }
 
-// template is a Requirements made ready to be judged.
+// template is Requirements prepared for reports.
 type template struct {
 	Requirements
 	constraints
-	// perPod is what one session takes of a node by default, the overhead of its
-	// runtime class included.
+	// perPod is what one session uses of a node by default, the overhead of its runtime
+	// class included.
 	perPod   demand
 	overhead Resources
-	// place among the model's templates.
-	place int
+	// index among the model's templates.
+	index int
 	// image is the hash of its name.
 	image uint64
-	// notAllowed is why the member's administrator does not allow it; empty: it is
-	// allowed.
+	// notAllowed is why the member's administrator does not permit it, and empty if it
+	// is permitted.
 	notAllowed string
 }
 
-// wishes are what keeps a Pod off nodes before the member's classes are looked
-// up.
-type wishes struct {
-	selector    map[string]string
-	tolerations []corev1.Toleration
-	// runtimeClass; empty: none.
+// podSpec is what decides which nodes a Pod may use, before the member's classes are
+// looked up.
+type podSpec struct {
+	selector     map[string]string
+	tolerations  []corev1.Toleration
 	runtimeClass string
-	// home: a volume of storageClass; empty: of the default class.
+	// home is set if it has a volume, of storageClass or else the default class.
 	home         bool
 	storageClass string
 }
 
-// constraintsOf adds what the classes ask that the member has now.
-func (m *Model) constraintsOf(w wishes) constraints {
+// constraintsOf adds what the classes require that the member has now.
+func (m *Model) constraintsOf(w podSpec) constraints {
 	c := constraints{selector: w.selector, tolerations: w.tolerations}
 	if runtime, ok := m.runtimeClasses[w.runtimeClass]; ok {
 		c.selector = make(map[string]string, len(w.selector)+len(runtime.NodeSelector))
@@ -81,16 +80,16 @@ func (m *Model) constraintsOf(w wishes) constraints {
 	return c
 }
 
-func (m *Model) newTemplate(r Requirements) *template {
+func newTemplate(m *Model, r Requirements) *template {
 	overhead := m.runtimeClasses[r.RuntimeClass].Overhead
 	return &template{
 		Requirements: r, overhead: overhead, perPod: r.Resources.ofPod().plus(overhead).demand(), image: hashImage(r.Image),
-		constraints: m.constraintsOf(wishes{r.NodeSelector, r.Tolerations, r.RuntimeClass, r.Home, r.StorageClass}),
+		constraints: m.constraintsOf(podSpec{r.NodeSelector, r.Tolerations, r.RuntimeClass, r.Home, r.StorageClass}),
 		notAllowed:  restriction.Message(m.restrictions.Template(r.restricted())),
 	}
 }
 
-// restricted is what the member's administrator may restrict of a template.
+// restricted returns the part of a template that the member's administrator may restrict.
 func (r *Requirements) restricted() restriction.Desktop {
 	return restriction.Desktop{
 		Image: r.Image, RuntimeClass: r.RuntimeClass, PriorityClass: r.PriorityClass,
@@ -102,25 +101,25 @@ func (t *template) compare(o *template) int {
 	return cmp.Or(cmp.Compare(t.Name, o.Name), cmp.Compare(t.Revision, o.Revision))
 }
 
-// verdict is whether a template may use a node, once that was asked.
-type verdict int8
+// permission is a cached answer whether a template may use a node.
+type permission int8
 
 const (
-	unasked verdict = iota
+	unknown permission = iota
 	allowed
 	forbidden
 )
 
-// mayUse is whether the template, one of so many, may use the node now.
+// mayUse reports whether the template, one of so many, may use the node now.
 func (t *template) mayUse(n *node, templates int) bool {
 	if n.allowed == nil {
-		n.allowed = make([]verdict, templates)
+		n.allowed = make([]permission, templates)
 	}
-	if n.allowed[t.place] == unasked {
-		n.allowed[t.place] = forbidden
+	if n.allowed[t.index] == unknown {
+		n.allowed[t.index] = forbidden
 		if t.allow(&n.Node) {
-			n.allowed[t.place] = allowed
+			n.allowed[t.index] = allowed
 		}
 	}
-	return n.allowed[t.place] == allowed
+	return n.allowed[t.index] == allowed
 }

@@ -5,33 +5,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kept is what an informer keeps of an object: what tells it from others, and
-// what counts of it. A Pod as Kubernetes has it is kilobytes even where nearly
-// all of it is empty; a member has tens of thousands of them.
-type kept[T any] struct {
+// trimmed is what an informer keeps of an object: its identity, and the part that the
+// model needs. A whole Pod is kilobytes even where nearly all of it is empty, and a
+// member has tens of thousands of them.
+type trimmed[T any] struct {
 	metav1.ObjectMeta
 	counts T
 }
 
-// trimNode keeps of a node what NodeOf reads.
+// trimNode reduces a node to what NodeOf reads.
 func trimNode(in any) (any, error) {
 	n, ok := in.(*corev1.Node)
 	if !ok {
-		return in, nil // kept already
+		return in, nil // trimmed already
 	}
-	return &kept[Node]{trimMeta(&n.ObjectMeta), NodeOf(n)}, nil
+	return &trimmed[Node]{trimMeta(&n.ObjectMeta), NodeOf(n)}, nil
 }
 
-// trimPod keeps of a Pod what PodOf reads, its resources summed up.
+// trimPod reduces a Pod to what PodOf reads, with its resources added up.
 func trimPod(in any) (any, error) {
 	p, ok := in.(*corev1.Pod)
 	if !ok {
-		return in, nil // kept already
+		return in, nil // trimmed already
 	}
-	return &kept[Pod]{trimMeta(&p.ObjectMeta), PodOf(p)}, nil
+	return &trimmed[Pod]{trimMeta(&p.ObjectMeta), PodOf(p)}, nil
 }
 
-// trimObject drops what nobody here reads of the smaller kinds.
+// trimObject removes what is never read of the smaller kinds.
 func trimObject(in any) (any, error) {
 	if o, ok := in.(metav1.Object); ok {
 		o.SetManagedFields(nil)

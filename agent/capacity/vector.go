@@ -17,8 +17,7 @@ const (
 	storageStep = int64(1) << 30 // bytes
 )
 
-// vector is what a node has free, rounded down, in a form that can be told
-// from others by its key.
+// vector is what a node has free, rounded down, with a key for comparison.
 type vector struct {
 	key  string
 	free Resources

@@ -18,8 +18,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Assignments is where the watcher hears of SessionAssignments: the manager's
-// cache.
+// Assignments is the manager's cache of SessionAssignments.
 type Assignments interface {
 	Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
 	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
@@ -33,11 +32,11 @@ type Options struct {
 	Assignments Assignments
 	// Restrictions of the member's administrator.
 	Restrictions restriction.Settings
-	// OnChange is called after each new report, from the watcher's own
-	// goroutine; it should not block.
+	// OnChange is called after each new report, from the watcher's own goroutine. It
+	// should not block.
 	OnChange func()
-	// Debounce is how long changes are gathered before they are reported, by
-	// default 250 ms.
+	// Debounce is how long changes are collected before they are reported, by default
+	// 250 ms.
 	Debounce time.Duration
 	// Recheck is how often assignments that were counted before the cache
 	// had them are compared with it, by default 30 s.
@@ -52,33 +51,33 @@ type Watcher struct {
 
 	mu    sync.Mutex
 	model *Model
-	// synced: the model holds the whole member. Nothing is reported before.
+	// synced is set once the model has the whole member. Nothing is reported before.
 	synced bool
-	// report that was published last, and the same as it goes to the hub.
+	// report is the last one, and published the same for the hub.
 	report    Report
 	published *fleetv1.CapacityReport
-	// reported is the model's version of it.
+	// reported is the version of the model in it.
 	reported uint64
-	// sequence of it, and of the one that OnChange was last called for.
-	sequence, told uint64
-	// promised is the highest number that was given out: a report of that
-	// number must come, even if it says nothing new.
+	// sequence is its number, and notified that for which OnChange was last called.
+	sequence, notified uint64
+	// promised is the highest number that was returned: a report of that number must
+	// follow, even if nothing has changed.
 	promised uint64
 	// notEnforced are the namespaces that the administrator was last warned of.
 	notEnforced []string
-	// ahead are assignments that were counted before the cache had them.
-	ahead map[types.UID]*ahead
+	// assumed are assignments that were counted before the cache has them.
+	assumed map[types.UID]*assumed
 }
 
-// ahead is an assignment that was counted when it was stored.
-type ahead struct {
+// assumed is an assignment that was counted when it was stored.
+type assumed struct {
 	key        types.NamespacedName
 	generation int64
-	// checked: it has outlived one recheck.
+	// checked is set by the first recheck.
 	checked bool
 }
 
-// NewWatcher makes a watcher; Run starts it.
+// NewWatcher returns a Watcher that Run starts.
 func NewWatcher(o Options) (*Watcher, error) {
 	clientset, err := kubernetes.NewForConfig(o.Config)
 	if err != nil {
@@ -99,18 +98,17 @@ func newWatcher(o Options, c kubernetes.Interface) *Watcher {
 	}
 	return &Watcher{
 		options: o, client: c, changed: make(chan struct{}, 1),
-		model: NewModel(o.Restrictions), ahead: map[types.UID]*ahead{},
+		model: NewModel(o.Restrictions), assumed: map[types.UID]*assumed{},
 	}
 }
 
-// NeedLeaderElection is true: only the agent that speaks for the member
-// reports.
+// NeedLeaderElection returns true: only the leader reports.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
-// Report is the newest report, nil before the first. It must not be changed.
-// It counts everything that Stored was called for: what a new connection
-// tells first is its inventory and then this, and a hub that hears that an
-// assignment is stored must not see a report from before.
+// Report returns the newest report, and nil before the first. It must not be changed. It
+// counts everything that Stored was called for: a new connection sends its inventory and
+// then this, and a hub that has an assignment as stored must not get a report from
+// before.
 func (w *Watcher) Report() *fleetv1.CapacityReport {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,19 +118,19 @@ func (w *Watcher) Report() *fleetv1.CapacityReport {
 	return w.published
 }
 
-// SetTemplates replaces the templates that are judged.
+// SetTemplates replaces the templates that reports are about.
 func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
 	requirements := RequirementsOf(set)
 	w.update(func(m *Model) { m.SetTemplates(requirements) })
 }
 
-// Stored counts an assignment as used, as the API server has just stored it,
-// and returns the number of the first report that counts it. That report will
-// come, even if it says nothing new.
+// Stored counts an assignment that the API server has just stored, and returns the number
+// of the first report that counts it. That report will follow, even if nothing has
+// changed.
 func (w *Watcher) Stored(a *v1alpha1.SessionAssignment) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ahead[a.UID] = &ahead{key: client.ObjectKeyFromObject(a), generation: a.Generation}
+	w.assumed[a.UID] = &assumed{key: client.ObjectKeyFromObject(a), generation: a.Generation}
 	w.model.SetAssignment(AssignmentOf(a))
 	return w.promise()
 }
@@ -144,8 +142,8 @@ func (w *Watcher) Node(name string) observe.Node {
 	return w.model.Node(name)
 }
 
-// NextSequence is the number of the next report. It counts every assignment
-// that the watcher has seen so far; for one just stored, call Stored.
+// NextSequence returns the number of the next report. It counts every assignment that the
+// watcher has seen so far; for one just stored, call Stored.
 func (w *Watcher) NextSequence() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,19 +170,18 @@ func (w *Watcher) signal() {
 	}
 }
 
-// publish makes a report if there is something to say, and tells whether one
-// was made that nobody has been told of.
+// publish makes a report if something has changed, and returns whether OnChange is to be
+// called.
 func (w *Watcher) publish() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.make()
-	told := w.told == w.sequence
-	w.told = w.sequence
-	return !told
+	notified := w.notified == w.sequence
+	w.notified = w.sequence
+	return !notified
 }
 
-// make the next report, unless it would say the same and nobody was promised
-// one.
+// make makes the next report, unless it would be the same and none was promised.
 func (w *Watcher) make() {
 	if !w.synced {
 		return

@@ -12,8 +12,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// RequirementsOf reads the templates that the hub asks about. One that can't
-// be read is judged unavailable, and says so.
+// RequirementsOf reads the templates that the hub asks about. One that can't be read is
+// reported as unavailable.
 func RequirementsOf(set *fleetv1.TemplateSet) []Requirements {
 	out := make([]Requirements, 0, len(set.GetTemplates()))
 	for _, t := range set.GetTemplates() {
@@ -54,7 +54,7 @@ func (r *Requirements) readResources(quantities map[string]string) error {
 	return nil
 }
 
-// Wire is the report under a number, as the hub gets it.
+// Wire returns the report with a number, for the hub.
 func (r *Report) Wire(sequence uint64) *fleetv1.CapacityReport {
 	out := &fleetv1.CapacityReport{
 		Sequence:           sequence,

@@ -11,8 +11,8 @@
 // answers, Summary the digests of what the member holds. Client, stream and
 // lease are thin I/O around them.
 //
-// A stream of protocol 2 opens with the digest of the inventory, and then only
-// what the hub lacks of it crosses the wire; one of protocol 1 with all of it.
+// A stream opens with the digest of the inventory, and then only what the hub
+// lacks of it crosses the wire.
 // Capacity is told in changes, to a hub that knows of them, and whole every 30 s.
 // Both sides say on each renewal what they believe, in digests, and the hub
 // asks for all once they have disagreed twice in a row.

@@ -22,10 +22,10 @@ func FuzzMachine(f *testing.F) {
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{InventoryRequest: convert.BucketsToWire(buckets)}}
 	}
 	for _, messages := range [][]*fleetv1.ConnectResponse{
-		{welcome(1, 5), orders(1), ack, templates, orders(2)},
-		{welcome(2, 5), asks(convert.AllBuckets()), orders(1), ack, asks(convert.AllBuckets()), orders(2)},
-		{welcome(2, 9), asks(convert.BucketSet{}), orders(1), welcome(2, 9)},
-		{welcome(1, 4)}, {orders(1)},
+		{welcome(1, 5), asks(convert.BucketSet{}), orders(1), ack, templates, orders(2)},
+		{welcome(1, 5), asks(convert.AllBuckets()), orders(1), ack, asks(convert.AllBuckets()), orders(2)},
+		{welcome(1, 9), asks(convert.BucketSet{}), orders(1), welcome(1, 9)},
+		{welcome(1, 4)}, {welcome(2, 5)}, {orders(1)},
 	} {
 		var data []byte
 		for _, m := range messages {
@@ -39,9 +39,7 @@ func FuzzMachine(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		hello := testHello(5)
-		hello.MaxProtocol = 2
-		m := NewMachine(hello, NewReporter(0), NewResults())
+		m := NewMachine(testHello(5), NewReporter(0), NewResults())
 		refs := []Ref{
 			{UID: "u", NamespacedName: types.NamespacedName{Namespace: "n", Name: "u"}},
 			{UID: "v", NamespacedName: types.NamespacedName{Namespace: "n", Name: "v"}},

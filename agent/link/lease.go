@@ -72,7 +72,7 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 		s.options.Credentials.RotateNow()
 	}
 	s.mu.Lock()
-	highest := s.machine.highestTerm
+	highest := s.machine.hello.HighestHubTerm
 	s.mu.Unlock()
 	if term := response.GetHubTerm(); term < highest {
 		return fmt.Errorf("%w: %d after %d", ErrStaleHub, term, highest)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/proto/version"
 )
 
 // State of a stream.
@@ -19,11 +20,10 @@ const (
 	// Preparing: the hub is a good one; its term is being made durable.
 	// Nothing is sent, and nothing accepted.
 	Preparing State = "Preparing"
-	// SendingDigest, from protocol 2 on: the inventory's digest is sent, nothing
-	// is accepted.
+	// SendingDigest: the inventory's digest is sent, nothing is accepted.
 	SendingDigest State = "SendingDigest"
-	// AwaitRequest, from protocol 2 on: the hub's answer to the digest is all
-	// that is accepted. Nothing is sent.
+	// AwaitRequest: the hub's answer to the digest is all that is accepted.
+	// Nothing is sent.
 	AwaitRequest State = "AwaitRequest"
 	// SendingInventory: pages of the inventory are sent, nothing is accepted.
 	SendingInventory State = "SendingInventory"
@@ -62,14 +62,13 @@ type Effect struct {
 // inventory's last page, and no capacity report that does not count it. The
 // pages that answer one request are not interrupted.
 type Machine struct {
-	state       State
-	hello       *fleetv1.Hello
-	terms       terms
-	protocol    int32
-	highestTerm int64
-	inventory   []Ref
-	telling     telling
-	// ackTimeout is the hub's word, now the time of the last Tick.
+	state State
+	hello *fleetv1.Hello
+	// helloSent: Next has returned it.
+	helloSent bool
+	inventory []Ref
+	telling   telling
+	// ackTimeout is what the hub's Welcome set, now the time of the last Tick.
 	ackTimeout time.Duration
 	now        time.Time
 	room       room
@@ -84,10 +83,7 @@ type Machine struct {
 // NewMachine is a stream that has still to say Hello. Reporter and Results
 // are shared with the streams before and after it.
 func NewMachine(hello *fleetv1.Hello, reporter *Reporter, results *Results) *Machine {
-	return &Machine{
-		state: AwaitWelcome, hello: hello, terms: termsOf(hello), highestTerm: hello.GetHighestHubTerm(),
-		ackTimeout: defaultAckTimeout, reporter: reporter, results: results,
-	}
+	return &Machine{state: AwaitWelcome, hello: hello, reporter: reporter, results: results}
 }
 
 // State that the stream is in.
@@ -117,22 +113,20 @@ func (m *Machine) Receive(message *fleetv1.ConnectResponse) (Effect, error) {
 }
 
 func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
-	if m.state != AwaitWelcome || m.hello != nil {
+	if m.state != AwaitWelcome || !m.helloSent {
 		return Effect{}, fmt.Errorf("%w: welcome in state %s", errProtocol, m.state)
 	}
-	switch err := m.terms.accept(w); {
-	case err != nil:
+	if err := acceptable(m.hello, w); err != nil {
 		return Effect{}, err
-	case w.GetHubTerm() < m.highestTerm:
-		return Effect{}, fmt.Errorf("%w: %d after %d", ErrStaleHub, w.GetHubTerm(), m.highestTerm)
+	}
+	if highest := m.hello.GetHighestHubTerm(); w.GetHubTerm() < highest {
+		return Effect{}, fmt.Errorf("%w: %d after %d", ErrStaleHub, w.GetHubTerm(), highest)
 	}
 	// What is marked from here on comes after the inventory, which is listed
 	// later and covers all that was marked before.
-	m.state, m.protocol = Preparing, w.GetProtocol()
-	m.room.changes = slices.Contains(w.GetCapabilities(), capabilityCapacityChanges)
-	if timeout := w.GetAckTimeout().AsDuration(); timeout > 0 {
-		m.ackTimeout = max(timeout, minAckTimeout)
-	}
+	m.state = Preparing
+	m.room.changes = slices.Contains(w.GetCapabilities(), version.CapacityChanges)
+	m.ackTimeout = max(w.GetAckTimeout().AsDuration(), minAckTimeout)
 	m.reporter.Reset()
 	m.results.Begin()
 	return Effect{Welcome: w}, nil
@@ -145,18 +139,15 @@ func (m *Machine) Begin(inventory []Ref, countedFrom uint64) {
 	if m.state != Preparing {
 		return
 	}
-	m.state, m.inventory, m.countedFrom = SendingInventory, inventory, countedFrom
-	if m.protocol >= protocolDigests {
-		m.state = SendingDigest
-	}
+	m.state, m.inventory, m.countedFrom = SendingDigest, inventory, countedFrom
 }
 
 func (m *Machine) orders(batch *fleetv1.OrderBatch) (Effect, error) {
 	// A gap is a batch that was lost.
-	if batch.GetSequence() <= m.orderBatches || (m.protocol >= protocolDigests && batch.GetSequence() != m.orderBatches+1) {
+	if batch.GetSequence() != m.orderBatches+1 {
 		return Effect{}, fmt.Errorf("%w: order batch %d after %d", errProtocol, batch.GetSequence(), m.orderBatches)
 	}
-	m.orderBatches, m.orderAckDue = batch.GetSequence(), m.protocol >= protocolDigests
+	m.orderBatches, m.orderAckDue = batch.GetSequence(), true
 	return Effect{Orders: batch.GetItems()}, nil
 }
 
@@ -190,12 +181,11 @@ func (m *Machine) Next(now time.Time, sources Sources) (message *fleetv1.Connect
 }
 
 func (m *Machine) nextHello() *fleetv1.ConnectRequest {
-	hello := m.hello
-	if hello == nil {
+	if m.helloSent {
 		return nil
 	}
-	m.hello = nil
-	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: hello}}
+	m.helloSent = true
+	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: m.hello}}
 }
 
 func (m *Machine) nextPage(render Render) *fleetv1.ConnectRequest {
@@ -206,11 +196,8 @@ func (m *Machine) nextPage(render Render) *fleetv1.ConnectRequest {
 		m.inventory, m.telling.paging = nil, false
 		m.serve()
 	}
-	page := &fleetv1.Inventory{Items: items, Last: last}
-	if m.protocol >= protocolDigests {
-		page.ReportSequence = m.reporter.sequence
-		m.telling.note(items)
-	}
+	page := &fleetv1.Inventory{Items: items, Last: last, ReportSequence: m.reporter.sequence}
+	m.telling.note(items)
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: page}}
 }
 
@@ -236,16 +223,10 @@ func (m *Machine) nextServing(now time.Time, sources Sources) (*fleetv1.ConnectR
 	if batch := m.results.Next(); batch != nil {
 		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: batch}}, 0
 	}
-	render := sources.Render
-	if m.protocol >= protocolDigests {
-		render = m.telling.withEnds(render)
-	}
-	batch, wait := m.reporter.Next(now, render)
+	batch, wait := m.reporter.Next(now, m.telling.withEnds(sources.Render))
 	if batch == nil {
 		return nil, sooner(wait, m.room.wait(now))
 	}
-	if m.protocol >= protocolDigests {
-		m.telling.note(batch.Items)
-	}
+	m.telling.note(batch.Items)
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: batch}}, 0
 }

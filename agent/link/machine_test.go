@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -17,7 +18,7 @@ func testHello(highest int64) *fleetv1.Hello {
 
 func welcome(protocol int32, term int64) *fleetv1.ConnectResponse {
 	return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{
-		Welcome: &fleetv1.Welcome{Protocol: protocol, HubTerm: term, RenewInterval: durationpb.New(time.Second)}}}
+		Welcome: &fleetv1.Welcome{Protocol: protocol, HubTerm: term, RenewInterval: durationpb.New(time.Second), AckTimeout: durationpb.New(time.Minute)}}}
 }
 
 func orders(sequence uint64) *fleetv1.ConnectResponse {
@@ -32,17 +33,20 @@ func sources(sequence uint64) Sources {
 	}
 }
 
+// greeted is a machine that has sent Hello.
+func greeted() *Machine {
+	m := NewMachine(testHello(5), NewReporter(0), NewResults())
+	m.Next(time.Time{}, sources(1))
+	return m
+}
+
 func TestMachineRefuses(t *testing.T) {
-	greeted := func() *Machine {
-		m := NewMachine(testHello(5), NewReporter(0), NewResults())
-		m.Next(time.Time{}, sources(1))
-		return m
-	}
 	serving := func() *Machine {
 		m := greeted()
 		_, _ = m.Receive(welcome(1, 5))
 		m.Begin(nil, 1)
 		m.Next(time.Time{}, sources(1))
+		_, _ = m.Receive(inventoryRequest(convert.BucketSet{}))
 		return m
 	}
 	for name, tc := range map[string]struct {
@@ -66,8 +70,8 @@ func TestMachineRefuses(t *testing.T) {
 		}
 	}
 	m := serving()
-	_, _ = m.Receive(orders(3))
-	if _, err := m.Receive(orders(3)); !errors.Is(err, errProtocol) {
+	_, _ = m.Receive(orders(1))
+	if _, err := m.Receive(orders(1)); !errors.Is(err, errProtocol) {
 		t.Errorf("a batch that comes again: %v", err)
 	}
 }
@@ -78,10 +82,17 @@ func preparing(m *Machine) *Machine {
 }
 
 func TestCapacityWaitsForAReportThatCountsTheInventory(t *testing.T) {
-	m := preparing(NewMachine(nil, NewReporter(0), NewResults()))
+	m := preparing(greeted())
 	m.Begin([]Ref{{UID: "a"}}, 7)
+	if message, _ := m.Next(time.Time{}, sources(6)); message.GetInventoryDigest().GetAssignments() != 1 {
+		t.Fatalf("first the digest, not %v", message)
+	}
+	if effect, err := m.Receive(inventoryRequest(convert.AllBuckets())); err != nil || !effect.List {
+		t.Fatalf("%+v, %v", effect, err)
+	}
+	m.Listed([]Ref{{UID: "a"}})
 	if message, _ := m.Next(time.Time{}, sources(6)); !message.GetInventory().GetLast() {
-		t.Fatalf("first the inventory, not %v", message)
+		t.Fatalf("then the inventory, not %v", message)
 	}
 	if message, _ := m.Next(time.Time{}, sources(6)); message != nil {
 		t.Fatalf("said %v", message)

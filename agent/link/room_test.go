@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -72,8 +73,12 @@ func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
 }
 
 func TestAQuietStreamTellsItsRoomByItself(t *testing.T) {
-	m := preparing(NewMachine(nil, NewReporter(0), NewResults()))
+	m := preparing(greeted())
 	m.Begin(nil, 1)
+	m.Next(time.Time{}, sources(1))
+	if _, err := m.Receive(inventoryRequest(convert.BucketSet{})); err != nil {
+		t.Fatal(err)
+	}
 	now := time.Unix(1_700_000_000, 0)
 	var told []string
 	for range 200 {

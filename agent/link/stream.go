@@ -66,7 +66,6 @@ func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool
 		renewed: make(chan HubTerm, 1),
 		machine: NewMachine(proto.Clone(hello).(*fleetv1.Hello), c.reporter, c.results),
 	}
-	s.machine.SetAckTimeout(max(c.options.scaled(defaultAckTimeout), leastTimeout))
 	if s.wire, err = s.rpc.Connect(ctx); err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
 	}

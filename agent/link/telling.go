@@ -12,7 +12,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// telling is what the hub was told on a stream, from protocol 2 on.
+// telling is what the hub was told on a stream.
 //
 // Invariant: told is what the hub has in hand once it has applied all that was
 // sent up to now: the digest that the stream began with, and each assignment's
@@ -98,7 +98,7 @@ func (m *Machine) request(w *fleetv1.InventoryRequest) (Effect, error) {
 	switch {
 	case err != nil:
 		return Effect{}, fmt.Errorf("%w: reading the request for the inventory: %w", errProtocol, err)
-	case m.state != AwaitRequest && (m.state != Serving || m.protocol < protocolDigests || m.telling.listing || m.telling.paging):
+	case m.state != AwaitRequest && (m.state != Serving || m.telling.listing || m.telling.paging):
 		return Effect{}, fmt.Errorf("%w: request for the inventory in state %s", errProtocol, m.state)
 	case wanted.Len() == 0:
 		m.serve()
@@ -136,7 +136,7 @@ func (m *Machine) Listed(refs []Ref) {
 // sides should agree on. The digest and the number are of the assignments that
 // the member's API server holds.
 func (m *Machine) SyncState(assigned uint64, assignments int) *fleetv1.SyncState {
-	if m.state != Serving || m.protocol < protocolDigests || m.telling.listing || m.telling.paging {
+	if m.state != Serving || m.telling.listing || m.telling.paging {
 		return nil
 	}
 	return &fleetv1.SyncState{
@@ -167,6 +167,3 @@ func (m *Machine) Tick(now time.Time) error {
 
 // AckTimeout is how long the oldest batch may go unacknowledged.
 func (m *Machine) AckTimeout() time.Duration { return m.ackTimeout }
-
-// SetAckTimeout sets it for hubs that do not say.
-func (m *Machine) SetAckTimeout(timeout time.Duration) { m.ackTimeout = timeout }

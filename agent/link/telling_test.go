@@ -13,12 +13,12 @@ func inventoryRequest(buckets convert.BucketSet) *fleetv1.ConnectResponse {
 	return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{InventoryRequest: convert.BucketsToWire(buckets)}}
 }
 
-// servingTwo is a machine of protocol 2 over a member that holds nothing.
-func servingTwo(t *testing.T, s Sources) *Machine {
+// servingEmpty is a machine over a member that holds nothing.
+func servingEmpty(t *testing.T, s Sources) *Machine {
 	t.Helper()
-	m := NewMachine(&fleetv1.Hello{MinProtocol: 1, MaxProtocol: 2, Instance: "i"}, NewReporter(0), NewResults())
+	m := NewMachine(&fleetv1.Hello{Instance: "i"}, NewReporter(0), NewResults())
 	m.Next(time.Time{}, s)
-	if _, err := m.Receive(welcome(2, 1)); err != nil {
+	if _, err := m.Receive(welcome(1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	m.Begin(nil, 1)
@@ -34,7 +34,7 @@ func servingTwo(t *testing.T, s Sources) *Machine {
 // list; the hub must not take it for gone.
 func TestWhatIsReportedDuringAListingIsInItsPages(t *testing.T) {
 	s := sources(1)
-	m := servingTwo(t, s)
+	m := servingEmpty(t, s)
 	effect, err := m.Receive(inventoryRequest(convert.AllBuckets()))
 	if err != nil || !effect.List {
 		t.Fatalf("%+v, %v", effect, err)
@@ -68,7 +68,7 @@ func TestAnEndIsToldOfWhatTheHubWasTold(t *testing.T) {
 		}
 		return nil
 	}
-	m := servingTwo(t, s)
+	m := servingEmpty(t, s)
 	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
 	m.Next(time.Time{}, s)
 	delete(held, Ref{UID: "a"})
@@ -85,7 +85,7 @@ func TestAnEndIsToldOfWhatTheHubWasTold(t *testing.T) {
 
 func TestRequestsForTheInventoryThatAreRefused(t *testing.T) {
 	all := inventoryRequest(convert.AllBuckets())
-	m := servingTwo(t, sources(1))
+	m := servingEmpty(t, sources(1))
 	if _, err := m.Receive(all); err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +94,10 @@ func TestRequestsForTheInventoryThatAreRefused(t *testing.T) {
 	}
 	tooMany := &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{
 		InventoryRequest: &fleetv1.InventoryRequest{Buckets: make([]byte, 33)}}}
-	if _, err := servingTwo(t, sources(1)).Receive(tooMany); !errors.Is(err, errProtocol) {
+	if _, err := servingEmpty(t, sources(1)).Receive(tooMany); !errors.Is(err, errProtocol) {
 		t.Errorf("more buckets than there are: %v", err)
 	}
-	gap := servingTwo(t, sources(1))
+	gap := servingEmpty(t, sources(1))
 	if _, err := gap.Receive(orders(2)); !errors.Is(err, errProtocol) {
 		t.Errorf("a batch of orders was lost: %v", err)
 	}
@@ -105,7 +105,7 @@ func TestRequestsForTheInventoryThatAreRefused(t *testing.T) {
 
 func TestWhatAHubRequiresMustBeKnown(t *testing.T) {
 	requiring := func(hello *fleetv1.Hello, w *fleetv1.Welcome) error {
-		hello.MinProtocol, hello.MaxProtocol, w.Protocol = 1, 2, 2
+		w.Protocol = 1
 		m := NewMachine(hello, NewReporter(0), NewResults())
 		m.Next(time.Time{}, sources(1))
 		_, err := m.Receive(&fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{Welcome: w}})

@@ -5,15 +5,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Found are the children of an assignment as the member has them. Nil means
-// that there is none.
+// Found is the children of an assignment as the member has them, nil for those that do
+// not exist.
 type Found struct {
 	Home    *corev1.PersistentVolumeClaim
 	Config  *corev1.ConfigMap
@@ -22,11 +21,9 @@ type Found struct {
 	// Ingress, or Route where the member has a Gateway.
 	Ingress *networkingv1.Ingress
 	Route   *gatewayv1.HTTPRoute
-	Policy  *networkingv1.NetworkPolicy
-	Budget  *policyv1.PodDisruptionBudget
 
-	// The problems that applying each child met; nil: none. PodProblem may also
-	// be why there must be no Pod, such as a time limit.
+	// The problems of each child. PodProblem may also be why there must be no Pod, such as
+	// a time limit.
 	HomeProblem    *Problem
 	ConfigProblem  *Problem
 	PodProblem     *Problem
@@ -36,40 +33,43 @@ type Found struct {
 	PolicyProblem  *Problem
 	BudgetProblem  *Problem
 
-	// Denied is why the API server denies what must be removed; empty: it does not.
+	// Denied is why the API server denies a removal.
 	Denied string
 
-	// HomeTooSmall is why the claim could not be made as large as the
-	// assignment asks; empty: it is, or was not tried.
+	// HomeTooSmall is why the claim could not grow to the size of the assignment.
 	HomeTooSmall string
-	// OtherUser is another assignment whose Pod has the home mounted; empty:
-	// none.
+	// OtherUser is another assignment whose Pod has the home mounted.
 	OtherUser string
-	// Secrets of the assignment that are not there, or not as they were sent.
+	// Secrets of the assignment that do not exist, or differ from what was sent.
 	Secrets []string
-	// NodeLost: the Pod's node does not answer.
+	// NodeLost is set if the Pod's node does not answer.
 	NodeLost bool
-	// StopUnknown: the Pod is being deleted, its node is gone, and nobody has reported
-	// that it stopped.
-	StopUnknown bool
-	// GivenBack is when the desktop of a lost node is started on another one; zero: it
-	// is not, since it must never run twice, or has a home.
-	GivenBack time.Time
+	LostPod
 }
 
-// Problem is why a child can't be what it should.
+// LostPod is what follows for a Pod from the loss of its node.
+type LostPod struct {
+	// StopUnknown is set if the Pod is being deleted, its node is gone, and no stop was
+	// reported.
+	StopUnknown bool
+	// RecreateAt is when the desktop is started on another node. It is zero if it is not,
+	// since the desktop must never run twice, or has a home.
+	RecreateAt time.Time
+}
+
+// Problem is why a child can't be as it should.
 type Problem struct {
 	// Reason is ReasonApplyFailed, ReasonConflict, ReasonQuotaExceeded, or that
 	// of a time limit.
 	Reason string
-	// Message for people.
+	// Message for users.
 	Message string
-	// Invalid: the API server will never take the child as it is.
+	// Invalid is set if the API server will never accept the child as it is.
 	Invalid bool
 }
 
-// troubles are the reasons that say more than "not yet": something is wrong,
-// and waiting alone may not mend it.
+// troubles are the reasons that mean more than "not yet": something is wrong, and waiting
+// alone may not cure it.
 var troubles = map[string]bool{
 	api.ReasonClaimLost:        true,
 	api.ReasonHomeInUse:        true,
@@ -91,8 +91,8 @@ var troubles = map[string]bool{
 	api.ReasonResourcesInvalid: true,
 }
 
-// IsTrouble reports whether a condition says that something is wrong, rather
-// than that something is not done yet.
+// IsTrouble reports whether a condition means that something is wrong, rather than not
+// done yet.
 func IsTrouble(c metav1.Condition) bool {
 	return c.Status == metav1.ConditionFalse && troubles[c.Reason]
 }
@@ -109,7 +109,7 @@ func (p *Problem) condition(kind string) metav1.Condition {
 	return isFalse(kind, p.Reason, p.Message)
 }
 
-// firstOf is the first problem that there is, or nil.
+// firstOf returns the first problem, or nil.
 func firstOf(problems ...*Problem) *Problem {
 	for _, p := range problems {
 		if p != nil {

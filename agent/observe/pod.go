@@ -147,9 +147,9 @@ func lost(f Found) string {
 		return fmt.Sprintf("Node %s is gone, and its kubelet has not reported that the desktop stopped: "+
 			"once the machine is off for good, kubectl annotate pod -n %s %s %s=<why>.",
 			pod.Spec.NodeName, pod.Namespace, pod.Name, api.AnnotationForceCleanup)
-	case !f.GivenBack.IsZero():
+	case !f.RecreateAt.IsZero():
 		return fmt.Sprintf("Node %s does not answer: bring it back, or the desktop starts anew on another node at %s.",
-			pod.Spec.NodeName, f.GivenBack.UTC().Format(time.TimeOnly))
+			pod.Spec.NodeName, f.RecreateAt.UTC().Format(time.TimeOnly))
 	}
 	return fmt.Sprintf("Node %s does not answer: bring it back. If it is off for good, taint it %s=nodeshutdown:NoExecute. "+
 		"To give up a deleted session all the same, annotate it %s.",

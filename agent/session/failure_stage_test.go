@@ -14,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -223,7 +224,7 @@ func TestQuotaIsTriedAgainUntilThereIsRoom(t *testing.T) {
 		t.Errorf("%d tries in an hour", tries)
 	}
 	s.refuse = nil
-	s.after(lastRetry)
+	s.after(children.RetryAfter(100))
 	if s.gone(&corev1.Pod{}) {
 		t.Error("not tried when there was room")
 	}
@@ -269,7 +270,7 @@ func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {
 		t.Errorf("EndpointReady: %+v", c)
 	}
 	s.refuse = nil
-	s.after(firstRetry)
+	s.after(children.RetryAfter(0))
 	if s.count("create Pod") != 1 {
 		t.Errorf("not made once the policy could be: %v", s.writes)
 	}

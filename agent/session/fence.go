@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,43 +18,44 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Lease is the hub's leave to run fenced desktops: see fence.Keeper.
+// Lease is the hub's permission to run fenced desktops: see fence.Keeper.
 type Lease interface {
-	// Ask how it is; from then on it is kept durable.
+	// Ask returns its state, and keeps it durable from then on.
 	Ask() fence.Standing
-	// Changes has an event when that changes.
+	// Changes has an event when the state changes.
 	Changes() <-chan event.GenericEvent
 }
 
 // fencing is what mode Fence means for an assignment now.
 type fencing struct {
-	// guarded: each Pod that may be there has a guard, so that the hub may count on
+	// guarded is set if each Pod that may exist has a guard, so that the hub may count on
 	// the desktop's end.
 	guarded bool
-	// guard of the next Pod; nil: none. gate likewise, of mode Hold.
+	// guard and gate of the next Pod, if any: a guard for mode Fence, a gate for mode Hold.
 	guard, gate *render.Guard
-	// over: the desktop must not run.
+	// over is why the desktop must not run.
 	over *observe.Problem
-	// notYet: one that runs may go on, and none is made.
+	// notYet is why none is created. One that runs may go on.
 	notYet *observe.Problem
-	// left is for how long this holds at the most; zero: until something happens.
+	// left is for how long this holds at most. Zero is until the next event.
 	left time.Duration
 }
 
 // fenceState is what fencing is judged by.
 type fenceState struct {
-	// pod is the assignment's own; nil: there is none.
+	// pod is the assignment's own, if any.
 	pod *corev1.Pod
-	// guard that the agent would make; nil: it makes none.
+	// guard that the agent would create, if any.
 	guard *render.Guard
 	lease fence.Standing
 }
 
-// fence keeps a fenced desktop from running without the hub's leave. Its time
-// stands still meanwhile, as while it is suspended.
+// fence prevents a fenced desktop from running without the hub's permission. Its time
+// stops meanwhile, as while it is suspended.
 func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	if p.assignment.Spec.FailoverMode == api.FailoverHold {
 		r.hold(p)
@@ -62,15 +64,15 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	if !fenced && !p.assignment.Status.Guarded {
 		return nil
 	}
-	pod, err := find(ctx, r, p, pods, p.assignment.Name)
+	pod, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
 	if err != nil {
 		return err
 	}
-	if pod != nil && pods.stranger(p.assignment, pod) != "" {
+	if pod != nil && !children.Pods.Owns(p.assignment, pod) {
 		pod = nil
 	}
 	if !fenced {
-		// The guard lives on beside its desktop, and must reach the agent.
+		// The guard goes on beside its desktop, and must reach the agent.
 		p.fencing.guarded = pod != nil && render.Guarded(pod)
 		return nil
 	}
@@ -78,19 +80,19 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	if own := r.ownGuard(); own != nil && r.Lease != nil {
 		s.guard, s.lease = own, r.Lease.Ask()
 	}
-	p.fencing = judgeFencing(p.assignment, s)
-	p.again(p.fencing.left)
+	p.fencing = fencingOf(p.assignment, s)
+	p.RequeueWithin(p.fencing.left)
 	if over := p.fencing.over; over != nil {
 		p.ending = &ending{reason: over.Reason, message: over.Message}
 	}
 	return nil
 }
 
-// judgeFencing says what may be. A desktop without a guard is left alone: nobody
-// would stop it if the agent were dead, and so the hub holds the session until it
-// hears that it is stopped. Once guarded, though, it is never made without: the
-// hub may count on the guard, and not hear that there is none.
-func judgeFencing(a *api.SessionAssignment, s fenceState) fencing {
+// fencingOf decides what may run. A desktop without a guard is not touched: nothing would
+// stop it if the agent were dead, and so the hub holds the session until its stop is
+// reported. Once guarded, a desktop is never created without a guard: the hub may count
+// on it before a report shows that there is none.
+func fencingOf(a *api.SessionAssignment, s fenceState) fencing {
 	if s.pod != nil && !render.Guarded(s.pod) {
 		return fencing{guard: known(s.guard)}
 	}
@@ -117,7 +119,7 @@ func judgeFencing(a *api.SessionAssignment, s fenceState) fencing {
 	return f
 }
 
-// known is the guard once its agent's key is known.
+// known returns the guard, or nil until the agent's key is known.
 func known(g *render.Guard) *render.Guard {
 	if g == nil || g.Key == "" {
 		return nil
@@ -125,7 +127,7 @@ func known(g *render.Guard) *render.Guard {
 	return g
 }
 
-// rendered is the Pod as it would be made.
+// rendered returns the Pod as it would be created.
 func (p *pass) rendered() *corev1.Pod {
 	switch f := p.fencing; {
 	case f.guard != nil:
@@ -137,8 +139,8 @@ func (p *pass) rendered() *corev1.Pod {
 	}
 }
 
-// watchLease has requests for all fenced sessions when the lease changes, and for
-// held ones too: the key that their gates go by is known by the same word.
+// watchLease enqueues all fenced sessions when the lease changes, and held ones too: the
+// same event announces the key that their gates verify.
 func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
 	var changes <-chan event.GenericEvent
 	if r.Lease != nil {
@@ -161,4 +163,50 @@ func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
 			}
 		},
 	})
+}
+
+// hold puts a gate before the next Pod of a held desktop, where the agent creates gates.
+// An existing Pod is not touched.
+func (r *Reconciler) hold(p *pass) {
+	guard := r.ownGuard()
+	if guard == nil {
+		return
+	}
+	if p.fencing.gate = known(guard); p.fencing.gate == nil {
+		p.fencing.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has the key with which it answers the desktop's gate."}
+	}
+}
+
+// ownGuard returns what guards and gates need of this agent, and nil if it creates none.
+func (d *Dependencies) ownGuard() *render.Guard {
+	if d.Options.Guard == nil {
+		return nil
+	}
+	own := *d.Options.Guard
+	if d.GuardKey != nil {
+		own.Key = d.GuardKey()
+	}
+	return &own
+}
+
+// gateIsShut reports whether a desktop that has not started waits at a gate that would be
+// created differently now, and may wait for ever: the session's mode has changed, or the
+// agent's address or key, or it creates no gates.
+func gateIsShut(p *pass, pod *corev1.Pod) bool {
+	have := render.Gate(pod)
+	if have == nil || p.fencing.notYet != nil || hasPassed(pod) {
+		return false
+	}
+	want := render.Gate(p.rendered())
+	return want == nil || !slices.Equal(have.Args, want.Args)
+}
+
+// hasPassed reports whether a Pod's desktop has passed its gate.
+func hasPassed(pod *corev1.Pod) bool {
+	for _, s := range pod.Status.InitContainerStatuses {
+		if s.Name == render.GateContainer {
+			return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+		}
+	}
+	return false
 }

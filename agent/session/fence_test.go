@@ -49,7 +49,7 @@ func TestWhatFencingMeans(t *testing.T) {
 			a := desktop(func(a *api.SessionAssignment) {
 				a.Spec.FailoverMode, a.Spec.Lapse, a.Status = api.FailoverFence, tc.lapse, tc.status
 			})
-			f := judgeFencing(a, tc.s)
+			f := fencingOf(a, tc.s)
 			got := "runs"
 			switch {
 			case f.over != nil:

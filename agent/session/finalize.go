@@ -14,94 +14,102 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// finalize takes the children away in order, and then lets the assignment go:
-// nobody comes in any more, the desktop saves its work and stops, what guarded
-// it goes, and only then its home. Only the Pods are waited for without end.
-func (r *Reconciler) finalize(ctx context.Context, p *pass) error {
+// finalizer removes the children of an assignment that is being deleted.
+type finalizer struct {
+	*Dependencies
+	pods   *podStep
+	time   *timekeeper
+	status *statusWriter
+}
+
+// finalize removes the children in order, and then the finalizer: new connections end
+// first, the desktop saves its work and stops, then isolation and config go, and last its
+// home. Only the Pods are waited for without a deadline.
+func (f *finalizer) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
 		return nil
 	}
-	err := r.takeAway(ctx, p)
+	err := f.removeAll(ctx, p)
 	if !apierrors.IsForbidden(err) && p.found.Denied == "" {
 		return err
 	}
-	if goes, asked := r.namespaceGoes(ctx, p.assignment.Namespace); asked != nil || !goes {
+	if goes, asked := f.namespaceGoes(ctx, p.assignment.Namespace); asked != nil || !goes {
 		return errors.Join(err, asked)
 	}
-	return r.finalizeWithNamespace(ctx, p)
+	return f.finalizeWithNamespace(ctx, p)
 }
 
-// takeAway removes the children, and the finalizer once they are gone.
-func (r *Reconciler) takeAway(ctx context.Context, p *pass) error {
+// removeAll removes the children, and the finalizer once they are gone.
+func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 	for _, s := range []struct {
 		name string
 		run  func(context.Context, *pass) (done bool, err error)
 	}{
-		{"ways in", r.removeReach},
-		{"Pods", r.removePods},
-		{"rest", r.removeRest},
-		{"home", r.leaveHome},
-		{"remains", r.awaitRest},
+		{"endpoint", f.removeReach},
+		{"Pods", f.removePods},
+		{"isolation", f.removeIsolation},
+		{"home", f.finalizeHome},
+		{"remaining objects", f.awaitRemoval},
 	} {
 		done, err := s.run(ctx, p)
 		if err != nil {
 			return fmt.Errorf("removing the %s: %w", s.name, err)
 		}
 		if !done {
-			return r.report(ctx, p, r.stopping(ctx, p))
+			return f.status.report(ctx, p, f.stopping(ctx, p))
 		}
 	}
-	return r.release(ctx, p)
+	return f.release(ctx, p)
 }
 
-// forced is an operator's reason not to wait for anything.
+// forced returns an operator's reason not to wait for anything.
 func forced(a *api.SessionAssignment) (reason string, yes bool) {
 	reason, yes = a.Annotations[api.AnnotationForceCleanup]
 	return reason, yes
 }
 
-// removeReach asks Ingress, HTTPRoute and Service to go, and does not wait:
-// what keeps them, such as a load balancer's finalizer, keeps no desktop
-// running.
-func (r *Reconciler) removeReach(ctx context.Context, p *pass) (bool, error) {
-	if err := dismiss(ctx, r, p, ingresses); err != nil {
+// removeReach deletes Ingress, HTTPRoute and Service, and does not wait: what keeps them,
+// such as a load balancer's finalizer, keeps no desktop running.
+func (f *finalizer) removeReach(ctx context.Context, p *pass) (bool, error) {
+	if err := dismiss(ctx, p, children.Ingresses); err != nil {
 		return false, err
 	}
-	problem, err := r.routes.open(ctx, r.APIReader, p.assignment.Namespace, p.now, r.Options.Network.Gateway != nil)
+	problem, err := f.openRoutes(ctx, p)
 	if err != nil {
 		return false, err
 	}
 	if problem == nil {
-		if err := dismiss(ctx, r, p, httpRoutes); err != nil {
+		if err := dismiss(ctx, p, children.HTTPRoutes); err != nil {
 			return false, err
 		}
 	}
-	return true, dismiss(ctx, r, p, services)
+	return true, dismiss(ctx, p, children.Services)
 }
 
-// removeRest asks what stood around the Pod to go, now that it is gone.
-func (r *Reconciler) removeRest(ctx context.Context, p *pass) (bool, error) {
-	if err := dismiss(ctx, r, p, configs); err != nil {
+// removeIsolation deletes isolation and config, now that the Pod is gone.
+func (f *finalizer) removeIsolation(ctx context.Context, p *pass) (bool, error) {
+	if err := dismiss(ctx, p, children.ConfigMaps); err != nil {
 		return false, err
 	}
-	if err := dismiss(ctx, r, p, budgets); err != nil {
+	if err := dismiss(ctx, p, children.DisruptionBudgets); err != nil {
 		return false, err
 	}
-	return true, dismiss(ctx, r, p, policies)
+	return true, dismiss(ctx, p, children.NetworkPolicies)
 }
 
-// dismiss removes a child.
-func dismiss[T client.Object](ctx context.Context, r *Reconciler, p *pass, k childKind[T]) error {
-	have, err := find(ctx, r, p, k, p.assignment.Name)
-	if err != nil || isNil(have) || k.stranger(p.assignment, have) != "" {
+// dismiss removes a child, if the assignment owns one.
+func dismiss[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) error {
+	have, err := k.Find(ctx, p.children, p.assignment.Name)
+	if err != nil || client.Object(have) == client.Object(*new(T)) || !k.Owns(p.assignment, have) {
 		return err
 	}
-	p.leaves(k.kind, have)
-	if err := r.remove(ctx, p, k.kind, have); err != nil {
+	p.keepsBack(k.Name, have)
+	if err := k.Remove(ctx, p.children, have); err != nil {
 		return err
 	}
 	if p.found.Denied != "" && !slices.Contains(p.left, p.found.Denied) {
@@ -110,60 +118,91 @@ func dismiss[T client.Object](ctx context.Context, r *Reconciler, p *pass, k chi
 	return nil
 }
 
-// leaves remembers a child that does not go at once when it is asked to, since
-// it has finalizers.
-func (p *pass) leaves(k kind, o client.Object) {
+// keepsBack records a child whose deletion waits for its finalizers.
+func (p *pass) keepsBack(kind string, o client.Object) {
 	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
-		p.left = append(p.left, fmt.Sprintf("%s %s is kept by finalizer %s", k, o.GetName(), strings.Join(finalizers, ", ")))
+		p.left = append(p.left, fmt.Sprintf("%s %s is kept by finalizer %s", kind, o.GetName(), strings.Join(finalizers, ", ")))
 	}
 }
 
-// awaitRest waits for what is left besides Pods, until its time is over: no
-// desktop can run any more, and a session is not kept for ever by a load
-// balancer or a storage driver.
-func (r *Reconciler) awaitRest(ctx context.Context, p *pass) (bool, error) {
+// awaitRemoval waits for what is left besides Pods, until CleanupDeadline: no desktop can
+// run any more, and no load balancer or storage driver keeps a session for ever.
+func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
 	if _, yes := forced(p.assignment); yes || len(p.left) == 0 {
 		return true, nil
 	}
 	if p.memory.stoppedAt.IsZero() {
 		p.memory.stoppedAt = p.now
 	}
-	if wait := p.memory.stoppedAt.Add(r.Options.CleanupDeadline).Sub(p.now); wait > 0 {
-		p.again(min(wait, restPoll))
+	if wait := p.memory.stoppedAt.Add(f.Options.CleanupDeadline).Sub(p.now); wait > 0 {
+		p.RequeueWithin(min(wait, removalPoll))
 		return false, nil
 	}
 	left := strings.Join(p.left, "; ")
 	log.FromContext(ctx).Info("Gave up a part of the cleanup", "left", left)
-	r.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for what is left: "+left+".")
+	f.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for what is left: "+left+".")
 	return true, nil
 }
 
-// stopping is the status of an assignment of which something is left.
-func (r *Reconciler) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
+// stopping returns the status of an assignment of which something is left.
+func (f *finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
 	status := observe.Stopping(p.assignment, p.found, p.left, p.now)
-	r.account(ctx, p, &status)
+	f.time.account(ctx, p, &status)
 	return status
 }
 
-// release lets the assignment go, which tells the hub that it is stopped.
-func (r *Reconciler) release(ctx context.Context, p *pass) error {
+// release removes the finalizer, which confirms the stop to the hub.
+func (f *finalizer) release(ctx context.Context, p *pass) error {
 	before := p.assignment.DeepCopy()
 	controllerutil.RemoveFinalizer(p.assignment, api.AssignmentFinalizer)
-	writes.WithLabelValues(kindAssignment, "release").Inc()
-	err := r.Client.Patch(ctx, p.assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	children.CountWrite(kindAssignment, "release")
+	err := f.Client.Patch(ctx, p.assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
-		p.again(soon)
+		p.RequeueWithin(children.ConflictRetry)
 		return nil
 	case denied.Is(err) && !apierrors.IsNotFound(err):
 		p.assignment = before
-		r.stays(ctx, p, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
-		return r.report(ctx, p, r.stopping(ctx, p))
+		p.children.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
+		return f.status.report(ctx, p, f.stopping(ctx, p))
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	p.after = 0
-	r.wroteRelease(ctx, p)
-	r.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and nothing of it is left but a home that outlives it.")
+	f.status.wroteRelease(ctx, p)
+	f.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and nothing of it is left but a home that outlives it.")
 	return nil
+}
+
+// Removing a finalizer is the one write that the agent may make outside of admitted
+// namespaces: a namespace that is deleted loses the agent's RoleBinding in no
+// particular order, and nothing can be created there to give the right back.
+//
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+
+// namespaceGoes reports whether a namespace is being deleted, or is gone.
+func (f *finalizer) namespaceGoes(ctx context.Context, name string) (bool, error) {
+	var namespace corev1.Namespace
+	err := f.APIReader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	return err != nil || namespace.DeletionTimestamp != nil, nil
+}
+
+// finalizeWithNamespace removes the finalizer of an assignment whose namespace is
+// being deleted and where the agent may not write any more. The namespace controller
+// deletes all that is there, homes included; only the Pods are waited for, since the
+// end of the assignment is reported as the end of the desktop.
+func (f *finalizer) finalizeWithNamespace(ctx context.Context, p *pass) error {
+	left, err := f.pods.podsLeft(ctx, p)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		p.RequeueWithin(podPoll)
+		return nil
+	}
+	return f.release(ctx, p)
 }

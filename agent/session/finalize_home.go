@@ -7,72 +7,74 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// leaveHome removes a home that goes with its session, and marks another with
-// the time of its last use, if it is not to be kept for ever.
-func (r *Reconciler) leaveHome(ctx context.Context, p *pass) (bool, error) {
+// finalizeHome removes a home that is deleted with its session, and marks another with the
+// time of its last use, unless it is retained.
+func (f *finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
 	home := p.assignment.Spec.Desktop.Home
 	if home.Mode == api.HomePerUser || home.Retention == api.RetentionRetain {
-		return r.stampLastUse(ctx, p)
+		return f.stampLastUse(ctx, p)
 	}
-	return true, r.removeHome(ctx, p)
+	return true, f.removeHome(ctx, p)
 }
 
-// removeHome deletes the claim that is this session's own, read from the API
-// server: it has no owner, so nobody else would.
-func (r *Reconciler) removeHome(ctx context.Context, p *pass) error {
+// removeHome deletes the claim that is this session's own, read from the API server: it has
+// no owner, so the garbage collector does not.
+func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 	var list corev1.PersistentVolumeClaimList
-	marks := client.MatchingLabels(render.Selector(p.assignment))
-	marks[render.LabelHomeMode] = string(api.HomePerSession)
-	if err := r.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), marks); err != nil {
+	own := client.MatchingLabels(render.Selector(p.assignment))
+	own[render.LabelHomeMode] = string(api.HomePerSession)
+	if err := f.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), own); err != nil {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	for i := range list.Items {
-		p.leaves(kindHome, &list.Items[i])
-		if err := r.remove(ctx, p, kindHome, &list.Items[i]); err != nil {
+		p.keepsBack(children.Homes.Name, &list.Items[i])
+		if err := children.Homes.Remove(ctx, p.children, &list.Items[i]); err != nil {
 			return err
 		}
-		p.again(podPoll)
+		p.RequeueWithin(podPoll)
 	}
 	return nil
 }
 
-// stampLastUse says on the claim when its use ended, from which its retention
-// counts, unless another session goes on using it.
-func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
+// stampLastUse records on the claim when its use ended, from which its retention counts,
+// unless another session uses it.
+func (f *finalizer) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	want := render.Home(p.assignment)
 	if want == nil || want.Annotations[api.AnnotationRetention] == "" {
 		return true, nil
 	}
-	have, err := live(ctx, r, homes, want)
-	if err != nil || have == nil || homes.stranger(p.assignment, have) != "" || have.DeletionTimestamp != nil {
+	have, err := children.Homes.Live(ctx, p.children, want.Name)
+	if err != nil || have == nil || !children.Homes.Owns(p.assignment, have) || have.DeletionTimestamp != nil {
 		return err == nil, err
 	}
-	if used, err := r.inUse(ctx, have, p.assignment.Name); err != nil || used {
+	if used, err := f.inUse(ctx, have, p.assignment.Name); err != nil || used {
 		return err == nil, err
 	}
 	if have.Annotations[api.AnnotationLastUse] != "" {
 		return true, nil
 	}
 	stamped := have.DeepCopy()
-	stamped.Annotations = merged(stamped.Annotations, map[string]string{
+	stamped.Annotations = labels.Merge(stamped.Annotations, map[string]string{
 		api.AnnotationLastUse:   p.now.UTC().Format(time.RFC3339),
 		api.AnnotationRetention: want.Annotations[api.AnnotationRetention],
 	})
-	writes.WithLabelValues(string(kindHome), "stamp").Inc()
-	err = r.Client.Patch(ctx, stamped, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+	children.CountWrite(children.Homes.Name, "stamp")
+	err = f.Client.Patch(ctx, stamped, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return true, nil
 	case apierrors.IsConflict(err):
-		p.again(soon)
+		p.RequeueWithin(children.ConflictRetry)
 		return false, nil
 	case denied.Is(err):
 		// A home that is kept too long is better than a session that never ends.
@@ -83,11 +85,11 @@ func (r *Reconciler) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	}
 }
 
-// inUse reports whether an assignment that is there to stay uses the claim,
-// other than the named one.
-func (r *Reconciler) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
+// inUse reports whether an assignment that is not being deleted uses the claim, other than
+// the named one.
+func (f *finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
 	var users api.SessionAssignmentList
-	err := r.Client.List(ctx, &users, client.InNamespace(claim.Namespace),
+	err := f.Client.List(ctx, &users, client.InNamespace(claim.Namespace),
 		client.MatchingFields{claimIndex: claim.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("listing the assignments that use claim %s: %w", claim.Name, err)

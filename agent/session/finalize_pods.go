@@ -10,99 +10,98 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 const (
-	// podPoll is how often a Pod is asked for that the cache does not show.
+	// podPoll is how often a Pod is read from the API server that the cache does not show.
 	podPoll = time.Second
-	// restPoll is how often it is looked whether what is left has gone, where no
-	// event says so.
-	restPoll = 5 * time.Second
+	// removalPoll is how often a removal is checked that causes no event.
+	removalPoll = 5 * time.Second
 )
 
-// removePods is done when the API server has no Pod of the assignment any
-// more, by its name or by its labels, or when an operator has had enough. The
-// cache is asked first, since it is near; it is not believed when it says that
-// there is none.
-func (r *Reconciler) removePods(ctx context.Context, p *pass) (bool, error) {
+// removePods is done when the API server has no Pod of the assignment any more, by its
+// name or by its labels, or when an operator forces the cleanup. The cache is read first,
+// and the API server if that has none.
+func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 	reason, force := forced(p.assignment)
 	if force {
-		return r.forcePods(ctx, p, reason)
+		return f.forcePods(ctx, p, reason)
 	}
-	left, err := r.podsOf(ctx, p, r.Client, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
+	left, err := f.pods.podsOf(ctx, p, f.Client, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
 	if err != nil {
 		return false, err
 	}
 	if len(left) == 0 {
-		if left, err = r.podsLeft(ctx, p); err != nil || len(left) == 0 {
+		if left, err = f.pods.podsLeft(ctx, p); err != nil || len(left) == 0 {
 			return err == nil, err
 		}
-		p.again(podPoll)
+		p.RequeueWithin(podPoll)
 	}
 	p.found.Pod = left[0]
 	for _, pod := range left {
-		if err := r.removePod(ctx, p, pod); err != nil {
+		if err := f.pods.removePod(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}
 	return false, nil
 }
 
-// removePod has a Pod deleted, and its finalizer removed once it has stopped.
-func (r *Reconciler) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	r.seeNode(p, pod)
-	if given, err := r.giveBack(ctx, p, pod); err != nil || given {
+// removePod deletes a Pod, and removes its finalizer once it has stopped.
+func (s *podStep) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
+	s.seeNode(p, pod)
+	if abandoned, err := s.abandonLost(ctx, p, pod); err != nil || abandoned {
 		return err
 	}
-	if err := r.remove(ctx, p, kindPod, pod); err != nil || pod.DeletionTimestamp == nil {
+	if err := children.Pods.Remove(ctx, p.children, pod); err != nil || pod.DeletionTimestamp == nil {
 		return err
 	}
-	return r.awaitStop(ctx, p, pod)
+	return s.awaitStop(ctx, p, pod)
 }
 
-// forcePods takes the Pods out of the API server without waiting for their
-// kubelets, who may be running them still: that is the operator's word alone.
-func (r *Reconciler) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
-	left, err := r.podsLeft(ctx, p)
+// forcePods deletes the Pods without waiting for their kubelets, which may still run them:
+// only an operator can decide that.
+func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
+	left, err := f.pods.podsLeft(ctx, p)
 	if err != nil {
 		return false, err
 	}
 	for _, pod := range left {
-		if err := r.forcePod(ctx, p, pod); err != nil {
+		if err := f.pods.forcePod(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}
-	if !p.memory.forceTold {
-		p.memory.forceTold = true
+	if !p.memory.forceReported {
+		p.memory.forceReported = true
 		log.FromContext(ctx).Info("The cleanup is forced", "reason", reason, "pods", len(left))
-		r.event(p.assignment, corev1.EventTypeWarning, api.EventForced, fmt.Sprintf(
+		f.event(p.assignment, corev1.EventTypeWarning, api.EventForced, fmt.Sprintf(
 			"%s was set (%q): %d Pods were deleted without waiting for their kubelets, which may run them still.",
 			api.AnnotationForceCleanup, reason, len(left)))
 	}
 	return true, nil
 }
 
-// podsLeft are the assignment's own Pods that the API server itself has, by label or
-// by name: somebody may have removed a Pod's labels.
-func (r *Reconciler) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) {
-	left, err := r.podsOf(ctx, p, r.APIReader, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
+// podsLeft returns the assignment's own Pods from the API server, by label or by name: a
+// Pod's labels may have been removed.
+func (s *podStep) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) {
+	left, err := s.podsOf(ctx, p, s.APIReader, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
 	if err != nil || len(left) > 0 {
 		return left, err
 	}
 	// The agent may list Pods everywhere, and get one only in admitted namespaces.
-	return r.podsOf(ctx, p, r.APIReader, client.MatchingFields{metav1.ObjectNameField: p.assignment.Name})
+	return s.podsOf(ctx, p, s.APIReader, client.MatchingFields{metav1.ObjectNameField: p.assignment.Name})
 }
 
-// podsOf are the assignment's own among the Pods that a reader selects.
-func (r *Reconciler) podsOf(ctx context.Context, p *pass, from client.Reader, selected client.ListOption) ([]*corev1.Pod, error) {
+// podsOf returns the assignment's own among the Pods that a reader selects.
+func (s *podStep) podsOf(ctx context.Context, p *pass, from client.Reader, selected client.ListOption) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := from.List(ctx, &list, client.InNamespace(p.assignment.Namespace), selected); err != nil {
 		return nil, fmt.Errorf("listing Pods: %w", err)
 	}
 	var own []*corev1.Pod
 	for i := range list.Items {
-		if pods.stranger(p.assignment, &list.Items[i]) == "" {
+		if children.Pods.Owns(p.assignment, &list.Items[i]) {
 			own = append(own, &list.Items[i])
 		}
 	}

@@ -48,7 +48,7 @@ var _ = Describe("The end of a session", func() {
 		expectGone(ctx, serviceOf(a))
 		expectGone(ctx, ingressOf(a))
 		Expect(get(ctx, claimOf(a)).DeletionTimestamp).To(BeNil(), "the home went before the Pod")
-		Expect(get(ctx, policyOf(a)).DeletionTimestamp).To(BeNil(), "a desktop that still runs is not guarded")
+		Expect(get(ctx, policyOf(a)).DeletionTimestamp).To(BeNil(), "a desktop that still runs is not isolated")
 		Consistently(ctx, func() []string { return get(ctx, a).Finalizers }).Should(ContainElement(api.AssignmentFinalizer))
 		edit(ctx, podOf(a), func(p *corev1.Pod) { p.Finalizers = nil })
 		expectGone(ctx, a)

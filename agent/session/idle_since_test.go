@@ -52,15 +52,15 @@ func TestADesktopThatIsAskedIsIdleWhenItSaysSo(t *testing.T) {
 	s, asker := asking(t)
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.IdleTimeout = "" })
 	for _, c := range []struct {
-		word activity.Word
+		word activity.Result
 		want time.Duration
 	}{
-		{activity.Word{}, 0},
-		{activity.Word{Use: observe.Use{Known: true, Since: noon.Add(time.Minute)}}, time.Minute},
-		{activity.Word{}, time.Minute},
-		{activity.Word{Use: observe.Use{Known: true}}, 0},
-		{activity.Word{Use: observe.Use{Known: true, Since: noon.Add(time.Hour)}}, time.Hour},
-		{activity.Word{Use: observe.Use{Known: true}, Silent: true}, 0},
+		{activity.Result{}, 0},
+		{activity.Result{Use: observe.Use{Known: true, Since: noon.Add(time.Minute)}}, time.Minute},
+		{activity.Result{}, time.Minute},
+		{activity.Result{Use: observe.Use{Known: true}}, 0},
+		{activity.Result{Use: observe.Use{Known: true, Since: noon.Add(time.Hour)}}, time.Hour},
+		{activity.Result{Use: observe.Use{Known: true}, Silent: true}, 0},
 	} {
 		asker.word = c.word
 		s.after(time.Minute)
@@ -70,7 +70,7 @@ func TestADesktopThatIsAskedIsIdleWhenItSaysSo(t *testing.T) {
 	if got := s.said(api.EventActivityUnknown); got != 0 {
 		t.Error("warned of an idle timeout that it has not")
 	}
-	asker.word = activity.Word{Use: observe.Use{Known: true, Since: noon.Add(time.Hour)}}
+	asker.word = activity.Result{Use: observe.Use{Known: true, Since: noon.Add(time.Hour)}}
 	s.after(time.Minute)
 	s.after(time.Minute)
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.RunState = api.ModeSuspended })

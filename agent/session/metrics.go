@@ -9,16 +9,6 @@ import (
 const kindAssignment = "SessionAssignment"
 
 var (
-	writes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_agent_session_writes_total",
-		Help: "Write requests of the session reconciler to the member's API server, by kind and verb.",
-	}, []string{"kind", "verb"})
-
-	rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_agent_session_rejections_total",
-		Help: "Children that could not be made or repaired, by kind and reason.",
-	}, []string{"kind", "reason"})
-
 	failures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_session_failures_total",
 		Help: "Attempts of sessions that were given up, by reason.",
@@ -32,5 +22,5 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(writes, rejections, failures, startTime)
+	metrics.Registry.MustRegister(failures, startTime)
 }

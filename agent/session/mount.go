@@ -11,54 +11,55 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // mountIndex finds the Pods that mount a claim.
 const mountIndex = "spec.volumes.claimName"
 
-// mayMount reports whether a Pod may be made that mounts the user's home: two
-// sessions never write to it at once. The hub sees to this first; this is for a
-// session that lost its place and still stops.
-func (r *Reconciler) mayMount(ctx context.Context, p *pass) (bool, error) {
+// mayMount reports whether a Pod may be created that mounts the user's home: two sessions
+// never write to it at once. The hub ensures this first; this is for a session that was
+// rescheduled and still stops.
+func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	home := p.assignment.Spec.Desktop.Home
 	if home.Mode != api.HomePerUser {
 		return true, nil
 	}
 	// The cache shows Pods that have no label yet, of an earlier version of the agent;
 	// the API server itself those that the cache does not show yet.
-	for _, look := range []struct {
+	for _, read := range []struct {
 		from client.Reader
 		by   client.ListOption
 	}{
-		{r.Client, client.MatchingFields{mountIndex: home.ClaimName}},
-		{r.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
+		{s.Client, client.MatchingFields{mountIndex: home.ClaimName}},
+		{s.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
 	} {
 		var mounted corev1.PodList
-		err := look.from.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace), look.by, client.UnsafeDisableDeepCopy)
+		err := read.from.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace), read.by, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
 		}
 		for i := range mounted.Items {
 			if other := mounted.Items[i].Name; other != p.assignment.Name {
 				p.found.OtherUser = other
-				p.again(restPoll) // nothing tells of the end of what the cache does not show
+				p.RequeueWithin(removalPoll) // the end of what the cache does not show is no event
 				return false, nil
 			}
 		}
 	}
 	claim := types.NamespacedName{Namespace: p.assignment.Namespace, Name: home.ClaimName}
-	other, wait := r.mounts.take(claim, p.assignment.Name, p.now)
+	other, wait := s.mounts.take(claim, p.assignment.Name, p.now)
 	if other != "" {
 		p.found.OtherUser = other
-		p.again(wait)
+		p.RequeueWithin(wait)
 		return false, nil
 	}
 	return true, nil
 }
 
-// mounts remember for a moment for whom a claim was mounted last: until the
-// cache shows that Pod, no other is made.
+// mounts remembers for a short time which assignment mounted a claim last: until the cache
+// shows its Pod, no other is created.
 type mounts struct {
 	mu      sync.Mutex
 	byClaim map[types.NamespacedName]mount
@@ -69,18 +70,18 @@ type mount struct {
 	at         time.Time
 }
 
-// take a claim for an assignment, or say which other has it and for how long
-// that is believed.
+// take takes a claim for an assignment, or returns which other has it and for how long that
+// counts.
 func (m *mounts) take(claim types.NamespacedName, assignment string, now time.Time) (other string, wait time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, taken := range m.byClaim {
-		if now.Sub(taken.at) >= trustTime {
+		if now.Sub(taken.at) >= children.CacheDelay {
 			delete(m.byClaim, key)
 		}
 	}
 	if taken, ok := m.byClaim[claim]; ok && taken.assignment != assignment {
-		return taken.assignment, trustTime - now.Sub(taken.at)
+		return taken.assignment, children.CacheDelay - now.Sub(taken.at)
 	}
 	if m.byClaim == nil {
 		m.byClaim = map[types.NamespacedName]mount{}
@@ -89,7 +90,7 @@ func (m *mounts) take(claim types.NamespacedName, assignment string, now time.Ti
 	return "", 0
 }
 
-// mountedClaims is the value of mountIndex.
+// mountedClaims returns the values of mountIndex.
 func mountedClaims(o client.Object) []string {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {

@@ -3,9 +3,15 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -13,6 +19,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -22,45 +29,45 @@ func keptUntilStopped(pod *corev1.Pod) bool {
 
 // awaitStop removes our finalizer from a Pod that is being deleted once it has stopped.
 // Where the assignment asks for no proof, the Pod goes as it would without a finalizer.
-func (r *Reconciler) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error {
+func (s *podStep) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	if !keptUntilStopped(pod) {
 		return nil
 	}
-	proven := observe.Stopped(pod, r.nodeOf(pod))
+	proven := observe.Stopped(pod, s.nodeOf(pod))
 	if !proven && (render.ProvesStop(p.assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
-		p.again(nodePoll) // a taint of its node is no event of the Pod
+		p.RequeueWithin(nodePoll) // a taint of its node is no event of the Pod
 		return nil
 	}
-	if err := r.releasePod(ctx, pod); err != nil {
+	if err := s.releasePod(ctx, pod); err != nil {
 		return err
 	}
-	p.again(trustTime)
+	p.RequeueWithin(children.CacheDelay)
 	return nil
 }
 
 // releasePod removes our finalizer from a Pod as it was seen.
-func (r *Reconciler) releasePod(ctx context.Context, pod *corev1.Pod) error {
+func (s *podStep) releasePod(ctx context.Context, pod *corev1.Pod) error {
 	released := pod.DeepCopy()
 	controllerutil.RemoveFinalizer(released, api.PodFinalizer)
-	writes.WithLabelValues(string(kindPod), "release").Inc()
-	err := r.Client.Patch(ctx, released, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+	children.CountWrite(children.Pods.Name, "release")
+	err := s.Client.Patch(ctx, released, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("removing the finalizer of Pod %s: %w", pod.Name, err)
 	}
-	return nil // what changed it has it looked at again
+	return nil // a conflict is followed by an event
 }
 
-// releaseOrphans releases the stopped Pods of an assignment that is gone: somebody has
-// removed its finalizer.
-func (r *Reconciler) releaseOrphans(ctx context.Context, assignment client.ObjectKey) error {
+// releaseOrphans releases the stopped Pods of an assignment that is gone because its
+// finalizer was removed.
+func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKey) error {
 	var list corev1.PodList
-	err := r.Client.List(ctx, &list, client.InNamespace(assignment.Namespace), client.MatchingLabels{api.LabelAssignment: assignment.Name})
+	err := s.Client.List(ctx, &list, client.InNamespace(assignment.Namespace), client.MatchingLabels{api.LabelAssignment: assignment.Name})
 	if err != nil {
 		return fmt.Errorf("listing Pods: %w", err)
 	}
 	for i := range list.Items {
-		if pod := &list.Items[i]; keptUntilStopped(pod) && observe.Stopped(pod, r.nodeOf(pod)) {
-			if err := r.releasePod(ctx, pod); err != nil {
+		if pod := &list.Items[i]; keptUntilStopped(pod) && observe.Stopped(pod, s.nodeOf(pod)) {
+			if err := s.releasePod(ctx, pod); err != nil {
 				return err
 			}
 		}
@@ -68,56 +75,55 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, assignment client.Objec
 	return nil
 }
 
-// giveBack removes by force the Pod of a node that has not answered for LostAfter, so
+// abandonLost deletes by force the Pod of a node that has not answered for LostAfter, so
 // that the session's desktop starts on another one, unless that desktop must never run
-// twice or has a home: then only an operator knows what helps.
-func (r *Reconciler) giveBack(ctx context.Context, p *pass, pod *corev1.Pod) (given bool, err error) {
-	if p.found.GivenBack.IsZero() {
+// twice or has a home: then only an operator can decide.
+func (s *podStep) abandonLost(ctx context.Context, p *pass, pod *corev1.Pod) (abandoned bool, err error) {
+	if p.found.RecreateAt.IsZero() {
 		if !render.ProvesStop(p.assignment) && pod.Spec.NodeName != "" && !isReady(pod) {
-			p.again(nodePoll)
+			p.RequeueWithin(nodePoll)
 		}
 		return false, nil
 	}
-	if wait := p.found.GivenBack.Sub(p.now); wait > 0 {
-		p.again(min(wait, nodePoll))
+	if wait := p.found.RecreateAt.Sub(p.now); wait > 0 {
+		p.RequeueWithin(min(wait, nodePoll))
 		return false, nil
 	}
-	if err := r.forcePod(ctx, p, pod); err != nil {
+	if err := s.forcePod(ctx, p, pod); err != nil {
 		return false, err
 	}
-	p.again(soon)
-	log.FromContext(ctx).Info(transitionGivenBack, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
-	r.event(p.assignment, corev1.EventTypeWarning, api.EventNodeGivenUp, fmt.Sprintf(
-		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may run it still.", pod.Spec.NodeName, r.Options.LostAfter))
+	p.RequeueWithin(children.ConflictRetry)
+	log.FromContext(ctx).Info(transitionNodeGivenUp, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
+	s.event(p.assignment, corev1.EventTypeWarning, api.EventNodeGivenUp, fmt.Sprintf(
+		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may run it still.", pod.Spec.NodeName, s.Options.LostAfter))
 	return true, nil
 }
 
-// forcePod takes a Pod out of the API server without waiting for its kubelet.
-func (r *Reconciler) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	writes.WithLabelValues(string(kindPod), "force").Inc()
-	began := r.Clock.Now()
-	err := r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
-	r.traceApply(p, kindPod, "force", began, err)
+// forcePod deletes a Pod without waiting for its kubelet.
+func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
+	err := p.children.Write(children.Pods.Name, "force", func() error {
+		return s.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
+	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
 	}
 	if !keptUntilStopped(pod) {
 		return nil
 	}
-	return r.releaseByForce(ctx, pod)
+	return s.releaseByForce(ctx, pod)
 }
 
-// releaseByForce removes our finalizer from a Pod whatever has changed of it.
-func (r *Reconciler) releaseByForce(ctx context.Context, pod *corev1.Pod) error {
+// releaseByForce removes our finalizer from a Pod whatever has changed in it.
+func (s *podStep) releaseByForce(ctx context.Context, pod *corev1.Pod) error {
 	var now corev1.Pod
-	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(pod), &now)
 	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || !keptUntilStopped(&now)) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading Pod %s: %w", pod.Name, err)
 	}
-	return r.releasePod(ctx, &now)
+	return s.releasePod(ctx, &now)
 }
 
 func isReady(pod *corev1.Pod) bool {
@@ -127,4 +133,70 @@ func isReady(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// nodePoll is how often the node of a Pod that is not ready is checked: its loss is no
+// event of the Pod.
+const nodePoll = 30 * time.Second
+
+// nodeOf returns the state of a Pod's node.
+func (d *Dependencies) nodeOf(pod *corev1.Pod) observe.Node {
+	if d.Nodes == nil || pod.Spec.NodeName == "" {
+		return observe.Node{}
+	}
+	return d.Nodes.Node(pod.Spec.NodeName)
+}
+
+// seeNode records the state of a Pod's node. One that is not known is lost only for Pods
+// that are kept until their stop is proven: the cluster itself removes others.
+func (s *podStep) seeNode(p *pass, pod *corev1.Pod) {
+	node := s.nodeOf(pod)
+	p.found.NodeLost = node.Lost()
+	p.found.StopUnknown = s.Nodes != nil && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && keptUntilStopped(pod) && !node.Known
+	if node.Lost() && !node.Since.IsZero() && !render.ProvesStop(p.assignment) {
+		p.found.RecreateAt = node.Since.Add(s.Options.LostAfter)
+	}
+}
+
+// orderedSince is the first minor version of Kubernetes 1 whose namespace controller
+// waits until all Pods of a namespace are gone before it deletes anything else there.
+const orderedSince = 33
+
+// orderedDeletion caches whether the member's API server is no older than that.
+type orderedDeletion struct {
+	mu         sync.Mutex
+	known, yes bool
+}
+
+// mayKeep removes the finalizer from a Pod that is to be created, unless the agent keeps
+// the right to remove it as long as the Pod exists: in an older Kubernetes a namespace
+// that is deleted may lose the agent's RoleBinding before its Pods.
+func (s *podStep) mayKeep(ctx context.Context, pod *corev1.Pod) error {
+	if s.ServerVersion == nil || !keptUntilStopped(pod) {
+		return nil
+	}
+	s.ordered.mu.Lock()
+	defer s.ordered.mu.Unlock()
+	if !s.ordered.known {
+		info, err := s.ServerVersion()
+		if err != nil {
+			return fmt.Errorf("reading the API server's version: %w", err)
+		}
+		s.ordered.known, s.ordered.yes = true, deletesInOrder(info)
+		if !s.ordered.yes {
+			log.FromContext(ctx).Info("A Pod that is deleted by force counts as stopped: Kubernetes is too old to delete Pods first",
+				"version", info.GitVersion, "atLeast", orderedSince)
+		}
+	}
+	if !s.ordered.yes {
+		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f == api.PodFinalizer })
+	}
+	return nil
+}
+
+// deletesInOrder reports whether an API server's namespaces lose their Pods first. A
+// version that can't be read counts as new.
+func deletesInOrder(info *version.Info) bool {
+	minor, err := strconv.Atoi(strings.TrimRight(info.Minor, "+"))
+	return err != nil || info.Major != "1" || minor >= orderedSince
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -73,7 +74,7 @@ func TestAForcedDeletionIsNoStop(t *testing.T) {
 			}
 			s.setPod(ends)
 			s.pass()
-			s.after(trustTime)
+			s.after(children.CacheDelay)
 			if !s.gone(&corev1.Pod{}) || !s.gone(&api.SessionAssignment{}) {
 				t.Error("it does not end though its kubelet has reported the end")
 			}
@@ -106,8 +107,8 @@ func TestAnOperatorMayAssertAStop(t *testing.T) {
 			s.delete(&api.SessionAssignment{})
 			s.pass()
 			assert(s, node)
-			s.after(trustTime)
-			s.after(trustTime)
+			s.after(children.CacheDelay)
+			s.after(children.CacheDelay)
 			if !s.gone(&corev1.Pod{}) || !s.gone(&api.SessionAssignment{}) {
 				t.Error("it does not end")
 			}
@@ -128,7 +129,7 @@ func TestNoPodIsMadeBesideOneThatWasForcedAway(t *testing.T) {
 	}
 	s.setPod(ends)
 	s.pass()
-	s.after(trustTime)
+	s.after(children.CacheDelay)
 	if s.thePod().UID == before {
 		t.Error("the desktop is not made anew")
 	}
@@ -140,8 +141,8 @@ func TestAPodThatNeverHadANodeGoesAtOnce(t *testing.T) {
 	s.pass()
 	s.delete(&api.SessionAssignment{})
 	s.pass()
-	s.after(trustTime)
-	s.after(trustTime)
+	s.after(children.CacheDelay)
+	s.after(children.CacheDelay)
 	if !s.gone(&api.SessionAssignment{}) {
 		t.Error("it is waited for")
 	}
@@ -165,8 +166,8 @@ func TestASessionThatMayRunTwiceHasNoFinalizerOnItsPod(t *testing.T) {
 	if err := s.client.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	s.after(trustTime)
-	s.after(trustTime)
+	s.after(children.CacheDelay)
+	s.after(children.CacheDelay)
 	if !s.gone(&api.SessionAssignment{}) {
 		t.Error("its Pod is kept though it may run twice")
 	}
@@ -222,7 +223,7 @@ func TestALostNodeGivesBackWhatMayRunTwice(t *testing.T) {
 		t.Fatal("it was given up too soon")
 	}
 	s.after(2 * time.Second)
-	s.after(soon)
+	s.after(children.ConflictRetry)
 	if s.gone(&corev1.Pod{}) || s.thePod().UID == before {
 		t.Error("it is not made anew")
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -27,7 +28,7 @@ func TestNoEndIsReportedOfAPodThatTheCacheDoesNotShow(t *testing.T) {
 	s.bind()
 	s.setPod(answersNobody)
 	s.edit(suspend)
-	s.after(trustTime + time.Second)
+	s.after(children.CacheDelay + time.Second)
 	s.after(time.Minute)
 	if c := s.condition(api.ConditionPodReady); c.Reason == api.ReasonSuspended && s.assignment().Status.ObservedGeneration == s.assignment().Generation {
 		t.Fatal("it is said to have stopped, and runs")
@@ -82,7 +83,7 @@ func TestAHomeIsNotMountedBesideAPodThatTheCacheDoesNotShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.blind = false
-	s.after(restPoll)
+	s.after(removalPoll)
 	if s.gone(&corev1.Pod{}) {
 		t.Error("the Pod is not made once the home is free")
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -187,7 +188,7 @@ func TestAFightOverAChildCostsEverFewerWrites(t *testing.T) {
 func TestPodsThatEndAreReplacedEverLater(t *testing.T) {
 	s := newStage(t, desktop())
 	s.pass()
-	for _, want := range []time.Duration{firstRetry, 2 * firstRetry, 4 * firstRetry} {
+	for _, want := range []time.Duration{children.RetryAfter(0), 2 * children.RetryAfter(0), 4 * children.RetryAfter(0)} {
 		s.setPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 		s.pass()
 		if c := s.condition(api.ConditionPodReady); c.Reason != api.ReasonPodFailed {
@@ -210,7 +211,7 @@ func TestPodsThatEndAreReplacedEverLater(t *testing.T) {
 	s.setPod(func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodFailed} })
 	s.pass()
 	s.wrote()
-	s.after(firstRetry)
+	s.after(children.RetryAfter(0))
 	if s.count("delete Pod") != 1 {
 		t.Error("a desktop that ran is made to wait for the failures before it")
 	}

@@ -12,10 +12,9 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// secrets finds out which of the Secrets that the hub sends are not there, or
-// not as they were sent. They are stored by agent/assignment, which the hub has
-// do it again for those that the status names; a Pod is made once all are
-// there.
+// secrets finds the Secrets of the hub that do not exist, or differ from what was sent.
+// agent/assignment stores them; the hub sends those again that the status names. A Pod is
+// created once all exist.
 func (r *Reconciler) secrets(ctx context.Context, p *pass) error {
 	for _, want := range p.assignment.Spec.Secrets {
 		var have corev1.Secret
@@ -32,8 +31,8 @@ func (r *Reconciler) secrets(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// asSent reports whether a Secret has the version that the assignment names,
-// and nobody has changed it since.
+// asSent reports whether a Secret has the version that the assignment names, without
+// drift.
 func asSent(secret *corev1.Secret, version string) bool {
 	return secret.DeletionTimestamp == nil &&
 		secret.Annotations[api.AnnotationSecretVersion] == version &&

@@ -26,6 +26,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -49,32 +50,31 @@ const claimIndex = "spec.desktop.home.claimName"
 
 // Options of the reconciler. The zero value of each means its default.
 type Options struct {
-	// MaxConcurrentReconciles is how many sessions are worked on at once, by
-	// default 8.
+	// MaxConcurrentReconciles is how many sessions are reconciled at once, by default 8.
 	MaxConcurrentReconciles int
-	// Settle is how long a status must differ from the one that was written
-	// before it is written, unless the session became ready, ceased to be, or
-	// met trouble. By default 5 s, in which most desktops have started.
+	// Settle is how long a status must differ from the one that was written before it is
+	// written, unless the session became ready or not ready, or has a problem. By default
+	// 5 s, in which most desktops have started.
 	Settle time.Duration
 	// Quiet is the least time between two such writes, by default 10 s.
 	Quiet time.Duration
-	// Network is what rendering must know of the member. Its Controller may be
-	// empty: then it is that of the Ingress class in use.
+	// Network is what rendering needs of the member. Its Controller is by default that of
+	// the Ingress class in use.
 	Network render.Network
-	// Patience says when a session is given up.
+	// Patience decides when a session has failed.
 	Patience observe.Patience
-	// CleanupDeadline is how long a stopped session waits for what is left of it,
+	// CleanupDeadline is how long a stopped session waits for the removal of its children,
 	// Pods apart, by default 2 min.
 	CleanupDeadline time.Duration
 	// LostAfter is how long a node must not have answered before the desktops on it
 	// start on other nodes that may run twice and have no home, by default 5 min.
 	LostAfter time.Duration
-	// Guard that fenced desktops get, and of which the gates of held ones are made,
-	// whose Key is Reconciler.GuardKey's; nil: they get none.
+	// Guard of fenced desktops, and of the gates of held ones, whose Key is that of
+	// Dependencies.GuardKey. Without it they have none.
 	Guard *render.Guard
-	// Activity says how desktops are asked whether they are used.
+	// Activity configures the probes of desktops.
 	Activity activity.Options
-	// SkipNameValidation allows a second controller of the same name in this
+	// SkipNameValidation permits a second controller of the same name in this
 	// process, which tests need.
 	SkipNameValidation bool
 }
@@ -101,10 +101,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// CacheByObject is what the manager's cache must hold of the children: those
-// that carry our label, and no one's managed fields. The reconciler itself
-// reads others' objects from the API server where a name is taken. HTTPRoutes
-// have a cache of their own, since not every member has them.
+// CacheByObject returns what the manager's cache must hold of the children: those with our
+// label, and no managed fields. The reconciler reads other owners' objects from the API
+// server where a name is taken. HTTPRoutes have a cache of their own, since not every
+// member has them.
 func CacheByObject() map[client.Object]cache.ByObject {
 	ours := cache.ByObject{
 		Label:     labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.ManagedBy}),
@@ -122,17 +122,17 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// SetupWithManager fills in what the reconciler lacks from the manager, and
-// has it run there. The manager's cache must be made with CacheByObject.
+// SetupWithManager fills in missing dependencies from the manager, and adds the controller
+// to it. The manager's cache must have the options of CacheByObject.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r.fill(mgr, opts)
-	if err := learnRoutes(mgr.GetScheme()); err != nil {
+	if err := addRoutes(mgr.GetScheme()); err != nil {
 		return err
 	}
 	if err := index(mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	used, err := r.askActivity(mgr)
+	used, err := r.probeActivity(mgr)
 	if err != nil {
 		return err
 	}
@@ -160,18 +160,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("building the session controller: %w", err)
 	}
-	r.routes.start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
+	r.routes.Start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
 	return nil
 }
 
-// learnRoutes writes to a scheme only where it must: another manager of this
-// process may be reading it.
-func learnRoutes(scheme *runtime.Scheme) error {
-	if scheme.Recognizes(schema.GroupVersionKind{Group: gatewayv1.GroupVersion.Group, Version: gatewayv1.GroupVersion.Version, Kind: string(kindRoute)}) {
+// addRoutes adds HTTPRoutes to a scheme. It writes only where it must: another manager of
+// this process may read the scheme.
+func addRoutes(scheme *runtime.Scheme) error {
+	if scheme.Recognizes(schema.GroupVersionKind{Group: gatewayv1.GroupVersion.Group, Version: gatewayv1.GroupVersion.Version, Kind: children.HTTPRoutes.Name}) {
 		return nil
 	}
 	if err := gatewayv1.Install(scheme); err != nil {
-		return fmt.Errorf("learning of HTTPRoutes: %w", err)
+		return fmt.Errorf("adding HTTPRoutes to the scheme: %w", err)
 	}
 	return nil
 }
@@ -201,4 +201,5 @@ func (r *Reconciler) fill(mgr ctrl.Manager, opts Options) {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
+	r.children = children.New(r.Client, r.APIReader, r.Clock, r.Trace, r.routes)
 }

@@ -24,7 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // stage is a member whose time, cache and refusals the test decides.
@@ -64,14 +66,21 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 		WithStatusSubresource(a, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}).
 		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).
 		WithIndex(&corev1.Pod{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()
-	s.r = &Reconciler{
+	s.r = New(Dependencies{
 		Client:    interceptor.NewClient(s.client, s.interceptors()),
 		APIReader: s.client,
 		Recorder:  s.events,
 		Clock:     s.clock,
 		Options:   Options{}.withDefaults(),
-	}
+	})
+	s.trace(nil)
 	return s
+}
+
+// trace has the reconciler record spans.
+func (s *stage) trace(tracer *tracing.Tracer) {
+	s.r.Trace = tracer
+	s.r.children = children.New(s.r.Client, s.r.APIReader, s.r.Clock, tracer, s.r.routes)
 }
 
 func (s *stage) interceptors() interceptor.Funcs {

@@ -5,47 +5,54 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// statusWriter writes the status of assignments, and what follows from a write: events,
+// log lines and spans.
+type statusWriter struct{ *Dependencies }
+
 // report writes the status, if it changed and has waited long enough.
-func (r *Reconciler) report(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
+func (w *statusWriter) report(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
 	have, m := p.assignment.Status, &p.memory.status
 	if equality.Semantic.DeepEqual(have, want) {
 		m.differsSince = time.Time{}
 		return nil
 	}
 	if m.basedOn == p.assignment.ResourceVersion {
-		// The cache has yet to show the last write: to compare with it would
-		// be to write twice. Its event brings the next pass.
-		p.again(trustTime)
+		// The cache does not show the last write yet: to compare with it would write
+		// twice. Its event causes the next pass.
+		p.RequeueWithin(children.CacheDelay)
 		return nil
 	}
 	if m.differsSince.IsZero() {
 		m.differsSince = p.now
 	}
-	if wait := holdBack(p.assignment.Spec.RunState, have, want, *m, r.Options, p.now); wait > 0 {
-		p.again(wait)
+	if wait := writeDelay(p.assignment.Spec.RunState, have, want, *m, w.Options, p.now); wait > 0 {
+		p.RequeueWithin(wait)
 		return nil
 	}
-	return r.writeStatus(ctx, p, want)
+	return w.writeStatus(ctx, p, want)
 }
 
-func (r *Reconciler) writeStatus(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
+func (w *statusWriter) writeStatus(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
 	before := p.assignment.DeepCopy()
 	p.assignment.Status = want
-	writes.WithLabelValues(kindAssignment, "status").Inc()
+	children.CountWrite(kindAssignment, "status")
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := r.Client.Status().Patch(ctx, p.assignment, patch)
+	err := w.Client.Status().Patch(ctx, p.assignment, patch)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err):
-		p.again(soon)
+		p.RequeueWithin(children.ConflictRetry)
 		return nil
 	case err != nil:
 		return fmt.Errorf("writing the status: %w", err)
@@ -54,7 +61,61 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, want api.SessionA
 	if p.assignment.ResourceVersion != before.ResourceVersion {
 		p.memory.status.basedOn = before.ResourceVersion
 	}
-	r.wroteStatus(ctx, p, before.Status, want)
-	r.announce(p.assignment, before.Status, want)
+	w.wroteStatus(ctx, p, before.Status, want)
+	w.announce(p.assignment, before.Status, want)
 	return nil
+}
+
+// maxNote is the most bytes of an event's note that the API accepts, less an ellipsis.
+const maxNote = 1000
+
+// announce records an event for what a status write has changed.
+func (w *statusWriter) announce(a *api.SessionAssignment, have, want api.SessionAssignmentStatus) {
+	switch {
+	case observe.Ready(want) && !observe.Ready(have) && have.StartTime == nil:
+		// The first time needs no event: the hub has one on the session, and the
+		// Pod its own.
+		startTime.Observe(want.StartTime.Sub(a.CreationTimestamp.Time).Seconds())
+	case observe.Ready(want) && !observe.Ready(have):
+		w.event(a, corev1.EventTypeNormal, api.EventRunning, "The desktop runs again, on node "+want.NodeName+".")
+	case want.Failure != nil && have.Failure == nil:
+		failures.WithLabelValues(want.Failure.Reason).Inc()
+		w.event(a, corev1.EventTypeWarning, api.EventFailed, want.Failure.Message)
+	case want.Failure != nil, want.State == api.AssignmentStopping, want.Reason == have.Reason:
+	case inTrouble(want):
+		w.event(a, corev1.EventTypeWarning, api.EventWaiting, want.Message)
+	}
+}
+
+func inTrouble(s api.SessionAssignmentStatus) bool {
+	for _, c := range s.Conditions {
+		if observe.IsTrouble(c) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Dependencies) event(a *api.SessionAssignment, severity, reason, note string) {
+	if len(note) > maxNote {
+		note = note[:maxNote] + "..."
+	}
+	d.Recorder.Eventf(a, nil, severity, reason, "Reconcile", "%s", note)
+}
+
+// fail fails the session's attempt permanently where a retry would not help, or a step has
+// failed it. The failure is in the status that this pass writes; the next, which reads it,
+// removes the Pod, and nothing is tried until spec.attempt is raised.
+func (w *statusWriter) fail(p *pass, status *api.SessionAssignmentStatus) {
+	if mustNotRun(p) {
+		return
+	}
+	if p.failure == nil {
+		failure, look := observe.GiveUp(p.assignment, p.found, *status, p.memory.ended.times, w.Options.Patience, p.now)
+		p.failure = failure
+		p.RequeueWithin(look)
+	}
+	if p.failure != nil {
+		observe.Fail(status, p.assignment, p.failure, p.now)
+	}
 }

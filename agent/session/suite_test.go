@@ -121,7 +121,7 @@ func startAgent(change ...func(*session.Options)) {
 	for _, c := range change {
 		c(&options)
 	}
-	reconciler := &session.Reconciler{Nodes: nodes, Clock: memberClock}
+	reconciler := session.New(session.Dependencies{Nodes: nodes, Clock: memberClock})
 	if theHub != nil {
 		theHub.lease(mgr, reconciler)
 	}

@@ -14,44 +14,45 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// timeMemory is what is remembered of a session's time. Losing it costs a
-// second of what the session has used: the status has the rest.
+// timeMemory is what is kept of a session's time. Losing it costs a second of what the
+// session has used: the status has all else.
 type timeMemory struct {
-	// seen is when this process first saw the assignment; zero: not yet. What
-	// counts is the time since then: it is monotonic, and so setting the
-	// member's clock lengthens and shortens no session.
+	// seen is when this process first saw the assignment. The time since then counts: it
+	// is monotonic, and so setting the member's clock lengthens and shortens no session.
 	seen time.Time
-	// usage since then, and what was stored before.
+	// usage since then, and that which was stored before.
 	usage observe.Usage
-	// looked: a pass of this process has looked at the desktop.
-	looked bool
-	// warned is the timeout of which the session was warned; zero: none yet.
+	// observed is set once a pass of this process has seen the desktop.
+	observed bool
+	// warned is the timeout of which the session was warned, if any.
 	warned time.Duration
-	// idle is how near the idle timeout was when last judged.
+	// idle is how near the idle timeout was at the last pass.
 	idle observe.Idleness
-	// unused is since when nobody uses it, as last told.
+	// unused is since when it is not used, as last reported.
 	unused observe.Use
-	// use of a desktop that tells it by an annotation.
+	// use of a desktop that reports it by annotation.
 	use use
-	// toldSilent: it was said in this run that the idle timeout can't be
-	// enforced.
-	toldSilent bool
+	// reportedSilent is set once an event of this run has reported that the idle timeout
+	// can't be enforced.
+	reportedSilent bool
 }
 
-// instant is the pass's moment, as the time model knows it.
-func (r *Reconciler) instant(p *pass) observe.Instant {
+// timekeeper enforces time limits, and keeps account of the time that sessions use.
+type timekeeper struct{ *Dependencies }
+
+// instant returns the time of the pass, for the time model.
+func (k *timekeeper) instant(p *pass) observe.Instant {
 	t := &p.memory.time
 	if t.seen.IsZero() {
 		t.seen = p.now
 		t.usage = observe.Recall(p.assignment, observe.Instant{Wall: p.now})
 	}
-	return observe.Instant{Wall: p.now, Process: r.Clock.Since(t.seen)}
+	return observe.Instant{Wall: p.now, Process: k.Clock.Since(t.seen)}
 }
 
-// timeout keeps a desktop from running whose time is over. Raising the timeout
-// lets it run again.
-func (r *Reconciler) timeout(_ context.Context, p *pass) error {
-	at := r.instant(p)
+// timeout ends a desktop whose time is over. It runs again if the timeout is raised.
+func (k *timekeeper) timeout(_ context.Context, p *pass) error {
+	at := k.instant(p)
 	if p.memory.time.usage.Expired(p.assignment, at) {
 		reason, message := observe.TimeExpired(p.assignment)
 		p.ending = &ending{reason: reason, message: message}
@@ -59,17 +60,17 @@ func (r *Reconciler) timeout(_ context.Context, p *pass) error {
 	return nil
 }
 
-// account begins and ends the session's run, puts into the status how long it
-// has run, and asks to be called again when a limit is near.
-func (r *Reconciler) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
-	at, t := r.instant(p), &p.memory.time
-	defer func() { t.looked = true }()
+// account begins and ends the session's run, sets in the status how long it has run, and
+// requeues for when a limit is near.
+func (k *timekeeper) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
+	at, t := k.instant(p), &p.memory.time
+	defer func() { t.observed = true }()
 	switch ready := meta.IsStatusConditionTrue(want.Conditions, api.ConditionPodReady); {
 	case p.runIsOver():
-		r.endRun(ctx, p, at)
+		k.endRun(ctx, p, at)
 	case p.failure != nil:
-		// It counts once it is written. Should that fail, the run goes on, and
-		// the next pass judges anew.
+		// It counts once it is written. If that fails, the run goes on until the next
+		// pass.
 		t.usage.End(p.assignment, at).Store(want, at)
 		observe.ShowIdle(want, t.unused, false)
 		return
@@ -81,20 +82,18 @@ func (r *Reconciler) account(ctx context.Context, p *pass, want *api.SessionAssi
 	if t.idle == observe.IdleSoon {
 		observe.WarnIdle(want, p.assignment)
 	}
-	r.expect(p, at)
+	k.expect(p, at)
 }
 
-// runIsOver reports whether no run can be on: whatever the Pod still does, it
-// is about to go.
+// runIsOver reports whether no run can go on: the Pod is about to be removed.
 func (p *pass) runIsOver() bool {
 	return !p.assignment.DeletionTimestamp.IsZero() || mustNotRun(p)
 }
 
-// unseen is for how long the desktop of an assignment that this process has not
-// looked at before was ready: it became so while no agent was there, and a run
-// was not stored.
+// unseen returns for how long the desktop of an assignment that this process has not seen
+// before was ready: it became ready while no agent ran, and no run was stored.
 func (p *pass) unseen() time.Duration {
-	if p.memory.time.looked || p.found.Pod == nil {
+	if p.memory.time.observed || p.found.Pod == nil {
 		return 0
 	}
 	for _, c := range p.found.Pod.Status.Conditions {
@@ -105,10 +104,10 @@ func (p *pass) unseen() time.Duration {
 	return 0
 }
 
-func (r *Reconciler) endRun(ctx context.Context, p *pass, at observe.Instant) {
+func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	r.stopAsking(client.ObjectKeyFromObject(p.assignment))
-	t.idle, t.unused, t.toldSilent = observe.IdleUnknown, observe.Use{}, false
+	k.stopProbing(client.ObjectKeyFromObject(p.assignment))
+	t.idle, t.unused, t.reportedSilent = observe.IdleUnknown, observe.Use{}, false
 	if !t.usage.Running() {
 		return
 	}
@@ -118,28 +117,28 @@ func (r *Reconciler) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	}
 	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.assignment, at))))
 	if p.ending != nil && p.ending.reason == api.ReasonTimeExpired {
-		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.message)
+		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.message)
 	}
 }
 
-// expect has the session looked at when its timeout is near, which its user is
-// told once, and when it has passed.
-func (r *Reconciler) expect(p *pass, at observe.Instant) {
+// expect requeues the session for when its timeout is near, of which its user is warned
+// once, and for when it has passed.
+func (k *timekeeper) expect(p *pass, at observe.Instant) {
 	t := &p.memory.time
 	left, limited := t.usage.Left(p.assignment, at)
 	if !limited || !t.usage.Running() {
 		return
 	}
-	p.again(max(left, time.Millisecond))
+	p.RequeueWithin(max(left, time.Millisecond))
 	limit, _ := p.assignment.Spec.Timeout.Value()
 	warnAt := left - api.WarnBefore(limit)
 	if warnAt > 0 {
-		p.again(warnAt)
+		p.RequeueWithin(warnAt)
 		return
 	}
 	if t.warned != limit {
 		t.warned = limit
-		r.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
 			"The timeout of %s ends the session soon: save your work, or raise spec.timeout.", p.assignment.Spec.Timeout))
 	}
 }

@@ -155,11 +155,11 @@ func TestIdleIsNotWhatWasBeforeTheRun(t *testing.T) {
 
 // told is an asker that says what the test does.
 type told struct {
-	word    activity.Word
+	word    activity.Result
 	targets map[types.NamespacedName]activity.Target
 }
 
-func (a *told) Watch(t activity.Target) activity.Word {
+func (a *told) Watch(t activity.Target) activity.Result {
 	a.targets[t.Assignment] = t
 	return a.word
 }
@@ -231,11 +231,11 @@ func TestWhatADesktopAnswersDecides(t *testing.T) {
 	s, asker := asking(t)
 	s.after(time.Hour)
 	s.podReady(api.ReasonPodReady)
-	asker.word = activity.Word{Idle: observe.IdleSoon}
+	asker.word = activity.Result{Idle: observe.IdleSoon}
 	s.after(time.Hour)
 	s.after(time.Minute)
 	s.podReady(api.ReasonIdleSoon)
-	asker.word = activity.Word{Silent: true}
+	asker.word = activity.Result{Silent: true}
 	s.after(time.Hour)
 	s.after(time.Minute)
 	s.podReady(api.ReasonPodReady)
@@ -243,7 +243,7 @@ func TestWhatADesktopAnswersDecides(t *testing.T) {
 	if got := s.said(api.EventActivityUnknown); got != 1 {
 		t.Errorf("said %d times that nobody knows", got)
 	}
-	asker.word = activity.Word{Idle: observe.IdleOver}
+	asker.word = activity.Result{Idle: observe.IdleOver}
 	s.pass()
 	s.failed(true)
 	s.pass()

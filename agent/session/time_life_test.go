@@ -215,7 +215,7 @@ func (d *telling) runningAt(ctx context.Context, idle api.Duration) *api.Session
 
 var _ = Describe("A desktop that tells whether it is used", Serial, func() {
 	BeforeEach(func() {
-		withAgent(func(o *session.Options) { o.Activity.Least = 100 * time.Millisecond })
+		withAgent(func(o *session.Options) { o.Activity.MinInterval = 100 * time.Millisecond })
 	})
 
 	It("runs while it is used, and is given up when it is not", func(ctx SpecContext) {

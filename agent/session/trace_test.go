@@ -37,7 +37,7 @@ func TestEachWriteAndEachStepOfThePodIsASpanOfTheWalk(t *testing.T) {
 	a := desktop()
 	a.Annotations = map[string]string{api.AnnotationTraceparent: tracer.Walk("u", 1, 1).String()}
 	s := newStage(t, a)
-	s.r.Trace = tracer
+	s.trace(tracer)
 	s.pass()
 	s.bind()
 	s.setPod(ranAt)
@@ -71,7 +71,7 @@ func TestEachWriteAndEachStepOfThePodIsASpanOfTheWalk(t *testing.T) {
 func TestAnAssignmentThatIsNotTracedHasNoSpans(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	s := newStage(t, desktop())
-	s.r.Trace = tracing.New(1, sdktrace.WithSyncer(out))
+	s.trace(tracing.New(1, sdktrace.WithSyncer(out)))
 	s.pass()
 	s.bind()
 	s.setPod(ranAt)

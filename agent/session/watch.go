@@ -19,27 +19,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/admitted"
+	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// gone lets through what is there no more.
+// gone selects deletions.
 var gone = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// watchRoutes begins to watch our HTTPRoutes in the admitted namespaces, in a cache
-// of their own: the manager's can't be told beforehand to hold ours alone where the
-// kind may not be served.
+// watchRoutes begins to watch our HTTPRoutes in the admitted namespaces, in a cache of
+// their own: the manager's can't be limited to ours before the kind is served.
 func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, error) {
 	routes, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.ManagedBy}),
 		DefaultTransform:     cache.TransformStripManagedFields(),
-		NewInformer: admitted.Cluster{
+		NewInformer: nsinformer.Cluster{
 			Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		}.NewInformer,
 	})
@@ -51,8 +50,8 @@ func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, e
 	return routes, errors.Join(mgr.Add(routes), made.Watch(source.Kind(routes, &gatewayv1.HTTPRoute{}, owner)))
 }
 
-// besidesStatus keeps back what others write to the status of a child whose
-// status says nothing to us.
+// besidesStatus ignores writes to the status of a child whose status has no meaning to
+// us.
 var besidesStatus = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool { return differs(e.ObjectOld, e.ObjectNew) },
 }
@@ -68,7 +67,7 @@ func differs(before, after client.Object) bool {
 		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// claimName is the value of claimIndex.
+// claimName returns the value of claimIndex.
 func claimName(o client.Object) []string {
 	a, ok := o.(*api.SessionAssignment)
 	if !ok || !render.HasHome(a) {
@@ -83,8 +82,8 @@ func (r *Reconciler) usersOfClaim(ctx context.Context, claim client.Object) []re
 	return r.users(ctx, claim.GetNamespace(), claim.GetName())
 }
 
-// usersOfMounts maps a Pod that is gone to the assignments that wait for the
-// home that it had mounted.
+// usersOfMounts maps a Pod that is gone to the assignments that wait for the home that it
+// had mounted.
 func (r *Reconciler) usersOfMounts(ctx context.Context, pod client.Object) []reconcile.Request {
 	all := sets.New[reconcile.Request]()
 	for _, claim := range mountedClaims(pod) {
@@ -93,7 +92,7 @@ func (r *Reconciler) usersOfMounts(ctx context.Context, pod client.Object) []rec
 	return all.Delete(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)}).UnsortedList()
 }
 
-// users of a claim.
+// users returns a request for each assignment that uses a claim.
 func (r *Reconciler) users(ctx context.Context, namespace, claim string) []reconcile.Request {
 	var list api.SessionAssignmentList
 	err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{claimIndex: claim}, client.UnsafeDisableDeepCopy)

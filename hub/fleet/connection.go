@@ -72,11 +72,6 @@ func (c *connection) Screen(page *fleetv1.Inventory) error {
 	return err
 }
 
-// Inventory takes the whole of what the member holds.
-func (c *connection) Inventory(items []*v1alpha1.SessionAssignment) {
-	c.told(len(items), func(p *picture) int { return p.Replace(items) }, true)
-}
-
 // Differing compares what the member holds with what is remembered of it.
 func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet) {
 	c.onCache(func(p *picture) { differ = p.Differing(theirs) })
@@ -131,13 +126,6 @@ func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
 			c.fleet.await(m)
 		}
 	})
-}
-
-// Reports takes the newest status of some assignments.
-func (c *connection) Reports(items []*v1alpha1.SessionAssignment) {
-	stale := 0
-	ok := c.onCache(func(p *picture) { stale = p.Apply(items...) })
-	countStale(ok, stale, len(items))
 }
 
 // Changes takes the newest status of some assignments.

@@ -45,7 +45,7 @@ func newRegion(t *testing.T, names ...string) *region {
 func (r *region) connectAs(uid types.UID) {
 	m, err := r.Open(context.Background(), uid, link.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
 	r.Expect(err).NotTo(HaveOccurred())
-	m.Inventory(nil)
+	reportAll(m)
 	m.Capacity(room(1, 100))
 	r.Eventually(r.cluster(string(uid[4:]))).Should(Succeed())
 	r.renew(uid, "i1")

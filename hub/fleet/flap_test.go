@@ -59,7 +59,7 @@ func TestStreamThatFlapsIsNotWrittenOf(t *testing.T) {
 		x.Expect(err).NotTo(HaveOccurred())
 		x.reconcile("eu")
 		x.clock.Step(time.Second)
-		m.Inventory(nil)
+		reportAll(m)
 		x.reconcile("eu")
 	}
 	x.Expect(x.writes-writes).To(BeNumerically("<=", beats()-beaten+1), "heartbeats alone")
@@ -211,7 +211,7 @@ func TestAgentsThatAreTurnedAwayAgainAndAgainAreNotWrittenOf(t *testing.T) {
 		x.clock.Step(2 * time.Second)
 		x.reconcile("eu")
 		m, _, _ = x.open("uid-eu", "i1")
-		m.Inventory(nil)
+		reportAll(m)
 		x.Refused("uid-eu", tooOld("0.1"))
 		x.reconcile("eu")
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -74,11 +75,16 @@ func (x *fixture) open(uid types.UID, instance string) (link.Member, *peer, erro
 	return m, p, err
 }
 
+// reportAll reports everything that a member holds.
+func reportAll(m link.Member, items ...*v1alpha1.SessionAssignment) {
+	m.Part(convert.AllBuckets(), reportsOf(items...))
+}
+
 // connect opens, and says what the member holds and how much room there is.
 func (x *fixture) connect(uid types.UID, instance string, items ...*v1alpha1.SessionAssignment) (link.Member, *peer) {
 	m, p, err := x.open(uid, instance)
 	x.Expect(err).NotTo(HaveOccurred())
-	m.Inventory(items)
+	reportAll(m, items...)
 	m.Capacity(room(1, 100))
 	x.Eventually(x.cluster(string(uid[4:]))).Should(Succeed())
 	return m, p
@@ -188,7 +194,7 @@ func TestMemberIsThereWhileItIsConnected(t *testing.T) {
 	m, _, err := x.open("uid-eu", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound), "before its inventory")
-	m.Inventory([]*v1alpha1.SessionAssignment{item("a", 1, active)})
+	reportAll(m, item("a", 1, active))
 	x.Eventually(x.cluster("eu")).Should(Succeed())
 	cl, _ := x.Get(context.Background(), "eu")
 	got := &v1alpha1.SessionAssignment{}
@@ -221,7 +227,7 @@ func TestMemberOfTheSameNameIsAnother(t *testing.T) {
 	old, oldPeer := x.connect("uid-eu", "i1", item("a", 1, active))
 	x.register("eu", "new-eu")
 	x.Expect(oldPeer.closed).To(MatchError(errRemoved))
-	old.Reports([]*v1alpha1.SessionAssignment{item("b", 1, active)})
+	old.Changes(reportsOf(item("b", 1, active)))
 	_, _, err := x.open("uid-eu", "i1")
 	x.Expect(err).To(MatchError(link.ErrUnknownMember))
 	x.connect("new-eu", "i2")
@@ -248,7 +254,7 @@ func TestWhoIsLetIn(t *testing.T) {
 
 	second, secondPeer := x.connect("uid-eu", "i1", item("a", 2, active))
 	x.Expect(firstPeer.closed).To(HaveOccurred(), "the same process replaces itself")
-	first.Reports([]*v1alpha1.SessionAssignment{item("a", 9, active)})
+	first.Changes(reportsOf(item("a", 9, active)))
 	first.Closed(errors.New("late"))
 	x.Expect(x.uids["uid-eu"].pic.shown()).To(Equal(map[string]string{"a": "Active@2"}), "a replaced stream says nothing")
 	x.Expect(x.cluster("eu")()).To(Succeed(), "and ends nothing")

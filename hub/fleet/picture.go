@@ -46,43 +46,9 @@ func newPicture() *picture {
 	}
 }
 
-// Replace makes the picture equal to a whole inventory. Only what differs is
-// told to the watchers. What awaits recording (Stopped, Refused) was said by
-// results and is in no inventory: it stays. Such an inventory has no hashes:
-// nothing of it is remembered for the next stream. It returns how many items
-// were stale.
-func (p *picture) Replace(items []*v1alpha1.SessionAssignment) (stale int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.told.Clear()
-	clear(p.altered)
-	p.forgetUntold()
-	named := make(map[types.NamespacedName]bool, len(items))
-	for _, item := range items {
-		named[keyOf(item)] = true
-		stale += count(!p.put(item))
-	}
-	for key, item := range p.items {
-		if !named[key] && !awaitsRecording(item) {
-			p.drop(key)
-		}
-	}
-	return stale
-}
-
-// Apply puts reported items into the picture. One of an older epoch than the
-// picture has is not applied (promise 2), nor one of an epoch that has stopped:
-// the report was on its way. It returns how many were not.
-func (p *picture) Apply(items ...*v1alpha1.SessionAssignment) (stale int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, item := range items {
-		stale += count(!p.apply(item))
-	}
-	return stale
-}
-
-// apply says whether the picture shows the item now.
+// apply adds a report and returns whether it is current. One of an older epoch than
+// the cache has is stale (promise 2), and so is one of an epoch that has stopped:
+// the report was on its way.
 func (p *picture) apply(item *v1alpha1.SessionAssignment) bool {
 	old := p.items[keyOf(item)]
 	if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {

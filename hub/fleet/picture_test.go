@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
 func item(name string, epoch int64, state v1alpha1.AssignmentState) *v1alpha1.SessionAssignment {
@@ -52,12 +53,12 @@ const active, stopping, stopped, refused = v1alpha1.AssignmentActive, v1alpha1.A
 
 func TestPictureAppliesNoOlderEpoch(t *testing.T) {
 	p := newPicture()
-	p.Apply(item("a", 3, active), item("b", 3, stopped), item("c", 3, refused))
-	p.Apply(item("a", 2, stopping), item("b", 3, stopping), item("c", 3, active))
+	p.Tell(reportsOf(item("a", 3, active), item("b", 3, stopped), item("c", 3, refused)))
+	p.Tell(reportsOf(item("a", 2, stopping), item("b", 3, stopping), item("c", 3, active)))
 	if diff := cmp.Diff(map[string]string{"a": "Active@3", "b": "Stopped@3", "c": "Active@3"}, p.shown()); diff != "" {
 		t.Errorf("picture (-want +got):\n%s", diff)
 	}
-	p.Apply(item("b", 4, active))
+	p.Tell(reportsOf(item("b", 4, active)))
 	if got := p.shown()["b"]; got != "Active@4" {
 		t.Errorf("a newer epoch after the end of an older: got %s", got)
 	}
@@ -65,12 +66,11 @@ func TestPictureAppliesNoOlderEpoch(t *testing.T) {
 
 func TestReplaceTellsTheDifferenceAlone(t *testing.T) {
 	p := newPicture()
-	p.Apply(item("same", 1, active), item("changed", 1, active), item("lost", 1, active),
-		item("ended", 1, stopped), item("unwanted", 1, refused), item("newer", 5, active))
+	p.Tell(reportsOf(item("same", 1, active), item("changed", 1, active), item("lost", 1, active),
+		item("ended", 1, stopped), item("unwanted", 1, refused), item("newer", 5, active)))
 	w := watchOf(t, p)
-	p.Replace([]*v1alpha1.SessionAssignment{
-		item("same", 1, active), item("changed", 2, active), item("fresh", 1, active), item("newer", 4, active),
-	})
+	p.ReplaceIn(convert.AllBuckets(), reportsOf(
+		item("same", 1, active), item("changed", 2, active), item("fresh", 1, active), item("newer", 4, active)), false)
 	want := map[string]string{
 		"same": "Active@1", "changed": "Active@2", "fresh": "Active@1", "newer": "Active@5",
 		// What the hub has still to record was said by results, not by inventories.
@@ -88,7 +88,7 @@ func TestWatchKeepsTheNewestOfEach(t *testing.T) {
 	p := newPicture()
 	w := watchOf(t, p)
 	for epoch := range int64(1000) {
-		p.Apply(item("busy", epoch+1, active), item("other", 1, active))
+		p.Tell(reportsOf(item("busy", epoch+1, active), item("other", 1, active)))
 	}
 	p.Update(keyOfName("other"), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
 	w.mu.Lock()
@@ -106,9 +106,9 @@ func TestPictureForgetsWhatIsDropped(t *testing.T) {
 	p := newPicture()
 	w := watchOf(t, p)
 	for i := range 1000 {
-		p.Apply(item(strconv.Itoa(i), 1, active))
+		p.Tell(reportsOf(item(strconv.Itoa(i), 1, active)))
 	}
-	p.Replace(nil)
+	p.ReplaceIn(convert.AllBuckets(), nil, false)
 	w.drain()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func TestNothingSlipsBetweenListAndWatch(t *testing.T) {
 		writers.Go(func() {
 			for i := range 500 {
 				name := strconv.Itoa((i*7 + n) % 20)
-				p.Apply(item(name, int64(i+1), active))
+				p.Tell(reportsOf(item(name, int64(i+1), active)))
 				if i%3 == 0 {
 					p.Update(keyOfName(name), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
 				}
@@ -245,9 +245,10 @@ func TestInformerFollowsThePicture(t *testing.T) {
 				rapid.SampledFrom([]v1alpha1.AssignmentState{active, stopping, stopped, refused}).Draw(t, "state"))
 		})
 		t.Repeat(map[string]func(*rapid.T){
-			"apply": func(t *rapid.T) { p.Apply(rapid.SliceOf(items).Draw(t, "items")...) },
+			"apply": func(t *rapid.T) { p.Tell(reportsOf(rapid.SliceOf(items).Draw(t, "items")...)) },
 			"replace": func(t *rapid.T) {
-				p.Replace(rapid.SliceOfDistinct(items, func(a *v1alpha1.SessionAssignment) string { return a.Name }).Draw(t, "items"))
+				some := rapid.SliceOfDistinct(items, func(a *v1alpha1.SessionAssignment) string { return a.Name }).Draw(t, "items")
+				p.ReplaceIn(convert.AllBuckets(), reportsOf(some...), false)
 			},
 			"set": func(t *rapid.T) {
 				next := items.Draw(t, "item")
@@ -277,7 +278,7 @@ func TestMemberClusterShowsThePicture(t *testing.T) {
 	scheme := kruntime.NewScheme()
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	p := newPicture()
-	p.Apply(item("first", 1, active))
+	p.Tell(reportsOf(item("first", 1, active)))
 	cl, err := newMemberCluster(scheme, p, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(context.Background())
@@ -294,11 +295,11 @@ func TestMemberClusterShowsThePicture(t *testing.T) {
 	go func() { _ = cl.Start(ctx) }()
 	g.Expect(cl.cache.WaitForCacheSync(ctx)).To(BeTrue())
 	g.Eventually(events).Should(Receive(Equal("add Active@1")))
-	p.Apply(item("second", 2, active))
+	p.Tell(reportsOf(item("second", 2, active)))
 	g.Eventually(events).Should(Receive(Equal("add Active@2")))
-	p.Apply(item("second", 2, stopping))
+	p.Tell(reportsOf(item("second", 2, stopping)))
 	g.Eventually(events).Should(Receive(Equal("update Stopping@2")))
-	p.Replace([]*v1alpha1.SessionAssignment{item("first", 1, active)})
+	p.ReplaceIn(convert.AllBuckets(), reportsOf(item("first", 1, active)), false)
 	g.Eventually(events).Should(Receive(Equal("delete Stopping@2")))
 	got := &v1alpha1.SessionAssignment{}
 	g.Expect(cl.GetClient().Get(ctx, keyOfName("first"), got)).To(Succeed())

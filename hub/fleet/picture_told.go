@@ -8,7 +8,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// What an agent of protocol 2 has told is remembered by hashes beside what the
+// What an agent has told is remembered by hashes beside what the
 // picture shows of it, so that the next stream need not tell it again. The two
 // are not the same: results change what is shown, and a report of an older
 // epoch is told and not shown. Where they differ the agent is asked.
@@ -33,8 +33,10 @@ func (p *picture) Differing(theirs *convert.Digest) convert.BucketSet {
 }
 
 // ReplaceIn makes the picture equal to all that the member holds in some
-// buckets, as Replace does for all of them. In mid-stream, what has stopped
-// stays so: the page was on its way. It returns how many items were stale.
+// buckets. Only what differs is told to the watchers. What awaits recording
+// (Stopped, Refused) was said by results and is in no inventory: it stays. In
+// mid-stream, what has stopped stays so: the page was on its way. It returns how
+// many items were stale.
 func (p *picture) ReplaceIn(buckets convert.BucketSet, items []link.Report, midStream bool) (stale int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

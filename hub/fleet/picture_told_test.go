@@ -17,6 +17,14 @@ func reportOf(a *v1alpha1.SessionAssignment) link.Report {
 	return link.Report{SessionAssignment: a.DeepCopy(), Hash: convert.ItemHash(string(a.Spec.Session.UID), a.Spec.Epoch, "", uint64(len(a.Status.State)))}
 }
 
+func reportsOf(items ...*v1alpha1.SessionAssignment) []link.Report {
+	reports := make([]link.Report, 0, len(items))
+	for _, a := range items {
+		reports = append(reports, reportOf(a))
+	}
+	return reports
+}
+
 // digestOf is what an agent says of what it holds.
 func digestOf(held map[string]*v1alpha1.SessionAssignment) *convert.Digest {
 	var d convert.Digest
@@ -74,15 +82,14 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 			whole.items[key] = a.DeepCopy()
 		}
 		buckets := p.Differing(digestOf(held))
-		var all []*v1alpha1.SessionAssignment
-		var part []link.Report
+		var all, part []link.Report
 		for _, a := range held {
-			all = append(all, a.DeepCopy())
+			all = append(all, reportOf(a))
 			if buckets.Has(convert.BucketOf(string(a.Spec.Session.UID))) {
 				part = append(part, reportOf(a))
 			}
 		}
-		whole.Replace(all)
+		whole.ReplaceIn(convert.AllBuckets(), all, false)
 		p.ReplaceIn(buckets, part, false)
 		if diff := cmp.Diff(whole.shown(), p.shown()); diff != "" {
 			t.Fatalf("%d buckets were asked for (-whole +part):\n%s", buckets.Len(), diff)
@@ -136,8 +143,7 @@ func TestWhatIsUnchangedIsNotAskedForAgain(t *testing.T) {
 	if differ.Len() != 1 || !differ.Has(convert.BucketOf("uid-s7")) {
 		t.Errorf("%d buckets are asked for after a result, want that of s7", differ.Len())
 	}
-	// An inventory of protocol 1 has no hashes to remember.
-	p.Replace(nil)
+	p.ReplaceIn(convert.AllBuckets(), nil, false)
 	if p.Sums() != (link.Sums{}) {
 		t.Errorf("sums of nothing: %+v", p.Sums())
 	}

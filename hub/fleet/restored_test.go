@@ -50,7 +50,7 @@ func TestRestoredHubPlacesNothingUntilEveryMemberHasReported(t *testing.T) {
 	m, _, err := x.open("uid-us", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(x.places("b")).To(Equal(v1alpha1.ReasonHubRestored), "a hello tells nothing")
-	m.Inventory(nil)
+	reportAll(m)
 	x.Eventually(x.cluster("us")).Should(Succeed())
 	x.Expect(x.places("b")).To(Equal(v1alpha1.ReasonHubRestored), "its room is not known")
 	x.Expect(x.Place(request("b"), 1).Message).To(Equal(first.Message), "it is not written anew with each report")

@@ -90,8 +90,8 @@ func proven(a *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 
 func TestAReportThatBringsAProofIsShown(t *testing.T) {
 	p := newPicture()
-	p.Apply(item("a", 5, active))
-	p.Apply(proven(item("a", 5, active)))
+	p.Tell(reportsOf(item("a", 5, active)))
+	p.Tell(reportsOf(proven(item("a", 5, active))))
 	if got := p.Get(keyOfName("a")); got.Spec.Proof != "proof" {
 		t.Error("the picture keeps the report without it")
 	}

@@ -27,7 +27,7 @@ func benchFleet(b *testing.B, members, reservations int) *Fleet {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m.Inventory(nil)
+		reportAll(m)
 		m.Capacity(room(1, 100))
 		f.uids[mc.UID].synced = true
 	}

@@ -46,7 +46,7 @@ func drawFleet(t *rapid.T) *Fleet {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Inventory(nil)
+		reportAll(m)
 		if rapid.IntRange(0, 5).Draw(t, "reports") > 0 {
 			m.Capacity(room(1, rapid.Int32Range(0, 8).Draw(t, "nodes")))
 		}
@@ -140,7 +140,7 @@ func TestAReviewTellsHowOldTheReportsAre(t *testing.T) {
 	x.connect("uid-eu", "i1")
 	m, _, err := x.open("uid-us", "i2")
 	x.Expect(err).NotTo(HaveOccurred())
-	m.Inventory(nil)
+	reportAll(m)
 	x.clock.Step(7 * time.Second)
 	review := x.Review(t.Context(), Inquiry{Request: request("a")})
 	x.Expect(review.Ages).To(Equal(map[types.UID]time.Duration{"uid-eu": 7 * time.Second}), "us has made none")

@@ -39,7 +39,7 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	_, _, err = x.open("uid-eu", "i1")
 	x.Expect(err).To(MatchError(link.ErrRevoked))
 	old.Closed(link.ErrRevoked)
-	old.Reports([]*v1alpha1.SessionAssignment{item("b", 1, active)})
+	old.Changes(reportsOf(item("b", 1, active)))
 	x.Expect(x.uids["uid-eu"].pic.shown()).To(HaveLen(1), "nobody listens to it any more")
 
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -129,17 +129,18 @@ func (w *world) Renew(types.UID, link.Renewal) (link.Grant, error) {
 	return link.Grant{Lease: time.Minute}, nil
 }
 
-// heard is a member of protocol 1 of which nothing is kept.
+// heard is a member of which nothing is kept.
 type heard struct{ link.Member }
 
-func (*heard) Screen(*fleetv1.Inventory) error         { return nil }
-func (*heard) Inventory([]*v1alpha1.SessionAssignment) {}
-func (*heard) Reports([]*v1alpha1.SessionAssignment)   {}
-func (*heard) Results([]link.Result)                   {}
-func (*heard) Capacity(*fleetv1.CapacityReport)        {}
-func (*heard) Closed(error)                            {}
-func (*heard) Sums() link.Sums                         { return link.Sums{} }
-func (*heard) Agreed(link.Agreement)                   {}
+func (*heard) Screen(*fleetv1.Inventory) error             { return nil }
+func (*heard) Differing(*convert.Digest) convert.BucketSet { return convert.AllBuckets() }
+func (*heard) Part(convert.BucketSet, []link.Report)       {}
+func (*heard) Changes([]link.Report)                       {}
+func (*heard) Results([]link.Result)                       {}
+func (*heard) Capacity(*fleetv1.CapacityReport)            {}
+func (*heard) Closed(error)                                {}
+func (*heard) Sums() link.Sums                             { return link.Sums{} }
+func (*heard) Agreed(link.Agreement)                       {}
 
 // authority issues nothing of worth, and serves with the harness's files.
 type authority struct {

@@ -137,20 +137,25 @@ func (w *world) said(t *testing.T, uid string, epoch int64, message *fleetv1.Con
 			t.Fatal(err)
 		}
 	}
+	send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{InventoryDigest: &fleetv1.InventoryDigest{}}})
+	if answer, err := stream.Recv(); err != nil || answer.GetInventoryRequest() == nil {
+		t.Fatalf("a digest is answered by %v, %v", answer, err)
+	}
 	send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: &fleetv1.Inventory{Last: true, Items: []*fleetv1.AssignmentReport{
 		{SessionUid: uid, Namespace: "n", Name: "s", Epoch: epoch, SpecHash: "h"}}}}})
 	if message != nil {
 		send(message)
 	}
 	// What is answered comes before this batch is acknowledged.
-	send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: 99}}})
+	last := message.GetReports().GetSequence() + 1
+	send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: last}}})
 	var all []byte
 	for {
 		answer, err := stream.Recv()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answer.GetReportAck().GetSequence() == 99 {
+		if answer.GetReportAck().GetSequence() == last {
 			return all
 		}
 		// Whether a batch is acknowledged with the one after it is chance.

@@ -73,7 +73,7 @@ func (c *Conn) Summed(reported uint64) {
 // Sync takes what the agent has said on a renewal. Judge then says what to make
 // of it, now or once more of the stream was applied.
 func (c *Conn) Sync(state *fleetv1.SyncState) {
-	if c.state == Serving && c.protocol >= protocolDigests {
+	if c.state == Serving {
 		c.agreement.state = state
 	}
 }

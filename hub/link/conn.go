@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -26,12 +25,11 @@ const (
 	// Admitting: Hello is in, and the Directory is asked. Nothing is accepted
 	// and nothing sent until Admitted.
 	Admitting State = "Admitting"
-	// AwaitDigest, from protocol 2 on: Welcome may be sent; the digest of the
-	// inventory is all that is accepted. Orders are collected and not sent.
+	// AwaitDigest: Welcome may be sent; the digest of the inventory is all that
+	// is accepted. Orders are collected and not sent.
 	AwaitDigest State = "AwaitDigest"
-	// AwaitInventory: pages of the inventory are all that is accepted, of all of
-	// it in protocol 1 and of the buckets asked for from 2 on. Orders are
-	// collected and not sent.
+	// AwaitInventory: pages of the inventory, of the buckets that were requested,
+	// are all that is accepted. Orders are collected and not sent.
 	AwaitInventory State = "AwaitInventory"
 	// Serving: the inventory is in the picture. Reports, results and capacity
 	// are accepted, and pages while a resync is asked for; orders,
@@ -49,17 +47,13 @@ var errProtocol = errors.New("protocol violation")
 type Effect struct {
 	// Admit: ask the Directory, then call Admitted.
 	Admit *Hello
-	// Inventory is whole: hand it to the Member, then call InventoryApplied.
-	Inventory *[]*v1alpha1.SessionAssignment
 	// Digest of what the member holds: ask the Member what differs, then call
 	// Ask.
 	Digest *convert.Digest
 	// Part of the inventory that was asked for is in: hand it to the Member,
 	// then call InventoryApplied and Summed.
 	Part *Part
-	// Reports (or Changes, from protocol 2 on) for the Member, then call
-	// ReportsApplied with Sequence and, with Changes, Summed.
-	Reports  []*v1alpha1.SessionAssignment
+	// Changes for the Member, then call ReportsApplied with Sequence, and Summed.
 	Changes  []Report
 	Sequence uint64
 	// Results for the Member.
@@ -74,10 +68,10 @@ type Effect struct {
 // Conn is the state machine of one connection: messages in, effects and
 // messages out. It is pure and not safe for concurrent use.
 //
-// Invariants: the sequence of report batches grows within a connection, from
-// protocol 2 on by one; an acknowledgement is sent only for what the Member was
-// given; Outbox.Next is called in Serving alone, and from protocol 2 on while
-// fewer batches than the window are unacknowledged.
+// Invariants: the sequence of report batches grows by one within a connection;
+// an acknowledgement is sent only for what the Member was given; Outbox.Next is
+// called in Serving alone, while fewer batches than the window are
+// unacknowledged.
 type Conn struct {
 	state     State
 	outbox    *Outbox
@@ -85,7 +79,6 @@ type Conn struct {
 	tuning    Tuning
 	protocol  int32
 	welcome   *fleetv1.Welcome
-	inventory []*v1alpha1.SessionAssignment
 	opening   opening
 	agreement agreement
 	templates *fleetv1.TemplateSet
@@ -120,7 +113,7 @@ func (c *Conn) Receive(m *fleetv1.ConnectRequest) (Effect, error) {
 	case *fleetv1.ConnectRequest_InventoryDigest:
 		return c.digest(msg.InventoryDigest)
 	case *fleetv1.ConnectRequest_Inventory:
-		return c.inventoryPage(msg.Inventory)
+		return c.partPage(msg.Inventory)
 	case *fleetv1.ConnectRequest_Reports:
 		return c.reports(msg.Reports)
 	case *fleetv1.ConnectRequest_Results:
@@ -184,35 +177,12 @@ func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string) {
 	if c.state != Admitting {
 		return
 	}
-	c.state = AwaitInventory
+	c.state = AwaitDigest
 	c.welcome = &fleetv1.Welcome{
 		Protocol: c.protocol, HubTerm: c.hubTerm, HubTermProof: termProof, RenewInterval: renewInterval,
 		Capabilities: c.tuning.Capabilities, RequiredCapabilities: c.tuning.RequiredCapabilities,
+		AckTimeout: durationpb.New(c.tuning.AckTimeout),
 	}
-	if c.protocol >= protocolDigests {
-		c.state = AwaitDigest
-		c.welcome.AckTimeout = durationpb.New(c.tuning.AckTimeout)
-	}
-}
-
-func (c *Conn) inventoryPage(page *fleetv1.Inventory) (Effect, error) {
-	if c.protocol >= protocolDigests {
-		return c.partPage(page)
-	}
-	if err := c.expect(AwaitInventory, "inventory"); err != nil {
-		return Effect{}, err
-	}
-	items, malformed := readReports(page.GetItems())
-	c.inventory = append(c.inventory, items...)
-	if len(c.inventory) > MaxInventory {
-		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, MaxInventory)
-	}
-	effect := Effect{Malformed: malformed}
-	if page.GetLast() {
-		whole := c.inventory
-		effect.Inventory, c.inventory = &whole, nil
-	}
-	return effect, nil
 }
 
 // InventoryApplied says that the Member has the inventory, or the part of it
@@ -229,16 +199,12 @@ func (c *Conn) reports(batch *fleetv1.ReportBatch) (Effect, error) {
 		return Effect{}, err
 	}
 	// A gap is a batch that was lost: what it said would be missed.
-	if batch.GetSequence() <= c.received || (c.protocol >= protocolDigests && batch.GetSequence() != c.received+1) {
+	if batch.GetSequence() != c.received+1 {
 		return Effect{}, fmt.Errorf("%w: report batch %d after %d", errProtocol, batch.GetSequence(), c.received)
 	}
 	c.received = batch.GetSequence()
-	if c.protocol >= protocolDigests {
-		items, malformed := readTold(batch.GetItems())
-		return Effect{Changes: items, Sequence: c.received, Malformed: malformed}, nil
-	}
 	items, malformed := readReports(batch.GetItems())
-	return Effect{Reports: items, Sequence: c.received, Malformed: malformed}, nil
+	return Effect{Changes: items, Sequence: c.received, Malformed: malformed}, nil
 }
 
 // ReportsApplied says that the Member has all batches up to a sequence.
@@ -290,14 +256,12 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 		c.templates = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Templates{Templates: t}}
 	}
-	if c.protocol >= protocolDigests && c.inFlight.full() {
+	if c.inFlight.full() {
 		return nil
 	}
 	if items := c.outbox.Next(); len(items) > 0 {
 		c.orderSequence++
-		if c.protocol >= protocolDigests {
-			c.inFlight.sent(c.orderSequence)
-		}
+		c.inFlight.sent(c.orderSequence)
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{
 			Orders: &fleetv1.OrderBatch{Sequence: c.orderSequence, Items: items}}}
 	}

@@ -202,7 +202,7 @@ type Peer interface {
 	// in. Of a session it keeps the newest assignment and the newest
 	// withdrawal; an order of an older epoch than one it keeps is dropped, and
 	// one equal to what it keeps or has in flight changes nothing. Orders leave
-	// only once Member.Inventory has returned.
+	// only once Member.Part has returned.
 	Put(Order)
 	// SetTemplates says which templates the agent must judge, always whole; it
 	// must not be changed afterwards.
@@ -248,7 +248,7 @@ type Directory interface {
 	Standing(member types.UID) (Standing, bool)
 }
 
-// Report is what an agent of protocol 2 says of one assignment.
+// Report is what an agent reports of one assignment.
 type Report struct {
 	// SessionAssignment as proto/convert.ReportFromWire makes it. Of one that is
 	// Gone or Unread it has no more than its names, session and epoch.
@@ -273,8 +273,7 @@ type Sums struct {
 // holds, by the digests on the renewals.
 type Agreement string
 
-// The agreements. Nothing is known before the first comparison, and of agents
-// of protocol 1.
+// The agreements. Nothing is known before the first comparison.
 const (
 	// Agrees: the digests were equal when they were last compared.
 	Agrees Agreement = "Agrees"
@@ -290,19 +289,12 @@ const (
 // called one at a time, and but for Results, which may also answer an order
 // that could not be sent, in the order of the stream. It owns what it is given.
 //
-// With an agent of protocol 1 a connection begins with Inventory, and goes on
-// with Reports; from protocol 2 on it begins with Differing and Part, and goes
-// on with Changes.
+// A connection begins with Differing and Part, and goes on with Changes.
 type Member interface {
 	// Screen is given each page of an inventory before it is read and put together
 	// with the others. It may take the status off reports that the hub would not
 	// keep. An error, ErrExcess, ends the connection.
 	Screen(page *fleetv1.Inventory) error
-	// Inventory is all that the member holds; called once, before all others.
-	// The items are as proto/convert.ReportFromWire makes them.
-	Inventory(items []*v1alpha1.SessionAssignment)
-	// Reports are assignments that changed, as they are now.
-	Reports(items []*v1alpha1.SessionAssignment)
 	// Differing says in which buckets what the member holds may be another than
 	// what the hub remembers of it.
 	Differing(theirs *convert.Digest) convert.BucketSet

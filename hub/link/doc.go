@@ -10,10 +10,10 @@
 // in, messages and effects come out. Server, stream and peer are thin I/O
 // around them.
 //
-// From protocol 2 on an inventory begins with its digest, and only the buckets
-// that differ from what the hub remembers cross the wire; orders are
-// acknowledged; and the digests on each renewal show whether both sides still
-// agree, or the agent is asked for all (a resync).
+// An inventory begins with its digest, and only the buckets that differ from
+// what the hub remembers cross the wire; orders are acknowledged; and the digests
+// on each renewal show whether both sides still agree, or the agent is asked for
+// all (a resync).
 //
 // Invariants:
 //   - Who speaks is decided by the one URI in the verified client certificate,

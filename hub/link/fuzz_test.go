@@ -39,9 +39,9 @@ func next(data []byte, into proto.Message) (rest []byte, ok bool) {
 	return data[2+size:], proto.Unmarshal(data[2:2+size], into) == nil
 }
 
-func saysHello(protocol int32) *fleetv1.ConnectRequest {
+func saysHello() *fleetv1.ConnectRequest {
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: &fleetv1.Hello{
-		MinProtocol: 1, MaxProtocol: protocol, Instance: "i", AgentTerm: 1}}}
+		MinProtocol: 1, MaxProtocol: 1, Instance: "i", AgentTerm: 1}}}
 }
 
 func holds(sequence uint64) *fleetv1.ConnectRequest {
@@ -64,10 +64,9 @@ func FuzzConn(f *testing.F) {
 	var held convert.Digest
 	held.Add(convert.BucketOf("u"), 7)
 	digest := &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{InventoryDigest: convert.DigestToWire(&held)}}
-	f.Add(script(f, saysHello(1), holds(0), reportsBatch(1), results, capacity))
-	f.Add(script(f, saysHello(2), digest, holds(0), ack, reportsBatch(1), results, capacity, reportsBatch(2)))
-	f.Add(script(f, saysHello(2), digest, saysHello(2)))
-	f.Add(script(f, holds(0), saysHello(1)))
+	f.Add(script(f, saysHello(), digest, holds(0), ack, reportsBatch(1), results, capacity, reportsBatch(2)))
+	f.Add(script(f, saysHello(), digest, saysHello()))
+	f.Add(script(f, holds(0), saysHello()))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := NewConn(5)
 		for _, uid := range []types.UID{"u", "v", "w"} {
@@ -86,7 +85,7 @@ func FuzzConn(f *testing.F) {
 			effect, err := c.Receive(message)
 			if err != nil {
 				c.Close()
-				if _, err := c.Receive(saysHello(1)); err == nil || c.Next() != nil || c.Outbox().Len() != 0 {
+				if _, err := c.Receive(saysHello()); err == nil || c.Next() != nil || c.Outbox().Len() != 0 {
 					t.Fatal("a connection that is closed goes on")
 				}
 				return
@@ -108,7 +107,7 @@ func carryOut(c *Conn, effect Effect) {
 		c.Admitted(durationpb.New(time.Second), "proof")
 	case effect.Digest != nil:
 		c.Ask(convert.AllBuckets())
-	case effect.Inventory != nil, effect.Part != nil:
+	case effect.Part != nil:
 		c.InventoryApplied()
 	case effect.Sequence != 0:
 		c.ReportsApplied(effect.Sequence)
@@ -126,9 +125,8 @@ func checkEffect(t *testing.T, before State, e Effect) {
 	}{
 		{e.Admit != nil, []State{AwaitHello}},
 		{e.Digest != nil, []State{AwaitDigest}},
-		{e.Inventory != nil, []State{AwaitInventory}},
 		{e.Part != nil, []State{AwaitInventory, Serving}},
-		{e.Sequence != 0 || e.Reports != nil || e.Changes != nil, []State{Serving}},
+		{e.Sequence != 0 || e.Changes != nil, []State{Serving}},
 		{e.Results != nil, []State{Serving}},
 		{e.Capacity != nil, []State{Serving}},
 	} {
@@ -147,10 +145,6 @@ func checkEffect(t *testing.T, before State, e Effect) {
 	if count > 1 {
 		t.Fatalf("more than one effect: %+v", e)
 	}
-	if e.Inventory != nil {
-		checkItems(t, *e.Inventory)
-	}
-	checkItems(t, e.Reports)
 	told := e.Changes
 	if e.Part != nil {
 		told = append(told, e.Part.Items...)

@@ -69,7 +69,7 @@ func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
 
 // Tick says what time it is, by a clock that never goes back. An error, which
 // wraps ErrStalled, ends the connection: the agent has not acknowledged for too
-// long, or not answered a resync. Agents of protocol 1 acknowledge nothing.
+// long, or not answered a resync.
 func (c *Conn) Tick(now time.Time) error {
 	c.inFlight.tick(now)
 	if age := c.inFlight.age(); age > c.tuning.AckTimeout {

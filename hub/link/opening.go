@@ -14,8 +14,8 @@ type Part struct {
 	Items   []Report
 }
 
-// opening is what the hub asks of an agent's inventory from protocol 2 on, when
-// a stream opens and at a resync.
+// opening is what the hub requests of an agent's inventory, when a stream opens
+// and at a resync.
 //
 // Invariant: asked stays set until the Member has what was asked for, so that
 // no digest is compared meanwhile.
@@ -94,7 +94,7 @@ func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
 	if page.GetReportSequence() != c.received {
 		return Effect{}, fmt.Errorf("%w: inventory as of report batch %d after %d", errProtocol, page.GetReportSequence(), c.received)
 	}
-	items, malformed := readTold(page.GetItems())
+	items, malformed := readReports(page.GetItems())
 	effect := Effect{Malformed: malformed}
 	for _, item := range items {
 		if item.Gone || !c.opening.asked.Has(convert.BucketOf(string(item.Spec.Session.UID))) {

@@ -10,19 +10,6 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// readReports reads what can be read, and says what can't.
-func readReports(items []*fleetv1.AssignmentReport) (read []*v1alpha1.SessionAssignment, malformed []error) {
-	for _, item := range items {
-		a, err := reportFromWire(item)
-		if err != nil {
-			malformed = append(malformed, fmt.Errorf("reading report of %s/%s: %w", item.GetNamespace(), item.GetName(), err))
-			continue
-		}
-		read = append(read, a)
-	}
-	return read, malformed
-}
-
 // reportFromWire is proto/convert's, of epochs that a hub may have given.
 func reportFromWire(item *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
 	if item.GetEpoch() > maxEpoch {
@@ -31,9 +18,9 @@ func reportFromWire(item *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment
 	return convert.ReportFromWire(item)
 }
 
-// readTold reads reports with their hashes. One whose status can't be read
+// readReports reads reports with their hashes. One whose status can't be read
 // counts all the same: it was said.
-func readTold(items []*fleetv1.AssignmentReport) (read []Report, malformed []error) {
+func readReports(items []*fleetv1.AssignmentReport) (read []Report, malformed []error) {
 	for _, item := range items {
 		report, err := readOne(item)
 		if err != nil {

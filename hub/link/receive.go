@@ -132,12 +132,6 @@ func (c *connection) laterHub(seen int64, proof string, refusal error) error {
 
 func (c *connection) apply(effect Effect, member Member) {
 	switch {
-	case effect.Inventory != nil:
-		c.timer.Stop()
-		metricReports.Add(float64(len(*effect.Inventory)))
-		member.Inventory(*effect.Inventory)
-		c.log.V(1).Info("inventory received", "assignments", len(*effect.Inventory))
-		c.do(func(conn *Conn) { conn.InventoryApplied() })
 	case effect.Digest != nil:
 		c.differing(member, effect.Digest)
 	case effect.Part != nil:
@@ -152,12 +146,9 @@ func (c *connection) apply(effect Effect, member Member) {
 	}
 }
 
-// reports hands over a batch, in the way of the protocol that is spoken.
+// reports passes a batch to the Member.
 func (c *connection) reports(member Member, effect Effect) {
-	metricReports.Add(float64(len(effect.Reports) + len(effect.Changes)))
-	if effect.Reports != nil {
-		member.Reports(effect.Reports)
-	}
+	metricReports.Add(float64(len(effect.Changes)))
 	if effect.Changes != nil {
 		member.Changes(effect.Changes)
 	}

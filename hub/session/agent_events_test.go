@@ -21,7 +21,7 @@ func (a *agent) giveUp(uid types.UID, reason, message string) {
 		held.Status.Conditions[1].Reason, held.Status.Conditions[1].Message = reason, message
 		report, capacity := reportOf(held), a.capacity()
 		a.mu.Unlock()
-		m.Reports([]*api.SessionAssignment{report})
+		m.Changes(asReports(report))
 		m.Capacity(capacity)
 	})
 }
@@ -33,7 +33,7 @@ func (a *agent) tell(uid types.UID, change func(*api.SessionAssignmentStatus)) {
 		change(&a.held[uid].Status)
 		report := reportOf(a.held[uid])
 		a.mu.Unlock()
-		m.Reports([]*api.SessionAssignment{report})
+		m.Changes(asReports(report))
 	})
 }
 
@@ -73,7 +73,7 @@ func (a *agent) become(uid types.UID, conditions []metav1.Condition) {
 		a.held[uid].Status.Conditions, a.held[uid].Status.ObservedGeneration = conditions, 1
 		report := reportOf(a.held[uid])
 		a.mu.Unlock()
-		m.Reports([]*api.SessionAssignment{report})
+		m.Changes(asReports(report))
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -97,7 +98,7 @@ func (a *agent) connect(h *hub) {
 
 func (s *stream) run(ctx context.Context, h *hub, inventory []*api.SessionAssignment, capacity *fleetv1.CapacityReport) {
 	defer close(s.done)
-	s.member.Inventory(inventory)
+	s.member.Part(convert.AllBuckets(), asReports(inventory...))
 	s.member.Capacity(capacity)
 	renew := time.NewTicker(timings.Renew)
 	defer renew.Stop()
@@ -278,7 +279,7 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 	report, capacity := reportOf(order), a.capacity()
 	a.mu.Unlock()
 	m.Results([]link.Result{result})
-	m.Reports([]*api.SessionAssignment{report})
+	m.Changes(asReports(report))
 	m.Capacity(capacity)
 }
 
@@ -312,7 +313,7 @@ func (a *agent) withdraw(w *link.Withdrawal, m link.Member) {
 	result := link.Result{SessionUID: w.SessionUID, Namespace: w.Namespace, Name: w.Name, Epoch: w.UpToEpoch, Code: link.Stored}
 	m.Results([]link.Result{result})
 	if report != nil {
-		m.Reports([]*api.SessionAssignment{report})
+		m.Changes(asReports(report))
 	}
 	if hold {
 		return
@@ -361,6 +362,15 @@ func (a *agent) ordersSeen() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.orders
+}
+
+// asReports is how the link hands reports to the hub.
+func asReports(items ...*api.SessionAssignment) []link.Report {
+	reports := make([]link.Report, 0, len(items))
+	for _, item := range items {
+		reports = append(reports, link.Report{SessionAssignment: item})
+	}
+	return reports
 }
 
 // reportOf is what crosses the wire of an assignment.

@@ -326,7 +326,7 @@ var _ = Describe("A hub", func() {
 			lie := reportOf(a.holds(s.UID))
 			lie.Spec.Epoch = epoch
 			before := counted("vdi_hub_foreign_reports_total")
-			liar.say(func(m link.Member) { m.Reports([]*api.SessionAssignment{lie}) })
+			liar.say(func(m link.Member) { m.Changes(asReports(lie)) })
 			Eventually(func() float64 { return counted("vdi_hub_foreign_reports_total") }).Should(BeNumerically(">", before))
 		}
 		Consistently(func(g Gomega) {

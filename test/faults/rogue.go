@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -87,6 +88,9 @@ func (r *run) lieOnce(ctx context.Context, client fleetv1.FleetServiceClient, ro
 	if _, err := stream.Recv(); err != nil {
 		return false, err
 	}
+	if err := offerInventory(stream); err != nil {
+		return true, err
+	}
 	reports, results := rogue.says(rogue.about)
 	for _, message := range r.script(reports, results) {
 		if _, err := client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: instance, Sequence: 1}); err != nil {
@@ -103,15 +107,35 @@ func (r *run) lieOnce(ctx context.Context, client fleetv1.FleetServiceClient, ro
 	return true, stream.CloseSend()
 }
 
-// script is an inventory, and then the same as reports and results in disorder.
+// offerInventory sends the digest of an inventory that differs from all that the hub
+// has of it, and waits until the hub asks for the inventory.
+func offerInventory(stream fleetv1.FleetService_ConnectClient) error {
+	digest := &fleetv1.InventoryDigest{Buckets: make([]uint64, convert.Buckets), Assignments: 1}
+	for i := range digest.Buckets {
+		digest.Buckets[i] = ^uint64(i)
+	}
+	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{InventoryDigest: digest}}); err != nil {
+		_, err = stream.Recv()
+		return err
+	}
+	_, err := stream.Recv()
+	return err
+}
+
+// script is an inventory and a first batch of reports, and then the same as reports
+// and results in disorder.
 func (r *run) script(reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) []*fleetv1.ConnectRequest {
 	inventory := &fleetv1.Inventory{Items: reports, Last: true}
 	out := []*fleetv1.ConnectRequest{{Message: &fleetv1.ConnectRequest_Inventory{Inventory: inventory}}}
+	backwards := slices.Clone(reports)
+	slices.Reverse(backwards)
+	both := append(backwards, reports...)
+	out = append(out,
+		&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: 1, Items: both}}},
+		&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: &fleetv1.ResultBatch{Items: results}}})
 	var more []*fleetv1.ConnectRequest
 	for sequence := range uint64(4) {
-		backwards := slices.Clone(reports)
-		slices.Reverse(backwards)
-		batch := &fleetv1.ReportBatch{Sequence: 4 - sequence, Items: append(backwards, reports...)}
+		batch := &fleetv1.ReportBatch{Sequence: 4 - sequence, Items: both}
 		more = append(more,
 			&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: batch}},
 			&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: &fleetv1.ResultBatch{Items: results}}},

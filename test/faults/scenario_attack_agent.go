@@ -193,6 +193,9 @@ func (a *rawAgent) open(ctx context.Context, term int64) (rawStream, error) {
 	if _, err := stream.Recv(); err != nil {
 		return nil, err
 	}
+	if err := offerInventory(stream); err != nil {
+		return nil, err
+	}
 	go func() {
 		for {
 			if _, err := stream.Recv(); err != nil {

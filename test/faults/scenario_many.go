@@ -137,7 +137,8 @@ func deafPeer(ctx context.Context, r *run) error {
 	}
 }
 
-// greet opens a stream, and reads the Welcome: the last that is ever read of it.
+// greet opens a stream, and reads the Welcome and the request for its inventory: the
+// last that is ever read of it.
 func greet(ctx context.Context, client fleetv1.FleetServiceClient) (fleetv1.FleetService_ConnectClient, error) {
 	stream, err := client.Connect(ctx)
 	if err != nil {
@@ -149,6 +150,9 @@ func greet(ctx context.Context, client fleetv1.FleetServiceClient) (fleetv1.Flee
 		return nil, err
 	}
 	if _, err := stream.Recv(); err != nil {
+		return nil, err
+	}
+	if err := offerInventory(stream); err != nil {
 		return nil, err
 	}
 	return stream, stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: &fleetv1.Inventory{Last: true}}})

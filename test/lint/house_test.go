@@ -28,6 +28,7 @@ const longest = 400
 var pure = []string{
 	"api/v1alpha1/",
 	"proto/convert/",
+	"proto/version/",
 	"hub/access/desired.go",
 	"hub/failover/",
 	"hub/session/status/",

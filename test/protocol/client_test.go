@@ -167,6 +167,7 @@ func hello(instance string) *fleetv1.ConnectRequest {
 		MinProtocol: 1, MaxProtocol: 1, Instance: instance, Fingerprint: "f", AgentTerm: 1}}}
 }
 
+// emptyInventory is the digest of one: there is nothing more to send.
 func emptyInventory() *fleetv1.ConnectRequest {
-	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: &fleetv1.Inventory{Last: true}}}
+	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{InventoryDigest: &fleetv1.InventoryDigest{}}}
 }

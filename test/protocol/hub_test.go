@@ -44,7 +44,7 @@ type record struct {
 	peer        hublink.Peer // nil: no connection
 	whole       bool         // its inventory is in
 	hello       hublink.Hello
-	inventories [][]*v1alpha1.SessionAssignment
+	inventories int
 	picture     map[types.UID]item
 	reported    map[string]*v1alpha1.SessionAssignment
 	results     []hublink.Result
@@ -127,32 +127,6 @@ func (d *directory) Standing(uid types.UID) (hublink.Standing, bool) {
 
 func (*record) Screen(*fleetv1.Inventory) error { return nil }
 
-func (r *record) Inventory(items []*v1alpha1.SessionAssignment) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.inventories = append(r.inventories, items)
-	r.whole = true
-	r.told.Clear()
-	clear(r.picture)
-	clear(r.reported)
-	for _, a := range items {
-		r.picture[a.Spec.Session.UID] = itemOf(a)
-		r.reported[string(a.Spec.Session.UID)] = a
-	}
-}
-
-func (r *record) Reports(items []*v1alpha1.SessionAssignment) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.panics {
-		panic("a bug in the hub")
-	}
-	for _, a := range items {
-		r.picture[a.Spec.Session.UID] = itemOf(a)
-		r.reported[string(a.Spec.Session.UID)] = a
-	}
-}
-
 // Differing compares with what was told on all connections before; the hub of
 // these tests shows just that.
 func (r *record) Differing(theirs *convert.Digest) convert.BucketSet {
@@ -173,7 +147,7 @@ func (r *record) Part(buckets convert.BucketSet, items []hublink.Report) {
 	r.told.DeleteBuckets(buckets)
 	r.tell(items)
 	r.parts, r.whole = append(r.parts, buckets), true
-	r.inventories = append(r.inventories, nil)
+	r.inventories++
 }
 
 func (r *record) Changes(items []hublink.Report) {

@@ -57,10 +57,10 @@ func TestAnAgentIsServedAndComesBack(t *testing.T) {
 	// One of a lower term is not heard.
 	h.stop()
 	h.term = 1
-	connections := get(m1, func(r *record) int { return len(r.inventories) })
+	connections := get(m1, func(r *record) int { return r.inventories })
 	h.start()
 	g.Consistently(m1.connected, "300ms").Should(BeFalse())
-	g.Expect(get(m1, func(r *record) int { return len(r.inventories) })).To(Equal(connections))
+	g.Expect(get(m1, func(r *record) int { return r.inventories })).To(Equal(connections))
 	agent.mu.Lock()
 	defer agent.mu.Unlock()
 	g.Expect(agent.terms).To(Equal([]int64{1, 2}))
@@ -257,14 +257,14 @@ func TestASilentNetworkIsFoundOut(t *testing.T) {
 			startAgent(t, &behind, agentFiles(t, h, "m1"), "i1")
 			m1 := dir.of("m1")
 			g.Eventually(m1.connected).Should(BeTrue())
-			before := get(m1, func(r *record) int { return len(r.inventories) })
+			before := get(m1, func(r *record) int { return r.inventories })
 			g.Expect(proxy.Cut(cut)).To(Succeed())
 			m1.put(assignment("a", 1, "h"))
-			g.Consistently(func() int { return get(m1, func(r *record) int { return len(r.inventories) }) }, "4s").Should(Equal(before))
+			g.Consistently(func() int { return get(m1, func(r *record) int { return r.inventories }) }, "4s").Should(Equal(before))
 			// What was held back is delivered now; but the agent has given that
 			// connection up, and begins anew.
 			g.Expect(proxy.Heal()).To(Succeed())
-			g.Eventually(func() int { return get(m1, func(r *record) int { return len(r.inventories) }) }).Should(BeNumerically(">", before))
+			g.Eventually(func() int { return get(m1, func(r *record) int { return r.inventories }) }).Should(BeNumerically(">", before))
 			g.Eventually(m1.connected).Should(BeTrue())
 			m1.put(assignment("a", 1, "h"))
 			g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].hash }) }).Should(Equal("h"))

@@ -41,15 +41,15 @@ type member struct {
 	dressed bool
 }
 
-// tuning of the agent's side.
+// tuning of the agent's side. Protocols above 1 are of a synthetic next version.
 type tuning struct {
-	maxProtocol int32
-	required    []string
-	known       []string
+	minProtocol, maxProtocol int32
+	required                 []string
+	known                    []string
 }
 
 func newMember() *member {
-	m := &member{held: map[string]*item{}, tuning: tuning{maxProtocol: 2}}
+	m := &member{held: map[string]*item{}, tuning: tuning{minProtocol: 1, maxProtocol: 1}}
 	m.restart()
 	return m
 }
@@ -65,7 +65,7 @@ func (m *member) restart() {
 
 func (m *member) begin() {
 	m.machine = agentlink.NewMachine(&fleetv1.Hello{
-		MinProtocol: 1, MaxProtocol: m.tuning.maxProtocol, Instance: "i", Fingerprint: "f",
+		MinProtocol: m.tuning.minProtocol, MaxProtocol: m.tuning.maxProtocol, Instance: "i", Fingerprint: "f",
 		Capabilities: m.tuning.known, RequiredCapabilities: m.tuning.required, AgentVersion: "1.2",
 		AgentTerm: m.term, HighestHubTerm: m.highest,
 	}, m.reporter, m.results)

@@ -15,7 +15,10 @@ import (
 type hub struct {
 	term   int64
 	tuning hublink.Tuning
-	conn   *hublink.Conn
+	// protocol that a synthetic next hub welcomes agents with; 0: that which was
+	// negotiated.
+	protocol int32
+	conn     *hublink.Conn
 	// picture of the member, by session; told what its agent said, altered of
 	// which of that the picture shows something else; ended up to which epoch a
 	// session has stopped.
@@ -78,8 +81,6 @@ func (h *hub) apply(conn *hublink.Conn, e hublink.Effect) {
 	case e.Admit != nil:
 		h.serving = false
 		h.conn.Admitted(durationpb.New(5*time.Second), "")
-	case e.Inventory != nil:
-		h.whole(*e.Inventory)
 	case e.Digest != nil:
 		buckets := h.differing(e.Digest)
 		h.conn.Ask(buckets)
@@ -89,9 +90,6 @@ func (h *hub) apply(conn *hublink.Conn, e hublink.Effect) {
 	case e.Part != nil:
 		h.part(*e.Part)
 	case e.Sequence != 0:
-		for _, a := range e.Reports {
-			h.show(a)
-		}
 		h.tell(e.Changes)
 		h.conn.ReportsApplied(e.Sequence)
 		h.conn.Summed(h.told.Digest().Sum())
@@ -99,15 +97,6 @@ func (h *hub) apply(conn *hublink.Conn, e hublink.Effect) {
 	for _, r := range e.Results {
 		h.result(r)
 	}
-}
-
-func (h *hub) whole(items []*v1alpha1.SessionAssignment) {
-	h.picture, h.altered = map[string]item{}, map[string]bool{}
-	h.told.Clear()
-	for _, a := range items {
-		h.picture[string(a.Spec.Session.UID)] = itemOf(a)
-	}
-	h.begin()
 }
 
 func (h *hub) begin() {

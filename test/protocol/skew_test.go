@@ -17,18 +17,22 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// TestOneVersionApart has a hub and an agent of which one speaks an older
-// protocol than the other go through a session's life, a lost stream and an
-// upgrade of the older, over real TLS.
+// TestOneVersionApart has a hub and an agent of which one knows more than the other
+// go through a session's life, a lost stream and an upgrade of the older, over real
+// TLS. That the versions of the protocol differ is in testdata/skew.txt and
+// TestANextAgent.
 func TestOneVersionApart(t *testing.T) {
-	for _, c := range []struct{ hub, agent int32 }{{1, 2}, {2, 1}, {2, 2}} {
-		t.Run(fmt.Sprintf("hub %d, agent %d", c.hub, c.agent), func(t *testing.T) {
+	next := []string{"next"}
+	for name, c := range map[string]struct{ hub, agent []string }{
+		"the agent is newer": {agent: next}, "the hub is newer": {hub: next}, "both are": {hub: next, agent: next},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := patient(t)
 			dir := newDirectory("m1")
-			h := startHub(t, dir, func(h *hubServer) { h.tuning.MaxProtocol = c.hub })
+			h := startHub(t, dir, func(h *hubServer) { h.tuning.Capabilities = c.hub })
 			m1, held := dir.of("m1"), newMember()
-			agent := startTunedAgent(t, h, agentFiles(t, h, "m1"), "i1", "localhost", agentlink.Tuning{MaxProtocol: c.agent}, held)
+			agent := startTunedAgent(t, h, agentFiles(t, h, "m1"), "i1", "localhost", agentlink.Tuning{Capabilities: c.agent}, held)
 			shows := func(uid string) func() item {
 				return func() item { return get(m1, func(r *record) item { return r.picture[types.UID(uid)] }) }
 			}
@@ -46,32 +50,46 @@ func TestOneVersionApart(t *testing.T) {
 			m1.put(withdrawal("a", 1))
 			g.Eventually(func() []hublink.Result { return get(m1, func(r *record) []hublink.Result { return r.results }) }).
 				Should(ContainElement(And(HaveField("Code", hublink.Stored), HaveField("SpecHash", ""))))
-
-			// Renewals carry digests exactly if both know of them.
 			agreed := func() []hublink.Agreement {
 				return get(m1, func(r *record) []hublink.Agreement { return r.agreements })
 			}
-			if min(c.hub, c.agent) > 1 {
-				g.Eventually(agreed).Should(ContainElement(hublink.Agrees))
-			} else {
-				renewals := get(m1, func(r *record) int { return r.renewals })
-				g.Eventually(func() int { return get(m1, func(r *record) int { return r.renewals }) }).Should(BeNumerically(">", renewals+2))
-				g.Expect(agreed()).To(BeEmpty())
-			}
+			g.Eventually(agreed).Should(ContainElement(hublink.Agrees))
 
-			// The older one is upgraded.
+			// The older one is upgraded, and each requires of the other what is new.
 			agent.stop()
 			h.stop()
 			get(m1, func(r *record) bool {
 				r.agreements = nil
 				return true
 			})
-			h.tuning.MaxProtocol, h.term = 2, 3
+			h.tuning.Capabilities, h.tuning.RequiredCapabilities, h.term = next, next, 3
 			h.start()
-			startTunedAgent(t, h, agentFiles(t, h, "m1"), "i2", "localhost", agentlink.Tuning{}, held)
+			startTunedAgent(t, h, agentFiles(t, h, "m1"), "i2", "localhost", agentlink.Tuning{Capabilities: next, RequiredCapabilities: next}, held)
 			g.Eventually(agreed).Should(ContainElement(hublink.Agrees))
 			g.Eventually(func() string { return shows("a")().state }).Should(Equal("Stopping"))
 		})
+	}
+}
+
+// TestANextAgent has an agent of a synthetic next version connect: while it supports
+// this one too, this one is used; else it is refused with what to upgrade.
+func TestANextAgent(t *testing.T) {
+	g := patient(t)
+	h := startHub(t, newDirectory("m1"))
+	client := rawClient(t, h, agentFiles(t, h, "m1"))
+	for _, least := range []int32{1, 2} {
+		stream, err := client.Connect(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		greeting := hello("i1")
+		greeting.GetHello().MinProtocol, greeting.GetHello().MaxProtocol = least, 2
+		g.Expect(stream.Send(greeting)).To(Succeed())
+		answer, err := stream.Recv()
+		if least == 1 {
+			g.Expect(answer, err).To(HaveField("GetWelcome().GetProtocol()", int32(1)))
+			continue
+		}
+		g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
+		g.Expect(err).To(MatchError(HaveSuffix("speaks versions 2 to 2, the hub 1 to 1: upgrade the hub")))
 	}
 }
 
@@ -131,7 +149,7 @@ func TestAnAgentThatDoesNotAcknowledgeIsStalled(t *testing.T) {
 	dir := newDirectory("m1")
 	h := startHub(t, dir, func(h *hubServer) { h.tuning.AckTimeout = 500 * time.Millisecond })
 	client, m1 := rawClient(t, h, agentFiles(t, h, "m1")), dir.of("m1")
-	stream := openTwo(t, client)
+	stream := openEmpty(t, client)
 	g.Eventually(m1.connected).Should(BeTrue())
 	m1.put(assignment("a", 1, "h"))
 	g.Expect(stream.Recv()).To(HaveField("GetOrders().GetSequence()", uint64(1)))
@@ -152,7 +170,7 @@ func TestAnAgentThatDoesNotReadIsStalled(t *testing.T) {
 	dir := newDirectory("m1")
 	h := startHub(t, dir, func(h *hubServer) { h.sendTimeout = 500 * time.Millisecond })
 	m1 := dir.of("m1")
-	openTwo(t, rawClient(t, h, agentFiles(t, h, "m1")))
+	openEmpty(t, rawClient(t, h, agentFiles(t, h, "m1")))
 	g.Eventually(m1.connected).Should(BeTrue())
 	for i := range 64 {
 		order := assignment(fmt.Sprintf("s%d", i), 1, "h")
@@ -164,18 +182,15 @@ func TestAnAgentThatDoesNotReadIsStalled(t *testing.T) {
 	}).Should(BeTrue())
 }
 
-// openTwo says hello in protocol 2, of a member that holds nothing.
-func openTwo(t *testing.T, client fleetv1.FleetServiceClient) fleetv1.FleetService_ConnectClient {
+// openEmpty opens the stream of a member that holds nothing.
+func openEmpty(t *testing.T, client fleetv1.FleetServiceClient) fleetv1.FleetService_ConnectClient {
 	t.Helper()
 	g := patient(t)
 	stream, err := client.Connect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	greeting := hello("i1")
-	greeting.GetHello().MaxProtocol = 2
-	g.Expect(stream.Send(greeting)).To(Succeed())
-	g.Expect(stream.Recv()).To(HaveField("GetWelcome().GetProtocol()", int32(2)))
-	g.Expect(stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{
-		InventoryDigest: &fleetv1.InventoryDigest{}}})).To(Succeed())
+	g.Expect(stream.Send(hello("i1"))).To(Succeed())
+	g.Expect(stream.Recv()).To(HaveField("GetWelcome().GetProtocol()", int32(1)))
+	g.Expect(stream.Send(emptyInventory())).To(Succeed())
 	g.Expect(stream.Recv()).To(HaveField("GetInventoryRequest()", Not(BeNil())))
 	return stream
 }

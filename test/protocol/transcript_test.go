@@ -96,8 +96,8 @@ func (w *world) command(words []string) error {
 
 func (w *world) commandWith(verb string, args []string) error {
 	need := map[string]int{"hub assigns": 3, "hub withdraws": 2, "hub term": 1, "member status": 2, "member stopped": 1,
-		"tick": 0, "agent says": 1, "many sessions": 1, "hub forgets": 1, "hub protocol": 1, "agent protocol": 1,
-		"hub requires": 0, "agent requires": 0}
+		"tick": 0, "agent says": 1, "many sessions": 1, "hub forgets": 1, "hub protocol": 1, "agent protocol": 2,
+		"hub requires": 0, "hub knows": 0, "agent knows": 0, "agent requires": 0}
 	n, known := need[verb]
 	if strings.HasPrefix(verb, "tick ") {
 		d, err := time.ParseDuration(strings.TrimPrefix(verb, "tick "))
@@ -129,9 +129,13 @@ func (w *world) commandWith(verb string, args []string) error {
 	case "hub forgets":
 		w.hub.forgets(args[0])
 	case "hub protocol":
-		w.hub.tuning.MaxProtocol = int32(number(args[0]))
+		w.hub.protocol = int32(number(args[0]))
+	case "hub knows":
+		w.hub.tuning.Capabilities = args
 	case "agent protocol":
-		w.member.tuning.maxProtocol = int32(number(args[0]))
+		w.member.tuning.minProtocol, w.member.tuning.maxProtocol = int32(number(args[0])), int32(number(args[1]))
+	case "agent knows":
+		w.member.tuning.known = args
 	case "hub requires":
 		w.hub.tuning.RequiredCapabilities = args
 	case "agent requires":

@@ -105,6 +105,9 @@ func (w *world) hubSends() bool {
 	if message == nil {
 		return false
 	}
+	if welcome := message.GetWelcome(); welcome != nil && w.hub.protocol > 0 {
+		welcome.Protocol = w.hub.protocol
+	}
 	w.bytesToAgent += proto.Size(message)
 	w.say("hub    %s", describeResponse(message))
 	w.toAgent = append(w.toAgent, message)

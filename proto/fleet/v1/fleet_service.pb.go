@@ -33,8 +33,8 @@ type RenewLeaseRequest struct {
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Number of this renewal, growing within an instance.
 	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// What both sides must agree on by now; absent from an agent of protocol 1,
-	// and while the stream is not serving.
+	// What both sides must agree on by now; absent while the stream is not
+	// serving.
 	Sync *SyncState `protobuf:"bytes,3,opt,name=sync,proto3" json:"sync,omitempty"`
 	// Hash of the trust bundle that the agent verifies the hub with: "sha256:"
 	// and 64 hexadecimal digits. Empty where it was not given by the hub.

@@ -81,8 +81,7 @@ func (ResultCode) EnumDescriptor() ([]byte, []int) {
 
 // ConnectRequest is what an agent says on the stream: first Hello, then its
 // inventory, then reports, results, acknowledgements and capacity as they come.
-// In protocol 1 the inventory is whole; from protocol 2 on it begins with its
-// digest, and has only what the hub then asks for.
+// The inventory begins with its digest, and has only what the hub then asks for.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -831,8 +830,8 @@ func (x *InventoryRequest) GetBuckets() []byte {
 	return nil
 }
 
-// Inventory is a page of what the member's API server holds: of all of it in
-// protocol 1, of the buckets asked for from protocol 2 on.
+// Inventory is a page of what the member's API server holds, of the buckets
+// asked for.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Items []*AssignmentReport    `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`

@@ -1,0 +1,163 @@
+package activity
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+func TestURL(t *testing.T) {
+	at := func(ip string) *corev1.Pod { return &corev1.Pod{Status: corev1.PodStatus{PodIP: ip}} }
+	cases := map[string]struct {
+		path     string
+		protocol api.Protocol
+		pod      *corev1.Pod
+		want     string
+	}{
+		"HTTP":          {"/idle", api.ProtocolHTTP, at("10.1.2.3"), "http://10.1.2.3:6901/idle"},
+		"no protocol":   {"/idle", "", at("10.1.2.3"), "http://10.1.2.3:6901/idle"},
+		"HTTPS":         {"/api/idle", api.ProtocolHTTPS, at("10.1.2.3"), "https://10.1.2.3:6901/api/idle"},
+		"IPv6":          {"/idle", "", at("fd00::1"), "http://[fd00::1]:6901/idle"},
+		"a query":       {"/idle?to=1", "", at("10.1.2.3"), "http://10.1.2.3:6901/idle%3Fto=1"},
+		"no path":       {"", "", at("10.1.2.3"), ""},
+		"no Pod":        {"/idle", "", nil, ""},
+		"no address":    {"/idle", "", at(""), ""},
+		"a name":        {"/idle", "", at("metadata.internal"), ""},
+		"a zone":        {"/idle", "", at("fe80::1%eth0"), ""},
+		"more than one": {"/idle", "", at("10.1.2.3@10.0.0.1"), ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			a := &api.SessionAssignment{Spec: api.SessionAssignmentSpec{Desktop: api.Desktop{
+				Port: 6901, Protocol: c.protocol, Activity: api.Activity{Path: c.path},
+			}}}
+			if got, ok := URL(a, c.pod); got != c.want || ok != (c.want != "") {
+				t.Errorf("%q, %t, want %q", got, ok, c.want)
+			}
+		})
+	}
+}
+
+// says is a desktop that answers so.
+func says(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = fmt.Fprint(w, body)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	const unknown = -1
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		t.Error("a redirection was followed")
+		_, _ = fmt.Fprint(w, `{"idleSeconds": 1}`)
+	}))
+	defer elsewhere.Close()
+	cases := map[string]struct {
+		desktop http.HandlerFunc
+		want    time.Duration
+	}{
+		"in use":            {says(200, `{"idleSeconds": 0}`), 0},
+		"with a fraction":   {says(200, `{"idleSeconds": 12.5}`), 12500 * time.Millisecond},
+		"with other fields": {says(200, `{"user": "jane", "idleSeconds": 60}`), time.Minute},
+		"for ever":          {says(200, `{"idleSeconds": 1e300}`), longestIdle},
+		"negative":          {says(200, `{"idleSeconds": -1}`), unknown},
+		"no number":         {says(200, `{"idleSeconds": "60"}`), unknown},
+		"null":              {says(200, `{"idleSeconds": null}`), unknown},
+		"too large":         {says(200, `{"idleSeconds": 1e999}`), unknown},
+		"absent":            {says(200, `{}`), unknown},
+		"empty":             {says(200, ``), unknown},
+		"a page":            {says(200, `<html>busy</html>`), unknown},
+		"a list":            {says(200, `[{"idleSeconds": 1}]`), unknown},
+		"two answers":       {says(200, `{"idleSeconds": 1}{"idleSeconds": 2}`), unknown},
+		"not found":         {says(404, `{"idleSeconds": 1}`), unknown},
+		"no content":        {says(204, ``), unknown},
+		"broken":            {says(500, `{"idleSeconds": 1}`), unknown},
+		"huge":              {says(200, `{"idleSeconds": 1, "x": "`+strings.Repeat("x", longestBody)+`"}`), unknown},
+		"redirected": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		}, unknown},
+		"hung up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, unknown},
+		"huge header": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 2*longestHeader))
+			_, _ = fmt.Fprint(w, `{"idleSeconds": 1}`)
+		}, unknown},
+	}
+	client := newClient(defaults.Timeout)
+	for name, c := range cases {
+		for _, start := range []func(http.Handler) *httptest.Server{httptest.NewServer, httptest.NewTLSServer} {
+			server := start(c.desktop)
+			t.Run(name+" by "+strings.SplitN(server.URL, ":", 2)[0], func(t *testing.T) {
+				defer server.Close()
+				got, err := ask(context.Background(), client, server.URL)
+				if (err != nil) != (c.want == unknown) || err == nil && got != c.want {
+					t.Errorf("%s, %v, want %s", got, err, c.want)
+				}
+			})
+		}
+	}
+}
+
+func TestAnEndlessAnswerIsNotReadToItsEnd(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := fmt.Fprint(w, strings.Repeat(" ", 1024)); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	if _, err := ask(context.Background(), newClient(10*time.Second), server.URL); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("it was read until %v", err)
+	}
+}
+
+func TestASlowDesktopIsNotWaitedFor(t *testing.T) {
+	for name, slow := range map[string]http.HandlerFunc{
+		"before its header": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"in its body": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = fmt.Fprint(w, `{"idleSeconds":`)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(slow)
+			defer server.Close()
+			if _, err := ask(context.Background(), newClient(50*time.Millisecond), server.URL); err == nil {
+				t.Error("it answered")
+			}
+		})
+	}
+}
+
+func TestAProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
+	defer proxy.Close()
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	// A loopback address is never asked by proxy anyway; this one is nobody's.
+	_, err := ask(context.Background(), newClient(50*time.Millisecond), "http://192.0.2.1:6901/idle")
+	if err == nil {
+		t.Error("nobody answered")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, body := range []string{`{"idleSeconds": 12.5}`, `{"idleSeconds": -1}`, `{"idleSeconds": 1e308}`, `[]`, ``} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		idle, err := parse(body)
+		if idle < 0 || idle > longestIdle || err != nil && idle != 0 {
+			t.Errorf("%q means %s, %v", body, idle, err)
+		}
+	})
+}

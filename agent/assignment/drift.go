@@ -1,0 +1,59 @@
+package assignment
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// annotationGeneration is the generation that our last write gave an assignment. The API
+// server raises it with every change of the spec and with nothing else, so that another
+// one means that the spec was edited since. Hashes of the spec would not do: an API
+// server with an older CRD drops fields, and another version of the agent may compute
+// them differently.
+const annotationGeneration = "vdi.kasm.io/stored-generation"
+
+// editedHash is reported instead of the hash of a spec that was edited. No spec has it,
+// so the hub sends its order again.
+const editedHash = "edited"
+
+// edited reports whether the spec was changed since it was stored. Without the
+// annotation, which an older agent did not write and anybody may remove, it is not.
+func edited(a *v1alpha1.SessionAssignment) bool {
+	stored, ok := a.Annotations[annotationGeneration]
+	return ok && stored != strconv.FormatInt(a.Generation, 10)
+}
+
+func setGeneration(a *v1alpha1.SessionAssignment, generation int64) {
+	set(&a.Annotations, annotationGeneration, strconv.FormatInt(generation, 10))
+}
+
+// nextGeneration returns the generation that an update will give.
+func nextGeneration(before, after *v1alpha1.SessionAssignment) int64 {
+	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return before.Generation
+	}
+	return before.Generation + 1
+}
+
+// correctGeneration corrects the annotation where a write had another effect than was
+// expected, such as none, because the API server does not know the field that differed.
+// Uncorrected, the hub would send the order for ever.
+func (s applier) correctGeneration(ctx context.Context, a *v1alpha1.SessionAssignment) error {
+	if !edited(a) {
+		return nil
+	}
+	before := a.DeepCopy()
+	setGeneration(a, a.Generation)
+	metricWrites.WithLabelValues("patch").Inc()
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := s.Client.Patch(ctx, a, patch); err != nil {
+		return fmt.Errorf("recording the generation: %w", err)
+	}
+	return nil
+}

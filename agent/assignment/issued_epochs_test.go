@@ -1,0 +1,62 @@
+package assignment
+
+import (
+	"errors"
+	"testing"
+)
+
+// What a desktop's gate goes by: only what this very process was told to run, and
+// nobody had stored before it, can't run elsewhere by now.
+func TestAProcessKnowsWhatItWasTheFirstToStore(t *testing.T) {
+	b := newBench(t)
+	knows := func(when string, want bool) {
+		t.Helper()
+		if got := b.Ordered(b.get("u1")); got != want {
+			t.Errorf("%s: %t, want %t", when, got, want)
+		}
+	}
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	knows("it has stored it", true)
+	held := b.get("u1")
+
+	b.issued.epochs = nil // another process
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	knows("it was found as ordered", false)
+	b.Put(order(assignment("u1", 1, "bob")))
+	b.expect("STORED e1")
+	knows("the order has changed, of the same epoch", false)
+	b.fail = errors.New("away")
+	b.Put(order(assignment("u1", 2, "bob")))
+	b.expect()
+	knows("the next epoch is not stored yet", false)
+	b.fail = nil
+	b.Put(order(assignment("u1", 2, "bob")))
+	b.expect("STORED e2")
+	knows("the next epoch is stored", true)
+
+	later := b.get("u1")
+	later.Spec.Epoch = 3
+	if b.Ordered(later) {
+		t.Error("an epoch that another process has stored since")
+	}
+	b.deleted(later)
+	if b.Ordered(held) || len(b.issued.epochs) != 0 {
+		t.Errorf("what is gone is not forgotten: %v", b.issued.epochs)
+	}
+}
+
+// An order whose answer was lost may have been stored by an earlier process.
+func TestAnOrderThatWasStoredAlreadyIsNobodysOwn(t *testing.T) {
+	b := newBench(t)
+	there := assignment("u1", 1, "ada")
+	if err := b.live.Create(t.Context(), there); err != nil {
+		t.Fatal(err)
+	}
+	b.Put(order(assignment("u1", 1, "ada")))
+	b.expect("STORED e1")
+	if b.Ordered(b.get("u1")) {
+		t.Error("it counts as this process' own")
+	}
+}

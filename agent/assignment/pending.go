@@ -1,0 +1,137 @@
+package assignment
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// pending holds the orders that are not carried out yet, and the lowest epoch of each
+// session that may still be stored. It is pure, and not safe for concurrent use.
+type pending struct {
+	slots     map[types.UID]slot
+	minEpochs *minEpochs
+}
+
+func newPending() *pending {
+	return &pending{slots: map[types.UID]slot{}, minEpochs: newMinEpochs(maxMinEpochs)}
+}
+
+// slot holds the orders of one session: at most a withdrawal, and an assignment of a
+// higher epoch after it.
+type slot struct {
+	assign *v1alpha1.SessionAssignment
+	// received is when assign was.
+	received time.Time
+	withdraw *withdrawal
+	// withoutSecrets is an assignment that is stored and acknowledged, some of whose
+	// Secrets could not be stored yet. A newer one replaces it.
+	withoutSecrets *v1alpha1.SessionAssignment
+}
+
+type withdrawal struct {
+	*fleetv1.Withdrawal
+	// acknowledged is set once Stored was sent, or if nobody waits for it.
+	acknowledged bool
+}
+
+// assign takes an assignment. An epoch that is too low is refused: minEpoch is the
+// lowest that is not. An epoch whose stop is not confirmed yet is neither accepted nor
+// refused: Stopped will answer it, and Refused would mean that it runs no more.
+func (p *pending) assign(a *v1alpha1.SessionAssignment, now time.Time) (accepted bool, minEpoch int64) {
+	uid := a.Spec.Session.UID
+	s := p.slots[uid]
+	if s.withdraw != nil && a.Spec.Epoch <= s.withdraw.GetUpToEpoch() {
+		return false, 0
+	}
+	minEpoch = p.minEpochs.of(uid)
+	if s.assign != nil {
+		minEpoch = max(minEpoch, s.assign.Spec.Epoch)
+	}
+	if a.Spec.Epoch < minEpoch {
+		return false, minEpoch
+	}
+	p.update(uid, func(s *slot) { s.assign, s.received = a, now })
+	p.minEpochs.raise(uid, a.Spec.Epoch)
+	return true, 0
+}
+
+// withdraw takes the furthest withdrawal, and drops the orders that it withdraws. A
+// repetition without force keeps the force of the first.
+func (p *pending) withdraw(w *withdrawal) {
+	uid := types.UID(w.GetSessionUid())
+	p.minEpochs.raise(uid, w.GetUpToEpoch()+1)
+	p.update(uid, func(s *slot) {
+		if s.withdraw != nil && s.withdraw.GetForce() && s.withdraw.GetUpToEpoch() == w.GetUpToEpoch() {
+			w.Force = true
+		}
+		if s.withdraw == nil || w.GetUpToEpoch() >= s.withdraw.GetUpToEpoch() {
+			s.withdraw = w
+		}
+		if s.assign != nil && s.assign.Spec.Epoch <= w.GetUpToEpoch() {
+			s.assign = nil
+		}
+		if s.withoutSecrets != nil && s.withoutSecrets.Spec.Epoch <= w.GetUpToEpoch() {
+			s.withoutSecrets = nil
+		}
+	})
+}
+
+// deleted has the stop of an assignment confirmed that is gone from the API server,
+// unless the hub has withdrawn it: that waits for just this.
+func (p *pending) deleted(a *v1alpha1.SessionAssignment) {
+	uid := a.Spec.Session.UID
+	p.minEpochs.raise(uid, a.Spec.Epoch+1)
+	if w := p.slots[uid].withdraw; w == nil || w.GetUpToEpoch() < a.Spec.Epoch {
+		p.withdraw(&withdrawal{acknowledged: true, Withdrawal: &fleetv1.Withdrawal{
+			SessionUid: string(uid), Namespace: a.Namespace, Name: a.Name, UpToEpoch: a.Spec.Epoch,
+		}})
+	}
+}
+
+// update changes a session's slot, and drops it if it is empty then.
+func (p *pending) update(uid types.UID, change func(*slot)) {
+	s := p.slots[uid]
+	change(&s)
+	if s.assign == nil && s.withdraw == nil && s.withoutSecrets == nil {
+		delete(p.slots, uid)
+	} else {
+		p.slots[uid] = s
+	}
+}
+
+// maxMinEpochs bounds the memory for sessions that are gone. A stale order can only
+// come from the stream that is open, so the latest are more than enough.
+const maxMinEpochs = 100_000
+
+// minEpochs remembers the lowest epoch of each session that may still be stored. It is
+// not safe for concurrent use.
+type minEpochs struct {
+	lowest map[types.UID]int64
+	// order is that of first mention, to drop the oldest.
+	order []types.UID
+	limit int
+}
+
+func newMinEpochs(limit int) *minEpochs {
+	return &minEpochs{lowest: map[types.UID]int64{}, limit: limit}
+}
+
+// raise excludes the epochs below lowest.
+func (m *minEpochs) raise(uid types.UID, lowest int64) {
+	known, ok := m.lowest[uid]
+	if !ok {
+		m.order = append(m.order, uid)
+		if len(m.order) > m.limit {
+			delete(m.lowest, m.order[0])
+			m.order = m.order[1:]
+		}
+	}
+	m.lowest[uid] = max(known, lowest)
+}
+
+// of returns the lowest epoch of a session that may be stored.
+func (m *minEpochs) of(uid types.UID) int64 { return m.lowest[uid] }

@@ -1,0 +1,102 @@
+package assignment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Reconcile carries out the withdrawal of a session first and its assignment then. Each
+// stays pending until it is answered for good.
+func (s *Store) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
+	s.mu.Lock()
+	current := s.pending.slots[uid]
+	s.mu.Unlock()
+	var requeue time.Duration
+	if w := current.withdraw; w != nil {
+		wait, err := s.withdrawer.withdraw(ctx, w)
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("withdrawing %s/%s up to epoch %d: %w", w.GetNamespace(), w.GetName(), w.GetUpToEpoch(), err)
+		}
+		if requeue = wait; wait == 0 {
+			s.update(uid, func(sl *slot) {
+				if sl.withdraw == w {
+					sl.withdraw = nil
+				}
+			})
+		}
+	}
+	var wait time.Duration
+	var err error
+	switch {
+	case current.assign != nil:
+		wait, err = s.assign(ctx, uid, current.assign, current.received)
+	case current.withoutSecrets != nil:
+		wait, err = s.retrySecrets(ctx, uid, current.withoutSecrets)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if requeue == 0 || wait > 0 && wait < requeue {
+		requeue = wait
+	}
+	return reconcile.Result{RequeueAfter: requeue}, nil
+}
+
+// assign stores an assignment, and acknowledges or refuses it. It returns when to try
+// again, and 0 if it is done.
+func (s *Store) assign(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment, received time.Time) (time.Duration, error) {
+	began := time.Now()
+	out, err := s.applier.apply(ctx, a)
+	if err != nil {
+		return 0, fmt.Errorf("storing %s/%s, epoch %d: %w", a.Namespace, a.Name, a.Spec.Epoch, err)
+	}
+	if out == nil {
+		return recheck, nil
+	}
+	s.traceStored(a, out, received, began)
+	logRefused(ctx, a, out)
+	s.answer(uid, a, out)
+	if len(out.missing) > 0 {
+		log.FromContext(ctx).Info("Secrets of a session can't be stored, will retry",
+			"namespace", a.Namespace, "assignment", a.Name, "why", out.missing)
+		return secretsRetry, nil
+	}
+	return 0, nil
+}
+
+// answer reports the outcome of an assignment, unless a newer order has come meanwhile
+// and will be answered instead.
+func (s *Store) answer(uid types.UID, a *v1alpha1.SessionAssignment, out *outcome) {
+	current := false
+	s.update(uid, func(sl *slot) {
+		if sl.assign == a {
+			sl.assign, sl.withoutSecrets, current = nil, nil, true
+			if len(out.missing) > 0 {
+				sl.withoutSecrets = a
+			}
+		}
+	})
+	if !current {
+		return
+	}
+	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		metricRefused.WithLabelValues(out.result.GetReason()).Inc()
+	}
+	s.Reporter.Add(out.result)
+}
+
+// update changes a session's slot without enqueueing the session.
+func (s *Store) update(uid types.UID, change func(*slot)) {
+	s.change(uid, func(p *pending) bool {
+		p.update(uid, change)
+		return false
+	})
+}

@@ -1,0 +1,87 @@
+package capacity
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// nodeIndex groups nodes by their free capacity at the time of one report, so that each
+// template only has to count.
+type nodeIndex struct {
+	// vectors are all that occur, in the order of their keys.
+	vectors []*vector
+	nodes   []indexedNode
+	// templates is the number of the model's templates.
+	templates int
+}
+
+// indexedNode is a node and the index of its vector.
+type indexedNode struct {
+	*node
+	vector int
+}
+
+// indexNodes builds the index, with Pods without a node assumed where they fit.
+func (m *Model) indexNodes() *nodeIndex {
+	assumed := m.assumeUnbound()
+	byKey := map[string]*vector{}
+	of := make(map[*node]*vector, len(m.nodes))
+	for _, n := range m.nodes {
+		v := (*vector)(nil)
+		if free, ok := assumed[n.Name]; ok {
+			v = newVector(free)
+		} else {
+			v = n.roundedLeft(m.used[n.Name])
+		}
+		if known := byKey[v.key]; known != nil {
+			v = known
+		}
+		byKey[v.key], of[n] = v, v
+	}
+	l := &nodeIndex{templates: len(m.templates), vectors: slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })}
+	index := make(map[*vector]int, len(l.vectors))
+	for i, v := range l.vectors {
+		index[v] = i
+	}
+	for n, v := range of {
+		l.nodes = append(l.nodes, indexedNode{n, index[v]})
+	}
+	return l
+}
+
+// usable returns the vectors of the nodes that a template may use, and how many of these
+// nodes have its image.
+func (l *nodeIndex) usable(t *template) (nodes []counted, withImage int32) {
+	counts := make([]int32, len(l.vectors))
+	distinct := 0
+	for _, n := range l.nodes {
+		if t.mayUse(n.node, l.templates) {
+			if n.Images.has(t.image) {
+				withImage++
+			}
+			if counts[n.vector] == 0 {
+				distinct++
+			}
+			counts[n.vector]++
+		}
+	}
+	out := make([]counted, 0, distinct)
+	for i, count := range counts {
+		if count > 0 {
+			out = append(out, counted{l.vectors[i], count})
+		}
+	}
+	return out, withImage
+}
+
+// assumeUnbound places Pods without a node where kube-scheduler would by default, on the
+// node with the most free capacity for each. It returns what is free on the nodes that
+// it used. A Pod that fits nowhere uses nothing.
+func (m *Model) assumeUnbound() map[string]Resources {
+	assumed := map[string]Resources{}
+	for _, g := range m.podGroups() {
+		g.assume(m, assumed)
+	}
+	return assumed
+}

@@ -1,0 +1,120 @@
+package capacity
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// podGroup is Pods without a node that are alike: they are placed together.
+type podGroup struct {
+	key string
+	// resources of one, and the same as a demand. Those of a Pod include the overhead of
+	// its runtime class already.
+	resources Resources
+	demand    demand
+	constraints
+	count int
+}
+
+// podGroups groups the Pods without a node. The largest come first, since they fit in the
+// fewest places, and the order depends on nothing but the Pods.
+func (m *Model) podGroups() []*podGroup {
+	groups := map[string]*podGroup{}
+	for _, c := range m.unbound {
+		spec := c.specIn(m.sessions[c.session])
+		key := c.resources.key() + spec.key()
+		if groups[key] == nil {
+			resources := c.resources.plus(m.runtimeClasses[spec.runtimeClass].Overhead)
+			groups[key] = &podGroup{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(spec)}
+		}
+		groups[key].count++
+	}
+	return slices.SortedFunc(maps.Values(groups), func(a, b *podGroup) int { return cmp.Compare(b.key, a.key) })
+}
+
+// specIn returns the Pod's spec, with the storage class of the home that its session
+// has: a Pod does not name that itself.
+func (u *unboundPod) specIn(s *session) podSpec {
+	spec := u.podSpec
+	if spec.home || s == nil {
+		return spec
+	}
+	for _, uid := range slices.Sorted(maps.Keys(s.assignments)) {
+		if a := s.assignments[uid]; a.Home {
+			spec.home, spec.storageClass = true, a.StorageClass
+			return spec
+		}
+	}
+	return spec
+}
+
+func (s *podSpec) key() string {
+	key := fmt.Sprintf("%q,%t%q,", s.runtimeClass, s.home, s.storageClass)
+	for _, name := range slices.Sorted(maps.Keys(s.selector)) {
+		key += fmt.Sprintf("%q=%q,", name, s.selector[name])
+	}
+	for _, t := range s.tolerations {
+		key += fmt.Sprintf("%q%q%q%q,", t.Key, t.Operator, t.Value, t.Effect)
+	}
+	return key
+}
+
+// assume places the Pods of a group, each on the node where it fits most often.
+func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
+	var open mostFree
+	for _, n := range m.nodes {
+		if !g.allow(&n.Node) {
+			continue
+		}
+		free, ok := assumed[n.Name]
+		if !ok {
+			free = n.left(m.used[n.Name])
+		}
+		if times := g.demand.timesIn(free); times > 0 {
+			open = append(open, candidate{n.Name, times, free})
+		}
+	}
+	heap.Init(&open)
+	for range g.count {
+		if len(open) == 0 {
+			return
+		}
+		l := &open[0]
+		if _, ok := assumed[l.node]; !ok {
+			l.free = maps.Clone(l.free)
+			assumed[l.node] = l.free
+		}
+		l.free.add(g.resources, -1)
+		if l.times = g.demand.timesIn(l.free); l.times > 0 {
+			heap.Fix(&open, 0)
+		} else {
+			heap.Pop(&open)
+		}
+	}
+}
+
+// candidate is a node where a Pod fits so many times.
+type candidate struct {
+	node  string
+	times int64
+	free  Resources
+}
+
+// mostFree is a heap of nodes by free capacity, the most first, then by name.
+type mostFree []candidate
+
+func (h mostFree) Len() int { return len(h) }
+func (h mostFree) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[j].times, h[i].times), cmp.Compare(h[i].node, h[j].node)) < 0
+}
+func (h mostFree) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *mostFree) Push(x any)   { *h = append(*h, x.(candidate)) }
+func (h *mostFree) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,191 @@
+package nsinformer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// label of admitted namespaces.
+var label = labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}).String()
+
+const (
+	// shutRetry is how soon a namespace is retried that is labelled and where the
+	// agent may not work yet: no event announces a role binding.
+	shutRetry = 3 * time.Second
+	// shutAfter is how long one that was open is retried before it counts as shut.
+	shutAfter = 15 * time.Second
+)
+
+// expired makes a reflector list again.
+var expired = apierrors.NewResourceExpired("the watches of the admitted namespaces go on from a new list")
+
+// merged combines the watches in all admitted namespaces, and that of the namespaces.
+type merged struct {
+	clients *clients
+	results chan watch.Event
+	cancel  context.CancelFunc
+	// running counts the goroutines that may send.
+	running sync.WaitGroup
+	// ended is closed when one of the watches has ended.
+	ended   chan struct{}
+	endOnce sync.Once
+}
+
+func begin(ctx context.Context, c *clients, from *listed, retry time.Duration) *merged {
+	ctx, cancel := context.WithCancel(ctx)
+	m := &merged{clients: c, results: make(chan watch.Event), cancel: cancel, ended: make(chan struct{})}
+	for namespace, version := range from.in {
+		m.running.Go(func() { m.follow(ctx, namespace, version) })
+	}
+	m.running.Go(func() { m.namespaces(ctx, from, retry) })
+	for _, namespace := range from.shut {
+		m.running.Go(func() { m.retryJoin(ctx, namespace, retry) })
+	}
+	go m.finish(ctx)
+	return m
+}
+
+// ResultChan implements watch.Interface.
+func (m *merged) ResultChan() <-chan watch.Event { return m.results }
+
+// Stop implements watch.Interface.
+func (m *merged) Stop() { m.cancel() }
+
+// finish ends all watches once one has ended.
+func (m *merged) finish(ctx context.Context) {
+	defer close(m.results)
+	select {
+	case <-m.ended:
+		status := expired.Status()
+		m.send(ctx, watch.Event{Type: watch.Error, Object: &status})
+	case <-ctx.Done():
+	}
+	m.cancel()
+	m.running.Wait()
+}
+
+func (m *merged) end() { m.endOnce.Do(func() { close(m.ended) }) }
+
+func (m *merged) send(ctx context.Context, event watch.Event) bool {
+	select {
+	case m.results <- event:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// follow sends the changes in a namespace after a version.
+func (m *merged) follow(ctx context.Context, namespace, version string) {
+	defer m.end()
+	w, err := m.clients.watchIn(ctx, namespace, version)
+	if err != nil {
+		return
+	}
+	m.forward(ctx, w, func(event watch.Event) bool { return m.send(ctx, event) })
+}
+
+// forward handles each change of an object until the watch ends.
+func (m *merged) forward(ctx context.Context, w watch.Interface, handle func(watch.Event) bool) {
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, open := <-w.ResultChan():
+			if !open || event.Type == watch.Error {
+				return
+			}
+			if event.Type != watch.Bookmark && !handle(event) {
+				return
+			}
+		}
+	}
+}
+
+// join follows a namespace that was not listed. It returns false if that is
+// forbidden.
+func (m *merged) join(ctx context.Context, namespace string) bool {
+	items, version, err := m.clients.listIn(ctx, namespace)
+	switch {
+	case forbidden(err):
+		return false
+	case err != nil:
+		m.end()
+		return true
+	}
+	for _, item := range items {
+		if !m.send(ctx, watch.Event{Type: watch.Added, Object: item}) {
+			return true
+		}
+	}
+	m.follow(ctx, namespace, version)
+	return true
+}
+
+// retryJoin joins a namespace as soon as that is not forbidden any more.
+func (m *merged) retryJoin(ctx context.Context, namespace string, retry time.Duration) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retry):
+		}
+		if m.join(ctx, namespace) {
+			return
+		}
+	}
+}
+
+// namespaces joins those that are admitted, and ends all watches when one no longer
+// is: the next list omits it, unless it holds an assignment.
+func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Duration) {
+	defer m.end()
+	known := sets.KeySet(from.in).Insert(from.shut...)
+	w, err := m.clients.namespaces.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.labelled})
+	if err != nil {
+		return
+	}
+	m.forward(ctx, w, func(event watch.Event) bool {
+		name := nameOf(event.Object)
+		switch {
+		case event.Type == watch.Deleted:
+			return false
+		case event.Type == watch.Added && !known.Has(name):
+			known.Insert(name)
+			m.running.Go(func() {
+				if !m.join(ctx, name) {
+					logShut(ctx, m.clients.resource, name)
+					m.retryJoin(ctx, name, retry)
+				}
+			})
+		}
+		return true
+	})
+}
+
+func nameOf(object runtime.Object) string {
+	named, ok := object.(metav1.Object)
+	if !ok {
+		return ""
+	}
+	return named.GetName()
+}
+
+func forbidden(err error) bool { return apierrors.IsForbidden(err) }
+
+func logShut(ctx context.Context, resource, namespace string) {
+	log.FromContext(ctx).Info("A namespace is labelled for sessions, and the agent may not work there: bind the ClusterRole vdi-agent-sessions to it in that namespace",
+		"namespace", namespace, "resource", resource)
+}

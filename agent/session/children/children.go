@@ -1,0 +1,149 @@
+package children
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
+)
+
+// Keep makes the child agree with what was rendered, or removes it where that is
+// nil.
+func (k Kind[T]) Keep(ctx context.Context, s *Set, want T) (T, *observe.Problem, error) {
+	var none T
+	have, err := k.Find(ctx, s, s.assignment.Name)
+	if err != nil {
+		return none, nil, err
+	}
+	if !isNil(want) {
+		return k.Ensure(ctx, s, have, want)
+	}
+	delete(s.memory.refused, k.Name)
+	if isNil(have) || !k.Owns(s.assignment, have) {
+		return none, nil, nil
+	}
+	return none, nil, k.Remove(ctx, s, have)
+}
+
+// Find returns the object of that name from the cache, or the child that was just
+// created, or nil. The assignment may not own it.
+func (k Kind[T]) Find(ctx context.Context, s *Set, name string) (T, error) {
+	have, err := get(ctx, s.reader(k.Name), k, client.ObjectKey{Namespace: s.assignment.Namespace, Name: name})
+	if err != nil {
+		return have, err
+	}
+	if !isNil(have) {
+		delete(s.memory.created, k.Name)
+		return have, nil
+	}
+	if created, left := s.memory.createdRecently(k.Name, s.now); created != nil && created.GetName() == name {
+		s.pass.RequeueWithin(left)
+		return created.(T), nil
+	}
+	return have, nil
+}
+
+// Live returns the object of that name from the API server, or nil.
+func (k Kind[T]) Live(ctx context.Context, s *Set, name string) (T, error) {
+	have, err := get(ctx, s.live, k, client.ObjectKey{Namespace: s.assignment.Namespace, Name: name})
+	if err != nil {
+		return have, fmt.Errorf("from the API server: %w", err)
+	}
+	return have, nil
+}
+
+// Ensure makes the child agree with what was rendered. It returns the child as
+// the member has it, or the problem that prevents it, or an error that a retry
+// may cure.
+func (k Kind[T]) Ensure(ctx context.Context, s *Set, have, want T) (T, *observe.Problem, error) {
+	problem, wait := s.memory.refusedUntil(k.Name, s.assignment.Generation, s.now)
+	switch {
+	case problem != nil && problem.Reason != api.ReasonConflict:
+		// Only what the API server denied waits: whether a name is still taken
+		// costs no write to find out.
+		s.pass.RequeueWithin(wait)
+		return have, problem, nil
+	case isNil(have):
+		return k.create(ctx, s, want)
+	default:
+		return k.repair(ctx, s, have, want)
+	}
+}
+
+func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Problem, error) {
+	var none T
+	if s.memory.refused[k.Name].problem.Reason == api.ReasonConflict {
+		// A name that was taken is checked by a read.
+		if have, err := k.Live(ctx, s, want.GetName()); err != nil {
+			return none, nil, err
+		} else if !isNil(have) {
+			return k.repair(ctx, s, have, want)
+		}
+	}
+	err := s.Write(k.Name, "create", func() error { return s.client.Create(ctx, want) })
+	switch {
+	case err == nil:
+		s.memory.created[k.Name] = creation{object: want, at: s.now}
+		delete(s.memory.refused, k.Name)
+		log.FromContext(ctx).V(1).Info("Created a child", "kind", k.Name, "name", want.GetName())
+		return want, nil, nil
+	case apierrors.IsAlreadyExists(err):
+		have, err := k.Live(ctx, s, want.GetName())
+		if err != nil || isNil(have) {
+			s.pass.RequeueWithin(ConflictRetry)
+			return none, nil, err
+		}
+		return k.repair(ctx, s, have, want)
+	case denied.Is(err):
+		problem := problemOf(k.Name, err)
+		problem.Invalid = apierrors.IsInvalid(err)
+		return none, s.refuse(k.Name, problem), nil
+	default:
+		return none, nil, fmt.Errorf("creating %s %s: %w", k.Name, want.GetName(), err)
+	}
+}
+
+// repair undoes drift.
+func (k Kind[T]) repair(ctx context.Context, s *Set, have, want T) (T, *observe.Problem, error) {
+	var none T
+	if owner := k.otherOwner(s.assignment, have); owner != "" {
+		return have, s.refuse(k.Name, observe.Problem{
+			Reason:  api.ReasonConflict,
+			Message: fmt.Sprintf("There is a %s %s already, %s.", k.Name, have.GetName(), owner),
+		}), nil
+	}
+	aligned := have.DeepCopyObject().(T)
+	k.align(aligned, want)
+	if have.GetDeletionTimestamp() != nil || equality.Semantic.DeepEqual(have, aligned) {
+		delete(s.memory.refused, k.Name)
+		return have, nil, nil
+	}
+	if wait := s.memory.mayRepair(k.Name, s.now); wait > 0 {
+		s.pass.RequeueWithin(wait)
+		return have, nil, nil
+	}
+	err := s.patch(ctx, k.Name, "repair", have, aligned)
+	switch {
+	case err == nil:
+		delete(s.memory.refused, k.Name)
+		log.FromContext(ctx).Info("Repaired a child", "kind", k.Name, "name", aligned.GetName())
+		return aligned, nil, nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		s.pass.RequeueWithin(ConflictRetry)
+		return have, nil, nil
+	case k.recreate && apierrors.IsInvalid(err):
+		log.FromContext(ctx).Info("Recreating a child that can't be repaired", "kind", k.Name, "name", have.GetName(), "reason", err.Error())
+		return none, nil, k.Remove(ctx, s, have)
+	case denied.Is(err):
+		return have, s.refuse(k.Name, problemOf(k.Name, err)), nil
+	default:
+		return have, nil, fmt.Errorf("repairing %s %s: %w", k.Name, have.GetName(), err)
+	}
+}

@@ -1,0 +1,69 @@
+package children
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
+)
+
+// growRetry is when a home that may not grow is tried again: its storage class
+// would have to change, and the desktop runs meanwhile.
+const growRetry = time.Hour
+
+// Grow makes a claim as large as was rendered, and never smaller. It returns the
+// claim, and why it is too small where the API server denies its growth: such a
+// home is used as it is.
+func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, string, error) {
+	if have == nil || have.DeletionTimestamp != nil || have.Status.Phase != corev1.ClaimBound || !larger(want, have) {
+		delete(s.memory.refused, nameSize)
+		return have, "", nil
+	}
+	if problem, wait := s.memory.refusedUntil(nameSize, s.assignment.Generation, s.now); problem != nil {
+		s.pass.RequeueWithin(wait)
+		return have, problem.Message, nil
+	}
+	grown := have.DeepCopy()
+	grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: requested(want)}
+	err := s.patch(ctx, nameHome, "grow", have, grown)
+	switch {
+	case err == nil:
+		log.FromContext(ctx).Info("Made a home larger", "claim", grown.Name, "from", size(have), "to", size(want))
+		return grown, "", nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		s.pass.RequeueWithin(ConflictRetry)
+		return have, "", nil
+	case denied.Is(err):
+		message := fmt.Sprintf("The claim %s has %s and can't be made %s large: %v", have.Name, size(have), size(want), err)
+		rejections.WithLabelValues(nameHome, api.ReasonBoundTooSmall).Inc()
+		s.memory.refused[nameSize] = refusal{
+			problem:    observe.Problem{Reason: api.ReasonBoundTooSmall, Message: message},
+			generation: s.assignment.Generation, retryAt: s.now.Add(growRetry),
+		}
+		return have, message, nil
+	default:
+		return have, "", fmt.Errorf("making the home larger: %w", err)
+	}
+}
+
+func larger(want, have *corev1.PersistentVolumeClaim) bool {
+	asked := requested(want)
+	return asked.Cmp(requested(have)) > 0
+}
+
+func requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
+}
+
+func size(claim *corev1.PersistentVolumeClaim) string {
+	asked := requested(claim)
+	return asked.String()
+}

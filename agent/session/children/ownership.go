@@ -1,0 +1,58 @@
+package children
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// otherOwner returns who owns an object if the assignment does not, as the end of
+// "There is a Pod web already, ...". An object without a controller that carries
+// all labels of the assignment's children is the assignment's own: its owner
+// reference was removed, and is put back.
+func otherOwner[T client.Object](a *api.SessionAssignment, o T) string {
+	owner := metav1.GetControllerOf(o)
+	switch {
+	case owner == nil && Labeled(o, render.Selector(a)):
+		return ""
+	case owner == nil:
+		return "which does not belong to this session: delete or rename it"
+	case owner.UID == a.UID:
+		return ""
+	case owner.Kind == "SessionAssignment" && owner.Name == a.Name:
+		return "of an earlier assignment of this session: it is removed with that"
+	default:
+		return fmt.Sprintf("which belongs to %s %s: delete or rename it", owner.Kind, owner.Name)
+	}
+}
+
+// otherOwnerOfHome is otherOwner for claims, which have no owner reference: a
+// session's own claim carries the session's UID, a user's claim the user's name.
+func otherOwnerOfHome(a *api.SessionAssignment, claim *corev1.PersistentVolumeClaim) string {
+	want := render.Home(a)
+	switch {
+	case !Labeled(claim, want.Labels):
+		return fmt.Sprintf("which is not this session's home: delete it, or give it the labels %v and the annotation %s=%s",
+			metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: want.Labels}), render.AnnotationUser, a.Spec.User)
+	case claim.Annotations[render.AnnotationUser] != a.Spec.User:
+		return "which is the home of another user"
+	default:
+		return ""
+	}
+}
+
+// Labeled reports whether an object has all of these labels.
+func Labeled(o client.Object, want map[string]string) bool {
+	labels := o.GetLabels()
+	for k, v := range want {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}

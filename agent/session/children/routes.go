@@ -1,0 +1,90 @@
+package children
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// RoutesRetry is how often to check whether the Gateway API was installed.
+const RoutesRetry = 10 * time.Second
+
+// notServed and mayNotRead are why there are no HTTPRoutes.
+const (
+	notServed  = "the cluster has no HTTPRoutes: install the Gateway API"
+	mayNotRead = "the agent may not read HTTPRoutes: give it the role that it is shipped with"
+)
+
+// RouteWatch begins to watch HTTPRoutes once the member has them: their API may
+// be installed later than the agent, or never. A cache that is asked for a kind
+// that is not served, or that it may not read, would block.
+type RouteWatch struct {
+	// Start begins the watch, and returns what reads from it. Without it there is
+	// nothing to start, and the reconciler's client reads HTTPRoutes.
+	Start func() (client.Reader, error)
+
+	mu        sync.Mutex
+	opened    bool
+	reader    client.Reader
+	checkedAt time.Time
+	problem   *observe.Problem
+}
+
+// Open returns nil once HTTPRoutes can be read, and the problem until then. It
+// checks the API server from time to time where they are wanted, and else once.
+func (w *RouteWatch) Open(ctx context.Context, live client.Reader, namespace string, now time.Time, wanted bool) (*observe.Problem, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.opened {
+		return nil, nil
+	}
+	if w.problem != nil && (!wanted || now.Sub(w.checkedAt) < RoutesRetry) {
+		return w.problem, nil
+	}
+	err := live.List(ctx, &gatewayv1.HTTPRouteList{}, client.InNamespace(namespace), client.Limit(1))
+	switch {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		w.problem = noRoutes(notServed)
+	case apierrors.IsForbidden(err):
+		w.problem = noRoutes(mayNotRead)
+	case err != nil:
+		return nil, fmt.Errorf("listing HTTPRoutes: %w", err)
+	default:
+		return nil, w.begin()
+	}
+	w.checkedAt = now
+	return w.problem, nil
+}
+
+// begin is called with the lock held.
+func (w *RouteWatch) begin() error {
+	if w.Start != nil {
+		reader, err := w.Start()
+		if err != nil {
+			return fmt.Errorf("watching HTTPRoutes: %w", err)
+		}
+		w.reader = reader
+	}
+	w.opened, w.problem = true, nil
+	return nil
+}
+
+// read returns what reads HTTPRoutes, or nil if the reconciler's client does.
+func (w *RouteWatch) read() client.Reader {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.reader
+}
+
+func noRoutes(why string) *observe.Problem {
+	return &observe.Problem{Reason: api.ReasonApplyFailed, Message: "The desktop is to be reached through a Gateway, and " + why + "."}
+}

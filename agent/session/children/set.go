@@ -1,0 +1,125 @@
+package children
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
+)
+
+// ConflictRetry is how soon to reconcile again after another writer was faster.
+const ConflictRetry = 200 * time.Millisecond
+
+// spanApply is the trace span of one write of a child.
+const spanApply = "apply"
+
+// Manager gives each reconcile the Set of its assignment.
+type Manager struct {
+	client client.Client
+	live   client.Reader
+	clock  clock.PassiveClock
+	trace  *tracing.Tracer
+	routes *RouteWatch
+}
+
+// New returns a Manager that reads from the client's cache, and from live where
+// the cache may be behind. A nil trace records no spans.
+func New(cached client.Client, live client.Reader, clock clock.PassiveClock, trace *tracing.Tracer, routes *RouteWatch) *Manager {
+	return &Manager{client: cached, live: live, clock: clock, trace: trace, routes: routes}
+}
+
+// Pass is the reconcile that a Set belongs to.
+type Pass interface {
+	// RequeueWithin asks for another reconcile after at most d.
+	RequeueWithin(d time.Duration)
+	// RemovalDenied records why the API server denies a removal.
+	RemovalDenied(why string)
+}
+
+// Set is the children of one assignment in one reconcile.
+type Set struct {
+	*Manager
+	assignment *api.SessionAssignment
+	memory     *Memory
+	now        time.Time
+	span       tracing.Point
+	pass       Pass
+}
+
+// Of returns the children of an assignment in the pass that runs at now. Writes
+// become spans below span, unless it is zero.
+func (m *Manager) Of(a *api.SessionAssignment, memory *Memory, now time.Time, span tracing.Point, pass Pass) *Set {
+	return &Set{Manager: m, assignment: a, memory: memory, now: now, span: span, pass: pass}
+}
+
+// Write counts and traces a write of a child.
+func (s *Set) Write(kind, verb string, request func() error) error {
+	CountWrite(kind, verb)
+	began := s.clock.Now()
+	err := request()
+	if s.span.Traced() {
+		span := tracing.Span{Name: spanApply, From: began, To: s.clock.Now(), Attributes: []tracing.Attribute{
+			tracing.Kind.String(kind), tracing.Action.String(verb),
+		}}
+		if err != nil {
+			span.Failed = err.Error()
+		}
+		s.trace.Add(s.span, span)
+	}
+	return err
+}
+
+// patch writes what has changed between two versions of a child, unless the API
+// server has another version than the first.
+func (s *Set) patch(ctx context.Context, kind, verb string, before, after client.Object) error {
+	return s.Write(kind, verb, func() error {
+		return s.client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+}
+
+// DenyRemoval records that the API server denies a removal, which is retried
+// with backoff.
+func (s *Set) DenyRemoval(ctx context.Context, kind string, err error) {
+	log.FromContext(ctx).Info("The API server denies a removal", "kind", kind, "reason", err.Error())
+	why := denied.Explain(err)
+	s.pass.RemovalDenied(why)
+	s.refuse(kind, observe.Problem{Reason: api.ReasonApplyFailed, Message: why})
+}
+
+// refuse remembers a problem of a child, and requeues for the next try.
+func (s *Set) refuse(kind string, problem observe.Problem) *observe.Problem {
+	rejections.WithLabelValues(kind, problem.Reason).Inc()
+	out, wait := s.memory.refuse(kind, s.assignment.Generation, problem, s.now)
+	s.pass.RequeueWithin(wait)
+	return out
+}
+
+// reader returns what children of a kind are read from.
+func (s *Set) reader(kind string) client.Reader {
+	if kind == nameRoute {
+		if routes := s.routes.read(); routes != nil {
+			return routes
+		}
+	}
+	return s.client
+}
+
+// get reads an object; nil if there is none.
+func get[T client.Object](ctx context.Context, from client.Reader, k Kind[T], key client.ObjectKey) (T, error) {
+	var none T
+	have := k.empty()
+	if err := from.Get(ctx, key, have); client.IgnoreNotFound(err) != nil {
+		return none, fmt.Errorf("reading %s %s: %w", k.Name, key.Name, err)
+	} else if err != nil {
+		return none, nil
+	}
+	return have, nil
+}

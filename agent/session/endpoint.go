@@ -1,0 +1,86 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
+)
+
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,roleName=vdi-agent-sessions,resources=httproutes,verbs=get;list;watch;create;patch;delete
+
+// reach keeps Service, and Ingress or HTTPRoute. They are kept while a session is
+// suspended, so that its URL is.
+func (r *Reconciler) reach(ctx context.Context, p *pass) error {
+	return errors.Join(r.service(ctx, p), r.ingress(ctx, p), r.route(ctx, p))
+}
+
+func (r *Reconciler) service(ctx context.Context, p *pass) (err error) {
+	p.found.Service, p.found.ServiceProblem, err = children.Services.Keep(ctx, p.children, render.Service(p.assignment))
+	return err
+}
+
+func (r *Reconciler) ingress(ctx context.Context, p *pass) (err error) {
+	var want *networkingv1.Ingress
+	if p.network.Gateway == nil {
+		want = render.Ingress(p.assignment, p.network)
+	}
+	p.found.Ingress, p.found.IngressProblem, err = children.Ingresses.Keep(ctx, p.children, want)
+	return err
+}
+
+// route keeps the HTTPRoute where the member has a Gateway, and removes one that
+// exists from before where it has none.
+func (r *Reconciler) route(ctx context.Context, p *pass) error {
+	problem, err := r.openRoutes(ctx, p)
+	switch wanted := p.network.Gateway != nil; {
+	case err != nil || problem != nil && !wanted:
+		return err
+	case problem != nil:
+		p.found.RouteProblem = problem
+		p.RequeueWithin(children.RoutesRetry)
+		return nil
+	}
+	p.found.Route, p.found.RouteProblem, err = children.HTTPRoutes.Keep(ctx, p.children, render.HTTPRoute(p.assignment, p.network))
+	return err
+}
+
+// openRoutes returns the problem that keeps HTTPRoutes from being read.
+func (d *Dependencies) openRoutes(ctx context.Context, p *pass) (*observe.Problem, error) {
+	return d.routes.Open(ctx, d.APIReader, p.assignment.Namespace, p.now, d.Options.Network.Gateway != nil)
+}
+
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
+
+// memberNetwork finds out what rendering needs of the member: the options, and the
+// controller of this desktop's Ingress class.
+func (r *Reconciler) memberNetwork(ctx context.Context, p *pass) error {
+	p.network = r.Options.Network
+	if p.network.Gateway != nil || p.network.Controller != "" {
+		return nil
+	}
+	var classes networkingv1.IngressClassList
+	if err := r.Client.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Ingress classes: %w", err)
+	}
+	p.network.Controller = controllerOf(classes.Items, p.assignment.Spec.Desktop.IngressClassName)
+	return nil
+}
+
+// controllerOf returns the controller of the class, or of the default one where the desktop
+// names none. It is empty if it is not known: then no controller's annotations are set.
+func controllerOf(classes []networkingv1.IngressClass, name string) string {
+	for i := range classes {
+		class := &classes[i]
+		if class.Name == name || name == "" && class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
+			return class.Spec.Controller
+		}
+	}
+	return ""
+}

@@ -1,0 +1,67 @@
+package session
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// writeDelay returns how long a status that differs from the one written may still wait, so
+// that a burst of changes costs one write: not at all for what a user waits for or must
+// act upon.
+func writeDelay(mode api.OperatingMode, have, want api.SessionAssignmentStatus, m statusMemory, o Options, now time.Time) time.Duration {
+	if urgent(mode, have, want) {
+		return 0
+	}
+	settle := m.differsSince.Add(o.Settle).Sub(now)
+	if m.writtenAt.IsZero() {
+		return max(settle, 0)
+	}
+	return max(settle, m.writtenAt.Add(o.Quiet).Sub(now), 0)
+}
+
+// urgent reports whether a status must be written at once: the session became ready or not
+// ready, its run ended, it failed or is retried, it has a new problem, or nothing runs any
+// more, as required. A desktop that stops as required is not urgent.
+func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool {
+	if want.State == api.AssignmentStopping {
+		return false
+	}
+	if have.RunningSince != nil && !have.RunningSince.Equal(want.RunningSince) {
+		// A run that the next process took for one that still goes on would shorten the
+		// session. A new run shows in the Pod.
+		return true
+	}
+	if have.Guarded != want.Guarded {
+		// The hub decides by this field.
+		return true
+	}
+	if (have.Failure == nil) != (want.Failure == nil) {
+		return true
+	}
+	pod := meta.FindStatusCondition(want.Conditions, api.ConditionPodReady)
+	if mode == api.ModeSuspended && pod != nil && pod.Reason == api.ReasonPodTerminating {
+		return false
+	}
+	if observe.Ready(have) != observe.Ready(want) {
+		return true
+	}
+	for _, c := range want.Conditions {
+		old := meta.FindStatusCondition(have.Conditions, c.Type)
+		if isUrgent(c) && (old == nil || old.Reason != c.Reason) {
+			return true
+		}
+	}
+	return false
+}
+
+// isUrgent reports whether a condition is urgent. That no node fits is not: it comes and
+// goes while a volume is provisioned or a cluster grows.
+func isUrgent(c metav1.Condition) bool {
+	return c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired || c.Reason == api.ReasonIdleSoon ||
+		observe.IsTrouble(c) && c.Reason != api.ReasonUnschedulablePod
+}

@@ -1,0 +1,77 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// status with PodReady as given, and the others true.
+func status(pod metav1.ConditionStatus, reason string) api.SessionAssignmentStatus {
+	s := api.SessionAssignmentStatus{State: api.AssignmentActive}
+	for kind, c := range map[string]metav1.Condition{
+		api.ConditionHomeReady:     {Status: metav1.ConditionTrue, Reason: api.ReasonNoHome},
+		api.ConditionPodReady:      {Status: pod, Reason: reason},
+		api.ConditionEndpointReady: {Status: metav1.ConditionTrue, Reason: api.ReasonEndpointReady},
+	} {
+		c.Type = kind
+		c.LastTransitionTime = metav1.NewTime(noon)
+		s.Conditions = append(s.Conditions, c)
+	}
+	return s
+}
+
+func TestHoldBack(t *testing.T) {
+	var (
+		none      = api.SessionAssignmentStatus{}
+		ready     = status(metav1.ConditionTrue, api.ReasonPodReady)
+		starting  = status(metav1.ConditionFalse, api.ReasonStarting)
+		pending   = status(metav1.ConditionFalse, api.ReasonPodPending)
+		pull      = status(metav1.ConditionFalse, api.ReasonImagePull)
+		unfit     = status(metav1.ConditionFalse, api.ReasonUnschedulablePod)
+		leaving   = status(metav1.ConditionFalse, api.ReasonPodTerminating)
+		suspended = status(metav1.ConditionFalse, api.ReasonSuspended)
+		stopping  = leaving
+	)
+	stopping.State = api.AssignmentStopping
+	o := Options{}.withDefaults()
+	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	fresh := statusMemory{differsSince: noon}
+	old := statusMemory{differsSince: noon, writtenAt: ago(time.Hour)}
+
+	cases := map[string]struct {
+		mode       api.OperatingMode
+		have, want api.SessionAssignmentStatus
+		memory     statusMemory
+		wait       time.Duration
+	}{
+		"first word of a start":       {"", none, pending, fresh, o.Settle},
+		"ready at once":               {"", none, ready, fresh, 0},
+		"ready":                       {"", starting, ready, old, 0},
+		"no longer ready":             {"", ready, leaving, old, 0},
+		"trouble":                     {"", starting, pull, old, 0},
+		"the same trouble":            {"", pull, pull, old, o.Settle},
+		"no node fits, may pass":      {"", pending, unfit, old, o.Settle},
+		"progress, after a while":     {"", pending, starting, statusMemory{differsSince: ago(time.Second), writtenAt: ago(time.Hour)}, o.Settle - time.Second},
+		"progress, settled":           {"", pending, starting, statusMemory{differsSince: ago(o.Settle), writtenAt: ago(time.Hour)}, 0},
+		"progress, just written":      {"", pending, starting, statusMemory{differsSince: ago(o.Settle), writtenAt: ago(time.Second)}, o.Quiet - time.Second},
+		"settled, never written":      {"", none, pending, statusMemory{differsSince: ago(time.Hour)}, 0},
+		"stops for a suspension":      {api.ModeSuspended, ready, leaving, old, o.Settle},
+		"suspended":                   {api.ModeSuspended, ready, suspended, old, 0},
+		"still suspended":             {api.ModeSuspended, suspended, suspended, old, o.Settle},
+		"stops for a withdrawal":      {"", ready, stopping, old, o.Settle},
+		"trouble while it is leaving": {"", stopping, stopping, old, o.Settle},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := writeDelay(c.mode, c.have, c.want, c.memory, o, noon); got != c.wait {
+				t.Errorf("held back for %s, want %s", got, c.wait)
+			}
+		})
+	}
+}
