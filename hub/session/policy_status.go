@@ -24,7 +24,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -49,7 +49,7 @@ type Appraiser interface {
 	// false: that can't be told now.
 	Elsewhere(ctx context.Context, requests []placement.Request) (int, bool)
 	// Listen tells of every change of a member or a policy's room.
-	Listen(func(fleet.Change))
+	Listen(func(member.Change))
 }
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies/status,verbs=patch
@@ -99,7 +99,7 @@ func (r *PolicyReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PlacementPolicy{}, onChange).
 		Watches(&v1alpha1.VDISession{}, onChange).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
-			r.Fleet.Listen(func(fleet.Change) { ask(q) })
+			r.Fleet.Listen(func(member.Change) { ask(q) })
 			return nil
 		})).
 		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -41,7 +41,7 @@ func (a *appraiser) Elsewhere(_ context.Context, requests []placement.Request) (
 	return len(requests) / a.oneIn, true
 }
 
-func (a *appraiser) Listen(func(fleet.Change)) {}
+func (a *appraiser) Listen(func(member.Change)) {}
 
 type policyHub struct {
 	*WithT
@@ -66,8 +66,8 @@ func newPolicyHub(t *testing.T, sessions ...*v1alpha1.VDISession) *policyHub {
 	h.PolicyReconciler = &PolicyReconciler{
 		Client: api, Fleet: h.fleet, Clock: h.clock,
 		Revisions: &Revisions{Client: api, specs: map[string]*v1alpha1.TemplateSpec{
-			fleet.RevisionName("browser", "r1"): {},
-			fleet.RevisionName("at-home", "r1"): {Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
+			member.RevisionName("browser", "r1"): {},
+			member.RevisionName("at-home", "r1"): {Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
 		}},
 	}
 	return h

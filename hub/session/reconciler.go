@@ -18,7 +18,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
@@ -47,14 +47,14 @@ type Fleet interface {
 	// Release gives back what Place or Resume reserved last.
 	Release(session types.UID)
 	// HealthOf is how alive a member is.
-	HealthOf(member types.UID) fleet.Health
+	HealthOf(member types.UID) member.Health
 	// RefOf names the member for good that has a name now.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
 	// IngressOf is the scheme and domain of a member's URLs.
 	IngressOf(member types.UID) (scheme, domain string, ok bool)
 	// DrainOf is the draining of a member, and ShowDrain takes how far it is.
-	DrainOf(member types.UID) (fleet.Drain, bool)
-	ShowDrain(member types.UID, counts fleet.DrainCounts)
+	DrainOf(member types.UID) (member.Drain, bool)
+	ShowDrain(member types.UID, counts member.DrainCounts)
 	// Observe counts a session for the members that hold it.
 	Observe(s *v1alpha1.VDISession, gone bool)
 	// Lost is whether a session's member is lost, and whether the session may be
@@ -74,7 +74,7 @@ type Fleet interface {
 	// Gone is whether a member was removed from the fleet for good.
 	Gone(member types.UID) bool
 	// Listen tells of every change of a member.
-	Listen(func(fleet.Change))
+	Listen(func(member.Change))
 	// Recovering is whether the hub was restored from a backup, and waits for its
 	// members' reports.
 	Recovering() bool

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 )
 
@@ -18,7 +18,7 @@ import (
 var restores = &restoresInMemory{}
 
 type restoresInMemory struct {
-	fleet *fleet.Fleet
+	fleet *member.Fleet
 
 	mu   sync.Mutex
 	last session.Restore

@@ -21,7 +21,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -109,11 +109,11 @@ func (f *oneMember) Withdrawn(types.UID, types.UID) {}
 
 func (f *oneMember) Recovering() bool { return false }
 
-func (f *oneMember) HealthOf(types.UID) fleet.Health {
+func (f *oneMember) HealthOf(types.UID) member.Health {
 	if f.away {
-		return fleet.HealthUnreachable
+		return member.HealthUnreachable
 	}
-	return fleet.HealthReady
+	return member.HealthReady
 }
 
 func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {

@@ -25,7 +25,7 @@ import (
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -39,7 +39,7 @@ const (
 
 // timings of the suite: long enough that a busy machine makes no member
 // Suspect, short enough to wait for.
-var timings = fleet.Timings{
+var timings = member.Timings{
 	Renew: 100 * time.Millisecond, Suspect: 2 * time.Second, Unreachable: 3 * time.Second,
 	Stable: 500 * time.Millisecond, FlipWindow: time.Minute, Quarantine: time.Minute,
 	Heartbeat: time.Minute, Recovery: time.Minute,
@@ -48,7 +48,7 @@ var timings = fleet.Timings{
 
 // losing are timings by which members are soon lost, and their sessions placed
 // anew.
-func losing() fleet.Timings {
+func losing() member.Timings {
 	t := timings
 	t.Suspect, t.Unreachable, t.Stable, t.FlipWindow = 1500*time.Millisecond, 2*time.Second, 200*time.Millisecond, time.Millisecond
 	t.Failover = failover.Timings{After: time.Second, Lease: 2200 * time.Millisecond, Regain: 3 * time.Second, Slack: 100 * time.Millisecond}
@@ -96,16 +96,16 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 // hub is one leader of the hub: its controllers and its fleet, without a link.
 type hub struct {
-	fleet   *fleet.Fleet
-	timings fleet.Timings
+	fleet   *member.Fleet
+	timings member.Timings
 	stop    func()
 }
 
 // startHub starts a hub that knows of the past what the API server holds.
-func startHub(t fleet.Timings) *hub {
+func startHub(t member.Timings) *hub {
 	GinkgoHelper()
 	proofs := &session.Proofs{Namespace: systemNamespace}
-	f := fleet.New(fleet.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Proven: proofs.Proven})
+	f := member.New(member.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Proven: proofs.Proven})
 	cached := session.Cached(systemNamespace, nil)
 	cached[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
 	cached[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
@@ -141,7 +141,7 @@ func startHub(t fleet.Timings) *hub {
 }
 
 // setup is as in hub/hub.go.
-func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs) (prepare func(context.Context) error) {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs) (prepare func(context.Context) error) {
 	GinkgoHelper()
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
@@ -162,9 +162,9 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *s
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}
 	policies := &session.PolicyReconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
+	members := &member.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
 	sessions.Register = members.RegisterAll
-	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
+	templates := &member.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(policies.SetupWithManager(local)).To(Succeed())

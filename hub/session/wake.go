@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -56,7 +56,7 @@ type news struct {
 func newNews() *news { return &news{some: make(chan struct{}, 1)} }
 
 // note a change. It never blocks.
-func (n *news) note(c fleet.Change) {
+func (n *news) note(c member.Change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.members == nil {
@@ -64,18 +64,18 @@ func (n *news) note(c fleet.Change) {
 		n.judged = map[placement.TemplateKey]bool{}
 	}
 	switch c.Kind {
-	case fleet.MemberSessions:
+	case member.MemberSessions:
 		return
-	case fleet.PolicyRoom:
+	case member.PolicyRoom:
 		n.policies[c.Policy] = true
-	case fleet.MemberVerdicts:
+	case member.MemberVerdicts:
 		for _, t := range c.Templates {
 			n.judged[t] = true
 		}
-	case fleet.MemberChanged:
+	case member.MemberChanged:
 		n.changed[c.Member] = true
 		n.members[c.UID] = true
-	case fleet.MemberConnected, fleet.MemberRoom:
+	case member.MemberConnected, member.MemberRoom:
 		if _, known := n.members[c.UID]; !known {
 			n.members[c.UID] = false
 		}

@@ -33,7 +33,7 @@ var pure = []string{
 	"hub/failover/",
 	"hub/placement/",
 	"hub/queue/",
-	"hub/fleet/liveness.go",
+	"hub/member/liveness.go",
 	"hub/identity/pki/",
 	"hub/identity/record.go",
 	"hub/link/agreement.go",

@@ -1,0 +1,66 @@
+package member
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// looksPerRenew is how often within the time between two renewals the hub
+	// looks at the clock, if nothing else has it do so.
+	looksPerRenew = 2
+	// asleepLooks is after how many looks that were due the hub is known to have
+	// slept. It is less than what makes a member Suspect whose renewals the hub
+	// could not receive meanwhile.
+	asleepLooks = 3
+)
+
+// watchItself has the fleet find out when the hub does not run: a process that is
+// frozen for longer than members may be silent can't tell them from members that
+// are. It runs while this replica leads.
+func (f *Fleet) watchItself(ctx context.Context) error {
+	ticker := f.clock.NewTicker(f.timings.Renew / looksPerRenew)
+	defer ticker.Stop()
+	f.mu.Lock()
+	f.ran = f.clock.Now()
+	f.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			f.mu.Lock()
+			f.look()
+			f.mu.Unlock()
+		}
+	}
+}
+
+// look is the time by which members are judged. Whoever looks first after the hub
+// has slept has that noted of every member, before anything is judged. The caller
+// holds the lock.
+func (f *Fleet) look() time.Time {
+	now := f.clock.Now()
+	if f.ran.IsZero() {
+		return now
+	}
+	from := f.ran
+	f.ran = now
+	asleep := now.Sub(from)
+	if asleep <= asleepLooks*f.timings.Renew/looksPerRenew {
+		return now
+	}
+	for _, m := range f.members {
+		m.sleep(f.timings, from, now)
+	}
+	if f.ledSince = f.ledSince.Add(asleep); asleep >= f.timings.Unreachable {
+		f.ledSince = now // who leads anew has missed no more
+	}
+	if !f.recovery.until.IsZero() {
+		f.recovery.until = f.recovery.until.Add(asleep)
+	}
+	log.Log.WithName("fleet").Info("The hub did not run for a while: what it missed is held against no member", "while", asleep.String())
+	return now
+}

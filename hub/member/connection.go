@@ -1,0 +1,324 @@
+package member
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// connection is a member as one connection sees it (link.Member). What a
+// connection says after it was replaced no longer counts (promise 2).
+type connection struct {
+	fleet  *Fleet
+	member *member
+	peer   link.Peer
+	// screened is what the pages of the inventory that is coming in have said so
+	// far; nil between inventories. Only the stream's receiver has it.
+	screened *screen
+}
+
+var _ link.Member = &connection{}
+
+// current runs f under the fleet's lock if the connection is still the
+// member's, and says whether it was.
+func (c *connection) current(f func(m *member)) bool {
+	c.fleet.mu.Lock()
+	defer c.fleet.mu.Unlock()
+	if c.member.peer != c.peer {
+		return false
+	}
+	f(c.member)
+	return true
+}
+
+// onCache runs f on the member's cache and returns whether the connection was
+// the member's when it began. The fleet's lock is not held meanwhile: what takes
+// long there keeps no other member's lease renewal waiting.
+//
+// A connection that is replaced while f runs is none the worse: applying makes
+// its successor wait, and all of this came before it.
+func (c *connection) onCache(f func(p *picture)) bool {
+	c.member.applying.Lock()
+	defer c.member.applying.Unlock()
+	if !c.current(func(*member) {}) {
+		return false
+	}
+	f(c.member.pic)
+	if err := c.member.pic.takeExcess(); err != nil {
+		c.peer.Close(err)
+		return false
+	}
+	return true
+}
+
+// Screen bounds a page of an inventory before its pages are put together
+// (link.Member).
+func (c *connection) Screen(page *fleetv1.Inventory) error {
+	if c.screened == nil {
+		c.screened = newScreen(c.member.pic)
+	}
+	err := c.screened.page(page.GetItems())
+	if page.GetLast() {
+		c.screened = nil
+	}
+	return err
+}
+
+// Differing compares what the member holds with what is remembered of it.
+func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet) {
+	c.onCache(func(p *picture) { differ = p.Differing(theirs) })
+	return differ
+}
+
+// Part takes all that the member holds in some buckets. All else is as it was,
+// so that the whole is known now.
+func (c *connection) Part(buckets convert.BucketSet, items []link.Report) {
+	serving := false
+	c.current(func(m *member) { serving = m.serving })
+	c.told(len(items), func(p *picture) int { return p.ReplaceIn(buckets, items, serving) }, !serving)
+}
+
+// told has the cache take an inventory, which begins the member's service or is
+// of a resync, and what is placed there and what the member reports compared
+// anew. It counts the stale ones of so many items.
+func (c *connection) told(items int, take func(*picture) (stale int), begins bool) {
+	stale := 0
+	ok := c.onCache(func(p *picture) { stale = take(p) })
+	countStale(ok, stale, items)
+	// Whoever engages a member that begins tells of it.
+	synced := false
+	c.current(func(m *member) { synced = m.synced })
+	if ok && begins {
+		ok = c.begin(c.member.pic.Held())
+	}
+	if ok && synced {
+		c.fleet.tell(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
+	}
+}
+
+// heldAtOnce are the assignments that are looked up in the ledger under one hold
+// of the fleet's lock.
+const heldAtOnce = 500
+
+// begin serves a member whose inventory is in. The capacity report that follows
+// counts all that it holds.
+func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
+	for some := range slices.Chunk(held, heldAtOnce) {
+		if !c.current(func(m *member) {
+			for _, item := range some {
+				c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
+			}
+		}) {
+			return false
+		}
+	}
+	return c.current(func(m *member) {
+		m.serving, m.agreement = true, ""
+		if !m.synced {
+			c.fleet.await(m)
+		}
+	})
+}
+
+// Changes takes the newest status of some assignments.
+func (c *connection) Changes(items []link.Report) {
+	stale := 0
+	ok := c.onCache(func(p *picture) { stale = p.Tell(items) })
+	countStale(ok, stale, len(items))
+}
+
+// Sums are the digests of what is believed of the member.
+func (c *connection) Sums() link.Sums { return c.member.pic.Sums() }
+
+// Agreed notes whether both sides agree on what the member holds.
+func (c *connection) Agreed(agreement link.Agreement) {
+	changed := false
+	c.current(func(m *member) { changed, m.agreement = m.agreement != agreement, agreement })
+	if changed {
+		c.fleet.tell(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
+	}
+}
+
+// Results takes what became of orders.
+func (c *connection) Results(results []link.Result) {
+	room := false
+	for i := range results {
+		r := &results[i]
+		ok := c.current(func(m *member) { c.fleet.settle(m, r) })
+		if ok = ok && c.onCache(func(p *picture) { show(p, r) }); ok && r.Code != link.Stored {
+			room = true
+		}
+	}
+	if room {
+		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
+	}
+}
+
+// Capacity takes what room the member has. The report is read apart from the
+// fleet's lock, as reports are.
+func (c *connection) Capacity(report *fleetv1.CapacityReport) {
+	c.member.applying.Lock()
+	defer c.member.applying.Unlock()
+	var before reportedCapacity
+	var asked templateKeys
+	ok := c.current(func(m *member) { before, asked = m.roomNow(), c.fleet.asked })
+	if !ok {
+		return
+	}
+	took, err := before.take(report, asked)
+	if err != nil {
+		c.peer.Close(err)
+		return
+	}
+	ok = c.current(func(m *member) {
+		if !took.counts {
+			return
+		}
+		m.capacity, m.slots, m.roomBytes, m.fresh = took.capacity, took.slots, took.bytes, true
+		m.reported, m.reportedAt = true, c.fleet.clock.Now()
+		c.fleet.ledger.Reported(m.uid, report.GetSequence())
+	})
+	if ok && !took.counts {
+		log.Log.WithName("fleet").Info("Changes of a capacity report are left aside, of which the hub has none or another",
+			"member", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
+	}
+	if ok && took.news {
+		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
+	}
+	if ok && len(took.judged) > 0 {
+		c.fleet.tell(Change{Kind: MemberVerdicts, Member: c.member.name, UID: c.member.uid, Templates: took.judged})
+	}
+}
+
+// Closed says that the connection is over, for whatever reason.
+func (c *connection) Closed(err error) {
+	ok := c.current(func(m *member) { m.ended(c.fleet.timings, c.fleet.look(), err) })
+	if !ok {
+		return
+	}
+	log.Log.WithName("fleet").Info("Agent disconnected", "member", c.member.name, "reason", err)
+	c.fleet.tell(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
+}
+
+// settle writes a result into the ledger, which has entries of the hub's own
+// making alone. The caller holds the lock.
+func (f *Fleet) settle(m *member, r *link.Result) {
+	switch {
+	case r.Code != link.Stored:
+		delete(m.withdrawals.held, r.SessionUID)
+		f.ledger.Release(r.SessionUID, r.Epoch, m.uid)
+	case r.SpecHash != "":
+		f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, r.SpecHash, countedFrom(m, r))
+	}
+	placementResults.WithLabelValues(string(r.Code)).Inc()
+}
+
+// show writes a result into the picture.
+func show(p *picture, r *link.Result) {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+	after := map[link.Code]func(*v1alpha1.SessionAssignment, *link.Result) *v1alpha1.SessionAssignment{
+		link.Stored: afterStored, link.Stopped: afterStopped, link.Refused: afterRefused,
+	}[r.Code]
+	if after == nil {
+		return
+	}
+	if !p.Settle(key, r.SessionUID, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return after(old, r) }) {
+		unknownResults.Inc()
+	}
+}
+
+// countedFrom is which report counts what was stored: an agent that does not
+// say will have it in its next.
+func countedFrom(m *member, r *link.Result) uint64 {
+	switch {
+	case r.CountedFrom > 0:
+		return r.CountedFrom
+	case m.capacity != nil:
+		return m.capacity.Sequence + 1
+	}
+	return 1
+}
+
+// afterStored is the picture's item once the member's API server has the
+// assignment (or, with no hash, the withdrawal).
+func afterStored(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+	withdrawal := r.SpecHash == ""
+	switch {
+	case old == nil && withdrawal:
+		return nil
+	case old == nil, old.Spec.Epoch < r.Epoch && !withdrawal:
+		item := remembered(r)
+		item.Status.State = v1alpha1.AssignmentActive
+		return item
+	case old.Spec.Epoch > r.Epoch, awaitsRecording(old):
+		return old
+	}
+	item := old.DeepCopy()
+	if withdrawal {
+		item.Status.State = v1alpha1.AssignmentStopping
+		return item
+	}
+	item.Annotations = maps.Clone(item.Annotations)
+	metav1.SetMetaDataAnnotation(&item.ObjectMeta, v1alpha1.AnnotationSpecHash, r.SpecHash)
+	item.Status.Reason, item.Status.Message = "", ""
+	if old.Annotations[v1alpha1.AnnotationSpecHash] != r.SpecHash {
+		// What is known of its status is of an earlier spec.
+		item.Status.ObservedGeneration = 0
+	}
+	return item
+}
+
+// afterStopped remembers that nothing up to an epoch runs any more.
+func afterStopped(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+	if old != nil && old.Spec.Epoch > r.Epoch {
+		return old
+	}
+	item := remembered(r)
+	item.Status.State = v1alpha1.AssignmentStopped
+	if old != nil && old.Spec.Session.UID == r.SessionUID {
+		// The agent's account of how long the desktop ran outlives it.
+		item.Status.TimeUsed, item.Status.RunningSince = old.Status.TimeUsed, old.Status.RunningSince
+	}
+	if old != nil && old.Spec.Epoch == r.Epoch && old.Spec.Session.UID == r.SessionUID {
+		// A hub that has forgotten the epoch takes its number all the same.
+		item.Spec.Proof = old.Spec.Proof
+	}
+	return item
+}
+
+// afterRefused remembers that nothing of an epoch was stored. Where the member
+// holds an earlier word on the session, that one goes on: the refusal is only
+// noted on it.
+func afterRefused(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+	switch {
+	case old != nil && awaitsRecording(old) && old.Spec.Epoch >= r.Epoch:
+		return old
+	case old != nil && !awaitsRecording(old):
+		item := old.DeepCopy()
+		item.Status.Reason, item.Status.Message = r.Reason, r.Message
+		return item
+	}
+	item := remembered(r)
+	item.Status.State = v1alpha1.AssignmentRefused
+	item.Status.Reason, item.Status.Message = r.Reason, r.Message
+	return item
+}
+
+func remembered(r *link.Result) *v1alpha1.SessionAssignment {
+	item := &v1alpha1.SessionAssignment{}
+	item.Namespace, item.Name = r.Namespace, r.Name
+	if r.SpecHash != "" {
+		item.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: r.SpecHash}
+	}
+	item.Spec.Session.UID = r.SessionUID
+	item.Spec.Epoch = r.Epoch
+	return item
+}

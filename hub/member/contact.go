@@ -1,0 +1,222 @@
+package member
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+)
+
+// maxWhy bounds what a condition quotes of an error or of an agent, in bytes.
+const maxWhy = 200
+
+// maxRemedy is the same of the hub's own words, with a remedy.
+const maxRemedy = 600
+
+// contact is what people are told of a member's connections. Nothing is judged
+// by it.
+type contact struct {
+	// connectedAt is when the last connection was let in, lostAt when the last
+	// one ended, by this hub; zero: none.
+	connectedAt, lostAt time.Time
+	// lostReason and lostWhy say why that was.
+	lostReason, lostWhy string
+	// stranger is the fingerprint of another cluster whose agent was turned
+	// away since the member's own was connected.
+	stranger string
+	// incompatible is why an agent was turned away that the hub does not
+	// understand, or that does not understand the hub, since the member's own was
+	// heard of; and refused when that was said last.
+	incompatible string
+	refused      time.Time
+	// exceeded is why the last stream ended whose agent reported more than a member
+	// may have, and exceededAt when; exceededTold is what an event said of it last.
+	exceeded, exceededTold string
+	exceededAt             time.Time
+	// granted is when this hub last granted a renewal; zero: it did not since the
+	// member's access was taken away.
+	granted time.Time
+	// lastGrant is the same, and lastHeard when the member was last heard of;
+	// nothing erases them.
+	lastGrant, lastHeard time.Time
+	// uncertain: by its last renewal, another replica of the agent may lead by now.
+	uncertain bool
+	// revokedAt is since when this hub has known that it is revoked; zero: it is
+	// not, or has been heard of since.
+	revokedAt time.Time
+	// expires is when the certificate of the member's agent does; zero: it has
+	// none of the hub's.
+	expires time.Time
+}
+
+// everConnected is whether an agent of the member has ever said hello, as far
+// as its status tells. A fingerprint alone does not: enrolment records it.
+func everConnected(mc *v1alpha1.MemberCluster) bool {
+	if c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionConnected); c != nil {
+		return c.Reason != v1alpha1.ReasonNeverConnected
+	}
+	return mc.Status.AgentVersion != ""
+}
+
+// judge says how alive the member is at a time.
+func (m *member) judge(t Timings, now time.Time) verdict {
+	switch {
+	case m.revoked:
+		return verdict{health: HealthUnreachable, cause: causeRevoked}
+	case m.fence.holds(now):
+		return verdict{health: HealthUnreachable, cause: causeFenced}
+	}
+	v := judge(t, m.signs, now)
+	if v.health == HealthReady && m.uncertain {
+		// What it is sent it can't store.
+		v.health, v.cause = HealthSuspect, causeUncertain
+	}
+	return v
+}
+
+// began notes that a connection was let in.
+func (m *member) began(t Timings, now time.Time) {
+	m.opened(t, now)
+	m.heardOf(now)
+	m.connectedAt, m.stranger, m.incompatible, m.uncertain = now, "", "", false
+}
+
+// grant notes a renewal that is granted.
+func (m *member) grant(now time.Time) {
+	m.heardOf(now)
+	m.granted, m.lastGrant, m.incompatible = now, now, ""
+}
+
+// heardOf notes that the member's agent is alive.
+func (m *member) heardOf(now time.Time) {
+	m.lastHeard, m.revokedAt = now, time.Time{}
+	m.fence.alive = m.fence.declared != nil
+}
+
+// ended notes that the member's connection is over.
+func (m *member) ended(t Timings, now time.Time, err error) {
+	m.peer, m.serving = nil, false
+	m.lostAt = now
+	m.lostReason, m.lostWhy = lossOf(err)
+	if errors.Is(err, link.ErrStalled) {
+		m.stall(t, now)
+	}
+	if errors.Is(err, link.ErrExcess) {
+		m.exceeded, m.exceededAt = boundedTo(err.Error(), maxRemedy), now
+	}
+}
+
+// take makes the member what its MemberCluster says; one that is revoked has no
+// connection any more when it returns.
+func (m *member) take(mc *v1alpha1.MemberCluster, t Timings, now time.Time) {
+	m.adopt(mc)
+	m.fence.declare(mc.Spec.Fenced, !m.silent(t, now), m.fencedFrom(t, now))
+	if m.fingerprint == "" {
+		m.fingerprint = mc.Status.Fingerprint // enrolment has bound it
+	}
+	m.fence.other = m.fence.declared != nil && m.fence.declared.Fingerprint != m.fingerprint
+	if m.fence.bars() && m.peer != nil {
+		m.peer.Close(link.ErrFenced)
+		m.ended(t, now, link.ErrFenced)
+	}
+	m.expires = validUntil(mc.Status.Certificate)
+	if m.revoked {
+		m.revoke(t, now)
+	}
+}
+
+// revoke ends what the member has, as the fleet's picture of it: it starts anew
+// once it is let in again, with nothing held against it and nothing in its
+// favour.
+func (m *member) revoke(t Timings, now time.Time) {
+	if m.peer != nil {
+		m.peer.Close(link.ErrRevoked)
+		m.ended(t, now, link.ErrRevoked)
+	}
+	m.instance, m.incompatible = "", ""
+	m.granted = time.Time{}
+	if m.revokedAt.IsZero() {
+		m.revokedAt = now
+	}
+	m.signs = signs{ever: m.ever, fallen: m.fallen}
+}
+
+// lossOf is the reason for which a connection ended, and the same for people.
+func lossOf(err error) (reason, why string) {
+	switch {
+	case err == nil:
+		return v1alpha1.ReasonDisconnected, "the agent ended it in good order"
+	case errors.Is(err, link.ErrStalled):
+		return v1alpha1.ReasonStalled, bounded(err.Error())
+	case errors.Is(err, link.ErrExcess):
+		return v1alpha1.ReasonExcess, boundedTo(err.Error(), maxRemedy)
+	case errors.Is(err, link.ErrRevoked):
+		return v1alpha1.ReasonRevoked, bounded(err.Error())
+	case errors.Is(err, link.ErrCertificate):
+		return v1alpha1.ReasonCertificateExpired, bounded(err.Error())
+	}
+	return v1alpha1.ReasonDisconnected, bounded(err.Error())
+}
+
+// agrees is whether nothing is known that hub and agent do not agree on.
+func (m *member) agrees() bool {
+	return m.agreement == "" || m.agreement == link.Agrees
+}
+
+// bounded is a text that may have come from outside, fit for a condition: no
+// longer than maxWhy and with nothing that a terminal would obey.
+func bounded(text string) string { return boundedTo(text, maxWhy) }
+
+func boundedTo(text string, limit int) string {
+	text = convert.Printable(text)
+	if len(text) <= limit {
+		return text
+	}
+	return convert.Truncated(text, limit-len("…")) + "…"
+}
+
+// turnedAway says why an agent of another cluster is not let in.
+func (m *member) turnedAway(fingerprint string) error {
+	return fmt.Errorf("%w: %s was %s, the agent speaks for %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
+}
+
+// misunderstood notes why an agent was turned away that does not speak as the
+// hub does, and says whether that is news.
+//
+// Where the member's own agent was heard of a moment ago it is some other, and no
+// matter. Of several that take turns the first is told of, until it asks no more.
+func (m *member) misunderstood(t Timings, reason error, now time.Time) bool {
+	why := boundedTo(reason.Error(), maxRemedy)
+	switch {
+	case m.revoked, now.Sub(m.heard) < t.Suspect:
+		return false
+	case m.incompatible == why:
+		m.refused = now
+		return false
+	case m.incompatible != "" && now.Sub(m.refused) < t.Unreachable:
+		return false
+	}
+	m.incompatible, m.refused = why, now
+	return true
+}
+
+// cacheLag is how long a cache may take to show what was registered already.
+// Beyond it an older state is believed: the API server may have been restored
+// from a backup.
+const cacheLag = 10 * time.Second
+
+// outdated is whether a later state of the member than one of that version was
+// adopted a moment ago.
+func (m *member) outdated(version string, now time.Time) bool {
+	if now.Sub(m.adopted) >= cacheLag {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(version, m.version)
+	return err == nil && order < 0
+}

@@ -1,0 +1,171 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+)
+
+var errRemoved = errors.New("the member was removed from the fleet")
+
+var _ link.Directory = &Fleet{}
+
+// Open admits the connection of a member's agent (link.Directory).
+//
+// Of two agents with one identity the incumbent stays, as long as it renews:
+// it is only replaced by itself, or after it has fallen silent, or by a later one
+// while it is not certain itself that it leads its replicas.
+//
+// The agent of a member that is declared fenced is let in once the API server has
+// stored that the declaration is gone.
+func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+	m, err := f.open(ctx, uid, hello, peer)
+	if errors.Is(err, link.ErrFenced) && f.unfenced(ctx, uid) {
+		return f.open(ctx, uid, hello, peer)
+	}
+	return m, err
+}
+
+func (f *Fleet) open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+	f.mu.Lock()
+	m := f.uids[uid]
+	if m == nil {
+		f.mu.Unlock()
+		return nil, link.ErrUnknownMember
+	}
+	now := f.look()
+	before, stranger, term, alive := m.judge(f.timings, now), m.stranger, m.term, m.fence.alive
+	err := f.admit(m, hello, peer, now)
+	after := m.judge(f.timings, now)
+	lowered := m.term < term
+	told := before.health != after.health || before.cause != after.cause || stranger != m.stranger || lowered || alive != m.fence.alive
+	f.mu.Unlock()
+	if told {
+		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if lowered {
+		log.FromContext(ctx).Info("An older agent was let in: its cluster may have been restored from a backup", "member", m.name, "agentTerm", hello.AgentTerm, "before", term)
+	}
+	log.FromContext(ctx).Info("Agent connected", "member", m.name, "agentVersion", hello.AgentVersion, "instance", hello.Instance)
+	return &connection{fleet: f, member: m, peer: peer}, nil
+}
+
+// admit makes a connection the member's, or says why not. The caller holds the
+// lock.
+func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time) error {
+	if m.revoked {
+		return link.ErrRevoked
+	}
+	if m.fingerprint != "" && m.fingerprint != hello.Fingerprint {
+		if m.peer == nil {
+			m.stranger = bounded(hello.Fingerprint)
+		}
+		return m.turnedAway(hello.Fingerprint)
+	}
+	if m.fence.bars() {
+		f.outageEnds(m, now)
+		return m.refuseFenced(f.timings, now)
+	}
+	if err := m.refuseExcess(f.timings, now); err != nil {
+		return err
+	}
+	if err := m.outranked(f.timings, hello.AgentTerm, now); err != nil {
+		return err
+	}
+	if m.peer != nil {
+		if m.instance != hello.Instance && now.Sub(m.heard) < f.timings.Suspect && !m.yields(hello.AgentTerm) {
+			return link.ErrAlreadyConnected
+		}
+		m.peer.Close(errors.New("replaced by a newer connection"))
+	}
+	if m.instance != hello.Instance {
+		f.ledger.Reset(m.uid)
+		m.capacity = nil
+	}
+	m.peer, m.serving, m.fresh = peer, false, false
+	m.succeeded(hello.AgentTerm)
+	f.outageEnds(m, now)
+	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
+	m.fingerprint, m.restrictions = hello.Fingerprint, hello.Restrictions
+	m.began(f.timings, now)
+	peer.SetTemplates(f.templates)
+	return nil
+}
+
+// Refused notes for people that an agent and this hub don't understand each other
+// (link.Directory).
+func (f *Fleet) Refused(uid types.UID, reason error) {
+	f.mu.Lock()
+	m := f.uids[uid]
+	told := m != nil && m.misunderstood(f.timings, reason, f.look())
+	f.mu.Unlock()
+	if told {
+		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+}
+
+// Renew records a sign of life of a member's agent (link.Directory). One that
+// is not the connected one is told so: it must connect first.
+func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
+	f.mu.Lock()
+	m := f.uids[uid]
+	if m == nil {
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrUnknownMember
+	}
+	if m.revoked {
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrRevoked
+	}
+	switch m.instance {
+	case renewal.Instance:
+	case "":
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrNotConnected
+	default:
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrAlreadyConnected
+	}
+	now := f.look()
+	if m.fence.bars() {
+		f.outageEnds(m, now)
+		err := m.refuseFenced(f.timings, now)
+		f.mu.Unlock()
+		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		return link.Grant{}, err
+	}
+	before := m.judge(f.timings, now)
+	m.uncertain = renewal.LeadershipUncertain
+	f.outageEnds(m, now)
+	m.renewed(f.timings, now)
+	m.grant(now)
+	after := m.judge(f.timings, now)
+	back := before.health == HealthUnreachable && m.serving && m.synced
+	f.mu.Unlock()
+	if before.health != after.health || before.cause != after.cause {
+		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	if back {
+		f.tell(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
+	}
+	return link.Grant{Lease: f.timings.Failover.Lease}, nil
+}
+
+// Standing is what bears on what a member's agent may do (link.Directory).
+func (f *Fleet) Standing(uid types.UID) (link.Standing, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return link.Standing{}, false
+	}
+	return link.Standing{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}, true
+}

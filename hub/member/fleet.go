@@ -1,0 +1,292 @@
+package member
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Options of a Fleet.
+type Options struct {
+	// Scheme with the API of this project.
+	Scheme *runtime.Scheme
+	// Clock by which members are judged.
+	Clock clock.WithTicker
+	// Timings of the link.
+	Timings Timings
+	// Proven reports whether a proof shows that an epoch of a session was given to
+	// a member. It must not call the fleet. nil: nothing is proven.
+	Proven func(member, session types.UID, epoch int64, proof string) bool
+}
+
+// Fleet is what the hub's leader knows of its members. All of it can be
+// rebuilt from the hub's API server and the agents' inventories.
+type Fleet struct {
+	scheme  *runtime.Scheme
+	clock   clock.WithTicker
+	timings Timings
+	proven  func(member, session types.UID, epoch int64, proof string) bool
+
+	// started is when the process made the fleet; see steady.
+	started time.Time
+
+	mu sync.Mutex
+	// ran is when this hub was last seen to run; zero: nobody watches that. See
+	// look.
+	ran time.Time
+	// began is when this hub began to lead: when it first registered a member.
+	// What was before that it did not see, and holds against nobody.
+	began time.Time
+	// ledSince is the same, or since when it has run without a long pause.
+	ledSince  time.Time
+	members   map[string]*member
+	uids      map[types.UID]*member
+	placed    placedSessions
+	ledger    *placement.Ledger
+	templates *fleetv1.TemplateSet
+	// asked are the keys of templates; nil until they are known.
+	asked    templateKeys
+	recovery recovery
+	brake    *failover.Brake
+	// removed are the members that were removed while this hub led, with when they
+	// were last heard of.
+	removed map[types.UID]time.Time
+	// hubCluster is the fingerprint of the cluster that the hub runs in.
+	hubCluster string
+	// standing is what was last told of the fleet as a whole.
+	standing standing
+	// current is the revision of each template as it stands; replaced, never
+	// changed.
+	current   map[string]string
+	listeners []func(Change)
+	// judging is since when sessions wait for the members' word on a template.
+	judging map[placement.TemplateKey]time.Time
+	// waiting are members whose first inventory is in, for the provider to
+	// engage; wake tells it of them. Nobody waits for the provider.
+	waiting []*member
+	wake    chan struct{}
+	// unfenceWait is how long a returning agent waits until its member is no longer
+	// declared fenced.
+	unfenceWait time.Duration
+}
+
+// New returns a fleet without members.
+func New(o Options) *Fleet {
+	return &Fleet{
+		scheme:    o.Scheme,
+		clock:     o.Clock,
+		timings:   o.Timings,
+		proven:    o.Proven,
+		started:   o.Clock.Now(),
+		members:   map[string]*member{},
+		uids:      map[types.UID]*member{},
+		placed:    newPlacedSessions(),
+		ledger:    placement.NewLedger(),
+		brake:     failover.NewBrake(),
+		removed:   map[types.UID]time.Time{},
+		judging:   map[placement.TemplateKey]time.Time{},
+		templates: &fleetv1.TemplateSet{},
+		wake:      make(chan struct{}, 1),
+
+		unfenceWait: unfenceWait,
+	}
+}
+
+// ChangeKind is what changed of a member.
+type ChangeKind int
+
+// The kinds of change.
+const (
+	// MemberChanged: its MemberCluster or its health.
+	MemberChanged ChangeKind = iota
+	// MemberConnected: orders flow, and what is placed there and what it
+	// reports must be compared anew.
+	MemberConnected
+	// MemberRoom: it may have room that it had not: a capacity report, a
+	// session less, a reservation given back.
+	MemberRoom
+	// MemberVerdicts: it says of some templates something else than before, of
+	// whether they can run there or why they can't.
+	MemberVerdicts
+	// MemberSessions: more is placed there.
+	MemberSessions
+	// PolicyRoom: the caps of a policy count less than they did, in whatever
+	// member. It names no member.
+	PolicyRoom
+)
+
+// Change tells a listener that something changed of a member, or of a policy.
+type Change struct {
+	Kind   ChangeKind
+	Member string
+	UID    types.UID
+	Policy string
+	// Templates of MemberVerdicts.
+	Templates []placement.TemplateKey
+}
+
+// Listen calls the listener on every change, from whatever goroutine it
+// happens on and never under the fleet's lock; it must not block. It begins
+// with how things stand, and may hear of a change twice.
+func (f *Fleet) Listen(listener func(Change)) {
+	f.mu.Lock()
+	f.listeners = append(f.listeners, listener)
+	var now []Change
+	for _, m := range f.members {
+		now = append(now, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		if m.serving && m.synced {
+			now = append(now, Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
+		}
+	}
+	f.mu.Unlock()
+	for _, c := range now {
+		listener(c)
+	}
+}
+
+// tell is called without the lock.
+func (f *Fleet) tell(c Change) {
+	f.mu.Lock()
+	listeners := slices.Clone(f.listeners)
+	f.mu.Unlock()
+	for _, l := range listeners {
+		l(c)
+	}
+}
+
+// Register tells the fleet of a MemberCluster as it stands. It is false, and
+// nothing was taken over, where a later state of it was registered a moment ago:
+// whoever has just written a certificate registers what he wrote, and a cache
+// that lags must not take it away again.
+func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
+	f.mu.Lock()
+	m, ok := f.members[mc.Name]
+	if ok && m.uid != mc.UID {
+		f.removeLocked(m)
+		ok = false
+	}
+	if f.began.IsZero() {
+		f.began = f.look()
+		f.ledSince = f.began
+	}
+	if !ok {
+		m = newMember(mc, f.began)
+		m.pic.placed, m.pic.knows = f.placedIn(mc.UID), f.knownIn(mc.UID)
+		f.members[mc.Name], f.uids[mc.UID] = m, m
+	}
+	now := f.look()
+	if m.outdated(mc.ResourceVersion, now) {
+		f.mu.Unlock()
+		return false
+	}
+	m.version, m.adopted = mc.ResourceVersion, now
+	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
+	// The URLs of what runs there are made of these.
+	moved := ok && m.serving && m.synced &&
+		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
+	was := m.revoked
+	m.take(mc, f.timings, now)
+	changed = changed || was != m.revoked
+	f.mu.Unlock()
+	if changed {
+		f.tell(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
+	}
+	if moved {
+		f.tell(Change{Kind: MemberConnected, Member: mc.Name, UID: mc.UID})
+	}
+	return true
+}
+
+// Remove forgets a member whose MemberCluster is gone and ends its connection.
+func (f *Fleet) Remove(name string) {
+	f.mu.Lock()
+	m, ok := f.members[name]
+	if ok {
+		f.removeLocked(m)
+	}
+	f.mu.Unlock()
+	if ok {
+		f.tell(Change{Kind: MemberChanged, Member: name, UID: m.uid})
+	}
+}
+
+func (f *Fleet) removeLocked(m *member) {
+	delete(f.members, m.name)
+	delete(f.uids, m.uid)
+	f.ledger.Forget(m.uid)
+	f.brake.Forget(m.uid)
+	f.removed[m.uid] = m.lastHeard
+	if m.peer != nil {
+		m.peer.Close(errRemoved)
+		m.peer = nil
+	}
+	if m.disengage != nil {
+		m.disengage()
+	}
+}
+
+// SetTemplates tells every agent which template revisions to judge; current
+// is the revision of each template as it stands.
+func (f *Fleet) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.templates, f.asked, f.current = set, keysOf(set), current
+	for _, m := range f.members {
+		if m.peer != nil {
+			m.peer.SetTemplates(set)
+		}
+	}
+}
+
+// RefOf names the member for good that has a name now, and returns false if
+// there is none. Ask it after Get: then a cluster of a former member of that
+// name takes no orders any more.
+func (f *Fleet) RefOf(name string) (v1alpha1.ClusterRef, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil {
+		return v1alpha1.ClusterRef{}, false
+	}
+	return v1alpha1.ClusterRef{Name: m.name, UID: m.uid}, true
+}
+
+// IngressOf returns the scheme and domain of a member's URLs, and false if
+// there is no such member.
+func (f *Fleet) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return "", "", false
+	}
+	return m.spec.IngressScheme, m.spec.IngressDomain, true
+}
+
+// steady is the wall clock's time at the start plus what has passed since: a
+// wall clock that is set meanwhile makes no certificate expire.
+func (f *Fleet) steady(now time.Time) time.Time {
+	return f.started.Round(0).Add(now.Sub(f.started))
+}
+
+// HealthOf returns how alive a member is; a member that there is no more is
+// Unreachable.
+func (f *Fleet) HealthOf(uid types.UID) Health {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return HealthUnreachable
+	}
+	return m.judge(f.timings, f.look()).health
+}

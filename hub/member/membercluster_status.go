@@ -1,0 +1,164 @@
+package member
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// view is what the fleet knows of a member, as its status shows it.
+type view struct {
+	verdict
+	name         string
+	fingerprint  string
+	agentVersion string
+	// restrictions that the agent reports; nil: none, or it has not connected.
+	restrictions *v1alpha1.MemberRestrictions
+	// sessions that are there or may still be, and of them those that were given
+	// up there.
+	sessions, releasing int32
+	fence               fence
+	fenced              bool
+	withheld            int
+	// hubCluster: it is the cluster that the hub runs in.
+	hubCluster bool
+	drain      *drainView
+	capacity   *placement.Capacity
+	slots      map[placement.TemplateKey]int32
+	current    map[string]string
+	// heard is the last sign of life that this hub received; zero: none.
+	heard time.Time
+	contact
+	ever, revoked bool
+	// connected: a stream is open; synced: and what the member has is known.
+	connected, synced bool
+	// settling is for how long yet a stream that broke, or is back, is not worth
+	// telling.
+	settling time.Duration
+	// orphans in the member, for people.
+	orphans string
+	// excess is for how long yet it is told that the agent reported too much.
+	excess time.Duration
+	// now is the time that certificates are judged by.
+	now time.Time
+}
+
+// viewOf copies what the fleet knows of a member under its lock.
+func (f *Fleet) viewOf(name string) (view, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil {
+		return view{}, false
+	}
+	now := f.look()
+	v := view{
+		verdict:      m.judge(f.timings, now),
+		name:         m.name,
+		fingerprint:  m.fingerprint,
+		agentVersion: m.agentVersion,
+		restrictions: m.restrictions,
+		sessions:     f.placed.count(m.uid),
+		releasing:    f.placed.releasing[m.uid],
+		fence:        m.fence,
+		fenced:       m.fence.holds(now),
+		withheld:     len(m.withdrawals.held),
+		hubCluster:   f.inHubCluster(m),
+		drain:        m.drainView(),
+		capacity:     m.capacity,
+		slots:        m.slots,
+		current:      f.current,
+		contact:      m.contact,
+		ever:         m.ever,
+		revoked:      m.revoked,
+		connected:    m.peer != nil,
+		synced:       m.peer != nil && m.serving && m.agrees(),
+		orphans:      m.pic.seenOrphans().String(),
+		excess:       m.tellExcess(f.timings, now),
+		now:          f.steady(now),
+	}
+	if m.heardHere {
+		v.heard = m.heard
+	}
+	if v.health == HealthReady && !m.serving {
+		since := m.lostAt
+		if v.connected {
+			since = m.connectedAt
+		}
+		v.settling = max(0, f.timings.Suspect-now.Sub(since))
+	}
+	v.recheck = soonest(v.recheck, v.settling, v.excess)
+	return v, true
+}
+
+// show tells the listeners when a member's health has changed by time alone, and
+// of every member that is lost when something of the fleet has changed that bears
+// on when its sessions are placed anew.
+func (f *Fleet) show(name string) {
+	f.mu.Lock()
+	m := f.members[name]
+	if m == nil {
+		f.mu.Unlock()
+		return
+	}
+	now := f.look()
+	m.heed(f.timings, now)
+	verdict := m.judge(f.timings, now)
+	was, health := m.shown, verdict.health
+	m.shown = health
+	var changes []Change
+	if was != "" && was != health {
+		log.Log.WithName("fleet").Info("Member changed its health", "member", m.name,
+			"from", was, "to", health, "reason", verdict.cause, "silence", now.Sub(m.heard).String())
+		changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	changes = append(changes, f.shift(now)...)
+	f.mu.Unlock()
+	for _, c := range changes {
+		f.tell(c)
+	}
+}
+
+// writeStatus makes a status say what the view shows. What the member last
+// reported stays while it is away.
+func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
+	status.ObservedGeneration = generation
+	if v.revoked && status.Certificate != nil {
+		// Not nil: none of those that were issued is valid again once the member is
+		// let in again.
+		status.Certificate = &v1alpha1.MemberCertificate{}
+	}
+	for _, c := range conditionsOf(v, status) {
+		v1alpha1.SetCondition(&status.Conditions, generation, c)
+	}
+	status.Sessions, status.Releasing = v.sessions-v.releasing, v.releasing
+	status.HubCluster = v.hubCluster
+	writeDrain(status, v, generation)
+	writeFenced(status, v, generation)
+	if v.fingerprint != "" {
+		status.Fingerprint = v.fingerprint
+	}
+	if v.agentVersion != "" {
+		status.AgentVersion, status.Restrictions = v.agentVersion, v.restrictions
+	}
+	if v.capacity == nil {
+		return
+	}
+	status.Nodes = v.capacity.Nodes
+	status.Templates = status.Templates[:0:0]
+	for key, t := range v.capacity.Templates {
+		if v.current[key.Name] != key.Revision {
+			continue
+		}
+		status.Templates = append(status.Templates, v1alpha1.TemplateAvailability{
+			Name: key.Name, Revision: key.Revision, Available: t.Available,
+			Reason: t.Reason, Message: t.Message, Slots: v.slots[key],
+		})
+	}
+	slices.SortFunc(status.Templates, func(a, b v1alpha1.TemplateAvailability) int { return cmp.Compare(a.Name, b.Name) })
+}

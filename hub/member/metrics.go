@@ -1,0 +1,153 @@
+package member
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var (
+	placementSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "vdi_hub_placement_decision_seconds",
+		Help:    "How long a placement decision took, snapshot included.",
+		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
+	})
+	placementResults = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_order_results_total",
+		Help: "What became of orders to members.",
+	}, []string{"code"})
+	memberMetrics = &memberCollector{}
+)
+
+func init() {
+	metrics.Registry.MustRegister(placementSeconds, placementResults, memberMetrics)
+}
+
+var (
+	membersByHealth = prometheus.NewDesc("vdi_hub_members",
+		"Members of the fleet by health.", []string{"health"}, nil)
+	membersLost = prometheus.NewDesc("vdi_hub_members_lost",
+		"Members whose sessions are placed anew, as their modes have it, by why.", []string{"reason"}, nil)
+	failoverWaiting = prometheus.NewDesc("vdi_hub_failover_brake_waiting",
+		"Sessions that wait for their turn to be placed anew, since only a few are at a time.", nil, nil)
+	failoverSlowed = prometheus.NewDesc("vdi_hub_failover_slowed",
+		"1 while so many members are gone that sessions are placed anew more slowly.", nil, nil)
+	failoverCutOff = prometheus.NewDesc("vdi_hub_failover_cut_off",
+		"1 while no member outside the hub's own cluster is heard of, so that no session is placed anew by time.", nil, nil)
+	memberHealth = prometheus.NewDesc("vdi_hub_member_health",
+		"1 for the state of health that the member is in, 0 for the others.", []string{"member", "state"}, nil)
+	memberFlips = prometheus.NewDesc("vdi_hub_member_flips_total",
+		"How often the member fell from Ready, since this hub leads.", []string{"member"}, nil)
+	memberWithheld = prometheus.NewDesc("vdi_hub_member_withdrawals_stopped",
+		"Sessions that the member runs and that the hub would stop without a record of why, if they were not too many.", []string{"member"}, nil)
+	memberLease = prometheus.NewDesc("vdi_hub_member_lease_remaining_seconds",
+		"How long the lease lasts yet that this hub last granted the member, reckoned from its receipt.", []string{"member"}, nil)
+	memberExpiry = prometheus.NewDesc("vdi_hub_member_certificate_expiry_seconds",
+		"When the certificate of the member's agent expires, in seconds since 1970.", []string{"member"}, nil)
+)
+
+// memberCollector tells of the members of this process's fleet as they are when
+// it is asked: what remains of a lease is nobody's event, and a member that was
+// removed has no series any more.
+type memberCollector struct {
+	fleet atomic.Pointer[Fleet]
+}
+
+func (c *memberCollector) of(f *Fleet) { c.fleet.Store(f) }
+
+// Describe sends what may be collected (prometheus.Collector).
+func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverWaiting, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
+		out <- d
+	}
+	for _, d := range roomMetrics {
+		out <- d
+	}
+}
+
+// Collect sends one set of series a member (prometheus.Collector).
+func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
+	f := c.fleet.Load()
+	if f == nil {
+		return
+	}
+	counts, lost := map[Health]int{}, map[string]int{v1alpha1.ReasonMemberUnreachable: 0, v1alpha1.ReasonMemberFenced: 0}
+	for _, m := range f.measure() {
+		counts[m.health]++
+		switch {
+		case m.fenced:
+			lost[v1alpha1.ReasonMemberFenced]++
+		case m.health == HealthUnreachable:
+			lost[v1alpha1.ReasonMemberUnreachable]++
+		}
+		for _, state := range healths {
+			value := 0.0
+			if state == m.health {
+				value = 1
+			}
+			out <- prometheus.MustNewConstMetric(memberHealth, prometheus.GaugeValue, value, m.name, string(state))
+		}
+		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.flips), m.name)
+		out <- prometheus.MustNewConstMetric(memberWithheld, prometheus.GaugeValue, float64(m.withheld), m.name)
+		if m.lease >= 0 {
+			out <- prometheus.MustNewConstMetric(memberLease, prometheus.GaugeValue, m.lease, m.name)
+		}
+		if m.expiry > 0 {
+			out <- prometheus.MustNewConstMetric(memberExpiry, prometheus.GaugeValue, float64(m.expiry), m.name)
+		}
+	}
+	for _, state := range healths {
+		out <- prometheus.MustNewConstMetric(membersByHealth, prometheus.GaugeValue, float64(counts[state]), string(state))
+	}
+	for reason, n := range lost {
+		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
+	}
+	f.collectFailover(out)
+	f.collectRoom(out)
+}
+
+func (f *Fleet) collectFailover(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	now := f.look()
+	waiting, standing := f.brake.Waiting(now), f.stands(now)
+	f.mu.Unlock()
+	out <- prometheus.MustNewConstMetric(failoverWaiting, prometheus.GaugeValue, float64(waiting))
+	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(standing.mass)))
+	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(standing.cutOff)))
+}
+
+// measured is what is measured of a member.
+type measured struct {
+	name   string
+	health Health
+	fenced bool
+	flips  int
+	// withheld are the withdrawals that are stopped.
+	withheld int
+	// lease that remains, in seconds; less than none: this hub granted none.
+	lease float64
+	// expiry of the certificate, in seconds since 1970; 0: none.
+	expiry int64
+}
+
+func (f *Fleet) measure() []measured {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.look()
+	out := make([]measured, 0, len(f.members))
+	for _, m := range f.members {
+		m.heed(f.timings, now)
+		one := measured{name: m.name, health: m.judge(f.timings, now).health, fenced: m.fence.holds(now), flips: m.fallen, lease: -1, withheld: len(m.withdrawals.held)}
+		if !m.granted.IsZero() {
+			one.lease = max(0, (f.timings.Failover.Lease - now.Sub(m.granted)).Seconds())
+		}
+		if !m.expires.IsZero() {
+			one.expiry = m.expires.Unix()
+		}
+		out = append(out, one)
+	}
+	return out
+}
