@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 func TestConditionsOfAMember(t *testing.T) {
@@ -30,8 +31,8 @@ func TestConditionsOfAMember(t *testing.T) {
 		return out
 	}
 	up := was("Ready=True/Connected", "Enrolled=True/Enrolled", "Connected=True/Connected", "Synced=True/Synced")
-	is := func(h Health, c cause, change ...func(*view)) view {
-		v := view{verdict: verdict{health: h, cause: c}, name: "eu", ever: true, now: now}
+	is := func(h health.State, c health.Cause, change ...func(*view)) view {
+		v := view{Verdict: health.Verdict{State: h, Cause: c}, name: "eu", ever: true, now: now}
 		for _, f := range change {
 			f(&v)
 		}
@@ -54,34 +55,34 @@ func TestConditionsOfAMember(t *testing.T) {
 		certificate *v1alpha1.MemberCertificate
 		want        string
 	}{
-		"new":                               {v: is(HealthNeverConnected, "", never), want: "False/NeverConnected False/AwaitingAgent False/NeverConnected Unknown/NotConnected"},
-		"joined, not connected":             {v: is(HealthNeverConnected, "", never), certificate: certificate(1), want: "False/NeverConnected True/Enrolled False/NeverConnected Unknown/NotConnected"},
-		"up":                                {v: is(HealthReady, "", open), certificate: certificate(1), want: "True/Connected True/Enrolled True/Connected True/Synced"},
-		"up, with another's certificate":    {v: is(HealthReady, "", open), want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
-		"its inventory is not in":           {v: is(HealthReady, "", opening), was: was("Synced=Unknown/NotConnected"), want: "True/Connected True/ExternallyIssued True/Connected False/Resyncing"},
-		"its inventory takes long":          {v: is(HealthReady, "", opening), was: up, want: "True/Connected True/ExternallyIssued True/Connected False/Resyncing"},
-		"broke a moment ago":                {v: is(HealthReady, "", settling, reset), was: up, want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
-		"back a moment ago":                 {v: is(HealthReady, "", settling, opening), was: up, want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
-		"broke for good":                    {v: is(HealthReady, "", reset), was: up, want: "True/Connected True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
-		"silent":                            {v: is(HealthSuspect, causeSilence, reset), was: up, want: "Unknown/Suspect True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
-		"silent on an open stream":          {v: is(HealthSuspect, causeSilence, open), was: up, want: "Unknown/Suspect True/ExternallyIssued True/Connected True/Synced"},
-		"does not keep up":                  {v: is(HealthSuspect, causeStalled, lost(link.ErrStalled)), was: up, want: "Unknown/Suspect True/ExternallyIssued False/Stalled Unknown/NotConnected"},
-		"recovers":                          {v: is(HealthSuspect, causeRecovering, open), want: "False/Recovering True/ExternallyIssued True/Connected True/Synced"},
-		"quarantined":                       {v: is(HealthSuspect, causeQuarantined, open), want: "False/Quarantined True/ExternallyIssued True/Connected True/Synced"},
-		"gone":                              {v: is(HealthUnreachable, causeSilence, reset), certificate: certificate(1), was: up, want: "False/Unreachable True/Enrolled False/Disconnected Unknown/NotConnected"},
-		"gone for longer than it may":       {v: is(HealthUnreachable, causeSilence, lost(link.ErrCertificate)), certificate: certificate(0), was: up, want: "False/Unreachable False/CertificateExpired False/CertificateExpired Unknown/NotConnected"},
-		"an earlier leader saw why":         {v: is(HealthUnreachable, causeSilence), was: was("Connected=False/Stalled"), want: "False/Unreachable True/ExternallyIssued False/Stalled Unknown/NotConnected"},
-		"nobody saw why":                    {v: is(HealthUnreachable, causeSilence), was: up, want: "False/Unreachable True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
-		"of a new leader":                   {v: is(HealthUnknown, ""), was: up, want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
-		"of a new leader, gone before":      {v: is(HealthUnknown, ""), was: was("Ready=False/Unreachable", "Connected=False/Stalled"), want: "False/Unreachable True/ExternallyIssued False/Stalled Unknown/NotConnected"},
-		"of a new leader, nothing written":  {v: is(HealthUnknown, ""), want: "Unknown/Suspect True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
-		"another cluster's agent":           {v: is(HealthUnreachable, causeSilence, stranger), want: "False/FingerprintChanged True/ExternallyIssued False/FingerprintChanged Unknown/NotConnected"},
-		"another cluster's, and never one":  {v: is(HealthNeverConnected, "", never, stranger), certificate: certificate(1), want: "False/FingerprintChanged True/Enrolled False/NeverConnected Unknown/NotConnected"},
-		"another cluster's, and it is well": {v: is(HealthReady, "", stranger, settling), was: up, want: "True/Connected True/ExternallyIssued False/FingerprintChanged True/Synced"},
-		"not understood":                    {v: is(HealthUnreachable, causeSilence, incompatible, reset), was: up, want: "False/Incompatible True/ExternallyIssued False/Incompatible Unknown/NotConnected"},
-		"not understood, and never was":     {v: is(HealthNeverConnected, "", never, incompatible), certificate: certificate(1), want: "False/Incompatible True/Enrolled False/NeverConnected Unknown/NotConnected"},
-		"revoked":                           {v: is(HealthUnreachable, causeRevoked, revoked, lost(link.ErrRevoked)), certificate: certificate(1), was: up, want: "False/Revoked False/Revoked False/Revoked Unknown/NotConnected"},
-		"let in again":                      {v: is(HealthUnreachable, causeSilence, lost(link.ErrRevoked)), certificate: &v1alpha1.MemberCertificate{}, want: "False/Unreachable False/AwaitingAgent False/Revoked Unknown/NotConnected"},
+		"new":                               {v: is(health.NeverConnected, "", never), want: "False/NeverConnected False/AwaitingAgent False/NeverConnected Unknown/NotConnected"},
+		"joined, not connected":             {v: is(health.NeverConnected, "", never), certificate: certificate(1), want: "False/NeverConnected True/Enrolled False/NeverConnected Unknown/NotConnected"},
+		"up":                                {v: is(health.Ready, "", open), certificate: certificate(1), want: "True/Connected True/Enrolled True/Connected True/Synced"},
+		"up, with another's certificate":    {v: is(health.Ready, "", open), want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
+		"its inventory is not in":           {v: is(health.Ready, "", opening), was: was("Synced=Unknown/NotConnected"), want: "True/Connected True/ExternallyIssued True/Connected False/Resyncing"},
+		"its inventory takes long":          {v: is(health.Ready, "", opening), was: up, want: "True/Connected True/ExternallyIssued True/Connected False/Resyncing"},
+		"broke a moment ago":                {v: is(health.Ready, "", settling, reset), was: up, want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
+		"back a moment ago":                 {v: is(health.Ready, "", settling, opening), was: up, want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
+		"broke for good":                    {v: is(health.Ready, "", reset), was: up, want: "True/Connected True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
+		"silent":                            {v: is(health.Suspect, health.Silence, reset), was: up, want: "Unknown/Suspect True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
+		"silent on an open stream":          {v: is(health.Suspect, health.Silence, open), was: up, want: "Unknown/Suspect True/ExternallyIssued True/Connected True/Synced"},
+		"does not keep up":                  {v: is(health.Suspect, health.Stalled, lost(link.ErrStalled)), was: up, want: "Unknown/Suspect True/ExternallyIssued False/Stalled Unknown/NotConnected"},
+		"recovers":                          {v: is(health.Suspect, health.Recovering, open), want: "False/Recovering True/ExternallyIssued True/Connected True/Synced"},
+		"quarantined":                       {v: is(health.Suspect, health.Quarantined, open), want: "False/Quarantined True/ExternallyIssued True/Connected True/Synced"},
+		"gone":                              {v: is(health.Unreachable, health.Silence, reset), certificate: certificate(1), was: up, want: "False/Unreachable True/Enrolled False/Disconnected Unknown/NotConnected"},
+		"gone for longer than it may":       {v: is(health.Unreachable, health.Silence, lost(link.ErrCertificate)), certificate: certificate(0), was: up, want: "False/Unreachable False/CertificateExpired False/CertificateExpired Unknown/NotConnected"},
+		"an earlier leader saw why":         {v: is(health.Unreachable, health.Silence), was: was("Connected=False/Stalled"), want: "False/Unreachable True/ExternallyIssued False/Stalled Unknown/NotConnected"},
+		"nobody saw why":                    {v: is(health.Unreachable, health.Silence), was: up, want: "False/Unreachable True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
+		"of a new leader":                   {v: is(health.Unknown, ""), was: up, want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
+		"of a new leader, gone before":      {v: is(health.Unknown, ""), was: was("Ready=False/Unreachable", "Connected=False/Stalled"), want: "False/Unreachable True/ExternallyIssued False/Stalled Unknown/NotConnected"},
+		"of a new leader, nothing written":  {v: is(health.Unknown, ""), want: "Unknown/Suspect True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
+		"another cluster's agent":           {v: is(health.Unreachable, health.Silence, stranger), want: "False/FingerprintChanged True/ExternallyIssued False/FingerprintChanged Unknown/NotConnected"},
+		"another cluster's, and never one":  {v: is(health.NeverConnected, "", never, stranger), certificate: certificate(1), want: "False/FingerprintChanged True/Enrolled False/NeverConnected Unknown/NotConnected"},
+		"another cluster's, and it is well": {v: is(health.Ready, "", stranger, settling), was: up, want: "True/Connected True/ExternallyIssued False/FingerprintChanged True/Synced"},
+		"not understood":                    {v: is(health.Unreachable, health.Silence, incompatible, reset), was: up, want: "False/Incompatible True/ExternallyIssued False/Incompatible Unknown/NotConnected"},
+		"not understood, and never was":     {v: is(health.NeverConnected, "", never, incompatible), certificate: certificate(1), want: "False/Incompatible True/Enrolled False/NeverConnected Unknown/NotConnected"},
+		"revoked":                           {v: is(health.Unreachable, health.Revoked, revoked, lost(link.ErrRevoked)), certificate: certificate(1), was: up, want: "False/Revoked False/Revoked False/Revoked Unknown/NotConnected"},
+		"let in again":                      {v: is(health.Unreachable, health.Silence, lost(link.ErrRevoked)), certificate: &v1alpha1.MemberCertificate{}, want: "False/Unreachable False/AwaitingAgent False/Revoked Unknown/NotConnected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -98,12 +99,12 @@ func TestConditionsOfAMember(t *testing.T) {
 
 func TestConditionsOfAMemberSayWhatToDo(t *testing.T) {
 	g := NewWithT(t)
-	v := view{verdict: verdict{health: HealthNeverConnected}, name: "eu-west"}
+	v := view{Verdict: health.Verdict{State: health.NeverConnected}, name: "eu-west"}
 	g.Expect(enrolledCondition(v, nil).Message).To(ContainSubstring("`kubectl vdi join eu-west`"))
 	g.Expect(readyCondition(v, nil).Message).To(ContainSubstring("`kubectl vdi join eu-west`"))
-	v.revoked, v.cause = true, causeRevoked
+	v.revoked, v.Cause = true, health.Revoked
 	g.Expect(readyCondition(v, nil).Message).To(And(ContainSubstring("spec.access to Allowed"), ContainSubstring("kubectl vdi join")))
-	v = view{verdict: verdict{health: HealthUnreachable}, contact: contact{stranger: "new", connectedAt: time.Now()}, fingerprint: "old"}
+	v = view{Verdict: health.Verdict{State: health.Unreachable}, contact: contact{stranger: "new", connectedAt: time.Now()}, fingerprint: "old"}
 	g.Expect(readyCondition(v, nil).Message).To(And(ContainSubstring(`"new"`), ContainSubstring(`"old"`), ContainSubstring("create a new MemberCluster")))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
@@ -64,25 +65,14 @@ func everConnected(mc *v1alpha1.MemberCluster) bool {
 	return mc.Status.AgentVersion != ""
 }
 
-// judge says how alive the member is at a time.
-func (m *member) judge(t Timings, now time.Time) verdict {
-	switch {
-	case m.revoked:
-		return verdict{health: HealthUnreachable, cause: causeRevoked}
-	case m.fence.holds(now):
-		return verdict{health: HealthUnreachable, cause: causeFenced}
-	}
-	v := judge(t, m.signs, now)
-	if v.health == HealthReady && m.uncertain {
-		// What it is sent it can't store.
-		v.health, v.cause = HealthSuspect, causeUncertain
-	}
-	return v
+// assess returns the health of the member at a time.
+func (m *member) assess(t health.Timings, now time.Time) health.Verdict {
+	return m.heartbeats.Assess(t, health.Overrides{Revoked: m.revoked, Fenced: m.fence.holds(now), Uncertain: m.uncertain}, now)
 }
 
 // began notes that a connection was let in.
-func (m *member) began(t Timings, now time.Time) {
-	m.opened(t, now)
+func (m *member) began(t health.Timings, now time.Time) {
+	m.heartbeats.Connected(t, now)
 	m.heardOf(now)
 	m.connectedAt, m.stranger, m.incompatible, m.uncertain = now, "", "", false
 }
@@ -100,12 +90,12 @@ func (m *member) heardOf(now time.Time) {
 }
 
 // ended notes that the member's connection is over.
-func (m *member) ended(t Timings, now time.Time, err error) {
+func (m *member) ended(t health.Timings, now time.Time, err error) {
 	m.peer, m.serving = nil, false
 	m.lostAt = now
 	m.lostReason, m.lostWhy = lossOf(err)
 	if errors.Is(err, link.ErrStalled) {
-		m.stall(t, now)
+		m.heartbeats.Stalled(t, now)
 	}
 	if errors.Is(err, link.ErrExcess) {
 		m.exceeded, m.exceededAt = boundedTo(err.Error(), maxRemedy), now
@@ -114,9 +104,9 @@ func (m *member) ended(t Timings, now time.Time, err error) {
 
 // take makes the member what its MemberCluster says; one that is revoked has no
 // connection any more when it returns.
-func (m *member) take(mc *v1alpha1.MemberCluster, t Timings, now time.Time) {
+func (m *member) take(mc *v1alpha1.MemberCluster, t health.Timings, now time.Time) {
 	m.adopt(mc)
-	m.fence.declare(mc.Spec.Fenced, !m.silent(t, now), m.fencedFrom(t, now))
+	m.fence.declare(mc.Spec.Fenced, !m.heartbeats.Silent(t, now), m.heartbeats.ConfirmedAt(t, now))
 	if m.fingerprint == "" {
 		m.fingerprint = mc.Status.Fingerprint // enrolment has bound it
 	}
@@ -134,7 +124,7 @@ func (m *member) take(mc *v1alpha1.MemberCluster, t Timings, now time.Time) {
 // revoke ends what the member has, as the fleet's picture of it: it starts anew
 // once it is let in again, with nothing held against it and nothing in its
 // favour.
-func (m *member) revoke(t Timings, now time.Time) {
+func (m *member) revoke(t health.Timings, now time.Time) {
 	if m.peer != nil {
 		m.peer.Close(link.ErrRevoked)
 		m.ended(t, now, link.ErrRevoked)
@@ -144,7 +134,7 @@ func (m *member) revoke(t Timings, now time.Time) {
 	if m.revokedAt.IsZero() {
 		m.revokedAt = now
 	}
-	m.signs = signs{ever: m.ever, fallen: m.fallen}
+	m.heartbeats.Reset()
 }
 
 // lossOf is the reason for which a connection ended, and the same for people.
@@ -191,10 +181,10 @@ func (m *member) turnedAway(fingerprint string) error {
 //
 // Where the member's own agent was heard of a moment ago it is some other, and no
 // matter. Of several that take turns the first is told of, until it asks no more.
-func (m *member) misunderstood(t Timings, reason error, now time.Time) bool {
+func (m *member) misunderstood(t health.Timings, reason error, now time.Time) bool {
 	why := boundedTo(reason.Error(), maxRemedy)
 	switch {
-	case m.revoked, now.Sub(m.heard) < t.Suspect:
+	case m.revoked, m.heartbeats.Silence(now) < t.Suspect:
 		return false
 	case m.incompatible == why:
 		m.refused = now

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 var errRemoved = errors.New("the member was removed from the fleet")
@@ -39,11 +40,11 @@ func (f *Fleet) open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 		return nil, link.ErrUnknownMember
 	}
 	now := f.look()
-	before, stranger, term, alive := m.judge(f.timings, now), m.stranger, m.term, m.fence.alive
+	before, stranger, term, alive := m.assess(f.timings, now), m.stranger, m.term, m.fence.alive
 	err := f.admit(m, hello, peer, now)
-	after := m.judge(f.timings, now)
+	after := m.assess(f.timings, now)
 	lowered := m.term < term
-	told := before.health != after.health || before.cause != after.cause || stranger != m.stranger || lowered || alive != m.fence.alive
+	told := before.State != after.State || before.Cause != after.Cause || stranger != m.stranger || lowered || alive != m.fence.alive
 	f.mu.Unlock()
 	if told {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
@@ -81,7 +82,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 		return err
 	}
 	if m.peer != nil {
-		if m.instance != hello.Instance && now.Sub(m.heard) < f.timings.Suspect && !m.yields(hello.AgentTerm) {
+		if m.instance != hello.Instance && m.heartbeats.Silence(now) < f.timings.Suspect && !m.yields(hello.AgentTerm) {
 			return link.ErrAlreadyConnected
 		}
 		m.peer.Close(errors.New("replaced by a newer connection"))
@@ -142,15 +143,15 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 		return link.Grant{}, err
 	}
-	before := m.judge(f.timings, now)
+	before := m.assess(f.timings, now)
 	m.uncertain = renewal.LeadershipUncertain
 	f.outageEnds(m, now)
-	m.renewed(f.timings, now)
+	m.heartbeats.Renewed(f.timings, now)
 	m.grant(now)
-	after := m.judge(f.timings, now)
-	back := before.health == HealthUnreachable && m.serving && m.synced
+	after := m.assess(f.timings, now)
+	back := before.State == health.Unreachable && m.serving && m.synced
 	f.mu.Unlock()
-	if before.health != after.health || before.cause != after.cause {
+	if before.State != after.State || before.Cause != after.Cause {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 	if back {

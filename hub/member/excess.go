@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // refuseExcess refuses an agent whose last stream ended a moment ago because it
 // reported too much: what it reports is read again only so often.
-func (m *member) refuseExcess(t Timings, now time.Time) error {
+func (m *member) refuseExcess(t health.Timings, now time.Time) error {
 	if m.exceeded == "" || now.Sub(m.exceededAt) >= t.Suspect {
 		return nil
 	}
@@ -18,7 +19,7 @@ func (m *member) refuseExcess(t Timings, now time.Time) error {
 
 // tellExcess is for how long yet it is told of a member that its agent reported
 // too much.
-func (c *contact) tellExcess(t Timings, now time.Time) time.Duration {
+func (c *contact) tellExcess(t health.Timings, now time.Time) time.Duration {
 	if c.exceeded == "" {
 		return 0
 	}

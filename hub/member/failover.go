@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -127,8 +128,8 @@ func (f *Fleet) factsOf(m *member, now time.Time) failover.Member {
 	}
 	facts := failover.Member{
 		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeard, GrantedAt: f.began,
-		Unreachable: m.judge(f.timings, now).health == HealthUnreachable,
-		LostAt:      m.lossAt(f.timings),
+		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
+		LostAt:      m.heartbeats.LossAt(f.timings),
 	}
 	if m.lastGrant.After(facts.GrantedAt) {
 		facts.GrantedAt = m.lastGrant
@@ -155,10 +156,10 @@ func (f *Fleet) stands(now time.Time) standing {
 			continue
 		}
 		members++
-		gone += count(m.judge(f.timings, now).health == HealthUnreachable)
+		gone += count(m.assess(f.timings, now).State == health.Unreachable)
 		if !f.inHubCluster(m) {
 			others++
-			heard += count(!m.silent(f.timings, now))
+			heard += count(!m.heartbeats.Silent(f.timings, now))
 		}
 	}
 	return standing{cutOff: others > 0 && heard == 0, mass: failover.Mass(gone, members)}
@@ -173,7 +174,7 @@ func (f *Fleet) shift(now time.Time) []Change {
 	}
 	var changes []Change
 	for _, m := range f.members {
-		if m.judge(f.timings, now).health == HealthUnreachable {
+		if m.assess(f.timings, now).State == health.Unreachable {
 			changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 		}
 	}

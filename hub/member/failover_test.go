@@ -13,6 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 var (
@@ -221,8 +222,8 @@ func TestCutOffIsJudgedBeforeTheLastMemberIsUnreachable(t *testing.T) {
 	r.passes(20 * time.Second)
 	r.die("us")
 	r.passes(20 * time.Second)
-	r.Expect(r.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
-	r.Expect(r.HealthOf("uid-us")).To(Equal(HealthSuspect))
+	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
+	r.Expect(r.HealthOf("uid-us")).To(Equal(health.Suspect))
 	r.Expect(r.Lost(atOnce, "uid-eu").Due).To(BeFalse(), "nobody is heard any more")
 }
 

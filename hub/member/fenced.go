@@ -9,6 +9,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 const saidFenced = "it was declared fenced"
@@ -58,21 +59,10 @@ func (f *fence) bars() bool { return f.declared != nil && !f.other }
 // holds reports whether the member's sessions may be placed elsewhere at once.
 func (f *fence) holds(now time.Time) bool { return f.bars() && !f.alive && !now.Before(f.from) }
 
-// fencedFrom returns when a declaration that is read at a time begins to count.
-func (m *member) fencedFrom(t Timings, now time.Time) time.Time {
-	if m.heardHere && !m.slept {
-		return now
-	}
-	if at := m.unreachableAt(t); at.After(now) {
-		return at
-	}
-	return now
-}
-
 // refuseFenced notes that the agent of a member that is declared fenced has
 // returned, and refuses it for now.
-func (m *member) refuseFenced(t Timings, now time.Time) error {
-	m.opened(t, now)
+func (m *member) refuseFenced(t health.Timings, now time.Time) error {
+	m.heartbeats.Connected(t, now)
 	m.heardOf(now)
 	return link.ErrFenced
 }

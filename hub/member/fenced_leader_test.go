@@ -22,7 +22,7 @@ import (
 // API server. Its desktops run, and the next leader still reads the declaration.
 func TestDeclarationEndsWithTheAgentsReturnWhateverLeaderThereIs(t *testing.T) {
 	next := newFixture(t)
-	next.ran = next.clock.Now()
+	next.pauses.Start(next.clock.Now())
 	stored := func(mc *v1alpha1.MemberCluster) {
 		mc.Status.AgentVersion, mc.Status.Fingerprint = "v1", "fp-uid-eu"
 		declared("fp-uid-eu")(mc)

@@ -14,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 func declared(fingerprint string) func(*v1alpha1.MemberCluster) {
@@ -33,7 +34,7 @@ func TestOperatorsWordReleasesSessionsOfEveryModeAtOnce(t *testing.T) {
 	r.heard.take()
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(r.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are looked at")
-	r.Expect(r.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
+	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	for _, ask := range []failover.Session{restarts, fences, held, {Mode: v1alpha1.FailoverFence}} {
 		v := r.Lost(ask, "uid-eu")
 		r.Expect(v.Due).To(BeTrue(), "with all others silent, too")
@@ -76,7 +77,7 @@ func TestAgentThatWasBackForAMomentTakesTheWordAway(t *testing.T) {
 	r.Expect(r.turnedAway()).To(MatchError(link.ErrFenced))
 	r.passes(time.Minute)
 	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse())
-	r.Expect(r.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
+	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	r.register("eu", "uid-eu", declared("fp-uid-eu"), func(mc *v1alpha1.MemberCluster) { mc.Spec.Fenced.At.Time = r.clock.Now() })
 	r.Expect(r.Lost(held, "uid-eu").Due).To(BeTrue(), "said anew, it holds")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 func (x *controllers) member(name string) *v1alpha1.MemberCluster {
@@ -63,7 +65,7 @@ func TestStreamThatFlapsIsNotWrittenOf(t *testing.T) {
 		x.reconcile("eu")
 	}
 	x.Expect(x.writes-writes).To(BeNumerically("<=", beats()-beaten+1), "heartbeats alone")
-	x.Expect(x.uids["uid-eu"].fallen).To(BeZero(), "a short reconnect is no flip")
+	x.Expect(x.uids["uid-eu"].heartbeats.Falls()).To(BeZero(), "a short reconnect is no flip")
 
 	m.Closed(errReset)
 	x.reconcile("eu")
@@ -95,7 +97,7 @@ func TestMemberThatIsLostAgainAndAgainIsWrittenOfSeldom(t *testing.T) {
 		}
 	}
 	x.Expect(x.writes-writes).To(BeNumerically("<=", 4*flaps), "lost, back, and what is coalesced of each; it was looked at 25 times")
-	x.Expect(x.uids["uid-eu"].fallen).To(Equal(1), "it was never stable again")
+	x.Expect(x.uids["uid-eu"].heartbeats.Falls()).To(Equal(1), "it was never stable again")
 }
 
 func TestStalledMemberIsShownUntilItIsStableAgain(t *testing.T) {
@@ -106,7 +108,7 @@ func TestStalledMemberIsShownUntilItIsStableAgain(t *testing.T) {
 	m.Closed(link.ErrStalled)
 	x.reconcile("eu")
 	x.renew("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthSuspect), "the lease is not refused, and makes up for nothing")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Suspect), "the lease is not refused, and makes up for nothing")
 	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=Unknown/Suspect", "Connected=False/Stalled"))
 	x.connect("uid-eu", "i1")
 	x.reconcile("eu")
@@ -265,6 +267,19 @@ func TestCertificateThatExpiresIsTold(t *testing.T) {
 	x.Expect(x.recorder.Events).NotTo(Receive())
 }
 
+// jumped is the same instant of the monotonic clock, at which the wall clock
+// shows so many seconds more: what time.Now returns after somebody has set it.
+// A time.Time keeps the seconds of its wall clock above its 30 bits of
+// nanoseconds, as long as it has a monotonic reading.
+func jumped(t time.Time, seconds int) time.Time {
+	words := (*struct {
+		wall uint64
+		ext  int64
+	})(unsafe.Pointer(&t))
+	words.wall += uint64(int64(seconds)) << 30
+	return t
+}
+
 func TestExpiryIsJudgedByASteadyClock(t *testing.T) {
 	x := newFixture(t)
 	x.started = time.Now()
@@ -316,5 +331,5 @@ func TestMetricsOfMembers(t *testing.T) {
 	x.Expect(series(true)).To(ContainElements("member_health eu Ready 0", "member_flips_total us 0", "members Ready 0"))
 	x.Remove("eu")
 	x.Remove("us")
-	x.Expect(series(true)).To(HaveLen(len(healths)+5), "nothing is left of a member that was removed")
+	x.Expect(series(true)).To(HaveLen(len(health.States())+5), "nothing is left of a member that was removed")
 }

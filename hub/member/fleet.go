@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -23,7 +24,7 @@ type Options struct {
 	// Clock by which members are judged.
 	Clock clock.WithTicker
 	// Timings of the link.
-	Timings Timings
+	Timings health.Timings
 	// Proven reports whether a proof shows that an epoch of a session was given to
 	// a member. It must not call the fleet. nil: nothing is proven.
 	Proven func(member, session types.UID, epoch int64, proof string) bool
@@ -34,16 +35,15 @@ type Options struct {
 type Fleet struct {
 	scheme  *runtime.Scheme
 	clock   clock.WithTicker
-	timings Timings
+	timings health.Timings
 	proven  func(member, session types.UID, epoch int64, proof string) bool
 
 	// started is when the process made the fleet; see steady.
 	started time.Time
 
 	mu sync.Mutex
-	// ran is when this hub was last seen to run; zero: nobody watches that. See
-	// look.
-	ran time.Time
+	// pauses of this hub; see look.
+	pauses health.PauseDetector
 	// began is when this hub began to lead: when it first registered a member.
 	// What was before that it did not see, and holds against nobody.
 	began time.Time
@@ -281,12 +281,12 @@ func (f *Fleet) steady(now time.Time) time.Time {
 
 // HealthOf returns how alive a member is; a member that there is no more is
 // Unreachable.
-func (f *Fleet) HealthOf(uid types.UID) Health {
+func (f *Fleet) HealthOf(uid types.UID) health.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.uids[uid]
 	if m == nil {
-		return HealthUnreachable
+		return health.Unreachable
 	}
-	return m.judge(f.timings, f.look()).health
+	return m.assess(f.timings, f.look()).State
 }

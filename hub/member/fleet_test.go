@@ -20,6 +20,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -42,7 +43,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
 	x := &fixture{
-		Fleet: New(Options{Scheme: scheme, Clock: clock, Timings: DefaultTimings(1)}),
+		Fleet: New(Options{Scheme: scheme, Clock: clock, Timings: health.DefaultTimings(1)}),
 		WithT: NewWithT(t), clock: clock, aware: &aware{}, heard: &changes{},
 	}
 	x.unfenceWait = 0 // a test reconciles between two attempts
@@ -293,7 +294,7 @@ func TestRenewal(t *testing.T) {
 	x.heard.take()
 	x.clock.Step(x.timings.Unreachable)
 	x.show("eu")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound), "silent on an open stream")
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -35,7 +36,7 @@ type member struct {
 
 	drain draining
 
-	signs
+	heartbeats health.Tracker
 	contact
 	fence fence
 	// withdrawals without a durable cause.
@@ -44,7 +45,7 @@ type member struct {
 	version string
 	adopted time.Time
 	// shown is the health that listeners were last told of.
-	shown Health
+	shown health.State
 	// peer is the open connection, nil while the member is away.
 	peer     link.Peer
 	instance string
@@ -87,7 +88,7 @@ func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 		uid:         mc.UID,
 		fingerprint: mc.Status.Fingerprint,
 		contact:     contact{lastHeard: lostBefore(mc)},
-		signs:       signs{ever: everConnected(mc), heard: began},
+		heartbeats:  health.NewTracker(everConnected(mc), began),
 		pic:         newPicture(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // conditionsOf says how a member is, in the words of its status. While a new
@@ -58,37 +59,37 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 		return say(v1alpha1.ConditionReady, status, reason, message)
 	}
 	switch {
-	case v.cause == causeRevoked:
+	case v.Cause == health.Revoked:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRevoked,
 			"an operator revoked its access: to let it in again set spec.access to Allowed, "+join(v.name))
-	case v.cause == causeFenced:
+	case v.Cause == health.Fenced:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, saidBy(v.fence.declared)+": its sessions are placed anew")
-	case v.health == HealthReady:
+	case v.State == health.Ready:
 		return ready(metav1.ConditionTrue, v1alpha1.ReasonConnected, "the agent is connected and renews its lease")
 	case v.stranger != "":
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonFingerprintChanged, strangerMessage(v))
 	case v.incompatible != "":
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonIncompatible, incompatibleMessage(v))
-	case v.health == HealthNeverConnected:
+	case v.State == health.NeverConnected:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonNeverConnected, "no agent has connected yet: "+join(v.name))
-	case v.health == HealthUnreachable:
+	case v.State == health.Unreachable:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable,
 			"the agent has been silent for long; what runs in the member goes on, and its sessions show their last known state")
-	case v.health == HealthUnknown && was != nil:
+	case v.State == health.Unknown && was != nil:
 		return *was
-	case v.health == HealthUnknown:
+	case v.State == health.Unknown:
 		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started, or stood still, and has not heard of the agent yet")
-	case v.cause == causeQuarantined:
+	case v.Cause == health.Quarantined:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonQuarantined,
 			"the agent was lost too often: no new sessions go there for a while; look at the network between it and the hub")
-	case v.cause == causeRecovering:
+	case v.Cause == health.Recovering:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRecovering,
 			"the agent is heard again: new sessions go there once it has been stable for a while")
-	case v.cause == causeUncertain:
+	case v.Cause == health.Uncertain:
 		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect,
 			"the agent can't write to the member's API server: no new sessions go there, and what runs there goes on; "+
 				"look at the member's control plane, and at the agent's log")
-	case v.cause == causeStalled:
+	case v.Cause == health.Stalled:
 		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect,
 			"the agent did not keep up and was disconnected: no new sessions go there; look at the agent, its CPU limit, and the network's bandwidth")
 	}
@@ -164,7 +165,7 @@ func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
 		return connected(metav1.ConditionFalse, v1alpha1.ReasonFingerprintChanged, strangerMessage(v))
 	case v.incompatible != "":
 		return connected(metav1.ConditionFalse, v1alpha1.ReasonIncompatible, incompatibleMessage(v))
-	case was != nil && (v.health == HealthUnknown || v.settling > 0):
+	case was != nil && (v.State == health.Unknown || v.settling > 0):
 		return *was
 	case !v.lostAt.IsZero():
 		return connected(metav1.ConditionFalse, v.lostReason, fmt.Sprintf("the stream ended at %s: %s", v.lostAt.UTC().Format(time.RFC3339), v.lostWhy))
@@ -188,7 +189,7 @@ func syncedCondition(v view, was *metav1.Condition) metav1.Condition {
 		return synced(metav1.ConditionTrue, v1alpha1.ReasonSynced, "hub and agent agree on what runs in the member; "+v.orphans)
 	case v.synced:
 		return synced(metav1.ConditionTrue, v1alpha1.ReasonSynced, "hub and agent agree on what runs in the member")
-	case was != nil && was.Status == metav1.ConditionTrue && (v.health == HealthUnknown || v.settling > 0):
+	case was != nil && was.Status == metav1.ConditionTrue && (v.State == health.Unknown || v.settling > 0):
 		return *was
 	case v.connected:
 		return synced(metav1.ConditionFalse, v1alpha1.ReasonResyncing, "the agent is telling anew what runs in the member: what sessions show of it may be out of date")

@@ -30,6 +30,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // statusInterval is the least time between two status writes of a member for
@@ -165,7 +166,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := errors.Join(notWritten, notUnfenced, notBeaten); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
+	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.Recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
 }
 
 // locked patches what changed since an object was read, and nothing if
@@ -234,7 +235,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 // heartbeat renews the member's Lease object while its agent is alive, so
 // that anyone can see when it was last heard of.
 func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (time.Duration, error) {
-	if v.health != HealthReady || v.heard.IsZero() {
+	if v.State != health.Ready || v.heard.IsZero() {
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat

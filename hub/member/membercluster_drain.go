@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // Drain is what an operator asks of a member that is to be emptied.
@@ -149,7 +150,7 @@ func drainedCondition(v view) metav1.Condition {
 	switch {
 	case v.sessions == 0:
 		return drained(metav1.ConditionTrue, v1alpha1.ReasonDrained, "nothing is placed there any more: the member may be removed, or opened again with `kubectl vdi uncordon "+v.name+"`")
-	case v.health != HealthReady:
+	case v.State != health.Ready:
 		return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, fmt.Sprintf("%s still there, and no agent to confirm that any has stopped: see the condition Ready", sessionsAre(v.sessions)))
 	case stay >= v.sessions:
 		return drained(metav1.ConditionFalse, v1alpha1.ReasonSessionsRemain, sessionsAre(v.sessions)+" still there: "+strings.Join(d.stays(v.name), "; "))

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // writeFenced makes a status say whether an operator's declaration holds. That one
@@ -19,7 +20,7 @@ func writeFenced(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 	switch {
 	case v.fence.declared != nil:
 		v1alpha1.SetCondition(&status.Conditions, generation, fencedCondition(v))
-	case was == nil, was.Reason == v1alpha1.ReasonFencedAlive && v.health != HealthReady:
+	case was == nil, was.Reason == v1alpha1.ReasonFencedAlive && v.State != health.Ready:
 	default:
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionFenced)
 	}

@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // view is what the fleet knows of a member, as its status shows it.
 type view struct {
-	verdict
+	health.Verdict
 	name         string
 	fingerprint  string
 	agentVersion string
@@ -58,7 +59,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 	}
 	now := f.look()
 	v := view{
-		verdict:      m.judge(f.timings, now),
+		Verdict:      m.assess(f.timings, now),
 		name:         m.name,
 		fingerprint:  m.fingerprint,
 		agentVersion: m.agentVersion,
@@ -73,8 +74,9 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		capacity:     m.capacity,
 		slots:        m.slots,
 		current:      f.current,
+		heard:        m.heartbeats.LastHeartbeat(),
 		contact:      m.contact,
-		ever:         m.ever,
+		ever:         m.heartbeats.EverConnected(),
 		revoked:      m.revoked,
 		connected:    m.peer != nil,
 		synced:       m.peer != nil && m.serving && m.agrees(),
@@ -82,17 +84,14 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		excess:       m.tellExcess(f.timings, now),
 		now:          f.steady(now),
 	}
-	if m.heardHere {
-		v.heard = m.heard
-	}
-	if v.health == HealthReady && !m.serving {
+	if v.State == health.Ready && !m.serving {
 		since := m.lostAt
 		if v.connected {
 			since = m.connectedAt
 		}
 		v.settling = max(0, f.timings.Suspect-now.Sub(since))
 	}
-	v.recheck = soonest(v.recheck, v.settling, v.excess)
+	v.Recheck = soonest(v.Recheck, v.settling, v.excess)
 	return v, true
 }
 
@@ -107,14 +106,14 @@ func (f *Fleet) show(name string) {
 		return
 	}
 	now := f.look()
-	m.heed(f.timings, now)
-	verdict := m.judge(f.timings, now)
-	was, health := m.shown, verdict.health
-	m.shown = health
+	m.heartbeats.Update(f.timings, now)
+	verdict := m.assess(f.timings, now)
+	was := m.shown
+	m.shown = verdict.State
 	var changes []Change
-	if was != "" && was != health {
+	if was != "" && was != m.shown {
 		log.Log.WithName("fleet").Info("Member changed its health", "member", m.name,
-			"from", was, "to", health, "reason", verdict.cause, "silence", now.Sub(m.heard).String())
+			"from", was, "to", m.shown, "reason", verdict.Cause, "silence", m.heartbeats.Silence(now).String())
 		changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 	changes = append(changes, f.shift(now)...)

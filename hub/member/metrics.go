@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 var (
@@ -74,16 +75,16 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	if f == nil {
 		return
 	}
-	counts, lost := map[Health]int{}, map[string]int{v1alpha1.ReasonMemberUnreachable: 0, v1alpha1.ReasonMemberFenced: 0}
+	counts, lost := map[health.State]int{}, map[string]int{v1alpha1.ReasonMemberUnreachable: 0, v1alpha1.ReasonMemberFenced: 0}
 	for _, m := range f.measure() {
 		counts[m.health]++
 		switch {
 		case m.fenced:
 			lost[v1alpha1.ReasonMemberFenced]++
-		case m.health == HealthUnreachable:
+		case m.health == health.Unreachable:
 			lost[v1alpha1.ReasonMemberUnreachable]++
 		}
-		for _, state := range healths {
+		for _, state := range health.States() {
 			value := 0.0
 			if state == m.health {
 				value = 1
@@ -99,7 +100,7 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(memberExpiry, prometheus.GaugeValue, float64(m.expiry), m.name)
 		}
 	}
-	for _, state := range healths {
+	for _, state := range health.States() {
 		out <- prometheus.MustNewConstMetric(membersByHealth, prometheus.GaugeValue, float64(counts[state]), string(state))
 	}
 	for reason, n := range lost {
@@ -122,7 +123,7 @@ func (f *Fleet) collectFailover(out chan<- prometheus.Metric) {
 // measured is what is measured of a member.
 type measured struct {
 	name   string
-	health Health
+	health health.State
 	fenced bool
 	flips  int
 	// withheld are the withdrawals that are stopped.
@@ -139,8 +140,8 @@ func (f *Fleet) measure() []measured {
 	now := f.look()
 	out := make([]measured, 0, len(f.members))
 	for _, m := range f.members {
-		m.heed(f.timings, now)
-		one := measured{name: m.name, health: m.judge(f.timings, now).health, fenced: m.fence.holds(now), flips: m.fallen, lease: -1, withheld: len(m.withdrawals.held)}
+		m.heartbeats.Update(f.timings, now)
+		one := measured{name: m.name, health: m.assess(f.timings, now).State, fenced: m.fence.holds(now), flips: m.heartbeats.Falls(), lease: -1, withheld: len(m.withdrawals.held)}
 		if !m.granted.IsZero() {
 			one.lease = max(0, (f.timings.Failover.Lease - now.Sub(m.granted)).Seconds())
 		}

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 var (
@@ -46,7 +47,7 @@ func (f *Fleet) collectRoom(out chan<- prometheus.Metric) {
 			if f.current[key.Name] != key.Revision {
 				continue
 			}
-			if !takes || m.judge(f.timings, now).health != HealthReady {
+			if !takes || m.assess(f.timings, now).State != health.Ready {
 				n = 0 // so that the series says that there is none, and does not end
 			}
 			slots[slotsOf{key.Name, m.spec.Region}] += n

@@ -13,7 +13,7 @@ import "time"
 // does not count: a member that is well again and again can't keep the sessions of
 // one that is lost from being placed elsewhere. The caller holds the lock.
 func (f *Fleet) outageEnds(m *member, now time.Time) {
-	if f.inHubCluster(m) || !m.silent(f.timings, now) {
+	if f.inHubCluster(m) || !m.heartbeats.Silent(f.timings, now) {
 		return
 	}
 	var last time.Time
@@ -22,10 +22,10 @@ func (f *Fleet) outageEnds(m *member, now time.Time) {
 		if !o.witness(now) || f.inHubCluster(o) {
 			continue
 		}
-		if !o.silent(f.timings, now) {
+		if !o.heartbeats.Silent(f.timings, now) {
 			return
 		}
-		if at := o.lastSign(); at.After(last) {
+		if at := o.heartbeats.LastWell(); at.After(last) {
 			last = at
 		}
 		if o != m {
@@ -37,10 +37,10 @@ func (f *Fleet) outageEnds(m *member, now time.Time) {
 		return
 	}
 	for _, o := range lost {
-		if last.Sub(o.lastSign()) < f.timings.Suspect {
-			o.lostFrom = now.Add(f.timings.Unreachable)
+		if last.Sub(o.heartbeats.LastWell()) < f.timings.Suspect {
+			o.heartbeats.DelayLoss(now.Add(f.timings.Unreachable))
 		} else {
-			o.lostFrom = o.lossAt(f.timings).Add(outage)
+			o.heartbeats.DelayLoss(o.heartbeats.LossAt(f.timings).Add(outage))
 		}
 	}
 }
@@ -48,5 +48,5 @@ func (f *Fleet) outageEnds(m *member, now time.Time) {
 // witness reports whether a member's silence says anything of the hub's network: an
 // operator has not taken it out, and it has connected before.
 func (m *member) witness(now time.Time) bool {
-	return m.ever && !m.revoked && !m.fence.holds(now)
+	return m.heartbeats.EverConnected() && !m.revoked && !m.fence.holds(now)
 }

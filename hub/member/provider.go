@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 var (
@@ -28,7 +29,7 @@ func (f *Fleet) Get(_ context.Context, name multicluster.ClusterName) (cluster.C
 	}
 	// A stream that is open while nothing is heard is no better than none: what
 	// it last said must not pass for how things are.
-	if m.judge(f.timings, f.look()).health == HealthUnreachable {
+	if m.assess(f.timings, f.look()).State == health.Unreachable {
 		return nil, multicluster.ErrClusterNotFound
 	}
 	return m.cluster, nil

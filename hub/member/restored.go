@@ -132,5 +132,5 @@ func (f *Fleet) RegionOf(member types.UID) string {
 // awaited is whether the member has yet to report to this hub. One that never
 // connected has nothing to tell, and one that is revoked can't.
 func (m *member) awaited() bool {
-	return m.ever && !m.revoked && (!m.reported || !m.synced)
+	return m.heartbeats.EverConnected() && !m.revoked && (!m.reported || !m.synced)
 }

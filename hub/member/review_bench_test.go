@@ -13,13 +13,14 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // benchFleet has members with room for a hundred sessions each, and reservations
 // that no report counts yet.
 func benchFleet(b *testing.B, members, reservations int) *Fleet {
 	b.Helper()
-	f := New(Options{Scheme: kruntime.NewScheme(), Clock: clock.RealClock{}, Timings: DefaultTimings(1)})
+	f := New(Options{Scheme: kruntime.NewScheme(), Clock: clock.RealClock{}, Timings: health.DefaultTimings(1)})
 	for i := range members {
 		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i), UID: types.UID(fmt.Sprint("uid-m", i))}}
 		f.Register(mc)

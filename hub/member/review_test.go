@@ -18,6 +18,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -32,7 +33,7 @@ func (f *Fleet) state() string {
 // its members' caches are taken to have synced.
 func drawFleet(t *rapid.T) *Fleet {
 	f := New(Options{
-		Scheme: kruntime.NewScheme(), Clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), Timings: DefaultTimings(1),
+		Scheme: kruntime.NewScheme(), Clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), Timings: health.DefaultTimings(1),
 	})
 	for i := range rapid.IntRange(1, 4).Draw(t, "members") {
 		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i), UID: types.UID(fmt.Sprint("uid-m", i))}}

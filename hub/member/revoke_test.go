@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 func revoked(mc *v1alpha1.MemberCluster) {
@@ -28,7 +29,7 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 
 	x.register("eu", "uid-eu", revoked)
 	x.Expect(p.closed).To(MatchError(link.ErrRevoked), "before Register returns")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound))
 	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are looked at")
 	standing, known := x.Standing("uid-eu")
@@ -43,11 +44,11 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	x.Expect(x.uids["uid-eu"].pic.shown()).To(HaveLen(1), "nobody listens to it any more")
 
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnreachable), "until it has said hello again")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "until it has said hello again")
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).To(MatchError(link.ErrNotConnected))
 	x.connect("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthReady), "what an operator did is not held against it")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "what an operator did is not held against it")
 }
 
 func TestRevokedMemberLosesItsCertificateForGood(t *testing.T) {

@@ -193,7 +193,7 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 	x.Expect(why()).To(Equal("its agent was lost and must be stable for a while first"))
 	x.renewFor("uid-eu", "i1", x.timings.Stable)
 	x.Expect(why()).To(BeEmpty())
-	for range quarantineFlips - 1 {
+	for range 3 - 1 {
 		m.Closed(link.ErrStalled)
 		x.Expect(why()).To(Equal("its agent does not keep up"))
 		m, _ = x.connect("uid-eu", "i1")

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -160,29 +161,29 @@ func (f *Fleet) candidate(m *member, now time.Time) placement.Candidate {
 
 // causes of trouble other than silence, as an explanation says them. Nothing of
 // it changes by the second.
-var causes = map[cause]string{
-	causeStalled:     "its agent does not keep up",
-	causeRecovering:  "its agent was lost and must be stable for a while first",
-	causeQuarantined: "it is quarantined, for its agent was lost too often",
-	causeUncertain:   "its agent can't write to its API server",
-	causeRevoked:     "its access is revoked",
-	causeFenced:      saidFenced,
+var causes = map[health.Cause]string{
+	health.Stalled:     "its agent does not keep up",
+	health.Recovering:  "its agent was lost and must be stable for a while first",
+	health.Quarantined: "it is quarantined, for its agent was lost too often",
+	health.Uncertain:   "its agent can't write to its API server",
+	health.Revoked:     "its access is revoked",
+	health.Fenced:      saidFenced,
 }
 
 // takesSessions says whether a new session may be sent to the member now.
-func (m *member) takesSessions(t Timings, now time.Time) (bool, string) {
-	switch v := m.judge(t, now); {
+func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
+	switch v := m.assess(t, now); {
 	case m.removing:
 		return false, "it is being removed"
 	case m.fence.bars():
 		return false, saidFenced
-	case v.health == HealthNeverConnected:
+	case v.State == health.NeverConnected:
 		return false, "its agent has never connected"
-	case v.health != HealthReady && causes[v.cause] != "":
-		return false, causes[v.cause]
-	case v.health == HealthUnreachable:
+	case v.State != health.Ready && causes[v.Cause] != "":
+		return false, causes[v.Cause]
+	case v.State == health.Unreachable:
 		return false, "it is unreachable"
-	case v.health != HealthReady:
+	case v.State != health.Ready:
 		return false, "its agent has been silent for a while"
 	case !m.serving || !m.synced:
 		return false, "its agent is not connected"

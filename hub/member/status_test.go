@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -21,7 +22,7 @@ func TestWriteStatus(t *testing.T) {
 		return placement.TemplateKey{Name: name, Revision: revision}
 	}
 	v := view{
-		verdict: verdict{health: HealthReady}, fingerprint: "fp", agentVersion: "1.2", sessions: 3,
+		Verdict: health.Verdict{State: health.Ready}, fingerprint: "fp", agentVersion: "1.2", sessions: 3,
 		capacity: &placement.Capacity{Nodes: 20, Templates: map[placement.TemplateKey]placement.TemplateCapacity{
 			key("gpu", "r1"):     {Reason: v1alpha1.UnavailableResource, Message: "no node has nvidia.com/gpu"},
 			key("browser", "r2"): {Available: true},
@@ -47,7 +48,7 @@ func TestWriteStatus(t *testing.T) {
 	if !equality.Semantic.DeepEqual(status, again) {
 		t.Errorf("writing it again changes it:\n%s", cmp.Diff(status, again))
 	}
-	writeStatus(again, view{verdict: verdict{health: HealthUnreachable}, sessions: 3}, 4)
+	writeStatus(again, view{Verdict: health.Verdict{State: health.Unreachable}, sessions: 3}, 4)
 	if diff := cmp.Diff(want, again.Templates); diff != "" || again.Nodes != 20 || again.Fingerprint != "fp" {
 		t.Errorf("what was last reported is lost while it is away: %+v", again)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // outranked refuses an agent of a lower term than the last one that was let in,
@@ -22,10 +23,10 @@ import (
 // this rule a member whose etcd was restored from a backup, where its terms are
 // kept, would be shut out until the hub's next leader, and so would one of which
 // a process that had its certificate once told a term far ahead.
-func (m *member) outranked(t Timings, term int64, now time.Time) error {
-	if term < m.term && now.Sub(m.heard) < t.Unreachable {
+func (m *member) outranked(t health.Timings, term int64, now time.Time) error {
+	if term < m.term && m.heartbeats.Silence(now) < t.Unreachable {
 		return fmt.Errorf("%w: this one is of term %d, that one of %d, and was heard of %s ago",
-			link.ErrStaleAgent, term, m.term, now.Sub(m.heard).Round(time.Second))
+			link.ErrStaleAgent, term, m.term, m.heartbeats.Silence(now).Round(time.Second))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // doubts has an agent renew that can't write to its API server.
@@ -56,14 +57,14 @@ func TestAMemberWhoseAgentCannotWriteTakesNoSessionsAndKeepsThoseThatItHas(t *te
 	x.reconcile("eu")
 	x.connect("uid-eu", "i1")
 	x.renewFor("uid-eu", "i1", time.Minute)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthReady))
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready))
 	fallen := x.fallen("eu")
 
 	for range 120 { // ten minutes
 		x.clock.Step(x.timings.Renew)
 		x.doubts("i1")
 	}
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthSuspect), "and not Unreachable, by which its sessions would move")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Suspect), "and not Unreachable, by which its sessions would move")
 	ready, why := x.uids["uid-eu"].takesSessions(x.timings, x.clock.Now())
 	x.Expect(ready).To(BeFalse())
 	x.Expect(why).To(Equal("its agent can't write to its API server"))
@@ -75,10 +76,10 @@ func TestAMemberWhoseAgentCannotWriteTakesNoSessionsAndKeepsThoseThatItHas(t *te
 
 	x.clock.Step(x.timings.Renew)
 	x.renew("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthReady), "at once: it was never lost")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "at once: it was never lost")
 	x.Expect(x.fallen("eu")).To(Equal(fallen), "and nothing is held against it")
 
 	x.doubts("i1")
 	x.clock.Step(x.timings.Unreachable)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnreachable), "one that falls silent besides is lost as any other")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "one that falls silent besides is lost as any other")
 }

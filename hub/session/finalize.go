@@ -15,7 +15,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // finalize shows that a session is Terminating, and lets it go once no member
@@ -64,7 +64,7 @@ func (r *Reconciler) isOff(member types.UID) bool {
 func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
 	away := ""
 	for _, o := range outstanding(s) {
-		if r.Fleet.HealthOf(o.ClusterUID) == member.HealthUnreachable {
+		if r.Fleet.HealthOf(o.ClusterUID) == health.Unreachable {
 			away = o.ClusterName
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // DefaultForceAfter is how long a member gets to confirm a forced withdrawal
@@ -66,7 +66,7 @@ func (r *Reconciler) forced(s *v1alpha1.VDISession) (time.Duration, bool) {
 	now := r.Clock.Now()
 	left := r.forcing.first(s.UID, now).Add(r.forceAfter()).Sub(now)
 	for _, o := range outstanding(s) {
-		if r.Fleet.HealthOf(o.ClusterUID) != member.HealthUnreachable {
+		if r.Fleet.HealthOf(o.ClusterUID) != health.Unreachable {
 			return max(0, left), true
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // goBack returns a Restart session to the copy that it left behind, where that
@@ -19,7 +19,7 @@ import (
 // the copy is stopped: then it is false.
 func (r *MemberReconciler) goBack(ctx context.Context, v *visit) (bool, error) {
 	s := v.session
-	if !mayGoBack(s, v.ref, v.reported) || r.Fleet.HealthOf(v.ref.UID) == member.HealthUnreachable {
+	if !mayGoBack(s, v.ref, v.reported) || r.Fleet.HealthOf(v.ref.UID) == health.Unreachable {
 		return false, nil
 	}
 	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)

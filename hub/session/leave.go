@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // Why sessions leave a member though it is well, as the metric says it.
@@ -36,7 +37,7 @@ func (r *Reconciler) leave(ctx context.Context, p *pass) (next, error) {
 		r.stay(p)
 		return r.rebalance(ctx, p)
 	}
-	if r.Fleet.HealthOf(at.ClusterUID) != member.HealthReady {
+	if r.Fleet.HealthOf(at.ClusterUID) != health.Ready {
 		return goOn, nil // it could not confirm the stop
 	}
 	if err := r.drained(ctx, at.ClusterUID, d); err != nil {
@@ -175,7 +176,7 @@ func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 		return goOn, nil
 	case from != at.ClusterName:
 		return r.asked(ctx, p, "") // it has left
-	case r.Fleet.HealthOf(at.ClusterUID) != member.HealthReady:
+	case r.Fleet.HealthOf(at.ClusterUID) != health.Ready:
 		return r.asked(ctx, p, at.ClusterName+" could not confirm its stop now: see the member's condition Ready")
 	case givenUp(s) != nil:
 		return r.asked(ctx, p, "it has failed where it is: raise spec.attempt to try it again")

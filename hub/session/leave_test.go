@@ -22,8 +22,8 @@ type drainage struct {
 	counts member.DrainCounts
 }
 
-func (d *drainage) DrainOf(member types.UID) (member.Drain, bool) {
-	if d.drain == nil || member != here {
+func (d *drainage) DrainOf(uid types.UID) (member.Drain, bool) {
+	if d.drain == nil || uid != here {
 		return member.Drain{}, false
 	}
 	return *d.drain, true

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -35,7 +35,7 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 		r.moves.settled(s)
 		return goOn, nil
 	}
-	if r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != member.HealthReady {
+	if r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != health.Ready {
 		return goOn, nil // it could not confirm the stop
 	}
 	now := r.Clock.Now()

@@ -19,6 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
@@ -47,7 +48,7 @@ type Fleet interface {
 	// Release gives back what Place or Resume reserved last.
 	Release(session types.UID)
 	// HealthOf is how alive a member is.
-	HealthOf(member types.UID) member.Health
+	HealthOf(member types.UID) health.State
 	// RefOf names the member for good that has a name now.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
 	// IngressOf is the scheme and domain of a member's URLs.

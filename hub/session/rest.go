@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // repose is why a session's desktop is not to run.
@@ -62,7 +62,7 @@ func retrying(s *v1alpha1.VDISession) bool {
 // that was given up is idle by itself, also where it is to be tried again.
 func (r *Reconciler) rest(_ context.Context, p *pass) (next, error) {
 	s, now := p.session, r.Clock.Now()
-	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == member.HealthUnreachable
+	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == health.Unreachable
 	why := reposeOf(s, p.spec, away, now)
 	if s.Status.Placement.Idle || why == reposeNone && givenUp(s) == nil {
 		return goOn, nil

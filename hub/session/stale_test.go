@@ -21,7 +21,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -109,11 +109,11 @@ func (f *oneMember) Withdrawn(types.UID, types.UID) {}
 
 func (f *oneMember) Recovering() bool { return false }
 
-func (f *oneMember) HealthOf(types.UID) member.Health {
+func (f *oneMember) HealthOf(types.UID) health.State {
 	if f.away {
-		return member.HealthUnreachable
+		return health.Unreachable
 	}
-	return member.HealthReady
+	return health.Ready
 }
 
 func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {

@@ -26,6 +26,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -39,7 +40,7 @@ const (
 
 // timings of the suite: long enough that a busy machine makes no member
 // Suspect, short enough to wait for.
-var timings = member.Timings{
+var timings = health.Timings{
 	Renew: 100 * time.Millisecond, Suspect: 2 * time.Second, Unreachable: 3 * time.Second,
 	Stable: 500 * time.Millisecond, FlipWindow: time.Minute, Quarantine: time.Minute,
 	Heartbeat: time.Minute, Recovery: time.Minute,
@@ -48,7 +49,7 @@ var timings = member.Timings{
 
 // losing are timings by which members are soon lost, and their sessions placed
 // anew.
-func losing() member.Timings {
+func losing() health.Timings {
 	t := timings
 	t.Suspect, t.Unreachable, t.Stable, t.FlipWindow = 1500*time.Millisecond, 2*time.Second, 200*time.Millisecond, time.Millisecond
 	t.Failover = failover.Timings{After: time.Second, Lease: 2200 * time.Millisecond, Regain: 3 * time.Second, Slack: 100 * time.Millisecond}
@@ -97,12 +98,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // hub is one leader of the hub: its controllers and its fleet, without a link.
 type hub struct {
 	fleet   *member.Fleet
-	timings member.Timings
+	timings health.Timings
 	stop    func()
 }
 
 // startHub starts a hub that knows of the past what the API server holds.
-func startHub(t member.Timings) *hub {
+func startHub(t health.Timings) *hub {
 	GinkgoHelper()
 	proofs := &session.Proofs{Namespace: systemNamespace}
 	f := member.New(member.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Proven: proofs.Proven})
@@ -162,7 +163,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 	homes := &session.HomeReconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f}
 	policies := &session.PolicyReconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &member.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
 	sessions.Register = members.RegisterAll
 	templates := &member.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())

@@ -88,7 +88,7 @@ func asks(template string, change ...func(*question)) *question {
 }
 
 // called lists the names of those that some news calls.
-func (r *Reconciler) called(changes ...fleet.Change) []string {
+func (r *Reconciler) called(changes ...member.Change) []string {
 	n := newNews()
 	for _, c := range changes {
 		n.note(c)
@@ -102,8 +102,8 @@ func (r *Reconciler) called(changes ...fleet.Change) []string {
 	return names
 }
 
-func roomIn(member types.UID) member.Change {
-	return member.Change{Kind: member.MemberRoom, UID: member, Member: string(member)}
+func roomIn(uid types.UID) member.Change {
+	return member.Change{Kind: member.MemberRoom, UID: uid, Member: string(uid)}
 }
 
 func TestRoomCallsNoMoreThanItHelps(t *testing.T) {

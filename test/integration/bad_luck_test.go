@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	hubfleet "github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -108,7 +108,7 @@ var _ = Describe("Bad luck", func() {
 
 	It("of a hub that is gone altogether does not keep an agent from repairing", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("alone", inRegion("eu-west"))))
-		for _, r := range member.Hub.Replicas {
+		for _, r := range fleet.Hub.Replicas {
 			Expect(r.Kill()).To(Succeed())
 		}
 		core := memberNamed("eu-west").ControlPlane.Client.CoreV1()
@@ -120,7 +120,7 @@ var _ = Describe("Bad luck", func() {
 			pod, err := core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 			return pod.UID, client.IgnoreNotFound(err)
 		}).ShouldNot(Or(Equal(before.UID), BeEmpty()))
-		for _, r := range member.Hub.Replicas {
+		for _, r := range fleet.Hub.Replicas {
 			Expect(r.Restart()).To(Succeed())
 		}
 		Eventually(ctx, memberReady("eu-west")).Should(Equal(v1alpha1.ReasonConnected))
@@ -181,7 +181,7 @@ func memberReady(name string) func(context.Context) (string, error) {
 // quarantined for that.
 func awaitReady(ctx context.Context, member string) {
 	GinkgoHelper()
-	quarantine := hubfleet.DefaultTimings(timeFactor).Quarantine
+	quarantine := health.DefaultTimings(timeFactor).Quarantine
 	Eventually(ctx, memberReady(member)).WithTimeout(quarantine + time.Minute).Should(Equal(v1alpha1.ReasonConnected))
 }
 
@@ -189,7 +189,7 @@ func awaitReady(ctx context.Context, member string) {
 func awaitLeader(ctx context.Context) (*harness.Replica, error) {
 	var leader *harness.Replica
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		leader = member.Hub.Leader(ctx)
+		leader = fleet.Hub.Leader(ctx)
 		return leader != nil, nil
 	})
 	if err != nil {
@@ -207,7 +207,7 @@ func killLeader(ctx context.Context) error {
 }
 
 func restartHub() error {
-	for _, r := range member.Hub.Replicas {
+	for _, r := range fleet.Hub.Replicas {
 		if !r.Running() {
 			if err := r.Restart(); err != nil {
 				return err

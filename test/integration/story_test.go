@@ -54,7 +54,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonTemplateInvalid:    "hub/session: a secret that is too large to travel",
 	v1alpha1.ReasonFingerprintChanged: "hub/member: TestAgentOfAnotherClusterIsTold",
 	v1alpha1.ReasonIncompatible:       "hub/member: TestAgentThatTheHubDoesNotUnderstandIsTold",
-	v1alpha1.ReasonQuarantined:        "hub/member: TestStoriesOfAMember and TestConditionsOfAMember",
+	v1alpha1.ReasonQuarantined:        "hub/member/health: TestStoriesOfAMember; hub/member: TestConditionsOfAMember",
 	v1alpha1.ReasonStalled:            "hub/member: TestStalledMemberIsShownUntilItIsStableAgain",
 	v1alpha1.ReasonRevoked:            "hub/member: TestRevokedMemberLosesItsCertificateForGood",
 	v1alpha1.ReasonFailoverLosesHome:  "hub/session: a session whose member is lost, and is told when its mode would lose its home",

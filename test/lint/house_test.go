@@ -33,7 +33,7 @@ var pure = []string{
 	"hub/failover/",
 	"hub/placement/",
 	"hub/queue/",
-	"hub/member/liveness.go",
+	"hub/member/health/",
 	"hub/identity/pki/",
 	"hub/identity/record.go",
 	"hub/link/agreement.go",

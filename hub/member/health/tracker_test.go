@@ -1,4 +1,4 @@
-package member
+package health
 
 import (
 	"fmt"
@@ -7,42 +7,38 @@ import (
 	"time"
 	"unsafe"
 
-	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
-
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func (v verdict) String() string {
-	return strings.TrimSuffix(string(v.health)+"/"+string(v.cause), "/")
+func (v Verdict) String() string {
+	return strings.TrimSuffix(string(v.State)+"/"+string(v.Cause), "/")
 }
 
-func TestJudge(t *testing.T) {
+func TestAssess(t *testing.T) {
 	timings := DefaultTimings(1)
 	began := time.Unix(1_700_000_000, 0)
-	heard := signs{ever: true, heard: began, heardHere: true}
+	heard := Tracker{ever: true, last: began, received: true}
 	for _, c := range []struct {
 		name    string
-		signs   signs
+		signs   Tracker
 		silence time.Duration
 		want    string
 		recheck time.Duration
 	}{
-		{"never said hello", signs{heard: began}, time.Hour, "NeverConnected", 0},
+		{"never said hello", NewTracker(false, began), time.Hour, "NeverConnected", 0},
 		{"just heard", heard, 0, "Ready", 15 * time.Second},
 		{"almost suspect", heard, 15*time.Second - 1, "Ready", 1},
 		{"suspect", heard, 15 * time.Second, "Suspect/Silence", 25 * time.Second},
 		{"almost unreachable", heard, 40*time.Second - 1, "Suspect/Silence", 1},
 		{"unreachable", heard, 40 * time.Second, "Unreachable/Silence", 0},
-		{"a new leader has not heard of it yet", signs{ever: true, heard: began}, 20 * time.Second, "Unknown", 20 * time.Second},
-		{"a new leader has waited long enough", signs{ever: true, heard: began}, 40 * time.Second, "Unreachable/Silence", 0},
-		{"let in again and not heard of", signs{ever: true}, 0, "Unreachable/Silence", 0},
+		{"a new leader has not heard of it yet", NewTracker(true, began), 20 * time.Second, "Unknown", 20 * time.Second},
+		{"a new leader has waited long enough", NewTracker(true, began), 40 * time.Second, "Unreachable/Silence", 0},
+		{"let in again and not heard of", Tracker{ever: true}, 0, "Unreachable/Silence", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := judge(timings, c.signs, began.Add(c.silence))
-			if got.String() != c.want || got.recheck != c.recheck {
-				t.Errorf("got %s, again in %s; want %s, %s", got, got.recheck, c.want, c.recheck)
+			got := c.signs.Assess(timings, Overrides{}, began.Add(c.silence))
+			if got.String() != c.want || got.Recheck != c.recheck {
+				t.Errorf("got %s, again in %s; want %s, %s", got, got.Recheck, c.want, c.recheck)
 			}
 		})
 	}
@@ -58,17 +54,17 @@ const (
 	looks  act = "is looked at"
 )
 
-func (s *signs) act(a act, now time.Time) {
+func (s *Tracker) act(a act, now time.Time) {
 	t := DefaultTimings(1)
 	switch a {
 	case opens:
-		s.opened(t, now)
+		s.Connected(t, now)
 	case renews:
-		s.renewed(t, now)
+		s.Renewed(t, now)
 	case stalls:
-		s.stall(t, now)
+		s.Stalled(t, now)
 	case looks:
-		s.heed(t, now)
+		s.Update(t, now)
 	}
 }
 
@@ -144,11 +140,11 @@ func TestStoriesOfAMember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Unix(1_700_000_000, 0)
-			s := signs{heard: began}
+			s := NewTracker(false, began)
 			for _, step := range story {
 				now := began.Add(time.Duration(step.at) * time.Second)
 				s.act(step.act, now)
-				if got := judge(DefaultTimings(1), s, now); step.want != "" && got.String() != step.want {
+				if got := s.Assess(DefaultTimings(1), Overrides{}, now); step.want != "" && got.String() != step.want {
 					t.Fatalf("at %d s, when it %s: got %s, want %s", step.at, step.act, got, step.want)
 				}
 			}
@@ -156,7 +152,43 @@ func TestStoriesOfAMember(t *testing.T) {
 	}
 }
 
-// eager is the same as signs, reckoned second by second.
+func TestOverridesOfTheHeartbeats(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	alive := Tracker{ever: true, last: now, received: true}
+	silent := NewTracker(true, now.Add(-time.Hour))
+	for want, o := range map[string]Overrides{
+		"Ready": {}, "Suspect/Uncertain": {Uncertain: true}, "Unreachable/Revoked": {Revoked: true, Fenced: true, Uncertain: true},
+		"Unreachable/Fenced": {Fenced: true, Uncertain: true},
+	} {
+		if got := alive.Assess(DefaultTimings(1), o, now).String(); got != want {
+			t.Errorf("%+v: got %s, want %s", o, got, want)
+		}
+	}
+	if got := silent.Assess(DefaultTimings(1), Overrides{Uncertain: true}, now).String(); got != "Unreachable/Silence" {
+		t.Errorf("one that is silent and was uncertain is %s", got)
+	}
+}
+
+func TestPauseDetector(t *testing.T) {
+	timings, now := DefaultTimings(1), time.Unix(1_700_000_000, 0)
+	var p PauseDetector
+	check := func(after time.Duration, want bool) {
+		t.Helper()
+		before := now
+		now = now.Add(after)
+		if since, paused := p.Check(timings, now); paused != want || paused && !since.Equal(before) {
+			t.Errorf("after %s: %v since %s", after, paused, since)
+		}
+	}
+	check(time.Hour, false) // it was not started
+	p.Start(now)
+	check(timings.Renew, false)
+	check(3*timings.Renew/2, false)
+	check(3*timings.Renew/2+1, true)
+	check(timings.Renew, false)
+}
+
+// eager is the same as a Tracker, reckoned second by second.
 type eager struct {
 	ever, heardHere, troubled, stalled bool
 	last, since, renewals, fallen      int
@@ -238,7 +270,7 @@ func TestHealthDoesNotDependOnWhenItIsLookedAtNorOnTheWallClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timings, began := DefaultTimings(1), time.Now()
 		ever := rapid.Bool().Draw(t, "ever")
-		lazy, model := signs{ever: ever, heard: began}, &eager{ever: ever, since: -1}
+		lazy, model := NewTracker(ever, began), &eager{ever: ever, since: -1}
 		now, quietUntil, was := 0, 0, ""
 		for range rapid.IntRange(1, 150).Draw(t, "acts") {
 			wait := rapid.SampledFrom([]int{1, 5, 5, 5, 5, 14, 15, 16, 40, 300}).Draw(t, "wait")
@@ -256,13 +288,13 @@ func TestHealthDoesNotDependOnWhenItIsLookedAtNorOnTheWallClock(t *testing.T) {
 			at := jumped(began.Add(time.Duration(now)*time.Second), rapid.IntRange(-86400, 86400).Draw(t, "wall clock"))
 			lazy.act(a, at)
 			model.act(a, now)
-			got := judge(timings, lazy, at)
-			if got.String() != model.health(now) || lazy.fallen != model.fallen {
+			got := lazy.Assess(timings, Overrides{}, at)
+			if got.String() != model.health(now) || lazy.falls != model.fallen {
 				t.Fatalf("at %d s, when it %s: got %s (%+v), want %s (%s)", now, a, got, lazy, model.health(now), model)
 			}
 			was, quietUntil = got.String(), 1<<30
-			if got.recheck > 0 {
-				quietUntil = now + int(got.recheck/time.Second)
+			if got.Recheck > 0 {
+				quietUntil = now + int(got.Recheck/time.Second)
 			}
 		}
 	})
@@ -311,23 +343,4 @@ func TestTimingsThatDoNotFitTogether(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-}
-
-// A hub that has stood by for hours holds nothing against members that it
-// begins to watch now.
-func TestNewLeaderHoldsNothingAgainstMembers(t *testing.T) {
-	x := newFixture(t)
-	x.clock.Step(24 * time.Hour)
-	x.register("eu", "uid-eu", connectedBefore)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnknown))
-	x.clock.Step(x.timings.Unreachable)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthUnreachable))
-	x.connect("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(HealthReady), "its first word makes it Ready: no trouble of it was seen")
-}
-
-// connectedBefore is a member whose agent has said hello to an earlier leader.
-func connectedBefore(mc *v1alpha1.MemberCluster) {
-	mc.Status.Fingerprint = "fp"
-	v1alpha1.SetCondition(&mc.Status.Conditions, 1, say(v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected, ""))
 }

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,18 +14,19 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // watched is a fleet that watches whether the hub runs, as often as the test says.
 func watched(t *testing.T) *fixture {
 	x := newFixture(t)
-	x.ran = x.clock.Now()
+	x.pauses.Start(x.clock.Now())
 	return x
 }
 
 // runs lets time pass in which the hub runs.
 func (x *fixture) runs(d time.Duration) {
-	for step := x.timings.Renew / looksPerRenew; d > 0; d -= step {
+	for step := x.timings.Renew / health.ChecksPerRenew; d > 0; d -= step {
 		x.clock.Step(min(d, step))
 		x.mu.Lock()
 		x.look()
@@ -43,22 +45,23 @@ func (x *fixture) runsHearing(uid string, d time.Duration) {
 func (x *fixture) is(name string) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.members[name].judge(x.timings, x.look()).String()
+	v := x.members[name].assess(x.timings, x.look())
+	return strings.TrimSuffix(string(v.State)+"/"+string(v.Cause), "/")
 }
 
 func (x *fixture) fallen(name string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	m := x.members[name]
-	m.heed(x.timings, x.look())
-	return m.fallen
+	m.heartbeats.Update(x.timings, x.look())
+	return m.heartbeats.Falls()
 }
 
 func TestHubThatSleptHoldsNothingAgainstItsMembers(t *testing.T) {
 	x := watched(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
-	for range 2 * quarantineFlips {
+	for range 6 {
 		x.runsHearing("i1", x.timings.Renew)
 		x.clock.Step(time.Minute)
 		x.Expect(x.is("eu")).To(Equal("Unknown"), "nobody knows")
@@ -164,24 +167,31 @@ func TestHubWatchesWhetherItRuns(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- x.watchItself(ctx) }()
-	ran := func() time.Time {
+	ran := func() health.PauseDetector {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		return x.ran
+		return x.pauses
 	}
 	x.Eventually(x.clock.HasWaiters).Should(BeTrue())
-	x.Eventually(ran).Should(Equal(x.clock.Now()))
-	for range int(x.timings.Suspect / (x.timings.Renew / looksPerRenew)) {
-		x.clock.Step(x.timings.Renew / looksPerRenew)
-		x.Eventually(ran).Should(Equal(x.clock.Now()), "it looks by itself")
+	x.Eventually(ran).Should(Equal(since(x.clock.Now())))
+	for range int(x.timings.Suspect / (x.timings.Renew / health.ChecksPerRenew)) {
+		x.clock.Step(x.timings.Renew / health.ChecksPerRenew)
+		x.Eventually(ran).Should(Equal(since(x.clock.Now())), "it looks by itself")
 	}
 	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"))
 	x.renew("uid-eu", "i1")
 	x.clock.Step(time.Hour)
-	x.Eventually(ran).Should(Equal(x.clock.Now()))
+	x.Eventually(ran).Should(Equal(since(x.clock.Now())))
 	x.Expect(x.fallen("eu")).To(Equal(1), "that hour is not its fault")
 	stop()
 	x.Expect(<-done).To(Succeed())
+}
+
+// since is a detector that last noted at a time that the hub ran.
+func since(ran time.Time) health.PauseDetector {
+	var p health.PauseDetector
+	p.Start(ran)
+	return p
 }
 
 // manned is a manager that keeps what is added to it.
@@ -211,5 +221,5 @@ func TestTheLeaderWatchesItself(t *testing.T) {
 			x.Expect(f(ctx)).To(Succeed())
 		}
 	}
-	x.Expect(x.ran).To(Equal(x.clock.Now()))
+	x.Expect(x.pauses).To(Equal(since(x.clock.Now())))
 }

@@ -4,27 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-)
-
-const (
-	// looksPerRenew is how often within the time between two renewals the hub
-	// looks at the clock, if nothing else has it do so.
-	looksPerRenew = 2
-	// asleepLooks is after how many looks that were due the hub is known to have
-	// slept. It is less than what makes a member Suspect whose renewals the hub
-	// could not receive meanwhile.
-	asleepLooks = 3
 )
 
 // watchItself has the fleet find out when the hub does not run: a process that is
 // frozen for longer than members may be silent can't tell them from members that
 // are. It runs while this replica leads.
 func (f *Fleet) watchItself(ctx context.Context) error {
-	ticker := f.clock.NewTicker(f.timings.Renew / looksPerRenew)
+	ticker := f.clock.NewTicker(f.timings.Renew / health.ChecksPerRenew)
 	defer ticker.Stop()
 	f.mu.Lock()
-	f.ran = f.clock.Now()
+	f.pauses.Start(f.clock.Now())
 	f.mu.Unlock()
 	for {
 		select {
@@ -43,17 +34,13 @@ func (f *Fleet) watchItself(ctx context.Context) error {
 // holds the lock.
 func (f *Fleet) look() time.Time {
 	now := f.clock.Now()
-	if f.ran.IsZero() {
+	from, paused := f.pauses.Check(f.timings, now)
+	if !paused {
 		return now
 	}
-	from := f.ran
-	f.ran = now
 	asleep := now.Sub(from)
-	if asleep <= asleepLooks*f.timings.Renew/looksPerRenew {
-		return now
-	}
 	for _, m := range f.members {
-		m.sleep(f.timings, from, now)
+		m.heartbeats.Paused(f.timings, from, now)
 	}
 	if f.ledSince = f.ledSince.Add(asleep); asleep >= f.timings.Unreachable {
 		f.ledSince = now // who leads anew has missed no more
