@@ -1,6 +1,7 @@
 package member
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -19,17 +21,9 @@ import (
 func invented(prefix string, n int) []link.Report {
 	out := make([]link.Report, n)
 	for i := range out {
-		out[i] = reportOf(item(fmt.Sprintf("%s-%d", prefix, i), 1, active))
+		out[i] = reportsOf(item(fmt.Sprintf("%s-%d", prefix, i), 1, active))[0]
 	}
 	return out
-}
-
-// kept is how many assignments a member's cache has as objects, and of how many
-// it remembers anything.
-func (p *picture) kept() (objects, remembered int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.items), p.told.Len()
 }
 
 // attacker is a connected member that no session was ever placed in.
@@ -50,7 +44,7 @@ func TestAMemberCannotMakeTheHubKeepReportsThatItInvents(t *testing.T) {
 		m.Changes(invented(fmt.Sprint("b", batch), 1000))
 	}
 	x.Expect(p.closed).To(MatchError(link.ErrExcess))
-	objects, remembered := x.uids["uid-eu"].pic.kept()
+	objects, remembered := x.cache("uid-eu").Len()
 	x.Expect(objects).To(BeNumerically("<=", 1000))
 	x.Expect(remembered).To(BeNumerically("<=", 10_000))
 }
@@ -67,28 +61,29 @@ func (x *fixture) placedHere(prefix string, n int) []link.Report {
 func TestWhatTheHubPlacedIsKeptHoweverManyOrphansThereAre(t *testing.T) {
 	x := newFixture(t)
 	m, p := x.attacker()
-	pic := x.uids["uid-eu"].pic
-	pic.maxOrphans, pic.maxVisible = 40, 10
+	cache := x.cache("uid-eu")
+	cache.MaxOrphans, cache.MaxVisible = 40, 10
 	m.Changes(invented("orphan", 40))
 	m.Changes(x.placedHere("ours", 30))
-	objects, remembered := pic.kept()
+	objects, remembered := cache.Len()
 	x.Expect([]int{objects, remembered}).To(Equal([]int{40, 70}))
 	x.Expect(p.closed).NotTo(HaveOccurred())
-	x.Expect(pic.seenOrphans().String()).To(And(HavePrefix("40 assignments there are orphans"), ContainSubstring("desktops/orphan-")))
+	x.Expect(cache.Orphans()).To(And(HavePrefix("40 assignments there are orphans"), ContainSubstring("desktops/orphan-")))
 
 	m.Changes(invented("orphan", 40))
 	x.Expect(p.closed).NotTo(HaveOccurred(), "said again they are the same")
-	x.Expect(pic.Sums().Assigned).To(Equal(assignedSum(append(invented("orphan", 40), x.placedHere("ours", 30)...))),
+	x.Expect(cache.Sums().Assigned).To(Equal(assignedSum(append(invented("orphan", 40), x.placedHere("ours", 30)...))),
 		"both sides agree on what the member holds, orphans that are not kept included")
 	m.Changes(invented("more", 1))
 	x.Expect(p.closed).To(MatchError(And(ContainSubstring("more than 40 assignments that the hub did not place"), ContainSubstring("kubectl get sessionassignments"))))
-	objects, remembered = pic.kept()
+	objects, remembered = cache.Len()
 	x.Expect([]int{objects, remembered}).To(Equal([]int{40, 70}))
 }
 
 func assignedSum(reports []link.Report) (sum uint64) {
 	for i := range reports {
-		sum += assignedHash(reports[i].SessionAssignment)
+		a := reports[i].SessionAssignment
+		sum += convert.AssignedHash(string(a.Spec.Session.UID), a.Spec.Epoch, a.Annotations[v1alpha1.AnnotationSpecHash])
 	}
 	return sum
 }
@@ -96,8 +91,8 @@ func assignedSum(reports []link.Report) (sum uint64) {
 func TestOrphansThatAreGoneMakeWayForOthers(t *testing.T) {
 	x := newFixture(t)
 	m, p := x.attacker()
-	pic := x.uids["uid-eu"].pic
-	pic.maxOrphans, pic.maxVisible = 20, 5
+	cache := x.cache("uid-eu")
+	cache.MaxOrphans, cache.MaxVisible = 20, 5
 	m.Changes(invented("a", 20))
 	gone := invented("a", 20)
 	var stopped []link.Result
@@ -107,13 +102,14 @@ func TestOrphansThatAreGoneMakeWayForOthers(t *testing.T) {
 	}
 	m.Changes(gone)
 	m.Results(stopped)
-	x.Expect(pic.shown()).To(HaveLen(5), "their end is told of those that were shown, and the hub forgets it once it has noted it")
-	for name := range pic.shown() {
-		memberOutbox{x.Fleet, x.uids["uid-eu"]}.Forget(item(name, 1, ""), pic.Get(keyOfName(name)).ResourceVersion)
+	x.Expect(x.shown("uid-eu")).To(HaveLen(5), "their end is told of those that were shown, and the hub forgets it once it has noted it")
+	for name := range x.shown("uid-eu") {
+		version := client.Preconditions{ResourceVersion: &cache.Get(keyOfName(name)).ResourceVersion}
+		x.Expect(x.client("eu").Delete(context.Background(), item(name, 1, ""), version)).To(Succeed())
 	}
 	m.Changes(invented("b", 20))
 	x.Expect(p.closed).NotTo(HaveOccurred())
-	objects, remembered := pic.kept()
+	objects, remembered := cache.Len()
 	x.Expect([]int{objects, remembered}).To(Equal([]int{5, 20}))
 }
 
@@ -122,13 +118,13 @@ func TestOrphansThatAreGoneMakeWayForOthers(t *testing.T) {
 func TestAnOrphanWhoseSessionIsPlacedThereIsShown(t *testing.T) {
 	x := newFixture(t)
 	m, _ := x.attacker()
-	pic := x.uids["uid-eu"].pic
-	pic.maxVisible = 0
+	cache := x.cache("uid-eu")
+	cache.MaxVisible = 0
 	m.Changes(invented("s", 1))
-	x.Expect(pic.shown()).To(BeEmpty())
+	x.Expect(x.shown("uid-eu")).To(BeEmpty())
 	m.Changes(x.placedHere("s", 1))
-	x.Expect(pic.shown()).To(HaveLen(1))
-	x.Expect(pic.hidden).To(BeEmpty())
+	x.Expect(x.shown("uid-eu")).To(HaveLen(1))
+	x.Expect(cache.Orphans()).To(BeEmpty())
 }
 
 func TestAProofMakesASessionKnownUnderOneName(t *testing.T) {
@@ -137,8 +133,8 @@ func TestAProofMakesASessionKnownUnderOneName(t *testing.T) {
 		return member == "uid-eu" && session == "uid-s" && epoch == 1 && proof == "signed"
 	}
 	m, _ := x.attacker()
-	pic := x.uids["uid-eu"].pic
-	pic.maxVisible = 0
+	cache := x.cache("uid-eu")
+	cache.MaxVisible = 0
 	var reports []link.Report
 	for n := range 50 {
 		r := invented("replayed", n+1)[n]
@@ -146,7 +142,7 @@ func TestAProofMakesASessionKnownUnderOneName(t *testing.T) {
 		reports = append(reports, r)
 	}
 	m.Changes(reports)
-	x.Expect(pic.shown()).To(HaveLen(1))
+	x.Expect(x.shown("uid-eu")).To(HaveLen(1))
 }
 
 func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
@@ -161,7 +157,7 @@ func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
 		}
 		return out
 	}
-	x.uids["uid-eu"].pic.maxOrphans, x.uids["uid-eu"].pic.maxVisible = 100, 10
+	x.cache("uid-eu").MaxOrphans, x.cache("uid-eu").MaxVisible = 100, 10
 	first := page("a", 100)
 	x.Expect(m.Screen(first)).To(Succeed())
 	kept := 0
@@ -173,7 +169,7 @@ func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
 
 	// With another stream all begins anew. Sessions that are known have bytes.
 	other := &connection{fleet: x.Fleet, member: x.uids["uid-eu"], peer: &peer{}}
-	x.uids["uid-eu"].pic.maxBytes = 1 << 20
+	x.cache("uid-eu").MaxBytes = 1 << 20
 	x.placedHere("ours", 1000)
 	whole := page("ours", 1000)
 	x.Expect(other.Screen(&fleetv1.Inventory{Items: whole.Items[:400]})).To(Succeed())
@@ -183,8 +179,8 @@ func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
 func TestBytesOfAMemberAreBounded(t *testing.T) {
 	x := newFixture(t)
 	m, p := x.attacker()
-	pic := x.uids["uid-eu"].pic
-	pic.maxBytes = 64 << 10
+	cache := x.cache("uid-eu")
+	cache.MaxBytes = 64 << 10
 	reports := x.placedHere("ours", 100)
 	for i := range reports {
 		reports[i].Status.Message = strings.Repeat("x", 1024)
@@ -192,22 +188,22 @@ func TestBytesOfAMemberAreBounded(t *testing.T) {
 	m.Changes(reports)
 	x.Expect(p.closed).To(MatchError(link.ErrExcess))
 	size := 0
-	for _, a := range pic.items {
-		size += sizeOf(a)
+	for _, a := range cache.Items() {
+		size += len(a.Status.Message)
 	}
-	x.Expect(size).To(And(BeNumerically("<=", 64<<10), BeNumerically(">", 60<<10), Equal(pic.textBytes)))
+	x.Expect(size).To(And(BeNumerically("<=", 64<<10), BeNumerically(">", 50<<10)))
 }
 
 func TestUnreadableReportsOfInventedNamesAreBounded(t *testing.T) {
 	x := newFixture(t)
 	m, p := x.attacker()
-	x.uids["uid-eu"].pic.maxOrphans, x.uids["uid-eu"].pic.maxVisible = 50, 10
+	x.cache("uid-eu").MaxOrphans, x.cache("uid-eu").MaxVisible = 50, 10
 	reports := invented("a", 1000)
 	for i := range reports {
 		reports[i].Unread = true
 	}
 	m.Changes(reports)
-	_, remembered := x.uids["uid-eu"].pic.kept()
+	_, remembered := x.cache("uid-eu").Len()
 	x.Expect(remembered).To(Equal(50))
 	x.Expect(p.closed).To(MatchError(link.ErrExcess))
 }
@@ -215,7 +211,7 @@ func TestUnreadableReportsOfInventedNamesAreBounded(t *testing.T) {
 func TestAnAgentThatReportsTooMuchIsNamedAndHeldOffForAWhile(t *testing.T) {
 	x := newFixture(t)
 	m, p := x.attacker()
-	x.uids["uid-eu"].pic.maxOrphans, x.uids["uid-eu"].pic.maxVisible = 5, 2
+	x.cache("uid-eu").MaxOrphans, x.cache("uid-eu").MaxVisible = 5, 2
 	m.Changes(invented("a", 6))
 	m.Closed(p.closed)
 	_, _, err := x.open("uid-eu", "i1")
@@ -249,12 +245,19 @@ func TestRenewalsDoNotWaitForAnotherMembersReports(t *testing.T) {
 	m, _ := x.attacker()
 	x.register("us", "uid-us")
 	x.connect("uid-us", "i1")
-	pic := x.uids["uid-eu"].pic
-	pic.mu.Lock() // as while it takes a large inventory
+	release := make(chan struct{})
+	x.proven = func(types.UID, types.UID, int64, string) bool { // as while a large inventory is applied
+		<-release
+		return false
+	}
+	slow := invented("a", 10)
+	for i := range slow {
+		slow[i].Spec.Proof = "invented"
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.Changes(invented("a", 10))
+		m.Changes(slow)
 		m.Results([]link.Result{{Code: link.Stopped, SessionUID: "uid-a-1", Namespace: "desktops", Name: "a-1", Epoch: 1}})
 		m.Part(convert.BucketSet{}, nil)
 	}()
@@ -270,7 +273,7 @@ func TestRenewalsDoNotWaitForAnotherMembersReports(t *testing.T) {
 		renewed <- nil
 	}()
 	x.Eventually(renewed, "10s").Should(Receive(BeNil()))
-	pic.mu.Unlock()
+	close(release)
 	<-done
 }
 
@@ -283,18 +286,18 @@ func TestResultsOfUnknownSessionsCreateNothing(t *testing.T) {
 		results = append(results, link.Result{Code: code, SessionUID: types.UID("uid-" + name), Namespace: "desktops", Name: name, Epoch: 1, SpecHash: "h"})
 	}
 	m.Results(results)
-	x.Expect(x.uids["uid-eu"].pic.shown()).To(BeEmpty())
+	x.Expect(x.shown("uid-eu")).To(BeEmpty())
 
 	for _, r := range results {
 		x.Observe(placedSession(r.Name, 1, v1alpha1.ClusterRef{Name: "eu", UID: "uid-eu"}), false)
 	}
 	m.Results(results)
-	x.Expect(x.uids["uid-eu"].pic.shown()).To(Equal(map[string]string{"stored": "Active@1", "stopped": "Stopped@1", "refused": "Refused@1"}))
+	x.Expect(x.shown("uid-eu")).To(Equal(map[string]string{"stored": "Active@1", "stopped": "Stopped@1", "refused": "Refused@1"}))
 	for i := range results {
 		results[i].Name = "another-" + results[i].Name
 	}
 	m.Results(results)
-	x.Expect(x.uids["uid-eu"].pic.shown()).To(HaveLen(3), "a session has one assignment")
+	x.Expect(x.shown("uid-eu")).To(HaveLen(3), "a session has one assignment")
 }
 
 func TestCapacityOfTemplatesThatTheHubDoesNotHaveIsDropped(t *testing.T) {
@@ -340,10 +343,23 @@ func TestConditionsOfAReportAreBounded(t *testing.T) {
 		m.Changes(reports)
 	}
 	bytes := 0
-	for _, a := range x.uids["uid-eu"].pic.items {
+	for _, a := range x.cache("uid-eu").Items() {
 		for _, c := range a.Status.Conditions {
 			bytes += len(c.Message)
 		}
 	}
 	x.Expect(bytes).To(BeNumerically("<=", 4<<20))
+}
+
+// The confirmation of a withdrawal counts although the member reports nothing of the
+// session, and the hub has it no more: somebody removed its finalizer.
+func TestAnEndThatWasAskedForCounts(t *testing.T) {
+	x := newFixture(t)
+	m, _ := x.attacker()
+	end := []link.Result{{SessionUID: "uid-gone", Namespace: "desktops", Name: "gone", Epoch: 1, Code: link.Stopped}}
+	m.Results(end)
+	x.Expect(x.shown("uid-eu")).To(BeEmpty(), "nobody asked")
+	x.Expect(x.client("eu").Delete(context.Background(), item("gone", 1, ""))).To(Succeed())
+	m.Results(end)
+	x.Expect(x.shown("uid-eu")).To(HaveLen(1))
 }

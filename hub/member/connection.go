@@ -1,15 +1,13 @@
 package member
 
 import (
-	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -22,7 +20,7 @@ type connection struct {
 	peer   link.Peer
 	// screened is what the pages of the inventory that is coming in have said so
 	// far; nil between inventories. Only the stream's receiver has it.
-	screened *screen
+	screened *cluster.Screen
 }
 
 var _ link.Member = &connection{}
@@ -45,14 +43,14 @@ func (c *connection) current(f func(m *member)) bool {
 //
 // A connection that is replaced while f runs is none the worse: applying makes
 // its successor wait, and all of this came before it.
-func (c *connection) onCache(f func(p *picture)) bool {
+func (c *connection) onCache(f func(*cluster.Cache)) bool {
 	c.member.applying.Lock()
 	defer c.member.applying.Unlock()
 	if !c.current(func(*member) {}) {
 		return false
 	}
-	f(c.member.pic)
-	if err := c.member.pic.takeExcess(); err != nil {
+	f(c.member.cluster.Cache)
+	if err := c.member.cluster.Cache.TakeExcess(); err != nil {
 		c.peer.Close(err)
 		return false
 	}
@@ -63,9 +61,9 @@ func (c *connection) onCache(f func(p *picture)) bool {
 // (link.Member).
 func (c *connection) Screen(page *fleetv1.Inventory) error {
 	if c.screened == nil {
-		c.screened = newScreen(c.member.pic)
+		c.screened = cluster.NewScreen(c.member.cluster.Cache)
 	}
-	err := c.screened.page(page.GetItems())
+	err := c.screened.Page(page.GetItems())
 	if page.GetLast() {
 		c.screened = nil
 	}
@@ -74,7 +72,7 @@ func (c *connection) Screen(page *fleetv1.Inventory) error {
 
 // Differing compares what the member holds with what is remembered of it.
 func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet) {
-	c.onCache(func(p *picture) { differ = p.Differing(theirs) })
+	c.onCache(func(cache *cluster.Cache) { differ = cache.Differing(theirs) })
 	return differ
 }
 
@@ -83,21 +81,20 @@ func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet
 func (c *connection) Part(buckets convert.BucketSet, items []link.Report) {
 	serving := false
 	c.current(func(m *member) { serving = m.serving })
-	c.told(len(items), func(p *picture) int { return p.ReplaceIn(buckets, items, serving) }, !serving)
+	c.told(len(items), func(cache *cluster.Cache) int { return cache.Replace(buckets, items, serving) }, !serving)
 }
 
 // told has the cache take an inventory, which begins the member's service or is
 // of a resync, and what is placed there and what the member reports compared
 // anew. It counts the stale ones of so many items.
-func (c *connection) told(items int, take func(*picture) (stale int), begins bool) {
+func (c *connection) told(items int, take func(*cluster.Cache) (stale int), begins bool) {
 	stale := 0
-	ok := c.onCache(func(p *picture) { stale = take(p) })
+	ok := c.onCache(func(cache *cluster.Cache) { stale = take(cache) })
 	countStale(ok, stale, items)
-	// Whoever engages a member that begins tells of it.
-	synced := false
-	c.current(func(m *member) { synced = m.synced })
+	// The engagement of a member that begins is announced by itself.
+	synced := c.member.cluster.Synced.Load()
 	if ok && begins {
-		ok = c.begin(c.member.pic.Held())
+		ok = c.begin(c.member.cluster.Cache.Held())
 	}
 	if ok && synced {
 		c.fleet.tell(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
@@ -122,8 +119,8 @@ func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
 	}
 	return c.current(func(m *member) {
 		m.serving, m.agreement = true, ""
-		if !m.synced {
-			c.fleet.await(m)
+		if !m.cluster.Synced.Load() {
+			c.fleet.Engage(m.cluster)
 		}
 	})
 }
@@ -131,12 +128,12 @@ func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
 // Changes takes the newest status of some assignments.
 func (c *connection) Changes(items []link.Report) {
 	stale := 0
-	ok := c.onCache(func(p *picture) { stale = p.Tell(items) })
+	ok := c.onCache(func(cache *cluster.Cache) { stale = cache.Apply(items) })
 	countStale(ok, stale, len(items))
 }
 
 // Sums are the digests of what is believed of the member.
-func (c *connection) Sums() link.Sums { return c.member.pic.Sums() }
+func (c *connection) Sums() link.Sums { return c.member.cluster.Cache.Sums() }
 
 // Agreed notes whether both sides agree on what the member holds.
 func (c *connection) Agreed(agreement link.Agreement) {
@@ -153,7 +150,10 @@ func (c *connection) Results(results []link.Result) {
 	for i := range results {
 		r := &results[i]
 		ok := c.current(func(m *member) { c.fleet.settle(m, r) })
-		if ok = ok && c.onCache(func(p *picture) { show(p, r) }); ok && r.Code != link.Stored {
+		known := true
+		ok = ok && c.onCache(func(cache *cluster.Cache) { known = cache.ApplyResult(r) })
+		unknownResults.Add(float64(count(!known)))
+		if ok && r.Code != link.Stored {
 			room = true
 		}
 	}
@@ -221,20 +221,6 @@ func (f *Fleet) settle(m *member, r *link.Result) {
 	placementResults.WithLabelValues(string(r.Code)).Inc()
 }
 
-// show writes a result into the picture.
-func show(p *picture, r *link.Result) {
-	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-	after := map[link.Code]func(*v1alpha1.SessionAssignment, *link.Result) *v1alpha1.SessionAssignment{
-		link.Stored: afterStored, link.Stopped: afterStopped, link.Refused: afterRefused,
-	}[r.Code]
-	if after == nil {
-		return
-	}
-	if !p.Settle(key, r.SessionUID, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return after(old, r) }) {
-		unknownResults.Inc()
-	}
-}
-
 // countedFrom is which report counts what was stored: an agent that does not
 // say will have it in its next.
 func countedFrom(m *member, r *link.Result) uint64 {
@@ -247,78 +233,9 @@ func countedFrom(m *member, r *link.Result) uint64 {
 	return 1
 }
 
-// afterStored is the picture's item once the member's API server has the
-// assignment (or, with no hash, the withdrawal).
-func afterStored(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
-	withdrawal := r.SpecHash == ""
-	switch {
-	case old == nil && withdrawal:
-		return nil
-	case old == nil, old.Spec.Epoch < r.Epoch && !withdrawal:
-		item := remembered(r)
-		item.Status.State = v1alpha1.AssignmentActive
-		return item
-	case old.Spec.Epoch > r.Epoch, awaitsRecording(old):
-		return old
+func count(yes bool) int {
+	if yes {
+		return 1
 	}
-	item := old.DeepCopy()
-	if withdrawal {
-		item.Status.State = v1alpha1.AssignmentStopping
-		return item
-	}
-	item.Annotations = maps.Clone(item.Annotations)
-	metav1.SetMetaDataAnnotation(&item.ObjectMeta, v1alpha1.AnnotationSpecHash, r.SpecHash)
-	item.Status.Reason, item.Status.Message = "", ""
-	if old.Annotations[v1alpha1.AnnotationSpecHash] != r.SpecHash {
-		// What is known of its status is of an earlier spec.
-		item.Status.ObservedGeneration = 0
-	}
-	return item
-}
-
-// afterStopped remembers that nothing up to an epoch runs any more.
-func afterStopped(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
-	if old != nil && old.Spec.Epoch > r.Epoch {
-		return old
-	}
-	item := remembered(r)
-	item.Status.State = v1alpha1.AssignmentStopped
-	if old != nil && old.Spec.Session.UID == r.SessionUID {
-		// The agent's account of how long the desktop ran outlives it.
-		item.Status.TimeUsed, item.Status.RunningSince = old.Status.TimeUsed, old.Status.RunningSince
-	}
-	if old != nil && old.Spec.Epoch == r.Epoch && old.Spec.Session.UID == r.SessionUID {
-		// A hub that has forgotten the epoch takes its number all the same.
-		item.Spec.Proof = old.Spec.Proof
-	}
-	return item
-}
-
-// afterRefused remembers that nothing of an epoch was stored. Where the member
-// holds an earlier word on the session, that one goes on: the refusal is only
-// noted on it.
-func afterRefused(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
-	switch {
-	case old != nil && awaitsRecording(old) && old.Spec.Epoch >= r.Epoch:
-		return old
-	case old != nil && !awaitsRecording(old):
-		item := old.DeepCopy()
-		item.Status.Reason, item.Status.Message = r.Reason, r.Message
-		return item
-	}
-	item := remembered(r)
-	item.Status.State = v1alpha1.AssignmentRefused
-	item.Status.Reason, item.Status.Message = r.Reason, r.Message
-	return item
-}
-
-func remembered(r *link.Result) *v1alpha1.SessionAssignment {
-	item := &v1alpha1.SessionAssignment{}
-	item.Namespace, item.Name = r.Namespace, r.Name
-	if r.SpecHash != "" {
-		item.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: r.SpecHash}
-	}
-	item.Spec.Session.UID = r.SessionUID
-	item.Spec.Epoch = r.Epoch
-	return item
+	return 0
 }

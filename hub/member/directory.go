@@ -149,7 +149,7 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	m.heartbeats.Renewed(f.timings, now)
 	m.grant(now)
 	after := m.assess(f.timings, now)
-	back := before.State == health.Unreachable && m.serving && m.synced
+	back := before.State == health.Unreachable && m.serving && m.cluster.Synced.Load()
 	f.mu.Unlock()
 	if before.State != after.State || before.Cause != after.Cause {
 		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})

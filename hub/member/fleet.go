@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -33,7 +34,9 @@ type Options struct {
 // Fleet is what the hub's leader knows of its members. All of it can be
 // rebuilt from the hub's API server and the agents' inventories.
 type Fleet struct {
-	scheme  *runtime.Scheme
+	// Provider of the members' clusters. Its lock is taken under the fleet's.
+	*cluster.Provider
+
 	clock   clock.WithTicker
 	timings health.Timings
 	proven  func(member, session types.UID, epoch int64, proof string) bool
@@ -71,10 +74,6 @@ type Fleet struct {
 	listeners []func(Change)
 	// judging is since when sessions wait for the members' word on a template.
 	judging map[placement.TemplateKey]time.Time
-	// waiting are members whose first inventory is in, for the provider to
-	// engage; wake tells it of them. Nobody waits for the provider.
-	waiting []*member
-	wake    chan struct{}
 	// unfenceWait is how long a returning agent waits until its member is no longer
 	// declared fenced.
 	unfenceWait time.Duration
@@ -83,7 +82,7 @@ type Fleet struct {
 // New returns a fleet without members.
 func New(o Options) *Fleet {
 	return &Fleet{
-		scheme:    o.Scheme,
+		Provider:  cluster.NewProvider(o.Scheme),
 		clock:     o.Clock,
 		timings:   o.Timings,
 		proven:    o.Proven,
@@ -96,7 +95,6 @@ func New(o Options) *Fleet {
 		removed:   map[types.UID]time.Time{},
 		judging:   map[placement.TemplateKey]time.Time{},
 		templates: &fleetv1.TemplateSet{},
-		wake:      make(chan struct{}, 1),
 
 		unfenceWait: unfenceWait,
 	}
@@ -144,7 +142,7 @@ func (f *Fleet) Listen(listener func(Change)) {
 	var now []Change
 	for _, m := range f.members {
 		now = append(now, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
-		if m.serving && m.synced {
+		if m.serving && m.cluster.Synced.Load() {
 			now = append(now, Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
 		}
 	}
@@ -181,7 +179,7 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 	}
 	if !ok {
 		m = newMember(mc, f.began)
-		m.pic.placed, m.pic.knows = f.placedIn(mc.UID), f.knownIn(mc.UID)
+		m.cluster = f.Add(mc.Name, registry{fleet: f, member: m})
 		f.members[mc.Name], f.uids[mc.UID] = m, m
 	}
 	now := f.look()
@@ -192,7 +190,7 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 	m.version, m.adopted = mc.ResourceVersion, now
 	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
 	// The URLs of what runs there are made of these.
-	moved := ok && m.serving && m.synced &&
+	moved := ok && m.serving && m.cluster.Synced.Load() &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
 	was := m.revoked
 	m.take(mc, f.timings, now)
@@ -230,9 +228,7 @@ func (f *Fleet) removeLocked(m *member) {
 		m.peer.Close(errRemoved)
 		m.peer = nil
 	}
-	if m.disengage != nil {
-		m.disengage()
-	}
+	f.Provider.Remove(m.cluster)
 }
 
 // SetTemplates tells every agent which template revisions to judge; current

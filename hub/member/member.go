@@ -1,7 +1,6 @@
 package member
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -10,12 +9,13 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // member is what the hub knows of one member. The fleet's lock guards all but
-// the picture, which has its own.
+// the cache, which has its own.
 type member struct {
 	name       string
 	uid        types.UID
@@ -71,15 +71,12 @@ type member struct {
 	// and slots are made of.
 	roomBytes map[placement.TemplateKey]int
 
-	// applying is held while a connection changes the picture or reads capacity;
+	// applying is held while a connection changes the cache or reads capacity;
 	// the fleet's lock is taken under it, never the other way round.
 	applying sync.Mutex
 
-	pic     *picture
-	cluster *memberCluster
-	// synced: the cluster's cache has what the first inventory said.
-	synced    bool
-	disengage context.CancelFunc
+	// cluster of the member, with the cache of what its agent reports.
+	cluster *cluster.Member
 }
 
 func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
@@ -89,7 +86,6 @@ func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 		fingerprint: mc.Status.Fingerprint,
 		contact:     contact{lastHeard: lostBefore(mc)},
 		heartbeats:  health.NewTracker(everConnected(mc), began),
-		pic:         newPicture(),
 	}
 }
 
@@ -106,52 +102,52 @@ func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	}
 }
 
-// memberOutbox is the outbox of a member whatever its connection.
-type memberOutbox struct {
-	fleet *Fleet
-	m     *member
+// registry is what the fleet knows of one member (cluster.Registry).
+type registry struct {
+	fleet  *Fleet
+	member *member
 }
 
-// Assign puts an order in the outbox of the open connection.
-func (o memberOutbox) Assign(a *v1alpha1.SessionAssignment) error {
-	return o.put(link.Order{Assign: a})
+var _ cluster.Registry = registry{}
+
+// Available reports whether the member is connected and not Unreachable.
+func (r registry) Available() bool {
+	r.fleet.mu.Lock()
+	defer r.fleet.mu.Unlock()
+	return r.member.serving && r.member.assess(r.fleet.timings, r.fleet.look()).State != health.Unreachable
 }
 
-// Withdraw puts an order in the outbox, unless the member has confirmed it already:
-// the cache's watch is about to tell that.
-func (o memberOutbox) Withdraw(a *v1alpha1.SessionAssignment) error {
-	if !o.m.pic.Expect(keyOf(a), a.Spec.Session.UID, a.Spec.Epoch) {
-		return nil
-	}
-	return o.put(link.Order{Withdraw: &link.Withdrawal{
-		SessionUID: a.Spec.Session.UID,
-		Namespace:  a.Namespace,
-		Name:       a.Name,
-		UpToEpoch:  a.Spec.Epoch,
-		Force:      a.Annotations[v1alpha1.AnnotationForceCleanup] != "",
-	}})
-}
-
-// Forget drops an end that the picture shows in this version.
-func (o memberOutbox) Forget(a *v1alpha1.SessionAssignment, resourceVersion string) {
-	o.m.pic.Update(keyOf(a), func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
-		if old != nil && awaitsRecording(old) && old.ResourceVersion == resourceVersion {
-			return nil
-		}
-		return old
-	})
-}
-
-func (o memberOutbox) put(order link.Order) error {
-	o.fleet.mu.Lock()
-	peer := o.m.peer
-	if !o.m.serving {
+// Send puts an order in the outbox of the open connection.
+func (r registry) Send(order link.Order) error {
+	r.fleet.mu.Lock()
+	peer := r.member.peer
+	if !r.member.serving {
 		peer = nil
 	}
-	o.fleet.mu.Unlock()
+	r.fleet.mu.Unlock()
 	if peer == nil {
 		return multicluster.ErrClusterNotFound
 	}
 	peer.Put(order)
 	return nil
+}
+
+// Engaged announces that orders flow.
+func (r registry) Engaged() {
+	r.fleet.tell(Change{Kind: MemberConnected, Member: r.member.name, UID: r.member.uid})
+}
+
+// Placed reports of a session whether it is placed in the member or not confirmed
+// stopped there, by the hub's own account.
+func (r registry) Placed(session types.UID) bool {
+	r.fleet.mu.Lock()
+	defer r.fleet.mu.Unlock()
+	_, placed := r.fleet.placed.sessions[r.member.uid][session]
+	return placed
+}
+
+// Knows reports whether a session is placed in the member, or the proof says that it
+// was.
+func (r registry) Knows(session types.UID, epoch int64, proof string) bool {
+	return r.Placed(session) || proof != "" && r.fleet.proven != nil && r.fleet.proven(r.member.uid, session, epoch, proof)
 }

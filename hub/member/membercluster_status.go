@@ -80,7 +80,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 		revoked:      m.revoked,
 		connected:    m.peer != nil,
 		synced:       m.peer != nil && m.serving && m.agrees(),
-		orphans:      m.pic.seenOrphans().String(),
+		orphans:      m.cluster.Cache.Orphans(),
 		excess:       m.tellExcess(f.timings, now),
 		now:          f.steady(now),
 	}

@@ -78,26 +78,6 @@ func newPlacedSessions() placedSessions {
 
 func (p placedSessions) count(member types.UID) int32 { return int32(len(p.sessions[member])) } //nolint:gosec // a member holds no billions
 
-// placedIn reports of a session whether it is placed in a member or not confirmed
-// stopped there, by the hub's own account.
-func (f *Fleet) placedIn(member types.UID) func(session types.UID) bool {
-	return func(session types.UID) bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		_, placed := f.placed.sessions[member][session]
-		return placed
-	}
-}
-
-// knownIn reports whether a session is placed in a member, or the proof says that
-// it was.
-func (f *Fleet) knownIn(member types.UID) func(session types.UID, epoch int64, proof string) bool {
-	placed := f.placedIn(member)
-	return func(session types.UID, epoch int64, proof string) bool {
-		return placed(session) || proof != "" && f.proven != nil && f.proven(member, session, epoch, proof)
-	}
-}
-
 // decide counts a session for a member, and for the policy by which it goes
 // there, before any cache shows it.
 func (p placedSessions) decide(session types.UID, o owner, d decision) {

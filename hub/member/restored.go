@@ -79,20 +79,13 @@ func (f *Fleet) Claims(assignment types.NamespacedName, session types.UID, epoch
 	members := slices.Collect(maps.Values(f.members))
 	f.mu.Unlock()
 	for _, m := range members { // whose caches call the fleet under their locks
-		item := m.pic.item(assignment)
+		item := m.cluster.Cache.Get(assignment)
 		if item != nil && item.Spec.Session.UID == session && item.Spec.Epoch > epoch && item.Status.State == v1alpha1.AssignmentActive &&
 			f.proven != nil && f.proven(m.uid, session, item.Spec.Epoch, item.Spec.Proof) {
 			return m.name, true
 		}
 	}
 	return "", false
-}
-
-// item is what the member reports of an assignment; nil: nothing.
-func (p *picture) item(key types.NamespacedName) *v1alpha1.SessionAssignment {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.items[key]
 }
 
 // Counts says that a member's own reports count the copy of a session that it has
@@ -132,5 +125,5 @@ func (f *Fleet) RegionOf(member types.UID) string {
 // awaited is whether the member has yet to report to this hub. One that never
 // connected has nothing to tell, and one that is revoked can't.
 func (m *member) awaited() bool {
-	return m.heartbeats.EverConnected() && !m.revoked && (!m.reported || !m.synced)
+	return m.heartbeats.EverConnected() && !m.revoked && (!m.reported || !m.cluster.Synced.Load())
 }

@@ -30,7 +30,7 @@ func benchFleet(b *testing.B, members, reservations int) *Fleet {
 		}
 		reportAll(m)
 		m.Capacity(room(1, 100))
-		f.uids[mc.UID].synced = true
+		f.uids[mc.UID].cluster.Synced.Store(true)
 	}
 	for i := range reservations {
 		name := fmt.Sprint("reserved-", i)

@@ -51,7 +51,7 @@ func drawFleet(t *rapid.T) *Fleet {
 		if rapid.IntRange(0, 5).Draw(t, "reports") > 0 {
 			m.Capacity(room(1, rapid.Int32Range(0, 8).Draw(t, "nodes")))
 		}
-		f.uids[mc.UID].synced = true
+		f.uids[mc.UID].cluster.Synced.Store(true)
 	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "earlier") {
 		req := drawRequest(t, fmt.Sprint("earlier-", i))

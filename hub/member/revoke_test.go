@@ -41,7 +41,7 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrRevoked))
 	old.Closed(link.ErrRevoked)
 	old.Changes(reportsOf(item("b", 1, active)))
-	x.Expect(x.uids["uid-eu"].pic.shown()).To(HaveLen(1), "nobody listens to it any more")
+	x.Expect(x.shown("uid-eu")).To(HaveLen(1), "nobody listens to it any more")
 
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "until it has said hello again")

@@ -185,7 +185,7 @@ func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
 		return false, "it is unreachable"
 	case v.State != health.Ready:
 		return false, "its agent has been silent for a while"
-	case !m.serving || !m.synced:
+	case !m.serving || !m.cluster.Synced.Load():
 		return false, "its agent is not connected"
 	case m.capacity == nil || !m.fresh:
 		return false, "its agent has not reported its capacity yet"

@@ -40,7 +40,7 @@ func (f *Fleet) MayWithdraw(member, session types.UID) bool {
 	if m == nil {
 		return false
 	}
-	holds := m.pic.count() // its lock is never taken under the fleet's
+	holds, _ := m.cluster.Cache.Len() // its lock is never taken under the fleet's
 	f.mu.Lock()
 	now := f.look()
 	may, first := m.withdrawals.take(session, holds, now)
@@ -104,11 +104,4 @@ func (w *withdrawals) take(session types.UID, holds int, now time.Time) (may, fi
 func withdrawalsMessage(held int) string {
 	return fmt.Sprintf("%d sessions run there that the hub has no record of stopping or placing elsewhere: it may have lost state, "+
 		"so that it stops none of them; compare `kubectl get vdia -A` in the member with `kubectl get vdis -A`, and delete in the member the assignments that are not to run", held)
-}
-
-// count returns how many assignments the member holds.
-func (p *picture) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.items)
 }

@@ -1,4 +1,4 @@
-package member
+package cluster
 
 import (
 	"context"
@@ -34,8 +34,8 @@ func keyOfName(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "desktops", Name: name}
 }
 
-// shown is a picture as name -> state@epoch.
-func (p *picture) shown() map[string]string {
+// shown is a cache as name -> state@epoch.
+func (p *Cache) shown() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := map[string]string{}
@@ -51,25 +51,25 @@ func describe(a *v1alpha1.SessionAssignment) string {
 
 const active, stopping, stopped, refused = v1alpha1.AssignmentActive, v1alpha1.AssignmentStopping, v1alpha1.AssignmentStopped, v1alpha1.AssignmentRefused
 
-func TestPictureAppliesNoOlderEpoch(t *testing.T) {
-	p := newPicture()
-	p.Tell(reportsOf(item("a", 3, active), item("b", 3, stopped), item("c", 3, refused)))
-	p.Tell(reportsOf(item("a", 2, stopping), item("b", 3, stopping), item("c", 3, active)))
+func TestCacheAppliesNoOlderEpoch(t *testing.T) {
+	p := newCache(nil, nil)
+	p.Apply(reportsOf(item("a", 3, active), item("b", 3, stopped), item("c", 3, refused)))
+	p.Apply(reportsOf(item("a", 2, stopping), item("b", 3, stopping), item("c", 3, active)))
 	if diff := cmp.Diff(map[string]string{"a": "Active@3", "b": "Stopped@3", "c": "Active@3"}, p.shown()); diff != "" {
-		t.Errorf("picture (-want +got):\n%s", diff)
+		t.Errorf("cache (-want +got):\n%s", diff)
 	}
-	p.Tell(reportsOf(item("b", 4, active)))
+	p.Apply(reportsOf(item("b", 4, active)))
 	if got := p.shown()["b"]; got != "Active@4" {
 		t.Errorf("a newer epoch after the end of an older: got %s", got)
 	}
 }
 
 func TestReplaceTellsTheDifferenceAlone(t *testing.T) {
-	p := newPicture()
-	p.Tell(reportsOf(item("same", 1, active), item("changed", 1, active), item("lost", 1, active),
+	p := newCache(nil, nil)
+	p.Apply(reportsOf(item("same", 1, active), item("changed", 1, active), item("lost", 1, active),
 		item("ended", 1, stopped), item("unwanted", 1, refused), item("newer", 5, active)))
 	w := watchOf(t, p)
-	p.ReplaceIn(convert.AllBuckets(), reportsOf(
+	p.Replace(convert.AllBuckets(), reportsOf(
 		item("same", 1, active), item("changed", 2, active), item("fresh", 1, active), item("newer", 4, active)), false)
 	want := map[string]string{
 		"same": "Active@1", "changed": "Active@2", "fresh": "Active@1", "newer": "Active@5",
@@ -77,7 +77,7 @@ func TestReplaceTellsTheDifferenceAlone(t *testing.T) {
 		"ended": "Stopped@1", "unwanted": "Refused@1",
 	}
 	if diff := cmp.Diff(want, p.shown()); diff != "" {
-		t.Errorf("picture (-want +got):\n%s", diff)
+		t.Errorf("cache (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"changed": "MODIFIED Active@2", "fresh": "MODIFIED Active@1", "lost": "DELETED Active@1"}, w.drain()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -85,12 +85,12 @@ func TestReplaceTellsTheDifferenceAlone(t *testing.T) {
 }
 
 func TestWatchKeepsTheNewestOfEach(t *testing.T) {
-	p := newPicture()
+	p := newCache(nil, nil)
 	w := watchOf(t, p)
 	for epoch := range int64(1000) {
-		p.Tell(reportsOf(item("busy", epoch+1, active), item("other", 1, active)))
+		p.Apply(reportsOf(item("busy", epoch+1, active), item("other", 1, active)))
 	}
-	p.Update(keyOfName("other"), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
+	p.updateLocked(keyOfName("other"), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
 	w.mu.Lock()
 	pending := len(w.pending)
 	w.mu.Unlock()
@@ -102,13 +102,13 @@ func TestWatchKeepsTheNewestOfEach(t *testing.T) {
 	}
 }
 
-func TestPictureForgetsWhatIsDropped(t *testing.T) {
-	p := newPicture()
+func TestCacheForgetsWhatIsDropped(t *testing.T) {
+	p := newCache(nil, nil)
 	w := watchOf(t, p)
 	for i := range 1000 {
-		p.Tell(reportsOf(item(strconv.Itoa(i), 1, active)))
+		p.Apply(reportsOf(item(strconv.Itoa(i), 1, active)))
 	}
-	p.ReplaceIn(convert.AllBuckets(), nil, false)
+	p.Replace(convert.AllBuckets(), nil, false)
 	w.drain()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func TestPictureForgetsWhatIsDropped(t *testing.T) {
 }
 
 func TestListThatNobodyWatchesIsForgotten(t *testing.T) {
-	p := newPicture()
+	p := newCache(nil, nil)
 	for range 3 {
 		if _, err := p.List(metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestListThatNobodyWatchesIsForgotten(t *testing.T) {
 }
 
 func TestWatchWithoutListIsTurnedAway(t *testing.T) {
-	p := newPicture()
+	p := newCache(nil, nil)
 	if _, err := p.Watch(metav1.ListOptions{}); err == nil {
 		t.Fatal("a watch without a list: what came between would be lost")
 	}
@@ -145,10 +145,10 @@ func TestWatchWithoutListIsTurnedAway(t *testing.T) {
 }
 
 // pulled is a watch of which a test takes the events itself.
-type pulled struct{ *pictureWatch }
+type pulled struct{ *cacheWatch }
 
 // watchOf lists and watches as a reflector does, but pumps nothing by itself.
-func watchOf(t *testing.T, p *picture) pulled {
+func watchOf(t *testing.T, p *Cache) pulled {
 	t.Helper()
 	if _, err := p.List(metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
@@ -173,18 +173,18 @@ func (w pulled) drain() map[string]string {
 }
 
 // Whatever is written while a reflector lists and watches, over and over, it
-// misses nothing: its own copy ends up equal to the picture.
+// misses nothing: its own copy ends up equal to the cache.
 func TestNothingSlipsBetweenListAndWatch(t *testing.T) {
 	g := NewWithT(t)
-	p := newPicture()
+	p := newCache(nil, nil)
 	var writers sync.WaitGroup
 	for n := range 4 {
 		writers.Go(func() {
 			for i := range 500 {
 				name := strconv.Itoa((i*7 + n) % 20)
-				p.Tell(reportsOf(item(name, int64(i+1), active)))
+				p.Apply(reportsOf(item(name, int64(i+1), active)))
 				if i%3 == 0 {
-					p.Update(keyOfName(name), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
+					p.updateLocked(keyOfName(name), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
 				}
 			}
 		})
@@ -229,11 +229,11 @@ func follow(w watch.Interface, copied map[string]string, most int) {
 }
 
 // Any interleaving of what agents say leaves an informer's store equal to the
-// picture, once it is quiet.
-func TestInformerFollowsThePicture(t *testing.T) {
+// cache, once it is quiet.
+func TestInformerFollowsTheCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewWithT(t)
-		p := newPicture()
+		p := newCache(nil, nil)
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		informer := toolscache.NewSharedIndexInformer(p, &v1alpha1.SessionAssignment{}, 0, toolscache.Indexers{})
@@ -245,17 +245,17 @@ func TestInformerFollowsThePicture(t *testing.T) {
 				rapid.SampledFrom([]v1alpha1.AssignmentState{active, stopping, stopped, refused}).Draw(t, "state"))
 		})
 		t.Repeat(map[string]func(*rapid.T){
-			"apply": func(t *rapid.T) { p.Tell(reportsOf(rapid.SliceOf(items).Draw(t, "items")...)) },
+			"apply": func(t *rapid.T) { p.Apply(reportsOf(rapid.SliceOf(items).Draw(t, "items")...)) },
 			"replace": func(t *rapid.T) {
 				some := rapid.SliceOfDistinct(items, func(a *v1alpha1.SessionAssignment) string { return a.Name }).Draw(t, "items")
-				p.ReplaceIn(convert.AllBuckets(), reportsOf(some...), false)
+				p.Replace(convert.AllBuckets(), reportsOf(some...), false)
 			},
 			"set": func(t *rapid.T) {
 				next := items.Draw(t, "item")
-				p.Update(keyOf(next), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return next })
+				p.updateLocked(keyOf(next), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return next })
 			},
 			"drop": func(t *rapid.T) {
-				p.Update(keyOfName(names.Draw(t, "name")), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
+				p.updateLocked(keyOfName(names.Draw(t, "name")), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
 			},
 			"breathe": func(*rapid.T) { runtime.Gosched() },
 		})
@@ -273,12 +273,12 @@ func TestInformerFollowsThePicture(t *testing.T) {
 }
 
 // As the provider uses it: through a cache of controller-runtime.
-func TestMemberClusterShowsThePicture(t *testing.T) {
+func TestMemberClusterShowsTheCache(t *testing.T) {
 	g := NewWithT(t)
 	scheme := kruntime.NewScheme()
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
-	p := newPicture()
-	p.Tell(reportsOf(item("first", 1, active)))
+	p := newCache(nil, nil)
+	p.Apply(reportsOf(item("first", 1, active)))
 	cl, err := newMemberCluster(scheme, p, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(context.Background())
@@ -295,14 +295,21 @@ func TestMemberClusterShowsThePicture(t *testing.T) {
 	go func() { _ = cl.Start(ctx) }()
 	g.Expect(cl.cache.WaitForCacheSync(ctx)).To(BeTrue())
 	g.Eventually(events).Should(Receive(Equal("add Active@1")))
-	p.Tell(reportsOf(item("second", 2, active)))
+	p.Apply(reportsOf(item("second", 2, active)))
 	g.Eventually(events).Should(Receive(Equal("add Active@2")))
-	p.Tell(reportsOf(item("second", 2, stopping)))
+	p.Apply(reportsOf(item("second", 2, stopping)))
 	g.Eventually(events).Should(Receive(Equal("update Stopping@2")))
-	p.ReplaceIn(convert.AllBuckets(), reportsOf(item("first", 1, active)), false)
+	p.Replace(convert.AllBuckets(), reportsOf(item("first", 1, active)), false)
 	g.Eventually(events).Should(Receive(Equal("delete Stopping@2")))
 	got := &v1alpha1.SessionAssignment{}
 	g.Expect(cl.GetClient().Get(ctx, keyOfName("first"), got)).To(Succeed())
 	g.Expect(describe(got)).To(Equal("Active@1"))
 	g.Consistently(events, 50*time.Millisecond).ShouldNot(Receive())
+}
+
+// updateLocked changes what the cache has of one assignment.
+func (p *Cache) updateLocked(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.update(key, f)
 }

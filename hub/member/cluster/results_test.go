@@ -1,17 +1,16 @@
-package member
+package cluster
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	. "github.com/onsi/gomega"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// What the picture shows after a result, for what it showed before.
-func TestPictureAfterResults(t *testing.T) {
+// What the cache shows after a result, for what it showed before.
+func TestCacheAfterResults(t *testing.T) {
 	stored := link.Result{Code: link.Stored, SpecHash: "new"}
 	withdrawn := link.Result{Code: link.Stored}
 	ended := link.Result{Code: link.Stopped}
@@ -89,11 +88,11 @@ func proven(a *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 }
 
 func TestAReportThatBringsAProofIsShown(t *testing.T) {
-	p := newPicture()
-	p.Tell(reportsOf(item("a", 5, active)))
-	p.Tell(reportsOf(proven(item("a", 5, active))))
+	p := newCache(nil, nil)
+	p.Apply(reportsOf(item("a", 5, active)))
+	p.Apply(reportsOf(proven(item("a", 5, active))))
 	if got := p.Get(keyOfName("a")); got.Spec.Proof != "proof" {
-		t.Error("the picture keeps the report without it")
+		t.Error("the cache keeps the report without it")
 	}
 }
 
@@ -104,18 +103,4 @@ func TestRefusalIsForgottenOnceItIsStored(t *testing.T) {
 	if got.Status.Reason != "" || got.Status.Message != "" {
 		t.Errorf("still refused: %+v", got.Status)
 	}
-}
-
-// The confirmation of a withdrawal counts although the member reports nothing of the
-// session, and the hub has it no more: somebody removed its finalizer.
-func TestAnEndThatWasAskedForCounts(t *testing.T) {
-	x := newFixture(t)
-	m, _ := x.attacker()
-	pic := x.uids["uid-eu"].pic
-	end := []link.Result{{SessionUID: "uid-gone", Namespace: "desktops", Name: "gone", Epoch: 1, Code: link.Stopped}}
-	m.Results(end)
-	x.Expect(pic.shown()).To(BeEmpty(), "nobody asked")
-	x.Expect(memberOutbox{x.Fleet, x.uids["uid-eu"]}.Withdraw(item("gone", 1, ""))).To(Succeed())
-	m.Results(end)
-	x.Expect(pic.shown()).To(HaveLen(1))
 }

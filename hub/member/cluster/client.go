@@ -1,4 +1,4 @@
-package member
+package cluster
 
 import (
 	"context"
@@ -12,34 +12,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
 // errReadOnly is what a write gets that the link has no order for.
 var errReadOnly = errors.New("a member's client creates, updates and deletes SessionAssignments and nothing else")
-
-// outbox takes the hub's orders for one member. Neither call ever blocks.
-type outbox interface {
-	// Assign orders that the member store this assignment.
-	Assign(*v1alpha1.SessionAssignment) error
-	// Withdraw orders that the member stop every epoch up to the object's.
-	Withdraw(*v1alpha1.SessionAssignment) error
-	// Forget drops the end of an assignment, if it is remembered in this version.
-	Forget(a *v1alpha1.SessionAssignment, resourceVersion string)
-}
 
 // memberClient reads a member's cache and writes to its outbox.
 type memberClient struct {
 	client.Reader
 	scheme *runtime.Scheme
 	mapper meta.RESTMapper
-	out    outbox
+	cache  *Cache
+	// send puts an order in the outbox of the member's connection.
+	send func(link.Order) error
 }
 
 var _ client.Client = &memberClient{}
-
-func newMemberClient(reader client.Reader, scheme *runtime.Scheme, mapper meta.RESTMapper, out outbox) client.Client {
-	return &memberClient{Reader: reader, scheme: scheme, mapper: mapper, out: out}
-}
 
 // Create orders an assignment. What the member makes of it comes back through
 // the cache; nil only means that the order is in the outbox.
@@ -62,10 +51,19 @@ func (c *memberClient) Delete(_ context.Context, obj client.Object, options ...c
 	}
 	o := (&client.DeleteOptions{}).ApplyOptions(options)
 	if o.Preconditions != nil && o.Preconditions.ResourceVersion != nil {
-		c.out.Forget(a, *o.Preconditions.ResourceVersion)
+		c.cache.Forget(keyOf(a), *o.Preconditions.ResourceVersion)
 		return nil
 	}
-	return c.out.Withdraw(a)
+	if !c.cache.ExpectStop(keyOf(a), a.Spec.Session.UID, a.Spec.Epoch) {
+		return nil // confirmed already: the cache's watch is about to report it
+	}
+	return c.send(link.Order{Withdraw: &link.Withdrawal{
+		SessionUID: a.Spec.Session.UID,
+		Namespace:  a.Namespace,
+		Name:       a.Name,
+		UpToEpoch:  a.Spec.Epoch,
+		Force:      a.Annotations[v1alpha1.AnnotationForceCleanup] != "",
+	}})
 }
 
 func (c *memberClient) assign(obj client.Object) error {
@@ -73,7 +71,7 @@ func (c *memberClient) assign(obj client.Object) error {
 	if !ok {
 		return fmt.Errorf("writing %T: %w", obj, errReadOnly)
 	}
-	return c.out.Assign(a.DeepCopy())
+	return c.send(link.Order{Assign: a.DeepCopy()})
 }
 
 // Apply is not offered.

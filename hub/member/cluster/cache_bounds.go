@@ -1,4 +1,4 @@
-package member
+package cluster
 
 import (
 	"fmt"
@@ -12,21 +12,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// bounds limit what one agent can make the hub keep of its member.
-type bounds struct {
-	// maxItems of sessions that the hub placed in the member, or whose proof the
-	// report bears, and maxBytes of all items' texts.
-	maxItems, maxBytes int
-	// maxOrphans are remembered: assignments of any other session. Of maxVisible of
-	// them, with maxVisibleBytes, the whole report is kept.
-	maxOrphans, maxVisible, maxVisibleBytes int
+// Bounds limit what one agent can make the hub keep of its member.
+type Bounds struct {
+	// MaxItems of sessions that the hub placed in the member, or whose proof the
+	// report bears, and MaxBytes of all items' texts.
+	MaxItems, MaxBytes int
+	// MaxOrphans are remembered: assignments of any other session. Of MaxVisible of
+	// them, with MaxVisibleBytes, the whole report is kept.
+	MaxOrphans, MaxVisible, MaxVisibleBytes int
 }
 
 // defaultBounds leave an honest report of each of 200,000 sessions some 1.3 KiB
 // of texts; it has about half of that.
-var defaultBounds = bounds{
-	maxItems: link.MaxInventory, maxBytes: 256 << 20,
-	maxOrphans: 10_000, maxVisible: 1000, maxVisibleBytes: 4 << 20,
+var defaultBounds = Bounds{
+	MaxItems: link.MaxInventory, MaxBytes: 256 << 20,
+	MaxOrphans: 10_000, MaxVisible: 1000, MaxVisibleBytes: 4 << 20,
 }
 
 // keeping is what becomes of a report.
@@ -45,7 +45,7 @@ const (
 // limits is what a member's cache knows of its own size. The cache's lock guards
 // all of it but seen.
 type limits struct {
-	bounds
+	Bounds
 	// knows reports whether the hub placed a session in the member, or the proof
 	// says so. It takes the fleet's lock. nil: every session counts as known.
 	knows func(session types.UID, epoch int64, proof string) bool
@@ -79,9 +79,11 @@ type orphans struct {
 // maxOrphanNames are named in a condition.
 const maxOrphanNames = 3
 
-func newLimits() limits {
+func newLimits(knows func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) limits {
 	return limits{
-		bounds:  defaultBounds,
+		Bounds:  defaultBounds,
+		knows:   knows,
+		placed:  placed,
 		names:   map[types.UID]types.NamespacedName{},
 		visible: map[types.NamespacedName]int{},
 		hidden:  map[types.NamespacedName]uint64{},
@@ -90,19 +92,19 @@ func newLimits() limits {
 
 // keep says what becomes of a report of an assignment, and makes room for it.
 // The caller stores it.
-func (p *picture) keep(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
+func (p *Cache) keep(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
 	switch {
 	case p.excess != nil:
 		return keepNothing
-	case p.vouched(key, item):
+	case p.known(key, item):
 		return p.keepKnown(key, item)
 	}
 	return p.keepOrphan(key, item)
 }
 
-// vouched is whether the hub has a reason to keep a report: its session is known,
+// known is whether the hub has a reason to keep a report: its session is known,
 // under no other name.
-func (p *picture) vouched(key types.NamespacedName, item *v1alpha1.SessionAssignment) bool {
+func (p *Cache) known(key types.NamespacedName, item *v1alpha1.SessionAssignment) bool {
 	session := item.Spec.Session.UID
 	if name, named := p.names[session]; named {
 		// Also where the session was taken from the member meanwhile: its end is
@@ -113,42 +115,42 @@ func (p *picture) vouched(key types.NamespacedName, item *v1alpha1.SessionAssign
 }
 
 // keepUnread is keep of a report of which no object is stored.
-func (p *picture) keepUnread(key types.NamespacedName, bare *v1alpha1.SessionAssignment) keeping {
+func (p *Cache) keepUnread(key types.NamespacedName, bare *v1alpha1.SessionAssignment) keeping {
 	switch {
 	case p.excess != nil:
 		return keepNothing
 	case p.items[key] != nil:
 		return keepAll
-	case p.vouched(key, bare):
+	case p.known(key, bare):
 		return p.keepKnown(key, bare)
 	}
 	return p.hide(key, bare)
 }
 
-func (p *picture) keepKnown(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
+func (p *Cache) keepKnown(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
 	session := item.Spec.Session.UID
 	old := p.items[key]
 	_, named := p.names[session]
 	switch {
-	case !named && len(p.names) >= p.maxItems:
-		return p.exceeded("%d assignments of sessions that the hub placed there", p.maxItems)
-	case p.textBytes+sizeOf(item)-sizeOf(old) > p.maxBytes:
-		return p.exceeded("%d MiB of status", p.maxBytes>>20)
+	case !named && len(p.names) >= p.MaxItems:
+		return p.exceeded("%d assignments of sessions that the hub placed there", p.MaxItems)
+	case p.textBytes+sizeOf(item)-sizeOf(old) > p.MaxBytes:
+		return p.exceeded("%d MiB of status", p.MaxBytes>>20)
 	}
 	p.forgetOrphan(key)
 	p.names[session] = key
 	return keepAll
 }
 
-func (p *picture) keepOrphan(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
+func (p *Cache) keepOrphan(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
 	was, isVisible := p.visible[key]
 	size := sizeOf(item)
 	switch {
 	case p.ofKnown(key):
 		// It would take the place of a session's own report.
 		return p.hide(key, item)
-	case isVisible && p.visibleBytes+size-was <= p.maxVisibleBytes,
-		!isVisible && len(p.visible) < p.maxVisible && p.visibleBytes+size <= p.maxVisibleBytes:
+	case isVisible && p.visibleBytes+size-was <= p.MaxVisibleBytes,
+		!isVisible && len(p.visible) < p.MaxVisible && p.visibleBytes+size <= p.MaxVisibleBytes:
 		p.forgetOrphan(key)
 		p.visible[key], p.visibleBytes = size, p.visibleBytes+size
 		return keepAll
@@ -159,14 +161,14 @@ func (p *picture) keepOrphan(key types.NamespacedName, item *v1alpha1.SessionAss
 }
 
 // ofKnown is whether what is shown under a name is a known session's.
-func (p *picture) ofKnown(key types.NamespacedName) bool {
+func (p *Cache) ofKnown(key types.NamespacedName) bool {
 	old := p.items[key]
 	return old != nil && p.names[old.Spec.Session.UID] == key
 }
 
-func (p *picture) hide(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
-	if _, again := p.hidden[key]; !again && len(p.visible)+len(p.hidden) >= p.maxOrphans {
-		return p.exceeded("%d assignments that the hub did not place there", p.maxOrphans)
+func (p *Cache) hide(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
+	if _, again := p.hidden[key]; !again && len(p.visible)+len(p.hidden) >= p.MaxOrphans {
+		return p.exceeded("%d assignments that the hub did not place there", p.MaxOrphans)
 	}
 	hash := assignedHash(item)
 	p.assigned += hash - p.hidden[key]
@@ -183,29 +185,29 @@ func exceeded(format string, args ...any) error {
 	return fmt.Errorf("%w: it reports more than "+format+"; "+excessRemedy, append([]any{link.ErrExcess}, args...)...)
 }
 
-func (p *picture) exceeded(format string, args ...any) keeping {
+func (p *Cache) exceeded(format string, args ...any) keeping {
 	p.excess = exceeded(format, args...)
 	return keepNothing
 }
 
 // forgetOrphan takes a name off the orphans.
-func (p *picture) forgetOrphan(key types.NamespacedName) {
+func (p *Cache) forgetOrphan(key types.NamespacedName) {
 	p.visibleBytes -= p.visible[key]
 	delete(p.visible, key)
 	p.assigned -= p.hidden[key]
 	delete(p.hidden, key)
 }
 
-// forgetUntold drops what is known of names that are neither in the cache nor
-// told any more.
-func (p *picture) forgetUntold() {
+// forgetUnreported drops what is known of names that are neither in the cache nor
+// reported any more.
+func (p *Cache) forgetUnreported() {
 	for key := range p.hidden {
-		if _, told := p.told.Has(key); !told {
+		if _, reported := p.reported.Has(key); !reported {
 			p.forgetOrphan(key)
 		}
 	}
 	for session, key := range p.names {
-		if _, told := p.told.Has(key); !told && p.items[key] == nil {
+		if _, reported := p.reported.Has(key); !reported && p.items[key] == nil {
 			delete(p.names, session)
 		}
 	}
@@ -213,7 +215,7 @@ func (p *picture) forgetUntold() {
 
 // recount keeps the size right when an item takes the place of another; either
 // may be nil.
-func (p *picture) recount(key types.NamespacedName, old, next *v1alpha1.SessionAssignment) {
+func (p *Cache) recount(key types.NamespacedName, old, next *v1alpha1.SessionAssignment) {
 	p.textBytes += sizeOf(next) - sizeOf(old)
 	if was, shown := p.visible[key]; shown {
 		if next == nil {
@@ -228,9 +230,9 @@ func (p *picture) recount(key types.NamespacedName, old, next *v1alpha1.SessionA
 	}
 }
 
-// takeExcess returns why the stream must end, once, and notes the orphans for
+// TakeExcess returns why the stream must end, once, and notes the orphans for
 // people.
-func (p *picture) takeExcess() error {
+func (p *Cache) TakeExcess() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.noteOrphans()
@@ -240,7 +242,7 @@ func (p *picture) takeExcess() error {
 }
 
 // noteOrphans replaces the snapshot if their number has changed.
-func (p *picture) noteOrphans() {
+func (p *Cache) noteOrphans() {
 	now := &orphans{count: len(p.visible) + len(p.hidden)}
 	if before := p.seen.Load(); before != nil && before.count == now.count {
 		return
@@ -254,17 +256,11 @@ func (p *picture) noteOrphans() {
 	p.seen.Store(now)
 }
 
-// seenOrphans are those of the last report; never nil.
-func (p *picture) seenOrphans() *orphans {
-	if o := p.seen.Load(); o != nil {
-		return o
-	}
-	return &orphans{}
-}
-
-// String is for a condition; empty where there are none.
-func (o *orphans) String() string {
-	if o.count == 0 {
+// Orphans describes those of the last report in a condition; empty: there are none.
+// It takes no lock.
+func (p *Cache) Orphans() string {
+	o := p.seen.Load()
+	if o == nil || o.count == 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%d assignments there are orphans, which the hub did not place and leaves alone", o.count)

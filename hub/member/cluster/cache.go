@@ -1,6 +1,8 @@
-package member
+package cluster
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -15,41 +17,43 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// picture is what a member holds, as its agent last reported it. It is a
-// client-go ListerWatcher, so that an informer can be fed from it.
+// Cache has the SessionAssignments of a member as its agent last reported them. It
+// is a client-go ListerWatcher, so that an informer can be fed from it.
 //
 // Its objects are never changed once stored: a report replaces them.
-type picture struct {
+type Cache struct {
 	mu       sync.Mutex
 	version  uint64
 	items    map[types.NamespacedName]*v1alpha1.SessionAssignment
-	watchers map[*pictureWatch]struct{}
-	// told is what the agent has reported of each, by hashes: see
-	// picture_told.go.
-	told convert.Ledger[types.NamespacedName]
-	// altered are those of told that are not shown as they were reported:
+	watchers map[*cacheWatch]struct{}
+	// reported is what the agent has reported of each, by hashes: see
+	// cache_reports.go.
+	reported convert.Ledger[types.NamespacedName]
+	// altered are those of reported that the cache does not have as they were reported:
 	// results have changed them since, or the report was not applied.
 	altered map[types.NamespacedName]bool
 	// assigned is the digest of what the member is believed to hold.
 	assigned uint64
 	// next was opened by List and waits for Watch.
-	next *pictureWatch
+	next *cacheWatch
 	limits
 }
 
-func newPicture() *picture {
-	return &picture{
+// newCache returns an empty cache. Without the functions every session counts as
+// known and placed.
+func newCache(knows func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) *Cache {
+	return &Cache{
 		items:    map[types.NamespacedName]*v1alpha1.SessionAssignment{},
-		watchers: map[*pictureWatch]struct{}{},
+		watchers: map[*cacheWatch]struct{}{},
 		altered:  map[types.NamespacedName]bool{},
-		limits:   newLimits(),
+		limits:   newLimits(knows, placed),
 	}
 }
 
-// apply adds a report and returns whether it is current. One of an older epoch than
+// putUnlessStopped adds a report and returns whether it is current. One of an older epoch than
 // the cache has is stale (promise 2), and so is one of an epoch that has stopped:
 // the report was on its way.
-func (p *picture) apply(item *v1alpha1.SessionAssignment) bool {
+func (p *Cache) putUnlessStopped(item *v1alpha1.SessionAssignment) bool {
 	old := p.items[keyOf(item)]
 	if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {
 		return false
@@ -57,25 +61,22 @@ func (p *picture) apply(item *v1alpha1.SessionAssignment) bool {
 	return p.put(item)
 }
 
-func count(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
-// Update replaces the item under a key by what f makes of it; nil drops it.
-// f gets nil where there is none, and must not change what it gets.
-func (p *picture) Update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
+// Forget drops the end of an assignment that the cache shows in this version.
+func (p *Cache) Forget(key types.NamespacedName, resourceVersion string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.update(key, f)
+	p.update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+		if old != nil && awaitsRecording(old) && old.ResourceVersion == resourceVersion {
+			return nil
+		}
+		return old
+	})
 }
 
-// Expect notes that everything of a session up to an epoch is to stop, so that the
-// result counts whatever is shown, and although the session may be gone from the hub.
-// It returns whether that is still to be done.
-func (p *picture) Expect(key types.NamespacedName, session types.UID, upTo int64) bool {
+// ExpectStop notes that everything of a session up to an epoch is to stop, so that
+// the result counts whatever the cache has, and although the session may be gone from
+// the hub. It returns whether that is still to be done.
+func (p *Cache) ExpectStop(key types.NamespacedName, session types.UID, upTo int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.items[key]
@@ -85,34 +86,14 @@ func (p *picture) Expect(key types.NamespacedName, session types.UID, upTo int64
 	return old == nil || !awaitsRecording(old) || old.Spec.Epoch < upTo
 }
 
-// Settle is Update by the result of an order. A result on what the picture does
-// not show counts only if the hub placed the session in the member, or has ordered
-// that it stop: it creates nothing else. It returns whether it counted.
-func (p *picture) Settle(key types.NamespacedName, session types.UID, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if old := p.items[key]; old != nil && old.Spec.Session.UID == session {
-		p.update(key, f)
-		return true
-	}
-	name, named := p.names[session]
-	if named && name != key || !named && p.placed != nil && !p.placed(session) {
-		return false
-	}
-	p.update(key, f)
-	if next := p.items[key]; next != nil && next.Spec.Session.UID == session {
-		p.forgetOrphan(key)
-		p.names[session] = key
-	}
-	return true
-}
-
-func (p *picture) update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
+// update replaces the item under a key by what f makes of it; nil drops it.
+// f gets nil where there is none, and must not change what it gets.
+func (p *Cache) update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
 	next := f(p.items[key])
 	if next == p.items[key] {
 		return
 	}
-	if _, told := p.told.Has(key); told {
+	if _, reported := p.reported.Has(key); reported {
 		p.altered[key] = true
 	}
 	if next == nil {
@@ -122,16 +103,31 @@ func (p *picture) update(key types.NamespacedName, f func(*v1alpha1.SessionAssig
 	}
 }
 
+// Items returns all of them, which must not be changed.
+func (p *Cache) Items() []*v1alpha1.SessionAssignment {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.items))
+}
+
+// Len returns how many assignments the cache has, and of how many the agent's last
+// report is remembered.
+func (p *Cache) Len() (items, remembered int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.items), p.reported.Len()
+}
+
 // Get returns the item under a key, or nil. It must not be changed.
-func (p *picture) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
+func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.items[key]
 }
 
-// put says whether the item is not stale: it is if the picture has a newer epoch.
+// put says whether the item is not stale: it is if the cache has a newer epoch.
 // It is shown, unless it is beyond the bounds.
-func (p *picture) put(item *v1alpha1.SessionAssignment) bool {
+func (p *Cache) put(item *v1alpha1.SessionAssignment) bool {
 	key := keyOf(item)
 	old := p.items[key]
 	if old != nil && old.Spec.Epoch > item.Spec.Epoch {
@@ -147,7 +143,7 @@ func (p *picture) put(item *v1alpha1.SessionAssignment) bool {
 	return true
 }
 
-func (p *picture) set(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
+func (p *Cache) set(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
 	p.assigned += assignedHash(item) - assignedHash(p.items[key])
 	p.recount(key, p.items[key], item)
 	p.version++
@@ -158,7 +154,7 @@ func (p *picture) set(key types.NamespacedName, item *v1alpha1.SessionAssignment
 	}
 }
 
-func (p *picture) drop(key types.NamespacedName) {
+func (p *Cache) drop(key types.NamespacedName) {
 	old, ok := p.items[key]
 	if !ok {
 		return
@@ -177,13 +173,13 @@ func (p *picture) drop(key types.NamespacedName) {
 // List returns a snapshot, and under the same lock opens the watch that begins
 // right after it, for Watch to hand out: nothing can slip in between. client-go's
 // reflector calls both.
-func (p *picture) List(metav1.ListOptions) (runtime.Object, error) {
+func (p *Cache) List(metav1.ListOptions) (runtime.Object, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next != nil {
 		delete(p.watchers, p.next)
 	}
-	p.next = newPictureWatch(p.forget)
+	p.next = newCacheWatch(p.forget)
 	p.watchers[p.next] = struct{}{}
 	list := &v1alpha1.SessionAssignmentList{Items: make([]v1alpha1.SessionAssignment, 0, len(p.items))}
 	list.ResourceVersion = strconv.FormatUint(p.version, 10)
@@ -194,8 +190,8 @@ func (p *picture) List(metav1.ListOptions) (runtime.Object, error) {
 }
 
 // Watch returns the watch that the last List opened. A second one without a
-// List before it is told to list first.
-func (p *picture) Watch(metav1.ListOptions) (watch.Interface, error) {
+// List before it must list first.
+func (p *Cache) Watch(metav1.ListOptions) (watch.Interface, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == nil {
@@ -207,14 +203,14 @@ func (p *picture) Watch(metav1.ListOptions) (watch.Interface, error) {
 	return w, nil
 }
 
-func (p *picture) forget(w *pictureWatch) {
+func (p *Cache) forget(w *cacheWatch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.watchers, w)
 }
 
-// IsWatchListSemanticsUnSupported tells the reflector to list, then watch.
-func (p *picture) IsWatchListSemanticsUnSupported() bool { return true }
+// IsWatchListSemanticsUnSupported has the reflector list, then watch.
+func (p *Cache) IsWatchListSemanticsUnSupported() bool { return true }
 
 func keyOf(item *v1alpha1.SessionAssignment) types.NamespacedName {
 	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}

@@ -1,4 +1,4 @@
-package member
+package cluster
 
 import (
 	"sync"
@@ -9,11 +9,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// pictureWatch tells one informer what changed in a picture. What it has not
+// cacheWatch reports to one informer what changed in a cache. What it has not
 // taken yet is a set, newest wins: a slow informer costs O(sessions), and
-// whoever changes the picture never waits for it.
-type pictureWatch struct {
-	forget func(*pictureWatch)
+// whoever changes the cache never waits for it.
+type cacheWatch struct {
+	forget func(*cacheWatch)
 	result chan watch.Event
 	wake   chan struct{}
 	done   chan struct{}
@@ -24,8 +24,8 @@ type pictureWatch struct {
 	order   []types.NamespacedName
 }
 
-func newPictureWatch(forget func(*pictureWatch)) *pictureWatch {
-	return &pictureWatch{
+func newCacheWatch(forget func(*cacheWatch)) *cacheWatch {
+	return &cacheWatch{
 		forget:  forget,
 		result:  make(chan watch.Event),
 		wake:    make(chan struct{}, 1),
@@ -36,15 +36,15 @@ func newPictureWatch(forget func(*pictureWatch)) *pictureWatch {
 
 // push tells of an item as it stands. Informers take Modified for something
 // that they did not have as an addition.
-func (w *pictureWatch) push(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
+func (w *cacheWatch) push(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
 	w.add(key, watch.Event{Type: watch.Modified, Object: item})
 }
 
-func (w *pictureWatch) pushDeleted(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
+func (w *cacheWatch) pushDeleted(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
 	w.add(key, watch.Event{Type: watch.Deleted, Object: item})
 }
 
-func (w *pictureWatch) add(key types.NamespacedName, e watch.Event) {
+func (w *cacheWatch) add(key types.NamespacedName, e watch.Event) {
 	w.mu.Lock()
 	if _, ok := w.pending[key]; !ok {
 		w.order = append(w.order, key)
@@ -57,9 +57,9 @@ func (w *pictureWatch) add(key types.NamespacedName, e watch.Event) {
 	}
 }
 
-func (w *pictureWatch) start() { go w.pump() }
+func (w *cacheWatch) start() { go w.pump() }
 
-func (w *pictureWatch) pump() {
+func (w *cacheWatch) pump() {
 	defer close(w.result)
 	for {
 		e, ok := w.take()
@@ -79,7 +79,7 @@ func (w *pictureWatch) pump() {
 	}
 }
 
-func (w *pictureWatch) take() (watch.Event, bool) {
+func (w *cacheWatch) take() (watch.Event, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.order) == 0 {
@@ -94,7 +94,7 @@ func (w *pictureWatch) take() (watch.Event, bool) {
 }
 
 // Stop ends the watch.
-func (w *pictureWatch) Stop() {
+func (w *cacheWatch) Stop() {
 	w.stop.Do(func() {
 		close(w.done)
 		w.forget(w)
@@ -102,4 +102,4 @@ func (w *pictureWatch) Stop() {
 }
 
 // ResultChan is where the changes come.
-func (w *pictureWatch) ResultChan() <-chan watch.Event { return w.result }
+func (w *cacheWatch) ResultChan() <-chan watch.Event { return w.result }

@@ -1,4 +1,4 @@
-package member
+package cluster
 
 import (
 	"fmt"
@@ -34,13 +34,13 @@ func digestOf(held map[string]*v1alpha1.SessionAssignment) *convert.Digest {
 	return &d
 }
 
-// A stream that begins with the digest leaves the picture as one does that
+// A stream that begins with the digest leaves the cache as one does that
 // begins with the whole inventory, whatever reports and results came before, or
 // were lost.
 func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPicture()
+		p := newCache(nil, nil)
 		held := map[string]*v1alpha1.SessionAssignment{}
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
 			name := rapid.SampledFrom(names).Draw(t, "name")
@@ -53,22 +53,22 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 				held[name] = item(name, epoch, state)
 			case "report":
 				if held[name] != nil {
-					p.Tell([]link.Report{reportOf(held[name])})
+					p.Apply([]link.Report{reportOf(held[name])})
 				}
 			case "end":
 				delete(held, name)
 			case "tell the end":
 				if held[name] == nil {
-					p.Tell([]link.Report{{SessionAssignment: item(name, 1, ""), Gone: true}})
+					p.Apply([]link.Report{{SessionAssignment: item(name, 1, ""), Gone: true}})
 				}
 			case "stored":
-				p.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStored(old, result) })
+				p.updateLocked(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStored(old, result) })
 			case "stopped":
-				p.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStopped(old, result) })
+				p.updateLocked(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStopped(old, result) })
 			case "refused":
-				p.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterRefused(old, result) })
+				p.updateLocked(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterRefused(old, result) })
 			case "recorded":
-				p.Update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+				p.updateLocked(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 					if old != nil && awaitsRecording(old) {
 						return nil
 					}
@@ -77,7 +77,7 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 			}
 			checkSums(t, p)
 		}
-		whole := newPicture()
+		whole := newCache(nil, nil)
 		for key, a := range p.items {
 			whole.items[key] = a.DeepCopy()
 		}
@@ -89,8 +89,8 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 				part = append(part, reportOf(a))
 			}
 		}
-		whole.ReplaceIn(convert.AllBuckets(), all, false)
-		p.ReplaceIn(buckets, part, false)
+		whole.Replace(convert.AllBuckets(), all, false)
+		p.Replace(buckets, part, false)
 		if diff := cmp.Diff(whole.shown(), p.shown()); diff != "" {
 			t.Fatalf("%d buckets were asked for (-whole +part):\n%s", buckets.Len(), diff)
 		}
@@ -103,7 +103,7 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 
 // checkSums reckons anew what is kept as it changes, and that marks are not
 // kept for good.
-func checkSums(t *rapid.T, p *picture) {
+func checkSums(t *rapid.T, p *Cache) {
 	var assigned uint64
 	for _, a := range p.items {
 		assigned += assignedHash(a)
@@ -111,15 +111,22 @@ func checkSums(t *rapid.T, p *picture) {
 	if got := p.Sums().Assigned; got != assigned {
 		t.Fatalf("the digest of what is assigned is %x, want %x", got, assigned)
 	}
+	size := 0
+	for _, a := range p.items {
+		size += sizeOf(a)
+	}
+	if size != p.textBytes {
+		t.Fatalf("%d bytes are kept, %d are counted", size, p.textBytes)
+	}
 	for key := range p.altered {
-		if _, told := p.told.Has(key); !told {
+		if _, told := p.reported.Has(key); !told {
 			t.Fatalf("%s is marked as altered, and was never told", key)
 		}
 	}
 }
 
 func TestWhatIsUnchangedIsNotAskedForAgain(t *testing.T) {
-	p, held := newPicture(), map[string]*v1alpha1.SessionAssignment{}
+	p, held := newCache(nil, nil), map[string]*v1alpha1.SessionAssignment{}
 	for i := range 100 {
 		name := fmt.Sprintf("s%d", i)
 		held[name] = item(name, 1, active)
@@ -131,32 +138,32 @@ func TestWhatIsUnchangedIsNotAskedForAgain(t *testing.T) {
 	for _, a := range held {
 		all = append(all, reportOf(a))
 	}
-	p.ReplaceIn(convert.AllBuckets(), all, false)
+	p.Replace(convert.AllBuckets(), all, false)
 	if n := p.Differing(digestOf(held)).Len(); n != 0 {
 		t.Errorf("%d buckets are asked for although nothing has changed", n)
 	}
 	// What a result has said is only believed until the agent was heard.
-	p.Update(keyOfName("s7"), func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+	p.updateLocked(keyOfName("s7"), func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 		return afterStored(old, &link.Result{SessionUID: "uid-s7", Namespace: "desktops", Name: "s7", Epoch: 1, SpecHash: "other"})
 	})
 	differ := p.Differing(digestOf(held))
 	if differ.Len() != 1 || !differ.Has(convert.BucketOf("uid-s7")) {
 		t.Errorf("%d buckets are asked for after a result, want that of s7", differ.Len())
 	}
-	p.ReplaceIn(convert.AllBuckets(), nil, false)
+	p.Replace(convert.AllBuckets(), nil, false)
 	if p.Sums() != (link.Sums{}) {
 		t.Errorf("sums of nothing: %+v", p.Sums())
 	}
 }
 
 func TestStaleReportsAreCounted(t *testing.T) {
-	p := newPicture()
-	p.Tell([]link.Report{reportOf(item("a", 3, active))})
-	if stale := p.Tell([]link.Report{reportOf(item("a", 2, active)), reportOf(item("b", 1, active))}); stale != 1 {
+	p := newCache(nil, nil)
+	p.Apply([]link.Report{reportOf(item("a", 3, active))})
+	if stale := p.Apply([]link.Report{reportOf(item("a", 2, active)), reportOf(item("b", 1, active))}); stale != 1 {
 		t.Errorf("%d stale, want 1", stale)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "Active@3", "b": "Active@1"}, p.shown()); diff != "" {
-		t.Errorf("picture (-want +got):\n%s", diff)
+		t.Errorf("cache (-want +got):\n%s", diff)
 	}
 	// What was told and is not shown is asked for the next time.
 	held := map[string]*v1alpha1.SessionAssignment{"a": item("a", 2, active), "b": item("b", 1, active)}

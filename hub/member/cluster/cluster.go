@@ -1,4 +1,4 @@
-package member
+package cluster
 
 import (
 	"context"
@@ -17,11 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
 // memberCluster is a member as controllers see it: a cluster.Cluster of which
-// the cache is fed from the member's picture and the client writes to its
-// agent's outbox. Nothing of it is ever dialled.
+// the cache is fed from what its agent reports and the client writes to its
+// agent's outbox. Nothing of it is ever dialed.
 type memberCluster struct {
 	scheme *runtime.Scheme
 	mapper meta.RESTMapper
@@ -31,20 +32,21 @@ type memberCluster struct {
 
 var _ cluster.Cluster = &memberCluster{}
 
-func newMemberCluster(scheme *runtime.Scheme, pic *picture, out outbox) (*memberCluster, error) {
+func newMemberCluster(scheme *runtime.Scheme, reported *Cache, send func(link.Order) error) (*memberCluster, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("SessionAssignment"), meta.RESTScopeNamespace)
 	c, err := cache.New(&rest.Config{Host: "member.invalid"}, cache.Options{
 		Scheme: scheme,
 		Mapper: mapper,
 		NewInformer: func(_ toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-			return toolscache.NewSharedIndexInformer(pic, obj, resync, indexers)
+			return toolscache.NewSharedIndexInformer(reported, obj, resync, indexers)
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the member's cache: %w", err)
 	}
-	return &memberCluster{scheme: scheme, mapper: mapper, cache: c, client: newMemberClient(c, scheme, mapper, out)}, nil
+	client := &memberClient{Reader: c, scheme: scheme, mapper: mapper, cache: reported, send: send}
+	return &memberCluster{scheme: scheme, mapper: mapper, cache: c, client: client}, nil
 }
 
 // GetHTTPClient returns nil: there is nothing to dial.
