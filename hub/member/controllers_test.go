@@ -4,10 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,16 +23,12 @@ import (
 // counts what is written.
 type controllers struct {
 	*fixture
-	c         client.Client
-	members   *Reconciler
-	templates *TemplateReconciler
-	recorder  *events.FakeRecorder
-	writes    int
-	// held and used answer HeldIn and InUse.
+	c        client.Client
+	members  *Reconciler
+	recorder *events.FakeRecorder
+	writes   int
+	// held answers HeldIn.
 	held Held
-	used bool
-	// placed answers Placed.
-	placed map[string]map[string]int32
 }
 
 func newControllers(t *testing.T, objects ...client.Object) *controllers {
@@ -64,22 +58,11 @@ func newControllers(t *testing.T, objects ...client.Object) *controllers {
 		Client: x.c, Recorder: x.recorder, Fleet: x.Fleet, Namespace: "vdi-system",
 		HeldIn: func(context.Context, v1alpha1.ClusterRef) (Held, error) { return x.held, nil },
 	}
-	x.templates = &TemplateReconciler{
-		Client: x.c, Fleet: x.Fleet, Namespace: "vdi-system",
-		InUse:  func(context.Context, string, string) (bool, error) { return x.used, nil },
-		Placed: func(_ context.Context, template string) (map[string]int32, error) { return x.placed[template], nil },
-	}
 	return x
 }
 
 func (x *controllers) reconcile(name string) ctrl.Result {
 	result, err := x.members.Reconcile(context.Background(), ctrl.Request{NamespacedName: types.NamespacedName{Name: name}})
-	x.Expect(err).NotTo(HaveOccurred())
-	return result
-}
-
-func (x *controllers) reconcileTemplates() ctrl.Result {
-	result, err := x.templates.Reconcile(context.Background(), allTemplates)
 	x.Expect(err).NotTo(HaveOccurred())
 	return result
 }
@@ -163,36 +146,4 @@ func TestMemberInUseIsKept(t *testing.T) {
 	x.reconcile("eu")
 	x.Expect(x.Fleet.members).To(BeEmpty())
 	x.Expect(x.members.done).To(BeEmpty())
-}
-
-func TestRevisionIsPrunedOnceNothingHasReferredToItForAWhile(t *testing.T) {
-	template := &v1alpha1.VDITemplate{}
-	template.Name, template.Spec.Image, template.Spec.Port = "browser", "browser:2", 80
-	cr := &appsv1.ControllerRevision{}
-	cr.Namespace, cr.Name, cr.UID = "vdi-system", "browser-old", "uid-cr"
-	cr.Labels = map[string]string{LabelTemplate: "browser", LabelRevision: "old"}
-	cr.Data.Raw = []byte(`{"image":"browser:1","port":80}`)
-	x := newControllers(t, template, cr)
-	there := func() bool {
-		err := x.c.Get(context.Background(), client.ObjectKeyFromObject(cr), cr)
-		return !apierrors.IsNotFound(err)
-	}
-	x.used = true
-	x.Expect(x.reconcileTemplates().RequeueAfter).To(BeZero())
-	x.used = false
-	x.Expect(x.reconcileTemplates().RequeueAfter).To(Equal(pruneAfter))
-	x.clock.Step(pruneAfter - time.Second)
-	x.used = true
-	x.reconcileTemplates()
-	x.used = false
-	x.clock.Step(time.Second)
-	x.reconcileTemplates()
-	x.Expect(there()).To(BeTrue(), "it was used meanwhile")
-	x.clock.Step(pruneAfter)
-	x.reconcileTemplates()
-	x.Expect(there()).To(BeFalse())
-	x.Expect(x.templates.unused).To(BeEmpty())
-	writes := x.writes
-	x.reconcileTemplates()
-	x.Expect(x.writes).To(Equal(writes))
 }

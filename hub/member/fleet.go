@@ -244,6 +244,19 @@ func (f *Fleet) SetTemplates(set *fleetv1.TemplateSet, current map[string]string
 	}
 }
 
+// CanRun counts the members that can run a template revision, and all members.
+func (f *Fleet) CanRun(template, revision string) (can, of int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		of++
+		if m.capacity != nil && m.capacity.Templates[placement.TemplateKey{Name: template, Revision: revision}].Available {
+			can++
+		}
+	}
+	return can, of
+}
+
 // RefOf names the member for good that has a name now, and returns false if
 // there is none. Ask it after Get: then a cluster of a former member of that
 // name takes no orders any more.

@@ -18,6 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
 // appraiser says that as many sessions as it is told would go elsewhere, one in
@@ -66,8 +67,8 @@ func newPolicyHub(t *testing.T, sessions ...*v1alpha1.VDISession) *policyHub {
 	h.PolicyReconciler = &PolicyReconciler{
 		Client: api, Fleet: h.fleet, Clock: h.clock,
 		Revisions: &Revisions{Client: api, specs: map[string]*v1alpha1.TemplateSpec{
-			member.RevisionName("browser", "r1"): {},
-			member.RevisionName("at-home", "r1"): {Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
+			hubtemplate.RevisionName("browser", "r1"): {},
+			hubtemplate.RevisionName("at-home", "r1"): {Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
 		}},
 	}
 	return h

@@ -1,4 +1,4 @@
-package member
+package template
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ const mostRevisions = 64
 
 // keep holds a template while sessions are made of it: it is marked before any
 // can be, and let go once it is being deleted and none is.
-func (r *TemplateReconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, sessions int32) error {
+func (r *Reconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, sessions int32) error {
 	before := t.DeepCopy()
 	changed := false
 	switch {
@@ -42,9 +42,9 @@ func (r *TemplateReconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, 
 
 // status writes what changed of a template's status; wait is how long what
 // changes with every session has to wait its turn.
-func (r *TemplateReconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revision string, used map[string]int32) (wait time.Duration, err error) {
+func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revision string, used map[string]int32) (wait time.Duration, err error) {
 	before := t.DeepCopy()
-	can, of := r.Fleet.runs(t.Name, revision)
+	can, of := r.Members.CanRun(t.Name, revision)
 	t.Status.ObservedGeneration = t.Generation
 	t.Status.Revision = revision
 	t.Status.AvailableClusters = can
@@ -55,7 +55,7 @@ func (r *TemplateReconciler) status(ctx context.Context, t *v1alpha1.VDITemplate
 	if equality.Semantic.DeepEqual(before.Status, t.Status) {
 		return 0, nil
 	}
-	now := r.Fleet.clock.Now()
+	now := r.Clock.Now()
 	if !urgent(before, t) {
 		if wait := r.written[t.Name].Add(statusInterval).Sub(now); wait > 0 {
 			return wait, nil
@@ -78,7 +78,7 @@ func urgent(before, after *v1alpha1.VDITemplate) bool {
 }
 
 // forget what was written of templates that are there no more.
-func (r *TemplateReconciler) forget(templates []v1alpha1.VDITemplate) {
+func (r *Reconciler) forget(templates []v1alpha1.VDITemplate) {
 	there := make(map[string]bool, len(templates))
 	for i := range templates {
 		there[templates[i].Name] = true

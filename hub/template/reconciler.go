@@ -1,4 +1,4 @@
-package member
+package template
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=list;watch;patch
@@ -25,14 +28,26 @@ import (
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=apps,namespace=vdi-system,resources=controllerrevisions,verbs=list;watch;create;delete
 
-// TemplateReconciler tells the agents which templates to judge, shows on each
-// template where it can run and how many sessions are made of it, keeps it while
-// there are any, and prunes revisions that nothing refers to.
+// Members is what this package needs of the members of the fleet.
+type Members interface {
+	// SetTemplates sets which revisions agents evaluate, and which is each template's
+	// current one.
+	SetTemplates(set *fleetv1.TemplateSet, current map[string]string)
+	// CanRun counts the members that can run a revision, and all members.
+	CanRun(template, revision string) (can, of int32)
+	// Listen calls the listener when a member changes.
+	Listen(func(member.Change))
+}
+
+// Reconciler sets which templates agents evaluate, shows on each template where it
+// can run and how many sessions are made of it, keeps it while there are any, and
+// prunes revisions that nothing refers to.
 //
 // All templates share one request: the set that agents get is always whole.
-type TemplateReconciler struct {
-	Client client.Client
-	Fleet  *Fleet
+type Reconciler struct {
+	Client  client.Client
+	Members Members
+	Clock   clock.PassiveClock
 	// Namespace of the ControllerRevisions.
 	Namespace string
 	// InUse says whether a session refers to a revision.
@@ -47,6 +62,14 @@ type TemplateReconciler struct {
 	written map[string]time.Time
 }
 
+// statusInterval is the least time between two status writes of a template for what
+// changes with every session.
+const statusInterval = 2 * time.Second
+
+// conflictWait is how long the hub's cache gets to show what a write found
+// changed.
+const conflictWait = 100 * time.Millisecond
+
 // pruneAfter is how long nothing must have referred to a revision before it is
 // deleted: one that was just stored is used only once a session says so, and
 // the hub's cache shows it.
@@ -55,7 +78,7 @@ const pruneAfter = time.Minute
 var allTemplates = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
 // SetupWithManager registers the reconciler.
-func (r *TemplateReconciler) SetupWithManager(mgr ctrl.Manager) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	toAll := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{allTemplates}
 	})
@@ -64,8 +87,8 @@ func (r *TemplateReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.VDITemplate{}, toAll).
 		Watches(&appsv1.ControllerRevision{}, toAll).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			r.Fleet.Listen(func(c Change) {
-				if c.Kind == MemberRoom || c.Kind == MemberChanged || c.Kind == MemberSessions {
+			r.Members.Listen(func(c member.Change) {
+				if c.Kind == member.MemberRoom || c.Kind == member.MemberChanged || c.Kind == member.MemberSessions {
 					q.AddAfter(allTemplates, statusInterval)
 				}
 			})
@@ -76,7 +99,7 @@ func (r *TemplateReconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // Reconcile brings every template up to date.
-func (r *TemplateReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	templates := &v1alpha1.VDITemplateList{}
 	if err := r.Client.List(ctx, templates); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing templates: %w", err)
@@ -86,7 +109,7 @@ func (r *TemplateReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctr
 		return ctrl.Result{}, fmt.Errorf("listing template revisions: %w", err)
 	}
 	set, current, unreadable := templateSet(templates.Items, kept.Items)
-	r.Fleet.SetTemplates(set, current)
+	r.Members.SetTemplates(set, current)
 	again, err := r.prune(ctx, kept.Items, current)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -109,7 +132,7 @@ func (r *TemplateReconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctr
 }
 
 // show brings one template up to date; wait is when to look again.
-func (r *TemplateReconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) (wait time.Duration, err error) {
+func (r *Reconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) (wait time.Duration, err error) {
 	used, err := r.Placed(ctx, t.Name)
 	if err != nil {
 		return 0, err
@@ -122,8 +145,8 @@ func (r *TemplateReconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, 
 
 // prune deletes revisions that no template stands at and that no session has
 // referred to for a while; again is when to look again.
-func (r *TemplateReconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision, current map[string]string) (again time.Duration, err error) {
-	now := r.Fleet.clock.Now()
+func (r *Reconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision, current map[string]string) (again time.Duration, err error) {
+	now := r.Clock.Now()
 	unused := map[string]time.Time{}
 	for i := range kept {
 		cr := &kept[i]
@@ -154,20 +177,10 @@ func (r *TemplateReconciler) prune(ctx context.Context, kept []appsv1.Controller
 	return again, nil
 }
 
-// runs counts the members that can run a template revision, and all members.
-func (f *Fleet) runs(template, revision string) (can, of int32) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, m := range f.members {
-		of++
-		if m.capacity == nil {
-			continue
-		}
-		for key, t := range m.capacity.Templates {
-			if key.Name == template && key.Revision == revision && t.Available {
-				can++
-			}
-		}
+// soonest returns the sooner of two waits, of which 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
 	}
-	return can, of
+	return a
 }
