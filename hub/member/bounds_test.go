@@ -168,7 +168,7 @@ func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
 	x.Expect(m.Screen(page("b", 1))).To(MatchError(link.ErrExcess))
 
 	// With another stream all begins anew. Sessions that are known have bytes.
-	other := &connection{fleet: x.Fleet, member: x.uids["uid-eu"], peer: &peer{}}
+	other := &connection{fleet: x.state, member: x.uids["uid-eu"], peer: &peer{}}
 	x.cache("uid-eu").MaxBytes = 1 << 20
 	x.placedHere("ours", 1000)
 	whole := page("ours", 1000)
@@ -323,7 +323,7 @@ func TestChangesOfCapacityDoNotAddUp(t *testing.T) {
 	x.Expect(p.closed).To(MatchError(link.ErrExcess))
 	x.Expect(p.closed).To(MatchError(ContainSubstring("add up to")))
 	bytes := 0
-	for _, n := range x.uids["uid-eu"].roomBytes {
+	for _, n := range x.uids["uid-eu"].bytes {
 		bytes += n
 	}
 	x.Expect(bytes).To(BeNumerically("<=", maxRoomBytes))

@@ -50,10 +50,6 @@ type reportedCapacity struct {
 	bytes map[placement.TemplateKey]int
 }
 
-func (m *member) roomNow() reportedCapacity {
-	return reportedCapacity{m.fresh, m.capacity, m.slots, m.roomBytes}
-}
-
 // taken is what became of a capacity report.
 type taken struct {
 	reportedCapacity

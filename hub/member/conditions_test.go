@@ -104,7 +104,7 @@ func TestConditionsOfAMemberSayWhatToDo(t *testing.T) {
 	g.Expect(readyCondition(v, nil).Message).To(ContainSubstring("`kubectl vdi join eu-west`"))
 	v.revoked, v.Cause = true, health.Revoked
 	g.Expect(readyCondition(v, nil).Message).To(And(ContainSubstring("spec.access to Allowed"), ContainSubstring("kubectl vdi join")))
-	v = view{Verdict: health.Verdict{State: health.Unreachable}, contact: contact{stranger: "new", connectedAt: time.Now()}, fingerprint: "old"}
+	v = view{Verdict: health.Verdict{State: health.Unreachable}, contact: contact{stranger: "new", connectedAt: time.Now()}, agent: agent{fingerprint: "old"}}
 	g.Expect(readyCondition(v, nil).Message).To(And(ContainSubstring(`"new"`), ContainSubstring(`"old"`), ContainSubstring("create a new MemberCluster")))
 }
 

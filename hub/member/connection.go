@@ -15,7 +15,7 @@ import (
 // connection is a member as one connection sees it (link.Member). What a
 // connection says after it was replaced no longer counts (promise 2).
 type connection struct {
-	fleet  *Fleet
+	fleet  *state
 	member *member
 	peer   link.Peer
 	// screened is what the pages of the inventory that is coming in have said so
@@ -169,7 +169,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	defer c.member.applying.Unlock()
 	var before reportedCapacity
 	var asked templateKeys
-	ok := c.current(func(m *member) { before, asked = m.roomNow(), c.fleet.asked })
+	ok := c.current(func(m *member) { before, asked = m.reportedCapacity, c.fleet.asked })
 	if !ok {
 		return
 	}
@@ -182,7 +182,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		if !took.counts {
 			return
 		}
-		m.capacity, m.slots, m.roomBytes, m.fresh = took.capacity, took.slots, took.bytes, true
+		m.reportedCapacity = took.reportedCapacity
 		m.reported, m.reportedAt = true, c.fleet.clock.Now()
 		c.fleet.ledger.Reported(m.uid, report.GetSequence())
 	})
@@ -210,7 +210,7 @@ func (c *connection) Closed(err error) {
 
 // settle writes a result into the ledger, which has entries of the hub's own
 // making alone. The caller holds the lock.
-func (f *Fleet) settle(m *member, r *link.Result) {
+func (f *state) settle(m *member, r *link.Result) {
 	switch {
 	case r.Code != link.Stored:
 		delete(m.withdrawals.held, r.SessionUID)

@@ -14,7 +14,10 @@ import (
 
 var errRemoved = errors.New("the member was removed from the fleet")
 
-var _ link.Directory = &Fleet{}
+// Directory admits the connections of the members' agents (link.Directory).
+type Directory struct{ *state }
+
+var _ link.Directory = &Directory{}
 
 // Open admits the connection of a member's agent (link.Directory).
 //
@@ -24,7 +27,7 @@ var _ link.Directory = &Fleet{}
 //
 // The agent of a member that is declared fenced is let in once the API server has
 // stored that the declaration is gone.
-func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+func (f *Directory) Open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
 	m, err := f.open(ctx, uid, hello, peer)
 	if errors.Is(err, link.ErrFenced) && f.unfenced(ctx, uid) {
 		return f.open(ctx, uid, hello, peer)
@@ -32,7 +35,7 @@ func (f *Fleet) Open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 	return m, err
 }
 
-func (f *Fleet) open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+func (f *Directory) open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
 	f.mu.Lock()
 	m := f.uids[uid]
 	if m == nil {
@@ -56,12 +59,12 @@ func (f *Fleet) open(ctx context.Context, uid types.UID, hello link.Hello, peer 
 		log.FromContext(ctx).Info("An older agent was let in: its cluster may have been restored from a backup", "member", m.name, "agentTerm", hello.AgentTerm, "before", term)
 	}
 	log.FromContext(ctx).Info("Agent connected", "member", m.name, "agentVersion", hello.AgentVersion, "instance", hello.Instance)
-	return &connection{fleet: f, member: m, peer: peer}, nil
+	return &connection{fleet: f.state, member: m, peer: peer}, nil
 }
 
 // admit makes a connection the member's, or says why not. The caller holds the
 // lock.
-func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time) error {
+func (f *Directory) admit(m *member, hello link.Hello, peer link.Peer, now time.Time) error {
 	if m.revoked {
 		return link.ErrRevoked
 	}
@@ -103,7 +106,7 @@ func (f *Fleet) admit(m *member, hello link.Hello, peer link.Peer, now time.Time
 
 // Refused notes for people that an agent and this hub don't understand each other
 // (link.Directory).
-func (f *Fleet) Refused(uid types.UID, reason error) {
+func (f *Directory) Refused(uid types.UID, reason error) {
 	f.mu.Lock()
 	m := f.uids[uid]
 	told := m != nil && m.misunderstood(f.timings, reason, f.look())
@@ -115,7 +118,7 @@ func (f *Fleet) Refused(uid types.UID, reason error) {
 
 // Renew records a sign of life of a member's agent (link.Directory). One that
 // is not the connected one is told so: it must connect first.
-func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
+func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	f.mu.Lock()
 	m := f.uids[uid]
 	if m == nil {
@@ -161,7 +164,7 @@ func (f *Fleet) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 }
 
 // Standing is what bears on what a member's agent may do (link.Directory).
-func (f *Fleet) Standing(uid types.UID) (link.Standing, bool) {
+func (f *Directory) Standing(uid types.UID) (link.Standing, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.uids[uid]

@@ -20,7 +20,7 @@ const judgedAtOnce = 8
 // counted, nor is one whose member is not ready, which says nothing of where it
 // belongs. It decides nothing, and is false where it can't be told: the context
 // ended, or the fleet waits for its members' reports.
-func (f *Fleet) Elsewhere(ctx context.Context, requests []placement.Request) (n int, ok bool) {
+func (f *DryRuns) Elsewhere(ctx context.Context, requests []placement.Request) (n int, ok bool) {
 	for some := range slices.Chunk(requests, judgedAtOnce) {
 		m, ok := f.elsewhere(some)
 		if !ok || ctx.Err() != nil {
@@ -31,7 +31,7 @@ func (f *Fleet) Elsewhere(ctx context.Context, requests []placement.Request) (n 
 	return n, true
 }
 
-func (f *Fleet) elsewhere(requests []placement.Request) (n int, ok bool) {
+func (f *DryRuns) elsewhere(requests []placement.Request) (n int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, wait := f.awaitsReports(f.clock.Now()); wait {

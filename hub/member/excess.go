@@ -28,7 +28,7 @@ func (c *contact) tellExcess(t health.Timings, now time.Time) time.Duration {
 
 // takeExceeded returns what an event must say of an agent that reported too much:
 // each reason once, until another or none was told.
-func (f *Fleet) takeExceeded(name string) string {
+func (f *Registry) takeExceeded(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members[name]

@@ -16,7 +16,7 @@ import (
 
 // Lost says whether a session's member is lost, and if so whether the session may
 // be placed anew, or when to look again. No room is asked for.
-func (f *Fleet) Lost(ask failover.Session, from types.UID) failover.Verdict {
+func (f *Failovers) Lost(ask failover.Session, from types.UID) failover.Verdict {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lost(ask, from, f.look())
@@ -26,7 +26,7 @@ func (f *Fleet) Lost(ask failover.Session, from types.UID) failover.Verdict {
 // there under the epoch, in one step. Where the decision is not Placed, the verdict
 // says why: it is not due; or it is, and Wait is its turn, for no more are placed
 // at a time; or there is no Wait, and the decision says what room it lacks.
-func (f *Fleet) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
+func (f *Failovers) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
 	start := f.clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +68,7 @@ func (f *Fleet) Failover(req placement.Request, ask failover.Session, from types
 
 // LostSince is when a member was last heard of, by the hub's clock. Where nobody
 // knows it is when this hub began to lead.
-func (f *Fleet) LostSince(member types.UID) time.Time {
+func (f *Failovers) LostSince(member types.UID) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	heard := f.removed[member]
@@ -83,7 +83,7 @@ func (f *Fleet) LostSince(member types.UID) time.Time {
 
 // Gone is whether a member was removed from the fleet for good: nobody will ever
 // confirm that anything stopped there.
-func (f *Fleet) Gone(member types.UID) bool {
+func (f *Failovers) Gone(member types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.gone(member, f.look())
@@ -91,7 +91,7 @@ func (f *Fleet) Gone(member types.UID) bool {
 
 // gone is certain of members that this hub saw removed. Of others it may not have
 // been told yet, as long as it has not led for a while.
-func (f *Fleet) gone(member types.UID, now time.Time) bool {
+func (f *state) gone(member types.UID, now time.Time) bool {
 	if f.uids[member] != nil {
 		return false
 	}
@@ -100,7 +100,7 @@ func (f *Fleet) gone(member types.UID, now time.Time) bool {
 }
 
 // lost is what Lost says. The caller holds the lock.
-func (f *Fleet) lost(ask failover.Session, from types.UID, now time.Time) failover.Verdict {
+func (f *Failovers) lost(ask failover.Session, from types.UID, now time.Time) failover.Verdict {
 	m := f.uids[from]
 	if m == nil && !f.gone(from, now) {
 		wait := f.timings.Failover.Regain
@@ -122,7 +122,7 @@ func (f *Fleet) lost(ask failover.Session, from types.UID, now time.Time) failov
 }
 
 // factsOf a member; nil: it was removed.
-func (f *Fleet) factsOf(m *member, now time.Time) failover.Member {
+func (f *Failovers) factsOf(m *member, now time.Time) failover.Member {
 	if m == nil {
 		return failover.Member{Removed: true}
 	}
@@ -149,7 +149,7 @@ type standing struct {
 
 // stands leaves aside members that an operator has taken out: they say nothing of
 // what has happened to the others.
-func (f *Fleet) stands(now time.Time) standing {
+func (f *state) stands(now time.Time) standing {
 	members, gone, others, heard := 0, 0, 0, 0
 	for _, m := range f.members {
 		if !m.witness(now) {
@@ -167,7 +167,7 @@ func (f *Fleet) stands(now time.Time) standing {
 
 // shift says what listeners are told when the fleet stands otherwise than before:
 // the sessions of every member that is lost are looked at anew.
-func (f *Fleet) shift(now time.Time) []Change {
+func (f *state) shift(now time.Time) []Change {
 	before := f.standing
 	if f.standing = f.stands(now); f.standing == before {
 		return nil
@@ -183,18 +183,18 @@ func (f *Fleet) shift(now time.Time) []Change {
 
 // mass is whether a session is placed anew at the lower rates. An operator's word
 // is no matter of how many are gone.
-func (f *Fleet) mass(v failover.Verdict, now time.Time) bool {
+func (f *Failovers) mass(v failover.Verdict, now time.Time) bool {
 	return v.Reason == v1alpha1.ReasonMemberUnreachable && f.stands(now).mass
 }
 
 // HubCluster tells the fleet the fingerprint of the cluster that the hub runs in.
-func (f *Fleet) HubCluster(fingerprint string) {
+func (f *Registry) HubCluster(fingerprint string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hubCluster = fingerprint
 }
 
-func (f *Fleet) inHubCluster(m *member) bool {
+func (f *state) inHubCluster(m *member) bool {
 	return f.hubCluster != "" && m.fingerprint == f.hubCluster
 }
 

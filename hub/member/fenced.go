@@ -69,7 +69,7 @@ func (m *member) refuseFenced(t health.Timings, now time.Time) error {
 
 // unfenced waits until a member's declaration changes, for a while. It reports
 // whether it did.
-func (f *Fleet) unfenced(ctx context.Context, uid types.UID) bool {
+func (f *Directory) unfenced(ctx context.Context, uid types.UID) bool {
 	f.mu.Lock()
 	m := f.uids[uid]
 	if m == nil || !m.fence.bars() {

@@ -31,72 +31,116 @@ type Options struct {
 	Proven func(member, session types.UID, epoch int64, proof string) bool
 }
 
-// Fleet is what the hub's leader knows of its members. All of it can be
-// rebuilt from the hub's API server and the agents' inventories.
+// Fleet is what the hub's leader knows of its members. All of it can be rebuilt from
+// the hub's API server and the agents' inventories. Its parts are one concern each,
+// over one state.
 type Fleet struct {
-	// Provider of the members' clusters. Its lock is taken under the fleet's.
+	*state
+	Registry
+	Directory
+	Reservations
+	Failovers
+	Restores
+	DryRuns
+}
+
+// Registry has the members as their MemberClusters declare them, and what is known of
+// each.
+type Registry struct{ *state }
+
+// Reservations decides where sessions go, and reserves capacity for them.
+type Reservations struct{ *state }
+
+// Failovers decides when sessions of lost members may be rescheduled, and where.
+type Failovers struct{ *state }
+
+// Restores holds decisions back after the hub was restored from a backup.
+type Restores struct{ *state }
+
+// DryRuns answers where sessions would go, and reserves nothing.
+type DryRuns struct{ *state }
+
+// state of the fleet.
+type state struct {
+	// Provider of the members' clusters. Its lock is taken under the state's.
 	*cluster.Provider
 
 	clock   clock.WithTicker
 	timings health.Timings
 	proven  func(member, session types.UID, epoch int64, proof string) bool
-
 	// started is when the process made the fleet; see steady.
 	started time.Time
-
-	mu sync.Mutex
-	// pauses of this hub; see look.
-	pauses health.PauseDetector
-	// began is when this hub began to lead: when it first registered a member.
-	// What was before that it did not see, and holds against nobody.
-	began time.Time
-	// ledSince is the same, or since when it has run without a long pause.
-	ledSince  time.Time
-	members   map[string]*member
-	uids      map[types.UID]*member
-	placed    placedSessions
-	ledger    *placement.Ledger
-	templates *fleetv1.TemplateSet
-	// asked are the keys of templates; nil until they are known.
-	asked    templateKeys
-	recovery recovery
-	brake    *failover.Brake
-	// removed are the members that were removed while this hub led, with when they
-	// were last heard of.
-	removed map[types.UID]time.Time
-	// hubCluster is the fingerprint of the cluster that the hub runs in.
-	hubCluster string
-	// standing is what was last told of the fleet as a whole.
-	standing standing
-	// current is the revision of each template as it stands; replaced, never
-	// changed.
-	current   map[string]string
-	listeners []func(Change)
-	// judging is since when sessions wait for the members' word on a template.
-	judging map[placement.TemplateKey]time.Time
 	// unfenceWait is how long a returning agent waits until its member is no longer
 	// declared fenced.
 	unfenceWait time.Duration
+
+	mu sync.Mutex
+	leadership
+	members map[string]*member
+	uids    map[types.UID]*member
+	// removed are the members that were removed while this hub led, with their last
+	// heartbeats.
+	removed map[types.UID]time.Time
+	// hubCluster is the fingerprint of the cluster that the hub runs in.
+	hubCluster string
+	templateState
+	reservations
+	recovery recovery
+	// standing is what listeners were last told of the fleet as a whole.
+	standing  standing
+	listeners []func(Change)
+}
+
+// leadership is since when this hub leads and runs.
+type leadership struct {
+	// pauses of this hub; see look.
+	pauses health.PauseDetector
+	// began is when this hub began to lead: when it first registered a member. What
+	// was before that it did not see, and it counts against no member.
+	began time.Time
+	// ledSince is the same, or since when it has run without a long pause.
+	ledSince time.Time
+}
+
+// templateState is what agents evaluate.
+type templateState struct {
+	templates *fleetv1.TemplateSet
+	// asked are the keys of templates; nil until they are known.
+	asked templateKeys
+	// current is the revision of each template as it stands; replaced, never changed.
+	current map[string]string
+}
+
+// reservations are the capacity that is given to sessions.
+type reservations struct {
+	placed placedSessions
+	ledger *placement.Ledger
+	brake  *failover.Brake
+	// judging is since when sessions wait for the members' answers on a template.
+	judging map[placement.TemplateKey]time.Time
 }
 
 // New returns a fleet without members.
 func New(o Options) *Fleet {
+	s := &state{
+		Provider:      cluster.NewProvider(o.Scheme),
+		clock:         o.Clock,
+		timings:       o.Timings,
+		proven:        o.Proven,
+		started:       o.Clock.Now(),
+		unfenceWait:   unfenceWait,
+		members:       map[string]*member{},
+		uids:          map[types.UID]*member{},
+		removed:       map[types.UID]time.Time{},
+		templateState: templateState{templates: &fleetv1.TemplateSet{}},
+		reservations: reservations{
+			placed: newPlacedSessions(), ledger: placement.NewLedger(), brake: failover.NewBrake(),
+			judging: map[placement.TemplateKey]time.Time{},
+		},
+	}
 	return &Fleet{
-		Provider:  cluster.NewProvider(o.Scheme),
-		clock:     o.Clock,
-		timings:   o.Timings,
-		proven:    o.Proven,
-		started:   o.Clock.Now(),
-		members:   map[string]*member{},
-		uids:      map[types.UID]*member{},
-		placed:    newPlacedSessions(),
-		ledger:    placement.NewLedger(),
-		brake:     failover.NewBrake(),
-		removed:   map[types.UID]time.Time{},
-		judging:   map[placement.TemplateKey]time.Time{},
-		templates: &fleetv1.TemplateSet{},
-
-		unfenceWait: unfenceWait,
+		state: s, Registry: Registry{s}, Directory: Directory{s}, Reservations: Reservations{s},
+		Failovers: Failovers{s}, Restores: Restores{s}, DryRuns: DryRuns{s},
 	}
 }
 
@@ -136,7 +180,7 @@ type Change struct {
 // Listen calls the listener on every change, from whatever goroutine it
 // happens on and never under the fleet's lock; it must not block. It begins
 // with how things stand, and may hear of a change twice.
-func (f *Fleet) Listen(listener func(Change)) {
+func (f *Registry) Listen(listener func(Change)) {
 	f.mu.Lock()
 	f.listeners = append(f.listeners, listener)
 	var now []Change
@@ -153,7 +197,7 @@ func (f *Fleet) Listen(listener func(Change)) {
 }
 
 // tell is called without the lock.
-func (f *Fleet) tell(c Change) {
+func (f *state) tell(c Change) {
 	f.mu.Lock()
 	listeners := slices.Clone(f.listeners)
 	f.mu.Unlock()
@@ -166,7 +210,7 @@ func (f *Fleet) tell(c Change) {
 // nothing was taken over, where a later state of it was registered a moment ago:
 // whoever has just written a certificate registers what he wrote, and a cache
 // that lags must not take it away again.
-func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
+func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	f.mu.Lock()
 	m, ok := f.members[mc.Name]
 	if ok && m.uid != mc.UID {
@@ -179,7 +223,7 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 	}
 	if !ok {
 		m = newMember(mc, f.began)
-		m.cluster = f.Add(mc.Name, registry{fleet: f, member: m})
+		m.cluster = f.Add(mc.Name, clusterRegistry{fleet: f.state, member: m})
 		f.members[mc.Name], f.uids[mc.UID] = m, m
 	}
 	now := f.look()
@@ -206,7 +250,7 @@ func (f *Fleet) Register(mc *v1alpha1.MemberCluster) bool {
 }
 
 // Remove forgets a member whose MemberCluster is gone and ends its connection.
-func (f *Fleet) Remove(name string) {
+func (f *Registry) Remove(name string) {
 	f.mu.Lock()
 	m, ok := f.members[name]
 	if ok {
@@ -218,7 +262,7 @@ func (f *Fleet) Remove(name string) {
 	}
 }
 
-func (f *Fleet) removeLocked(m *member) {
+func (f *state) removeLocked(m *member) {
 	delete(f.members, m.name)
 	delete(f.uids, m.uid)
 	f.ledger.Forget(m.uid)
@@ -233,7 +277,7 @@ func (f *Fleet) removeLocked(m *member) {
 
 // SetTemplates tells every agent which template revisions to judge; current
 // is the revision of each template as it stands.
-func (f *Fleet) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
+func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.templates, f.asked, f.current = set, keysOf(set), current
@@ -245,7 +289,7 @@ func (f *Fleet) SetTemplates(set *fleetv1.TemplateSet, current map[string]string
 }
 
 // CanRun counts the members that can run a template revision, and all members.
-func (f *Fleet) CanRun(template, revision string) (can, of int32) {
+func (f *Registry) CanRun(template, revision string) (can, of int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.members {
@@ -260,7 +304,7 @@ func (f *Fleet) CanRun(template, revision string) (can, of int32) {
 // RefOf names the member for good that has a name now, and returns false if
 // there is none. Ask it after Get: then a cluster of a former member of that
 // name takes no orders any more.
-func (f *Fleet) RefOf(name string) (v1alpha1.ClusterRef, bool) {
+func (f *Registry) RefOf(name string) (v1alpha1.ClusterRef, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members[name]
@@ -272,7 +316,7 @@ func (f *Fleet) RefOf(name string) (v1alpha1.ClusterRef, bool) {
 
 // IngressOf returns the scheme and domain of a member's URLs, and false if
 // there is no such member.
-func (f *Fleet) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
+func (f *Registry) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.uids[uid]
@@ -284,13 +328,13 @@ func (f *Fleet) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
 
 // steady is the wall clock's time at the start plus what has passed since: a
 // wall clock that is set meanwhile makes no certificate expire.
-func (f *Fleet) steady(now time.Time) time.Time {
+func (f *state) steady(now time.Time) time.Time {
 	return f.started.Round(0).Add(now.Sub(f.started))
 }
 
 // HealthOf returns how alive a member is; a member that there is no more is
 // Unreachable.
-func (f *Fleet) HealthOf(uid types.UID) health.State {
+func (f *Registry) HealthOf(uid types.UID) health.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.uids[uid]

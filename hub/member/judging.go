@@ -14,7 +14,7 @@ const judgeWait = 3 * time.Second
 // Judging is whether a member that takes sessions has yet to say if it can run
 // a template's revision. It turns false when all have said it, or judgeWait
 // after it was first asked.
-func (f *Fleet) Judging(key placement.TemplateKey) bool {
+func (f *Reservations) Judging(key placement.TemplateKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.look()
@@ -29,7 +29,7 @@ func (f *Fleet) Judging(key placement.TemplateKey) bool {
 	return now.Sub(since) < judgeWait
 }
 
-func (f *Fleet) unjudged(key placement.TemplateKey, now time.Time) bool {
+func (f *Reservations) unjudged(key placement.TemplateKey, now time.Time) bool {
 	for _, m := range f.members {
 		if ready, _ := m.takesSessions(f.timings, now); !ready {
 			continue

@@ -62,7 +62,7 @@ func (d *draining) adopt(mc *v1alpha1.MemberCluster) {
 
 // DrainOf is the draining of a member; false: there is none, or its beginning is
 // not durable yet.
-func (f *Fleet) DrainOf(member types.UID) (Drain, bool) {
+func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.uids[member]
@@ -77,7 +77,7 @@ func (f *Fleet) DrainOf(member types.UID) (Drain, bool) {
 }
 
 // ShowDrain takes how far a member's draining is, for its status.
-func (f *Fleet) ShowDrain(member types.UID, counts DrainCounts) {
+func (f *Registry) ShowDrain(member types.UID, counts DrainCounts) {
 	f.mu.Lock()
 	m := f.uids[member]
 	changed := m != nil && m.drain.counts != counts
@@ -92,7 +92,7 @@ func (f *Fleet) ShowDrain(member types.UID, counts DrainCounts) {
 
 // drainBegan notes that the beginning of a draining is durable: its sessions may
 // go now.
-func (f *Fleet) drainBegan(mc *v1alpha1.MemberCluster) {
+func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 	if mc.Status.Drain == nil {
 		return
 	}

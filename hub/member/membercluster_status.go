@@ -15,17 +15,11 @@ import (
 // view is what the fleet knows of a member, as its status shows it.
 type view struct {
 	health.Verdict
-	name         string
-	fingerprint  string
-	agentVersion string
-	// restrictions that the agent reports; nil: none, or it has not connected.
-	restrictions *v1alpha1.MemberRestrictions
-	// sessions that are there or may still be, and of them those that were given
-	// up there.
-	sessions, releasing int32
-	fence               fence
-	fenced              bool
-	withheld            int
+	name string
+	agent
+	counts
+	fence  fence
+	fenced bool
 	// hubCluster: it is the cluster that the hub runs in.
 	hubCluster bool
 	drain      *drainView
@@ -36,11 +30,7 @@ type view struct {
 	heard time.Time
 	contact
 	ever, revoked bool
-	// connected: a stream is open; synced: and what the member has is known.
-	connected, synced bool
-	// settling is for how long yet a stream that broke, or is back, is not worth
-	// telling.
-	settling time.Duration
+	streamView
 	// orphans in the member, for people.
 	orphans string
 	// excess is for how long yet it is told that the agent reported too much.
@@ -49,8 +39,26 @@ type view struct {
 	now time.Time
 }
 
+// counts of a member's sessions.
+type counts struct {
+	// sessions that are there or may still be, and of them those that were given
+	// up there.
+	sessions, releasing int32
+	// withheld are withdrawals without a durable cause that are not sent.
+	withheld int
+}
+
+// streamView is how a member's stream is.
+type streamView struct {
+	// connected: a stream is open; synced: and what the member has is known.
+	connected, synced bool
+	// settling is for how long yet a stream that broke, or is back, is not worth
+	// a status.
+	settling time.Duration
+}
+
 // viewOf copies what the fleet knows of a member under its lock.
-func (f *Fleet) viewOf(name string) (view, bool) {
+func (f *Registry) viewOf(name string) (view, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members[name]
@@ -59,30 +67,25 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 	}
 	now := f.look()
 	v := view{
-		Verdict:      m.assess(f.timings, now),
-		name:         m.name,
-		fingerprint:  m.fingerprint,
-		agentVersion: m.agentVersion,
-		restrictions: m.restrictions,
-		sessions:     f.placed.count(m.uid),
-		releasing:    f.placed.releasing[m.uid],
-		fence:        m.fence,
-		fenced:       m.fence.holds(now),
-		withheld:     len(m.withdrawals.held),
-		hubCluster:   f.inHubCluster(m),
-		drain:        m.drainView(),
-		capacity:     m.capacity,
-		slots:        m.slots,
-		current:      f.current,
-		heard:        m.heartbeats.LastHeartbeat(),
-		contact:      m.contact,
-		ever:         m.heartbeats.EverConnected(),
-		revoked:      m.revoked,
-		connected:    m.peer != nil,
-		synced:       m.peer != nil && m.serving && m.agrees(),
-		orphans:      m.cluster.Cache.Orphans(),
-		excess:       m.tellExcess(f.timings, now),
-		now:          f.steady(now),
+		Verdict:    m.assess(f.timings, now),
+		name:       m.name,
+		agent:      m.agent,
+		counts:     counts{f.placed.count(m.uid), f.placed.releasing[m.uid], len(m.withdrawals.held)},
+		fence:      m.fence,
+		fenced:     m.fence.holds(now),
+		hubCluster: f.inHubCluster(m),
+		drain:      m.drainView(),
+		capacity:   m.capacity,
+		slots:      m.slots,
+		current:    f.current,
+		heard:      m.heartbeats.LastHeartbeat(),
+		contact:    m.contact,
+		ever:       m.heartbeats.EverConnected(),
+		revoked:    m.revoked,
+		streamView: streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && m.agrees()},
+		orphans:    m.cluster.Cache.Orphans(),
+		excess:     m.tellExcess(f.timings, now),
+		now:        f.steady(now),
 	}
 	if v.State == health.Ready && !m.serving {
 		since := m.lostAt
@@ -98,7 +101,7 @@ func (f *Fleet) viewOf(name string) (view, bool) {
 // show tells the listeners when a member's health has changed by time alone, and
 // of every member that is lost when something of the fleet has changed that bears
 // on when its sessions are placed anew.
-func (f *Fleet) show(name string) {
+func (f *Registry) show(name string) {
 	f.mu.Lock()
 	m := f.members[name]
 	if m == nil {

@@ -110,7 +110,7 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	f.collectRoom(out)
 }
 
-func (f *Fleet) collectFailover(out chan<- prometheus.Metric) {
+func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
 	f.mu.Lock()
 	now := f.look()
 	waiting, standing := f.brake.Waiting(now), f.stands(now)
@@ -134,7 +134,7 @@ type measured struct {
 	expiry int64
 }
 
-func (f *Fleet) measure() []measured {
+func (f *Registry) measure() []measured {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.look()

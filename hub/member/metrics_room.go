@@ -26,7 +26,7 @@ type slotsOf struct{ template, region string }
 
 // collectRoom sends what the members hold and have room for. Room is summed by
 // region, so that there are no series for each template in each member.
-func (f *Fleet) collectRoom(out chan<- prometheus.Metric) {
+func (f *state) collectRoom(out chan<- prometheus.Metric) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.look()

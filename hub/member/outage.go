@@ -12,7 +12,7 @@ import "time"
 // again, as if it had been heard of now. For one that was silent before, the outage
 // does not count: a member that is well again and again can't keep the sessions of
 // one that is lost from being placed elsewhere. The caller holds the lock.
-func (f *Fleet) outageEnds(m *member, now time.Time) {
+func (f *Directory) outageEnds(m *member, now time.Time) {
 	if f.inHubCluster(m) || !m.heartbeats.Silent(f.timings, now) {
 		return
 	}

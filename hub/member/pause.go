@@ -11,7 +11,7 @@ import (
 // watchItself has the fleet find out when the hub does not run: a process that is
 // frozen for longer than members may be silent can't tell them from members that
 // are. It runs while this replica leads.
-func (f *Fleet) watchItself(ctx context.Context) error {
+func (f *Registry) watchItself(ctx context.Context) error {
 	ticker := f.clock.NewTicker(f.timings.Renew / health.ChecksPerRenew)
 	defer ticker.Stop()
 	f.mu.Lock()
@@ -32,7 +32,7 @@ func (f *Fleet) watchItself(ctx context.Context) error {
 // look is the time by which members are judged. Whoever looks first after the hub
 // has slept has that noted of every member, before anything is judged. The caller
 // holds the lock.
-func (f *Fleet) look() time.Time {
+func (f *state) look() time.Time {
 	now := f.clock.Now()
 	from, paused := f.pauses.Check(f.timings, now)
 	if !paused {

@@ -207,7 +207,7 @@ func holdingOf(s *v1alpha1.VDISession) holding {
 // it has placed, with decisions that the hub's cache does not show yet and
 // sessions that are being released, but for the one that asks. putBack must be
 // called once that is answered, and before the lock is let go.
-func (f *Fleet) counted(req *placement.Request) (putBack func()) {
+func (f *state) counted(req *placement.Request) (putBack func()) {
 	own := f.placed.members[req.UID]
 	f.placed.governed.add(own.owner, own.places, -1)
 	req.Counts = f.placed.governed.of(req.PolicyName, owner{req.User, req.Namespace})
@@ -216,7 +216,7 @@ func (f *Fleet) counted(req *placement.Request) (putBack func()) {
 
 // countsFor is what a request must know of its policy's caps, as a copy that
 // outlives the lock.
-func (f *Fleet) countsFor(req placement.Request) placement.Counts {
+func (f *state) countsFor(req placement.Request) placement.Counts {
 	defer f.counted(&req)()
 	c := req.Counts
 	if c.Clusters = maps.Clone(c.Clusters); c.Clusters == nil {
@@ -227,7 +227,7 @@ func (f *Fleet) countsFor(req placement.Request) placement.Counts {
 
 // Observe counts a session as it stands on the hub; gone is for one that is
 // there no more.
-func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
+func (f *Reservations) Observe(s *v1alpha1.VDISession, gone bool) {
 	f.mu.Lock()
 	var m moved
 	if gone {
@@ -253,7 +253,7 @@ func (f *Fleet) Observe(s *v1alpha1.VDISession, gone bool) {
 // correct makes the ledger agree with a session that the hub's cache shows as placed
 // by a decision that was taken back: its write was of unknown outcome, another member
 // was decided on, and the first write turns out to be the one that is stored.
-func (f *Fleet) correct(s *v1alpha1.VDISession) {
+func (f *Reservations) correct(s *v1alpha1.VDISession) {
 	first, ok := f.placed.replaced[s.UID]
 	if !ok || s.Status.Epoch < first.epoch {
 		return
@@ -274,7 +274,7 @@ func (f *Fleet) correct(s *v1alpha1.VDISession) {
 }
 
 // changesOf is what listeners are told of a session's move.
-func (f *Fleet) changesOf(m moved) []Change {
+func (f *state) changesOf(m moved) []Change {
 	var changes []Change
 	note := func(kind ChangeKind, uids []types.UID) {
 		for _, uid := range uids {

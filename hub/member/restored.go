@@ -28,7 +28,7 @@ type recovery struct {
 // member that ever connected has reported to this leader, or for Timings.Recovery.
 // It is so once: an agent that has such a thing to say again, true or not, holds
 // up nobody.
-func (f *Fleet) Restored() {
+func (f *Restores) Restored() {
 	f.mu.Lock()
 	first := f.recovery.until.IsZero()
 	if first {
@@ -46,7 +46,7 @@ func (f *Fleet) Restored() {
 //
 // The words are the same for as long as it lasts: they are written into every
 // session that waits.
-func (f *Fleet) awaitsReports(now time.Time) (placement.Decision, bool) {
+func (f *state) awaitsReports(now time.Time) (placement.Decision, bool) {
 	if f.recovery.until.IsZero() || f.recovery.over {
 		return placement.Decision{}, false
 	}
@@ -65,7 +65,7 @@ func (f *Fleet) awaitsReports(now time.Time) (placement.Decision, bool) {
 
 // Recovering reports whether the hub was restored from a backup, and waits for its
 // members' reports.
-func (f *Fleet) Recovering() bool {
+func (f *Restores) Recovering() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, wait := f.awaitsReports(f.look())
@@ -74,7 +74,7 @@ func (f *Fleet) Recovering() bool {
 
 // Claims reports whether a member holds a session under a later epoch than one, and
 // proves that it was given it there: a hub that was restored has forgotten that.
-func (f *Fleet) Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool) {
+func (f *Restores) Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool) {
 	f.mu.Lock()
 	members := slices.Collect(maps.Values(f.members))
 	f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *Fleet) Claims(assignment types.NamespacedName, session types.UID, epoch
 
 // Counts says that a member's own reports count the copy of a session that it has
 // under an epoch, so that nothing is kept for it besides.
-func (f *Fleet) Counts(session types.UID, epoch int64, member types.UID) {
+func (f *Reservations) Counts(session types.UID, epoch int64, member types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ledger.Release(session, epoch, member)
@@ -98,7 +98,7 @@ func (f *Fleet) Counts(session types.UID, epoch int64, member types.UID) {
 
 // Unheard names the members that have not reported to this leader and may run
 // something: neither revoked nor declared fenced.
-func (f *Fleet) Unheard() []string {
+func (f *Restores) Unheard() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var names []string
@@ -113,7 +113,7 @@ func (f *Fleet) Unheard() []string {
 }
 
 // RegionOf a member; empty where there is no such member.
-func (f *Fleet) RegionOf(member types.UID) string {
+func (f *Registry) RegionOf(member types.UID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m := f.uids[member]; m != nil {

@@ -45,7 +45,7 @@ type Review struct {
 // time that grows with the members alone, and tries on a copy what they would
 // take: decisions are neither held up nor changed. It ends early with the
 // context.
-func (f *Fleet) Review(ctx context.Context, in Inquiry) Review {
+func (f *DryRuns) Review(ctx context.Context, in Inquiry) Review {
 	t := f.trial(in.Request)
 	req := in.Request
 	req.Counts = t.counts
@@ -99,7 +99,7 @@ type trial struct {
 
 // trial copies the fleet for a session, as if nothing had been decided on it but
 // the seat that it has.
-func (f *Fleet) trial(req placement.Request) *trial {
+func (f *DryRuns) trial(req placement.Request) *trial {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()

@@ -22,8 +22,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// state is all that decisions are made from, what is remembered included.
-func (f *Fleet) state() string {
+// bookkeeping is all that decisions are made from, what is remembered included.
+func (f *Fleet) bookkeeping() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return dump.ForHash(f.ledger) + dump.ForHash(f.placed)
@@ -86,10 +86,10 @@ func TestAReviewChangesNothingAndTellsWhatPlacingWouldDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, req := drawFleet(t), drawRequest(t, "asked")
 		count := rapid.IntRange(1, 12).Draw(t, "count")
-		before := f.state()
+		before := f.bookkeeping()
 		review := f.Review(t.Context(), Inquiry{Request: req, Count: count})
-		if f.state() != before {
-			t.Fatalf("what decisions are made from has changed:\n%s\n%s", before, f.state())
+		if f.bookkeeping() != before {
+			t.Fatalf("what decisions are made from has changed:\n%s\n%s", before, f.bookkeeping())
 		}
 
 		sessions, placed := map[types.UID]int{}, 0

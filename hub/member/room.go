@@ -10,7 +10,7 @@ import (
 
 // Room is how many more sessions that ask what a request asks fit in these
 // members together, nil: in all, up to most. Nothing is reserved.
-func (f *Fleet) Room(req placement.Request, members []types.UID, most int64) int64 {
+func (f *DryRuns) Room(req placement.Request, members []types.UID, most int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
@@ -33,7 +33,7 @@ func (f *Fleet) Room(req placement.Request, members []types.UID, most int64) int
 
 // RoomAgain is how many sessions that lie idle in a member may run there again,
 // of those that ask what a request asks, up to most.
-func (f *Fleet) RoomAgain(req placement.Request, member types.UID, most int64) int64 {
+func (f *DryRuns) RoomAgain(req placement.Request, member types.UID, most int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
@@ -47,7 +47,7 @@ func (f *Fleet) RoomAgain(req placement.Request, member types.UID, most int64) i
 }
 
 // ReportedAt is when a member's last report of its capacity came.
-func (f *Fleet) ReportedAt(member types.UID) time.Time {
+func (f *Registry) ReportedAt(member types.UID) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m := f.uids[member]; m != nil {

@@ -14,7 +14,7 @@ import (
 
 // Place decides where a session goes and reserves room for it there under
 // the epoch, in one step.
-func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
+func (f *Reservations) Place(req placement.Request, epoch int64) placement.Decision {
 	start := f.clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,7 +37,7 @@ func (f *Fleet) Place(req placement.Request, epoch int64) placement.Decision {
 // under the epoch that it has and as its next run, and reserves room for it, in
 // one step. away is whether the member is to be waited for: it can't confirm
 // anything now.
-func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool) {
+func (f *Reservations) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replace(req.UID)
@@ -66,7 +66,7 @@ func (f *Fleet) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 // Ordered says which assignment of a session's epoch the member is to have, by
 // the hash that it acknowledges: room that was given to a session that runs again
 // is counted by no other.
-func (f *Fleet) Ordered(session types.UID, epoch int64, member types.UID, hash string) {
+func (f *Reservations) Ordered(session types.UID, epoch int64, member types.UID, hash string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ledger.Expect(session, epoch, member, hash)
@@ -77,7 +77,7 @@ func (f *Fleet) Ordered(session types.UID, epoch int64, member types.UID, hash s
 
 // Reserve charges a member for a run of a session that is placed there already,
 // as after a restart.
-func (f *Fleet) Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources) {
+func (f *Reservations) Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if run > 1 {
@@ -89,7 +89,7 @@ func (f *Fleet) Reserve(session types.UID, epoch, run int64, member types.UID, t
 
 // Release gives back the room of the last decision on a session, which was not
 // written.
-func (f *Fleet) Release(session types.UID) {
+func (f *Reservations) Release(session types.UID) {
 	f.mu.Lock()
 	d, ok := f.takeBack(session)
 	var changes []Change
@@ -107,7 +107,7 @@ func (f *Fleet) Release(session types.UID) {
 
 // takeBack undoes a decision that the hub's cache has never shown; it is false
 // where there is none.
-func (f *Fleet) takeBack(session types.UID) (decision, bool) {
+func (f *state) takeBack(session types.UID) (decision, bool) {
 	d, ok := f.placed.undo(session)
 	switch {
 	case ok && d.again():
@@ -120,13 +120,13 @@ func (f *Fleet) takeBack(session types.UID) (decision, bool) {
 
 // replace is the same before another decision, for one that may have been written all
 // the same: see correct.
-func (f *Fleet) replace(session types.UID) {
+func (f *state) replace(session types.UID) {
 	if d, ok := f.takeBack(session); ok && !d.again() {
 		f.placed.replaced[session] = d
 	}
 }
 
-func (f *Fleet) candidates() []placement.Candidate {
+func (f *state) candidates() []placement.Candidate {
 	now := f.look()
 	out := make([]placement.Candidate, 0, len(f.members))
 	for _, m := range f.members {
@@ -135,7 +135,7 @@ func (f *Fleet) candidates() []placement.Candidate {
 	return out
 }
 
-func (f *Fleet) candidate(m *member, now time.Time) placement.Candidate {
+func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	ready, why := m.takesSessions(f.timings, now)
 	c := placement.Candidate{
 		Name:            m.name,

@@ -18,7 +18,7 @@ func TestWriteStatus(t *testing.T) {
 		return placement.TemplateKey{Name: name, Revision: revision}
 	}
 	v := view{
-		Verdict: health.Verdict{State: health.Ready}, fingerprint: "fp", agentVersion: "1.2", sessions: 3,
+		Verdict: health.Verdict{State: health.Ready}, agent: agent{fingerprint: "fp", agentVersion: "1.2"}, counts: counts{sessions: 3},
 		capacity: &placement.Capacity{Nodes: 20, Templates: map[placement.TemplateKey]placement.TemplateCapacity{
 			key("gpu", "r1"):     {Reason: v1alpha1.UnavailableResource, Message: "no node has nvidia.com/gpu"},
 			key("browser", "r2"): {Available: true},
@@ -44,7 +44,7 @@ func TestWriteStatus(t *testing.T) {
 	if !equality.Semantic.DeepEqual(status, again) {
 		t.Errorf("writing it again changes it:\n%s", cmp.Diff(status, again))
 	}
-	writeStatus(again, view{Verdict: health.Verdict{State: health.Unreachable}, sessions: 3}, 4)
+	writeStatus(again, view{Verdict: health.Verdict{State: health.Unreachable}, counts: counts{sessions: 3}}, 4)
 	if diff := cmp.Diff(want, again.Templates); diff != "" || again.Nodes != 20 || again.Fingerprint != "fp" {
 		t.Errorf("what was last reported is lost while it is away: %+v", again)
 	}
@@ -53,7 +53,7 @@ func TestWriteStatus(t *testing.T) {
 func TestStatusShowsRestrictions(t *testing.T) {
 	r := &v1alpha1.MemberRestrictions{HostSuffixes: []string{"example.com"}}
 	status := &v1alpha1.MemberClusterStatus{}
-	writeStatus(status, view{agentVersion: "2", restrictions: r}, 1)
+	writeStatus(status, view{agent: agent{agentVersion: "2", restrictions: r}}, 1)
 	if diff := cmp.Diff(r, status.Restrictions); diff != "" {
 		t.Error(diff)
 	}
@@ -61,7 +61,7 @@ func TestStatusShowsRestrictions(t *testing.T) {
 	if status.Restrictions == nil {
 		t.Error("they are forgotten while the agent is away")
 	}
-	writeStatus(status, view{agentVersion: "1"}, 1)
+	writeStatus(status, view{agent: agent{agentVersion: "1"}}, 1)
 	if status.Restrictions != nil {
 		t.Error("those of an earlier agent are shown of one that has none")
 	}

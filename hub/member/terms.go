@@ -47,7 +47,7 @@ func (m *member) succeeded(term int64) {
 }
 
 // takeLowered returns what is to be told of a member's terms, once.
-func (f *Fleet) takeLowered(name string) string {
+func (f *Registry) takeLowered(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members[name]

@@ -33,7 +33,7 @@ type withdrawals struct {
 // MayWithdraw reports whether a member may be told to stop what it holds of a session
 // although nothing durable says why, and counts it. Beyond the bound nothing is
 // stopped until what is held back is gone: delete it in the member, or place it there.
-func (f *Fleet) MayWithdraw(member, session types.UID) bool {
+func (f *Registry) MayWithdraw(member, session types.UID) bool {
 	f.mu.Lock()
 	m := f.uids[member]
 	f.mu.Unlock()
@@ -56,7 +56,7 @@ func (f *Fleet) MayWithdraw(member, session types.UID) bool {
 
 // Withdrawn notes that nothing of a session is to be stopped in a member any more
 // without a cause: it has stopped, or its status names one.
-func (f *Fleet) Withdrawn(member, session types.UID) {
+func (f *Registry) Withdrawn(member, session types.UID) {
 	f.mu.Lock()
 	m := f.uids[member]
 	held := false
