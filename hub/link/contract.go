@@ -75,9 +75,9 @@ type Caller struct {
 	IssuerHash string
 }
 
-// Standing is what the hub knows of a member that bears on what its agent may
+// Access is what the hub knows of a member that bears on what its agent may
 // do.
-type Standing struct {
+type Access struct {
 	// Removing: its MemberCluster is being deleted. Its agent goes on until its
 	// sessions have stopped.
 	Removing bool
@@ -244,8 +244,8 @@ type Directory interface {
 	Refused(member types.UID, reason error)
 	// Renew records a sign of life of the member and returns what is granted.
 	Renew(member types.UID, renewal Renewal) (Grant, error)
-	// Standing of a member; false if there is none of that UID.
-	Standing(member types.UID) (Standing, bool)
+	// Access of a member; false if there is none of that UID.
+	Access(member types.UID) (Access, bool)
 }
 
 // Report is what an agent reports of one assignment.

@@ -326,7 +326,7 @@ func TestChangesOfCapacityDoNotAddUp(t *testing.T) {
 	for _, n := range x.uids["uid-eu"].bytes {
 		bytes += n
 	}
-	x.Expect(bytes).To(BeNumerically("<=", maxRoomBytes))
+	x.Expect(bytes).To(BeNumerically("<=", maxCapacityBytes))
 }
 
 func TestConditionsOfAReportAreBounded(t *testing.T) {

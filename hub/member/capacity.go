@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxRoomBytes bounds what reports of changes may add up to: as much as a
+	// maxCapacityBytes bounds what reports of changes may add up to: as much as a
 	// whole report may say, which is one message.
-	maxRoomBytes = 4 << 20
-	// maxRoomTemplates bounds it while the hub does not know its templates yet.
-	maxRoomTemplates = 4096
+	maxCapacityBytes = 4 << 20
+	// maxCapacityTemplates bounds it while the hub does not know its templates yet.
+	maxCapacityTemplates = 4096
 )
 
 // templateKeys are the template revisions that the hub asks agents about; nil:
@@ -31,16 +31,16 @@ func keysOf(set *fleetv1.TemplateSet) templateKeys {
 	return keys
 }
 
-// asked is whether room of a template may be kept beside that of so many others.
+// asked reports whether capacity of a template may be kept beside that of so many others.
 func (k templateKeys) asked(key placement.TemplateKey, others int) bool {
 	if k == nil {
-		return others < maxRoomTemplates
+		return others < maxCapacityTemplates
 	}
 	_, asked := k[key]
 	return asked
 }
 
-// reportedCapacity is a member's room as it was last reported. Its maps are never changed.
+// reportedCapacity is a member's capacity as it was last reported. Its maps are never changed.
 type reportedCapacity struct {
 	// fresh: by the connection that is open.
 	fresh    bool
@@ -56,15 +56,15 @@ type taken struct {
 	// counts is false for changes of a report that the hub does not have: the next
 	// whole one, which comes soon, tells all.
 	counts bool
-	// news is false for one that was told before: an agent says now and then whole
+	// changed is false for one that was reported before: an agent sends now and then whole
 	// what it has said already.
-	news bool
-	// judged are the templates that can run there now and could not before, or the
+	changed bool
+	// templates are those that can run there now and could not before, or the
 	// other way round, or can't for another reason.
-	judged []placement.TemplateKey
+	templates []placement.TemplateKey
 }
 
-// take takes what room a member reports to have, of the templates that the hub
+// take applies a capacity report, of the templates that the hub
 // asks about. It changes nothing. The error is for an agent that reports more
 // than a member can have.
 func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) (taken, error) {
@@ -81,8 +81,8 @@ func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) 
 	if err := bound(now, asked); err != nil {
 		return taken{}, err
 	}
-	news := !known || was.capacity.Sequence != r.GetSequence()
-	return taken{reportedCapacity: now, counts: true, news: news, judged: judgedAnew(was.capacity, now.capacity)}, nil
+	changed := !known || was.capacity.Sequence != r.GetSequence()
+	return taken{reportedCapacity: now, counts: true, changed: changed, templates: changedTemplates(was.capacity, now.capacity)}, nil
 }
 
 // bound drops templates that the hub does not ask about, and refuses what is
@@ -99,9 +99,9 @@ func bound(now reportedCapacity, asked templateKeys) error {
 		}
 		kept, total = kept+1, total+bytes
 	}
-	if total > maxRoomBytes {
+	if total > maxCapacityBytes {
 		return fmt.Errorf("%w: its capacity reports add up to %d MiB, more than %d: upgrade the agent, or revoke it if it is not to be trusted (spec.access)",
-			link.ErrExcess, total>>20, maxRoomBytes>>20)
+			link.ErrExcess, total>>20, maxCapacityBytes>>20)
 	}
 	return nil
 }
@@ -114,8 +114,8 @@ func bytesOf(r *fleetv1.CapacityReport) map[placement.TemplateKey]int {
 	return bytes
 }
 
-// judgedAnew are the templates on which the verdict differs. before may be nil.
-func judgedAnew(before, now *placement.Capacity) []placement.TemplateKey {
+// changedTemplates are the templates on which the verdict differs. before may be nil.
+func changedTemplates(before, now *placement.Capacity) []placement.TemplateKey {
 	var out []placement.TemplateKey
 	for key := range now.Templates {
 		is := now.Templates[key]

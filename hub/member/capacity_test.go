@@ -49,8 +49,8 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	m := &member{}
 	take := func(r *fleetv1.CapacityReport, counts, news bool) {
 		t.Helper()
-		if got := m.takeRoom(r); got.counts != counts || got.news != news {
-			t.Errorf("report %d on %d: counts %t, news %t; want %t, %t", r.GetSequence(), r.GetBasedOn(), got.counts, got.news, counts, news)
+		if got := m.takeRoom(r); got.counts != counts || got.changed != news {
+			t.Errorf("report %d on %d: counts %t, news %t; want %t, %t", r.GetSequence(), r.GetBasedOn(), got.counts, got.changed, counts, news)
 		}
 	}
 	shows := func(want map[string]int32) {
@@ -88,7 +88,7 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 func TestTemplatesThatAreJudgedAnew(t *testing.T) {
 	m := &member{}
 	judged := func(r *fleetv1.CapacityReport) (names []string) {
-		for _, key := range m.takeRoom(r).judged {
+		for _, key := range m.takeRoom(r).templates {
 			names = append(names, key.Name)
 		}
 		slices.Sort(names)

@@ -43,7 +43,7 @@ func TestConditionsOfAMember(t *testing.T) {
 	settling := func(v *view) { v.settling = time.Second }
 	never := func(v *view) { v.ever = false }
 	revoked := func(v *view) { v.revoked = true }
-	stranger := func(v *view) { v.stranger, v.fingerprint = "other", "fp" }
+	otherCluster := func(v *view) { v.otherCluster, v.fingerprint = "other", "fp" }
 	incompatible := func(v *view) { v.incompatible = "upgrade the agent" }
 	lost := func(err error) func(*view) {
 		return func(v *view) { v.lostAt = now; v.lostReason, v.lostWhy = lossOf(err) }
@@ -76,9 +76,9 @@ func TestConditionsOfAMember(t *testing.T) {
 		"of a new leader":                   {v: is(health.Unknown, ""), was: up, want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
 		"of a new leader, gone before":      {v: is(health.Unknown, ""), was: was("Ready=False/Unreachable", "Connected=False/Stalled"), want: "False/Unreachable True/ExternallyIssued False/Stalled Unknown/NotConnected"},
 		"of a new leader, nothing written":  {v: is(health.Unknown, ""), want: "Unknown/Suspect True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
-		"another cluster's agent":           {v: is(health.Unreachable, health.Silence, stranger), want: "False/FingerprintChanged True/ExternallyIssued False/FingerprintChanged Unknown/NotConnected"},
-		"another cluster's, and never one":  {v: is(health.NeverConnected, "", never, stranger), certificate: certificate(1), want: "False/FingerprintChanged True/Enrolled False/NeverConnected Unknown/NotConnected"},
-		"another cluster's, and it is well": {v: is(health.Ready, "", stranger, settling), was: up, want: "True/Connected True/ExternallyIssued False/FingerprintChanged True/Synced"},
+		"another cluster's agent":           {v: is(health.Unreachable, health.Silence, otherCluster), want: "False/FingerprintChanged True/ExternallyIssued False/FingerprintChanged Unknown/NotConnected"},
+		"another cluster's, and never one":  {v: is(health.NeverConnected, "", never, otherCluster), certificate: certificate(1), want: "False/FingerprintChanged True/Enrolled False/NeverConnected Unknown/NotConnected"},
+		"another cluster's, and it is well": {v: is(health.Ready, "", otherCluster, settling), was: up, want: "True/Connected True/ExternallyIssued False/FingerprintChanged True/Synced"},
 		"not understood":                    {v: is(health.Unreachable, health.Silence, incompatible, reset), was: up, want: "False/Incompatible True/ExternallyIssued False/Incompatible Unknown/NotConnected"},
 		"not understood, and never was":     {v: is(health.NeverConnected, "", never, incompatible), certificate: certificate(1), want: "False/Incompatible True/Enrolled False/NeverConnected Unknown/NotConnected"},
 		"revoked":                           {v: is(health.Unreachable, health.Revoked, revoked, lost(link.ErrRevoked)), certificate: certificate(1), was: up, want: "False/Revoked False/Revoked False/Revoked Unknown/NotConnected"},
@@ -104,7 +104,7 @@ func TestConditionsOfAMemberSayWhatToDo(t *testing.T) {
 	g.Expect(readyCondition(v, nil).Message).To(ContainSubstring("`kubectl vdi join eu-west`"))
 	v.revoked, v.Cause = true, health.Revoked
 	g.Expect(readyCondition(v, nil).Message).To(And(ContainSubstring("spec.access to Allowed"), ContainSubstring("kubectl vdi join")))
-	v = view{Verdict: health.Verdict{State: health.Unreachable}, contact: contact{stranger: "new", connectedAt: time.Now()}, agent: agent{fingerprint: "old"}}
+	v = view{Verdict: health.Verdict{State: health.Unreachable}, connectionHistory: connectionHistory{otherCluster: "new", connectedAt: time.Now()}, agent: agent{fingerprint: "old"}}
 	g.Expect(readyCondition(v, nil).Message).To(And(ContainSubstring(`"new"`), ContainSubstring(`"old"`), ContainSubstring("create a new MemberCluster")))
 }
 

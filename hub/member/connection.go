@@ -81,13 +81,13 @@ func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet
 func (c *connection) Part(buckets convert.BucketSet, items []link.Report) {
 	serving := false
 	c.current(func(m *member) { serving = m.serving })
-	c.told(len(items), func(cache *cluster.Cache) int { return cache.Replace(buckets, items, serving) }, !serving)
+	c.applyInventory(len(items), func(cache *cluster.Cache) int { return cache.Replace(buckets, items, serving) }, !serving)
 }
 
-// told has the cache take an inventory, which begins the member's service or is
+// applyInventory has the cache take an inventory, which begins the member's service or is
 // of a resync, and what is placed there and what the member reports compared
-// anew. It counts the stale ones of so many items.
-func (c *connection) told(items int, take func(*cluster.Cache) (stale int), begins bool) {
+// again. It counts the stale ones of so many items.
+func (c *connection) applyInventory(items int, take func(*cluster.Cache) (stale int), begins bool) {
 	stale := 0
 	ok := c.onCache(func(cache *cluster.Cache) { stale = take(cache) })
 	countStale(ok, stale, items)
@@ -97,7 +97,7 @@ func (c *connection) told(items int, take func(*cluster.Cache) (stale int), begi
 		ok = c.begin(c.member.cluster.Cache.Held())
 	}
 	if ok && synced {
-		c.fleet.tell(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
+		c.fleet.notify(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
 	}
 }
 
@@ -140,13 +140,13 @@ func (c *connection) Agreed(agreement link.Agreement) {
 	changed := false
 	c.current(func(m *member) { changed, m.agreement = m.agreement != agreement, agreement })
 	if changed {
-		c.fleet.tell(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
+		c.fleet.notify(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
 	}
 }
 
 // Results takes what became of orders.
 func (c *connection) Results(results []link.Result) {
-	room := false
+	freed := false
 	for i := range results {
 		r := &results[i]
 		ok := c.current(func(m *member) { c.fleet.settle(m, r) })
@@ -154,15 +154,15 @@ func (c *connection) Results(results []link.Result) {
 		ok = ok && c.onCache(func(cache *cluster.Cache) { known = cache.ApplyResult(r) })
 		unknownResults.Add(float64(count(!known)))
 		if ok && r.Code != link.Stored {
-			room = true
+			freed = true
 		}
 	}
-	if room {
-		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
+	if freed {
+		c.fleet.notify(Change{Kind: MemberCapacity, Member: c.member.name, UID: c.member.uid})
 	}
 }
 
-// Capacity takes what room the member has. The report is read apart from the
+// Capacity takes the capacity report of the member. The report is read apart from the
 // fleet's lock, as reports are.
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	c.member.applying.Lock()
@@ -190,22 +190,22 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		log.Log.WithName("fleet").Info("Changes of a capacity report are left aside, of which the hub has none or another",
 			"member", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
 	}
-	if ok && took.news {
-		c.fleet.tell(Change{Kind: MemberRoom, Member: c.member.name, UID: c.member.uid})
+	if ok && took.changed {
+		c.fleet.notify(Change{Kind: MemberCapacity, Member: c.member.name, UID: c.member.uid})
 	}
-	if ok && len(took.judged) > 0 {
-		c.fleet.tell(Change{Kind: MemberVerdicts, Member: c.member.name, UID: c.member.uid, Templates: took.judged})
+	if ok && len(took.templates) > 0 {
+		c.fleet.notify(Change{Kind: MemberTemplates, Member: c.member.name, UID: c.member.uid, Templates: took.templates})
 	}
 }
 
 // Closed says that the connection is over, for whatever reason.
 func (c *connection) Closed(err error) {
-	ok := c.current(func(m *member) { m.ended(c.fleet.timings, c.fleet.look(), err) })
+	ok := c.current(func(m *member) { m.ended(c.fleet.timings, c.fleet.now(), err) })
 	if !ok {
 		return
 	}
 	log.Log.WithName("fleet").Info("Agent disconnected", "member", c.member.name, "reason", err)
-	c.fleet.tell(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
+	c.fleet.notify(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
 }
 
 // settle writes a result into the ledger, which has entries of the hub's own

@@ -145,5 +145,5 @@ func TestMemberInUseIsKept(t *testing.T) {
 	x.Expect(there()).To(BeFalse())
 	x.reconcile("eu")
 	x.Expect(x.Fleet.members).To(BeEmpty())
-	x.Expect(x.members.done).To(BeEmpty())
+	x.Expect(x.members.progress).To(BeEmpty())
 }

@@ -42,15 +42,15 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello link.Hello, p
 		f.mu.Unlock()
 		return nil, link.ErrUnknownMember
 	}
-	now := f.look()
-	before, stranger, term, alive := m.assess(f.timings, now), m.stranger, m.term, m.fence.alive
+	now := f.now()
+	before, otherCluster, term, alive := m.assess(f.timings, now), m.otherCluster, m.term, m.fence.alive
 	err := f.admit(m, hello, peer, now)
 	after := m.assess(f.timings, now)
 	lowered := m.term < term
-	told := before.State != after.State || before.Cause != after.Cause || stranger != m.stranger || lowered || alive != m.fence.alive
+	changed := before.State != after.State || before.Cause != after.Cause || otherCluster != m.otherCluster || lowered || alive != m.fence.alive
 	f.mu.Unlock()
-	if told {
-		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	if changed {
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 	if err != nil {
 		return nil, err
@@ -70,9 +70,9 @@ func (f *Directory) admit(m *member, hello link.Hello, peer link.Peer, now time.
 	}
 	if m.fingerprint != "" && m.fingerprint != hello.Fingerprint {
 		if m.peer == nil {
-			m.stranger = bounded(hello.Fingerprint)
+			m.otherCluster = bounded(hello.Fingerprint)
 		}
-		return m.turnedAway(hello.Fingerprint)
+		return m.refuseFingerprint(hello.Fingerprint)
 	}
 	if m.fence.bars() {
 		f.outageEnds(m, now)
@@ -109,15 +109,15 @@ func (f *Directory) admit(m *member, hello link.Hello, peer link.Peer, now time.
 func (f *Directory) Refused(uid types.UID, reason error) {
 	f.mu.Lock()
 	m := f.uids[uid]
-	told := m != nil && m.misunderstood(f.timings, reason, f.look())
+	changed := m != nil && m.noteIncompatible(f.timings, reason, f.now())
 	f.mu.Unlock()
-	if told {
-		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	if changed {
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 }
 
-// Renew records a sign of life of a member's agent (link.Directory). One that
-// is not the connected one is told so: it must connect first.
+// Renew records a heartbeat of a member's agent (link.Directory). One that
+// is not the connected one is refused: it must connect first.
 func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	f.mu.Lock()
 	m := f.uids[uid]
@@ -138,12 +138,12 @@ func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (link.Grant, erro
 		f.mu.Unlock()
 		return link.Grant{}, link.ErrAlreadyConnected
 	}
-	now := f.look()
+	now := f.now()
 	if m.fence.bars() {
 		f.outageEnds(m, now)
 		err := m.refuseFenced(f.timings, now)
 		f.mu.Unlock()
-		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 		return link.Grant{}, err
 	}
 	before := m.assess(f.timings, now)
@@ -155,21 +155,21 @@ func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (link.Grant, erro
 	back := before.State == health.Unreachable && m.serving && m.cluster.Synced.Load()
 	f.mu.Unlock()
 	if before.State != after.State || before.Cause != after.Cause {
-		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 	if back {
-		f.tell(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
+		f.notify(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
 	}
 	return link.Grant{Lease: f.timings.Failover.Lease}, nil
 }
 
-// Standing is what bears on what a member's agent may do (link.Directory).
-func (f *Directory) Standing(uid types.UID) (link.Standing, bool) {
+// Access is what bears on what a member's agent may do (link.Directory).
+func (f *Directory) Access(uid types.UID) (link.Access, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.uids[uid]
 	if m == nil {
-		return link.Standing{}, false
+		return link.Access{}, false
 	}
-	return link.Standing{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}, true
+	return link.Access{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}, true
 }

@@ -13,7 +13,7 @@
 //   - Reports and results of members are read and compared outside the lock that
 //     lease renewals need: see connection.onCache.
 //   - Only the hub's receive clock counts for liveness, and of it only differences. A
-//     hub that did not run for a while has seen nothing: see look.
+//     hub that did not run for a while has seen nothing: see now.
 //   - A member whose access is revoked is Unreachable, and its connection ended,
 //     before Register returns.
 //   - A status says what changed; a stream that flaps while its agent goes on

@@ -4,34 +4,33 @@ import (
 	"maps"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// Lost says whether a session's member is lost, and if so whether the session may
-// be placed anew, or when to look again. No room is asked for.
+// Lost reports whether a session's member is lost, and if so whether the session may
+// be rescheduled, or when to look again. Nothing is reserved.
 func (f *Failovers) Lost(ask failover.Session, from types.UID) failover.Verdict {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lost(ask, from, f.look())
+	return f.lost(ask, from, f.now())
 }
 
-// Failover decides where a session goes whose member is lost, and reserves room
+// Failover decides where a session goes whose member is lost, and reserves capacity
 // there under the epoch, in one step. Where the decision is not Placed, the verdict
 // says why: it is not due; or it is, and Wait is its turn, for no more are placed
-// at a time; or there is no Wait, and the decision says what room it lacks.
+// at a time; or there is no Wait, and the decision says what capacity it lacks.
 func (f *Failovers) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
 	start := f.clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replace(req.UID)
-	now := f.look()
+	now := f.now()
 	v := f.lost(ask, from, now)
 	if !v.Due {
 		return pending(v), v
@@ -42,7 +41,7 @@ func (f *Failovers) Failover(req placement.Request, ask failover.Session, from t
 	}
 	mass := f.mass(v, now)
 	if v.Wait = f.brake.Fleet(req.UID, mass, now); v.Wait > 0 {
-		return braked(v, mass)
+		return rateLimited(v, mass)
 	}
 	req.Failover, req.Refused = true, maps.Clone(req.Refused)
 	if req.Refused == nil {
@@ -57,7 +56,7 @@ func (f *Failovers) Failover(req placement.Request, ask failover.Session, from t
 		return d, v
 	}
 	if v.Wait = f.brake.Target(req.UID, d.Cluster.UID, mass, now); v.Wait > 0 {
-		return braked(v, mass)
+		return rateLimited(v, mass)
 	}
 	f.brake.Pass(req.UID, d.Cluster.UID)
 	f.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
@@ -66,14 +65,14 @@ func (f *Failovers) Failover(req placement.Request, ask failover.Session, from t
 	return d, v
 }
 
-// LostSince is when a member was last heard of, by the hub's clock. Where nobody
-// knows it is when this hub began to lead.
+// LostSince returns the last heartbeat of a member, by the hub's clock. Where that is not
+// known it is when this hub began to lead.
 func (f *Failovers) LostSince(member types.UID) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	heard := f.removed[member]
 	if m := f.uids[member]; m != nil {
-		heard = m.lastHeard
+		heard = m.lastHeartbeat
 	}
 	if heard.IsZero() {
 		return f.began
@@ -81,12 +80,12 @@ func (f *Failovers) LostSince(member types.UID) time.Time {
 	return heard
 }
 
-// Gone is whether a member was removed from the fleet for good: nobody will ever
+// Gone reports whether a member was removed from the fleet for good: nobody will ever
 // confirm that anything stopped there.
 func (f *Failovers) Gone(member types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.gone(member, f.look())
+	return f.gone(member, f.now())
 }
 
 // gone is certain of members that this hub saw removed. Of others it may not have
@@ -116,7 +115,7 @@ func (f *Failovers) lost(ask failover.Session, from types.UID, now time.Time) fa
 	// Of each that is placed it is asked at every turn: all others are only looked
 	// at where that matters.
 	if facts.Unreachable {
-		fleet.CutOff = f.stands(now).cutOff
+		fleet.CutOff = f.degradation(now).cutOff
 	}
 	return failover.Judge(f.timings.Failover, ask, facts, fleet)
 }
@@ -127,7 +126,7 @@ func (f *Failovers) factsOf(m *member, now time.Time) failover.Member {
 		return failover.Member{Removed: true}
 	}
 	facts := failover.Member{
-		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeard, GrantedAt: f.began,
+		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeartbeat, GrantedAt: f.began,
 		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
 		LostAt:      m.heartbeats.LossAt(f.timings),
 	}
@@ -140,16 +139,16 @@ func (f *Failovers) factsOf(m *member, now time.Time) failover.Member {
 	return facts
 }
 
-// standing is how the fleet is as a whole, as far as failover asks.
-type standing struct {
-	// cutOff: no member outside the hub's own cluster is heard of. mass: so many
-	// members are gone that sessions are placed anew more slowly.
+// degradation is how the fleet is as a whole, as far as failover asks.
+type degradation struct {
+	// cutOff: no member outside the hub's own cluster sends heartbeats. mass: so many
+	// members are gone that sessions are rescheduled more slowly.
 	cutOff, mass bool
 }
 
-// stands leaves aside members that an operator has taken out: they say nothing of
+// degradation leaves aside members that an operator has taken out: they say nothing of
 // what has happened to the others.
-func (f *state) stands(now time.Time) standing {
+func (f *state) degradation(now time.Time) degradation {
 	members, gone, others, heard := 0, 0, 0, 0
 	for _, m := range f.members {
 		if !m.witness(now) {
@@ -162,14 +161,14 @@ func (f *state) stands(now time.Time) standing {
 			heard += count(!m.heartbeats.Silent(f.timings, now))
 		}
 	}
-	return standing{cutOff: others > 0 && heard == 0, mass: failover.Mass(gone, members)}
+	return degradation{cutOff: others > 0 && heard == 0, mass: failover.Mass(gone, members)}
 }
 
-// shift says what listeners are told when the fleet stands otherwise than before:
+// degradationChanges returns what listeners are notified when that degradation changes:
 // the sessions of every member that is lost are looked at anew.
-func (f *state) shift(now time.Time) []Change {
-	before := f.standing
-	if f.standing = f.stands(now); f.standing == before {
+func (f *state) degradationChanges(now time.Time) []Change {
+	before := f.degraded
+	if f.degraded = f.degradation(now); f.degraded == before {
 		return nil
 	}
 	var changes []Change
@@ -181,13 +180,13 @@ func (f *state) shift(now time.Time) []Change {
 	return changes
 }
 
-// mass is whether a session is placed anew at the lower rates. An operator's word
-// is no matter of how many are gone.
+// mass reports whether a session is rescheduled at the lower rates. An operator override
+// does not depend on how many are gone.
 func (f *Failovers) mass(v failover.Verdict, now time.Time) bool {
-	return v.Reason == v1alpha1.ReasonMemberUnreachable && f.stands(now).mass
+	return v.Reason == v1alpha1.ReasonMemberUnreachable && f.degradation(now).mass
 }
 
-// HubCluster tells the fleet the fingerprint of the cluster that the hub runs in.
+// HubCluster sets the fingerprint of the cluster that the hub runs in.
 func (f *Registry) HubCluster(fingerprint string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,7 +201,7 @@ func pending(v failover.Verdict) placement.Decision {
 	return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}
 }
 
-func braked(v failover.Verdict, mass bool) (placement.Decision, failover.Verdict) {
+func rateLimited(v failover.Verdict, mass bool) (placement.Decision, failover.Verdict) {
 	v.Message += ": it waits for its turn, since sessions of members that are lost are placed anew a few at a time"
 	if mass {
 		v.Message += ", and only one or two a second while most members are gone"
@@ -218,4 +217,53 @@ func lostBefore(mc *v1alpha1.MemberCluster) time.Time {
 		return time.Time{}
 	}
 	return c.LastTransitionTime.Time
+}
+
+// While no member outside the hub's own cluster sends heartbeats, the hub takes itself for
+// the one that is cut off, and moves nothing by time. Heartbeats that it did
+// not receive meanwhile count against no member: a member that is well needs up to half a minute to
+// connect again, and one may do so sooner than another.
+
+// outageEnds is called before a heartbeat of a member is noted. If there was none until now, each of
+// the others that fell silent together with the last of them gets its full time
+// again, as if its heartbeat came now. For one that was silent before, the outage
+// does not count: a member that is well again and again can't keep the sessions of
+// one that is lost from being placed elsewhere. The caller holds the lock.
+func (f *Directory) outageEnds(m *member, now time.Time) {
+	if f.inHubCluster(m) || !m.heartbeats.Silent(f.timings, now) {
+		return
+	}
+	var last time.Time
+	var lost []*member
+	for _, o := range f.members {
+		if !o.witness(now) || f.inHubCluster(o) {
+			continue
+		}
+		if !o.heartbeats.Silent(f.timings, now) {
+			return
+		}
+		if at := o.heartbeats.LastWell(); at.After(last) {
+			last = at
+		}
+		if o != m {
+			lost = append(lost, o)
+		}
+	}
+	outage := now.Sub(last)
+	if last.IsZero() || outage < f.timings.Suspect {
+		return
+	}
+	for _, o := range lost {
+		if last.Sub(o.heartbeats.LastWell()) < f.timings.Suspect {
+			o.heartbeats.DelayLoss(now.Add(f.timings.Unreachable))
+		} else {
+			o.heartbeats.DelayLoss(o.heartbeats.LossAt(f.timings).Add(outage))
+		}
+	}
+}
+
+// witness reports whether a member's silence says anything of the hub's network: an
+// operator has not taken it out, and it has connected before.
+func (m *member) witness(now time.Time) bool {
+	return m.heartbeats.EverConnected() && !m.revoked && !m.fence.holds(now)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-const saidFenced = "it was declared fenced"
+const messageFenced = "it was declared fenced"
 
-// unfenceWait bounds how long a returning agent waits at the door until the API
+// unfenceWait bounds how long a returning agent waits until the API
 // server has stored that its member is no longer declared fenced. Agents wait 10 s
 // for their welcome.
 const unfenceWait = 5 * time.Second
@@ -36,7 +36,7 @@ type fence struct {
 	other bool
 	// alive reports that the member's agent returned since, or was connected.
 	alive bool
-	// changed is closed when the declaration changes; nil: nobody waits for that.
+	// changed is closed when the declaration changes; nil: no agent waits for that.
 	changed chan struct{}
 }
 
@@ -63,7 +63,7 @@ func (f *fence) holds(now time.Time) bool { return f.bars() && !f.alive && !now.
 // returned, and refuses it for now.
 func (m *member) refuseFenced(t health.Timings, now time.Time) error {
 	m.heartbeats.Connected(t, now)
-	m.heardOf(now)
+	m.heartbeat(now)
 	return link.ErrFenced
 }
 

@@ -34,7 +34,7 @@ func TestDeclarationEndsWithTheAgentsReturnWhateverLeaderThereIs(t *testing.T) {
 	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse(), "it has not listened for its agent yet")
 
 	r.runs(r.timings.Unreachable / 2)
-	r.Expect(r.turnedAway()).To(MatchError(link.ErrFenced))
+	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
 	v, _ := r.viewOf("eu")
 	r.Expect(v.fence.alive).To(BeTrue(), "so the declaration is taken away")
 	r.runs(10 * r.timings.Unreachable)
@@ -75,7 +75,7 @@ func TestAgentIsLetInOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 		},
 	})
 	for range 3 {
-		x.turnedAway()
+		x.refuseFingerprint()
 		_, err := x.members.update(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "eu"}})
 		x.Expect(err).To(MatchError(down))
 		_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
@@ -131,7 +131,7 @@ func TestRefusedStatusHoldsUpNeitherUnfenceNorHeartbeat(t *testing.T) {
 			return refused
 		},
 	})
-	x.turnedAway()
+	x.refuseFingerprint()
 	_, err := x.members.update(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "eu"}})
 	x.Expect(err).To(MatchError(refused))
 	x.Expect(x.read().Spec.Fenced).To(BeNil())

@@ -54,9 +54,9 @@ func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	d := r.Place(request("a"), 1)
 	r.Expect(d.Placed).To(BeFalse())
-	r.Expect(d.Message).To(ContainSubstring(saidFenced))
+	r.Expect(d.Message).To(ContainSubstring(messageFenced))
 
-	r.Expect(r.turnedAway()).To(MatchError(link.ErrFenced))
+	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
 	r.Expect(r.Lost(held, "uid-eu")).To(Equal(failover.Verdict{}), "it is not off")
 	r.Expect(r.Place(request("a"), 1).Placed).To(BeFalse(), "as long as it is declared")
 	v, _ := r.viewOf("eu")
@@ -74,7 +74,7 @@ func TestAgentThatWasBackForAMomentTakesTheWordAway(t *testing.T) {
 	r.die("eu")
 	r.passes(20 * time.Second)
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
-	r.Expect(r.turnedAway()).To(MatchError(link.ErrFenced))
+	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
 	r.passes(time.Minute)
 	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse())
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
@@ -91,8 +91,8 @@ func TestDeclarationOfAMemberThatIsHeardOfCountsForNothing(t *testing.T) {
 	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse(), "it was said too early")
 }
 
-// turnedAway has the agent of "eu" try to connect, and returns the refusal.
-func (r *region) turnedAway() error {
+// refuseFingerprint has the agent of "eu" try to connect, and returns the refusal.
+func (r *region) refuseFingerprint() error {
 	_, err := r.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, &peer{})
 	return err
 }
@@ -136,7 +136,7 @@ func (x *fencing) events() (out []string) {
 	return out
 }
 
-func (x *fencing) turnedAway() {
+func (x *fencing) refuseFingerprint() {
 	_, _, err := x.open("uid-eu", "i2")
 	x.Expect(err).To(MatchError(link.ErrFenced))
 }
@@ -161,7 +161,7 @@ func TestDeclarationIsTakenAwayOnceTheAgentIsBack(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	x.events()
-	x.turnedAway()
+	x.refuseFingerprint()
 	x.reconcile("eu")
 	x.Expect(x.read().Spec.Fenced).To(BeNil())
 	x.Expect(x.shows(x.mc)).To(ContainElement("Fenced=False/FencedButAlive"))
@@ -219,7 +219,7 @@ func TestMemberThatIsBackIsNotRemovedWithoutItsStops(t *testing.T) {
 	x.edit(declared("fp"))
 	x.Expect(x.c.Delete(context.Background(), x.mc)).To(Succeed())
 	x.held = Held{Releasing: 1}
-	x.turnedAway()
+	x.refuseFingerprint()
 	x.reconcile("eu")
 	x.connect("uid-eu", "i2")
 	x.reconcile("eu")

@@ -86,14 +86,14 @@ type state struct {
 	templateState
 	reservations
 	recovery recovery
-	// standing is what listeners were last told of the fleet as a whole.
-	standing  standing
+	// degraded is what listeners were last notified of the fleet as a whole.
+	degraded  degradation
 	listeners []func(Change)
 }
 
 // leadership is since when this hub leads and runs.
 type leadership struct {
-	// pauses of this hub; see look.
+	// pauses of this hub; see now.
 	pauses health.PauseDetector
 	// began is when this hub began to lead: when it first registered a member. What
 	// was before that it did not see, and it counts against no member.
@@ -116,8 +116,8 @@ type reservations struct {
 	placed placedSessions
 	ledger *placement.Ledger
 	brake  *failover.Brake
-	// judging is since when sessions wait for the members' answers on a template.
-	judging map[placement.TemplateKey]time.Time
+	// evaluating is since when sessions wait for the members' answers on a template.
+	evaluating map[placement.TemplateKey]time.Time
 }
 
 // New returns a fleet without members.
@@ -135,7 +135,7 @@ func New(o Options) *Fleet {
 		templateState: templateState{templates: &fleetv1.TemplateSet{}},
 		reservations: reservations{
 			placed: newPlacedSessions(), ledger: placement.NewLedger(), brake: failover.NewBrake(),
-			judging: map[placement.TemplateKey]time.Time{},
+			evaluating: map[placement.TemplateKey]time.Time{},
 		},
 	}
 	return &Fleet{
@@ -152,34 +152,34 @@ const (
 	// MemberChanged: its MemberCluster or its health.
 	MemberChanged ChangeKind = iota
 	// MemberConnected: orders flow, and what is placed there and what it
-	// reports must be compared anew.
+	// reports must be compared again.
 	MemberConnected
-	// MemberRoom: it may have room that it had not: a capacity report, a
+	// MemberCapacity: it may have capacity that it had not: a capacity report, a
 	// session less, a reservation given back.
-	MemberRoom
-	// MemberVerdicts: it says of some templates something else than before, of
+	MemberCapacity
+	// MemberTemplates: it says of some templates something else than before, of
 	// whether they can run there or why they can't.
-	MemberVerdicts
+	MemberTemplates
 	// MemberSessions: more is placed there.
 	MemberSessions
-	// PolicyRoom: the caps of a policy count less than they did, in whatever
+	// PolicyCapacity: the caps of a policy count less than they did, in whatever
 	// member. It names no member.
-	PolicyRoom
+	PolicyCapacity
 )
 
-// Change tells a listener that something changed of a member, or of a policy.
+// Change reports to a listener that something changed of a member, or of a policy.
 type Change struct {
 	Kind   ChangeKind
 	Member string
 	UID    types.UID
 	Policy string
-	// Templates of MemberVerdicts.
+	// Templates of MemberTemplates.
 	Templates []placement.TemplateKey
 }
 
 // Listen calls the listener on every change, from whatever goroutine it
 // happens on and never under the fleet's lock; it must not block. It begins
-// with how things stand, and may hear of a change twice.
+// with the present state, and may get a change twice.
 func (f *Registry) Listen(listener func(Change)) {
 	f.mu.Lock()
 	f.listeners = append(f.listeners, listener)
@@ -196,8 +196,8 @@ func (f *Registry) Listen(listener func(Change)) {
 	}
 }
 
-// tell is called without the lock.
-func (f *state) tell(c Change) {
+// notify is called without the lock.
+func (f *state) notify(c Change) {
 	f.mu.Lock()
 	listeners := slices.Clone(f.listeners)
 	f.mu.Unlock()
@@ -206,9 +206,9 @@ func (f *state) tell(c Change) {
 	}
 }
 
-// Register tells the fleet of a MemberCluster as it stands. It is false, and
+// Register registers a MemberCluster as it stands. It is false, and
 // nothing was taken over, where a later state of it was registered a moment ago:
-// whoever has just written a certificate registers what he wrote, and a cache
+// a controller that has just written a certificate registers what it wrote, and a cache
 // that lags must not take it away again.
 func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	f.mu.Lock()
@@ -218,7 +218,7 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 		ok = false
 	}
 	if f.began.IsZero() {
-		f.began = f.look()
+		f.began = f.now()
 		f.ledSince = f.began
 	}
 	if !ok {
@@ -226,7 +226,7 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 		m.cluster = f.Add(mc.Name, clusterRegistry{fleet: f.state, member: m})
 		f.members[mc.Name], f.uids[mc.UID] = m, m
 	}
-	now := f.look()
+	now := f.now()
 	if m.outdated(mc.ResourceVersion, now) {
 		f.mu.Unlock()
 		return false
@@ -241,10 +241,10 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	changed = changed || was != m.revoked
 	f.mu.Unlock()
 	if changed {
-		f.tell(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
+		f.notify(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
 	}
 	if moved {
-		f.tell(Change{Kind: MemberConnected, Member: mc.Name, UID: mc.UID})
+		f.notify(Change{Kind: MemberConnected, Member: mc.Name, UID: mc.UID})
 	}
 	return true
 }
@@ -258,7 +258,7 @@ func (f *Registry) Remove(name string) {
 	}
 	f.mu.Unlock()
 	if ok {
-		f.tell(Change{Kind: MemberChanged, Member: name, UID: m.uid})
+		f.notify(Change{Kind: MemberChanged, Member: name, UID: m.uid})
 	}
 }
 
@@ -267,7 +267,7 @@ func (f *state) removeLocked(m *member) {
 	delete(f.uids, m.uid)
 	f.ledger.Forget(m.uid)
 	f.brake.Forget(m.uid)
-	f.removed[m.uid] = m.lastHeard
+	f.removed[m.uid] = m.lastHeartbeat
 	if m.peer != nil {
 		m.peer.Close(errRemoved)
 		m.peer = nil
@@ -275,7 +275,7 @@ func (f *state) removeLocked(m *member) {
 	f.Provider.Remove(m.cluster)
 }
 
-// SetTemplates tells every agent which template revisions to judge; current
+// SetTemplates has every agent evaluate template revisions; current
 // is the revision of each template as it stands.
 func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
@@ -332,7 +332,7 @@ func (f *state) steady(now time.Time) time.Time {
 	return f.started.Round(0).Add(now.Sub(f.started))
 }
 
-// HealthOf returns how alive a member is; a member that there is no more is
+// HealthOf returns the health of a member; a member that there is no more is
 // Unreachable.
 func (f *Registry) HealthOf(uid types.UID) health.State {
 	f.mu.Lock()
@@ -341,5 +341,5 @@ func (f *Registry) HealthOf(uid types.UID) health.State {
 	if m == nil {
 		return health.Unreachable
 	}
-	return m.assess(f.timings, f.look()).State
+	return m.assess(f.timings, f.now()).State
 }

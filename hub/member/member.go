@@ -23,10 +23,10 @@ type member struct {
 	drain      draining
 	fence      fence
 	heartbeats health.Tracker
-	contact
+	connectionHistory
 	// withdrawals without a durable cause.
 	withdrawals withdrawals
-	// shown is the health that listeners were last told of.
+	// shown is the health that listeners were last notified of.
 	shown health.State
 	// peer is the open connection, nil while the member is away.
 	peer link.Peer
@@ -78,11 +78,11 @@ type agent struct {
 
 func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 	return &member{
-		name:       mc.Name,
-		uid:        mc.UID,
-		agent:      agent{fingerprint: mc.Status.Fingerprint},
-		contact:    contact{lastHeard: lostBefore(mc)},
-		heartbeats: health.NewTracker(everConnected(mc), began),
+		name:              mc.Name,
+		uid:               mc.UID,
+		agent:             agent{fingerprint: mc.Status.Fingerprint},
+		connectionHistory: connectionHistory{lastHeartbeat: lostBefore(mc)},
+		heartbeats:        health.NewTracker(everConnected(mc), began),
 	}
 }
 
@@ -111,7 +111,7 @@ var _ cluster.Registry = clusterRegistry{}
 func (r clusterRegistry) Available() bool {
 	r.fleet.mu.Lock()
 	defer r.fleet.mu.Unlock()
-	return r.member.serving && r.member.assess(r.fleet.timings, r.fleet.look()).State != health.Unreachable
+	return r.member.serving && r.member.assess(r.fleet.timings, r.fleet.now()).State != health.Unreachable
 }
 
 // Send puts an order in the outbox of the open connection.
@@ -131,7 +131,7 @@ func (r clusterRegistry) Send(order link.Order) error {
 
 // Engaged announces that orders flow.
 func (r clusterRegistry) Engaged() {
-	r.fleet.tell(Change{Kind: MemberConnected, Member: r.member.name, UID: r.member.uid})
+	r.fleet.notify(Change{Kind: MemberConnected, Member: r.member.name, UID: r.member.uid})
 }
 
 // Placed reports of a session whether it is placed in the member or not confirmed

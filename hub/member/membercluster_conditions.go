@@ -12,9 +12,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// conditionsOf says how a member is, in the words of its status. While a new
-// leader waits to hear of it, the last word on what only the agent can tell
-// stands.
+// conditionsOf says how a member is, as its status shows it. While a new
+// leader waits for its heartbeat, the last condition on what only the agent can report
+// stays.
 func conditionsOf(v view, status *v1alpha1.MemberClusterStatus) []metav1.Condition {
 	was := func(kind string) *metav1.Condition { return meta.FindStatusCondition(status.Conditions, kind) }
 	conditions := []metav1.Condition{
@@ -63,11 +63,11 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRevoked,
 			"an operator revoked its access: to let it in again set spec.access to Allowed, "+join(v.name))
 	case v.Cause == health.Fenced:
-		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, saidBy(v.fence.declared)+": its sessions are placed anew")
+		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, declaredBy(v.fence.declared)+": its sessions are placed anew")
 	case v.State == health.Ready:
 		return ready(metav1.ConditionTrue, v1alpha1.ReasonConnected, "the agent is connected and renews its lease")
-	case v.stranger != "":
-		return ready(metav1.ConditionFalse, v1alpha1.ReasonFingerprintChanged, strangerMessage(v))
+	case v.otherCluster != "":
+		return ready(metav1.ConditionFalse, v1alpha1.ReasonFingerprintChanged, otherClusterMessage(v))
 	case v.incompatible != "":
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonIncompatible, incompatibleMessage(v))
 	case v.State == health.NeverConnected:
@@ -97,16 +97,16 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 		"the agent has fallen silent: no new sessions go there; look at the agent and at the network between it and the hub")
 }
 
-func strangerMessage(v view) string {
+func otherClusterMessage(v view) string {
 	return fmt.Sprintf("the agent that asks to be let in speaks for cluster %q, and this member is cluster %q: "+
-		"a cluster that was rebuilt is a new member, so create a new MemberCluster for it and have it join", v.stranger, v.fingerprint)
+		"a cluster that was rebuilt is a new member, so create a new MemberCluster for it and have it join", v.otherCluster, v.fingerprint)
 }
 
 func incompatibleMessage(v view) string {
 	return "the agent that asks to be let in can't be: " + v.incompatible
 }
 
-// enrolledCondition says whether the member's agent has a certificate.
+// enrolledCondition reports whether the member's agent has a certificate.
 func enrolledCondition(v view, c *v1alpha1.MemberCertificate) metav1.Condition {
 	enrolled := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return say(v1alpha1.ConditionEnrolled, status, reason, message)
@@ -149,8 +149,8 @@ func expired(c *v1alpha1.MemberCertificate, now time.Time) bool {
 	return !until.IsZero() && !until.After(now)
 }
 
-// connectedCondition says whether the stream is open. One that broke a moment
-// ago, while the member is Ready, is not told: a link that flaps would be
+// connectedCondition reports whether the stream is open. One that broke a moment
+// ago, while the member is Ready, is not shown: a link that flaps would be
 // written of all the time.
 func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
 	connected := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -161,8 +161,8 @@ func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
 		return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "the agent's stream is open")
 	case !v.ever:
 		return connected(metav1.ConditionFalse, v1alpha1.ReasonNeverConnected, "no agent has connected yet: "+join(v.name))
-	case v.stranger != "":
-		return connected(metav1.ConditionFalse, v1alpha1.ReasonFingerprintChanged, strangerMessage(v))
+	case v.otherCluster != "":
+		return connected(metav1.ConditionFalse, v1alpha1.ReasonFingerprintChanged, otherClusterMessage(v))
 	case v.incompatible != "":
 		return connected(metav1.ConditionFalse, v1alpha1.ReasonIncompatible, incompatibleMessage(v))
 	case was != nil && (v.State == health.Unknown || v.settling > 0):
@@ -175,7 +175,7 @@ func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
 	return connected(metav1.ConditionFalse, v1alpha1.ReasonDisconnected, "the agent has not connected since this hub leads")
 }
 
-// syncedCondition says whether hub and agent agree.
+// syncedCondition reports whether hub and agent agree.
 func syncedCondition(v view, was *metav1.Condition) metav1.Condition {
 	synced := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return say(v1alpha1.ConditionSynced, status, reason, message)

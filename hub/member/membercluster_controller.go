@@ -59,12 +59,12 @@ type Reconciler struct {
 	// not confirmed stopped there.
 	HeldIn func(ctx context.Context, member v1alpha1.ClusterRef) (Held, error)
 
-	mu   sync.Mutex
-	done map[string]*deeds
+	mu       sync.Mutex
+	progress map[string]*progress
 }
 
-// deeds are what was last done for a member, lest it be done too often.
-type deeds struct {
+// progress are what was last done for a member, lest it be done too often.
+type progress struct {
 	uid types.UID
 	// written and beaten are when status and heartbeat were.
 	written, beaten time.Time
@@ -102,7 +102,7 @@ var identityChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool
 func (r *Reconciler) changes() source.Source {
 	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.Fleet.Listen(func(c Change) {
-			if c.Kind != PolicyRoom {
+			if c.Kind != PolicyCapacity {
 				q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: c.Member}})
 			}
 		})
@@ -110,7 +110,7 @@ func (r *Reconciler) changes() source.Source {
 	})
 }
 
-// RegisterAll tells the fleet of every member, for a hub that is about to
+// RegisterAll registers every member, for a hub that is about to
 // listen: an agent whose member were not known yet would be turned away.
 func (r *Reconciler) RegisterAll(ctx context.Context) error {
 	list := &v1alpha1.MemberClusterList{}
@@ -170,7 +170,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // locked patches what changed since an object was read, and nothing if
-// somebody else has written it meanwhile.
+// another client has written it meanwhile.
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
@@ -185,21 +185,21 @@ func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v v
 	}
 	now := r.Fleet.clock.Now()
 	if !pressing(&before.Status, &mc.Status) {
-		if due := r.deedsOf(mc).written.Add(statusInterval); due.After(now) {
+		if due := r.progressOf(mc).written.Add(statusInterval); due.After(now) {
 			return due.Sub(now), nil
 		}
 	}
 	if err := r.Client.Status().Patch(ctx, mc, locked(before)); err != nil {
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
-	r.deedsOf(mc).written = now
+	r.progressOf(mc).written = now
 	r.announce(before, mc)
 	r.announceDrain(before, mc)
 	r.announceFenced(before, mc)
 	return 0, nil
 }
 
-// pressing is whether a change of a status can't wait.
+// pressing reports whether a change of a status can't wait.
 func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
 		was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
@@ -233,13 +233,13 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 }
 
 // heartbeat renews the member's Lease object while its agent is alive, so
-// that anyone can see when it was last heard of.
+// that anyone can see when its last heartbeat was.
 func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (time.Duration, error) {
 	if v.State != health.Ready || v.heard.IsZero() {
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat
-	if due := r.deedsOf(mc).beaten.Add(every); due.After(now) {
+	if due := r.progressOf(mc).beaten.Add(every); due.After(now) {
 		return due.Sub(now), nil
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "member-" + mc.Name}}
@@ -252,21 +252,21 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	if err != nil {
 		return 0, fmt.Errorf("renewing the heartbeat: %w", err)
 	}
-	r.deedsOf(mc).beaten = now
+	r.progressOf(mc).beaten = now
 	return every, nil
 }
 
-// deedsOf a member; a queue never gives one name to two workers at once.
-func (r *Reconciler) deedsOf(mc *v1alpha1.MemberCluster) *deeds {
+// progressOf a member; a queue never gives one name to two workers at once.
+func (r *Reconciler) progressOf(mc *v1alpha1.MemberCluster) *progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	d := r.done[mc.Name]
+	d := r.progress[mc.Name]
 	if d == nil || d.uid != mc.UID {
-		if r.done == nil {
-			r.done = map[string]*deeds{}
+		if r.progress == nil {
+			r.progress = map[string]*progress{}
 		}
-		d = &deeds{uid: mc.UID}
-		r.done[mc.Name] = d
+		d = &progress{uid: mc.UID}
+		r.progress[mc.Name] = d
 	}
 	return d
 }
@@ -274,7 +274,7 @@ func (r *Reconciler) deedsOf(mc *v1alpha1.MemberCluster) *deeds {
 func (r *Reconciler) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.done, name)
+	delete(r.progress, name)
 }
 
 func soonest(waits ...time.Duration) time.Duration {

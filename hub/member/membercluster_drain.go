@@ -86,7 +86,7 @@ func (f *Registry) ShowDrain(member types.UID, counts DrainCounts) {
 	}
 	f.mu.Unlock()
 	if changed {
-		f.tell(Change{Kind: MemberSessions, Member: m.name, UID: m.uid})
+		f.notify(Change{Kind: MemberSessions, Member: m.name, UID: m.uid})
 	}
 }
 
@@ -104,7 +104,7 @@ func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 	}
 	f.mu.Unlock()
 	if began {
-		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 }
 
@@ -139,7 +139,7 @@ func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) 
 	v1alpha1.SetCondition(&status.Conditions, generation, drainedCondition(v))
 }
 
-// drainedCondition says whether a member that is drained is empty, and if not,
+// drainedCondition reports whether a member that is drained is empty, and if not,
 // what it waits for.
 func drainedCondition(v view) metav1.Condition {
 	drained := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -201,7 +201,7 @@ func (d *drainView) stays(name string) []string {
 	return out
 }
 
-// drainPressing is whether a change of a status is the beginning or the end of a
+// drainPressing reports whether a change of a status is the beginning or the end of a
 // draining, which can't wait.
 func drainPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 	return (before.Drain == nil) != (after.Drain == nil) ||

@@ -26,12 +26,12 @@ func writeFenced(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 	}
 }
 
-// fencedCondition says whether a declaration holds, and why not.
+// fencedCondition reports whether a declaration holds, and why not.
 func fencedCondition(v view) metav1.Condition {
 	fenced := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return say(v1alpha1.ConditionFenced, status, reason, message)
 	}
-	who := saidBy(v.fence.declared)
+	who := declaredBy(v.fence.declared)
 	switch {
 	case v.fence.other:
 		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedOther, fmt.Sprintf(
@@ -45,7 +45,7 @@ func fencedCondition(v view) metav1.Condition {
 		": its sessions are placed anew, and what is left of them there is stopped should its agent come back")
 }
 
-func saidBy(d *v1alpha1.FencedDeclaration) string {
+func declaredBy(d *v1alpha1.FencedDeclaration) string {
 	return fmt.Sprintf("%s declared at %s that nothing runs there any more", bounded(d.By), d.At.UTC().Format(time.RFC3339))
 }
 
@@ -61,7 +61,7 @@ func (r *Reconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v 
 	}
 	r.Fleet.Register(mc) // its agent waits for that
 	r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventFenced, "Unfence",
-		"its agent is back: it is not fenced any more, as %s", saidBy(before.Spec.Fenced))
+		"its agent is back: it is not fenced any more, as %s", declaredBy(before.Spec.Fenced))
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (r *Reconciler) announceFenced(before, after *v1alpha1.MemberCluster) {
 	}
 }
 
-// fencedPressing is whether a change of a status is of what was declared.
+// fencedPressing reports whether a change of a status is of what was declared.
 func fencedPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 	return fencedOf(before).Reason != fencedOf(after).Reason
 }

@@ -20,7 +20,7 @@ type Held struct {
 // confirmed stopped, and says so; done means that it may go.
 //
 // In one that is declared fenced nothing will be confirmed: what was given up
-// there is gone for good with it, and its sessions are placed anew first.
+// there is gone for good with it, and its sessions are rescheduled first.
 func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (done bool, err error) {
 	if mc.DeletionTimestamp.IsZero() {
 		return false, r.addFinalizer(ctx, mc)
@@ -64,7 +64,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, mc *v1alpha1.MemberCluste
 
 // keep says once for each cause why a member that is being removed is not gone.
 func (r *Reconciler) keep(mc *v1alpha1.MemberCluster, why string) {
-	d := r.deedsOf(mc)
+	d := r.progressOf(mc)
 	cause := fmt.Sprint(mc.Spec.Fenced != nil)
 	if d.blocked != cause {
 		d.blocked = cause

@@ -26,14 +26,14 @@ type view struct {
 	capacity   *placement.Capacity
 	slots      map[placement.TemplateKey]int32
 	current    map[string]string
-	// heard is the last sign of life that this hub received; zero: none.
+	// heard is the last heartbeat that this hub received; zero: none.
 	heard time.Time
-	contact
+	connectionHistory
 	ever, revoked bool
 	streamView
 	// orphans in the member, for people.
 	orphans string
-	// excess is for how long yet it is told that the agent reported too much.
+	// excess is for how much longer the status says that the agent reported too much.
 	excess time.Duration
 	// now is the time that certificates are judged by.
 	now time.Time
@@ -65,27 +65,27 @@ func (f *Registry) viewOf(name string) (view, bool) {
 	if m == nil {
 		return view{}, false
 	}
-	now := f.look()
+	now := f.now()
 	v := view{
-		Verdict:    m.assess(f.timings, now),
-		name:       m.name,
-		agent:      m.agent,
-		counts:     counts{f.placed.count(m.uid), f.placed.releasing[m.uid], len(m.withdrawals.held)},
-		fence:      m.fence,
-		fenced:     m.fence.holds(now),
-		hubCluster: f.inHubCluster(m),
-		drain:      m.drainView(),
-		capacity:   m.capacity,
-		slots:      m.slots,
-		current:    f.current,
-		heard:      m.heartbeats.LastHeartbeat(),
-		contact:    m.contact,
-		ever:       m.heartbeats.EverConnected(),
-		revoked:    m.revoked,
-		streamView: streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && m.agrees()},
-		orphans:    m.cluster.Cache.Orphans(),
-		excess:     m.tellExcess(f.timings, now),
-		now:        f.steady(now),
+		Verdict:           m.assess(f.timings, now),
+		name:              m.name,
+		agent:             m.agent,
+		counts:            counts{f.placed.count(m.uid), f.placed.releasing[m.uid], len(m.withdrawals.held)},
+		fence:             m.fence,
+		fenced:            m.fence.holds(now),
+		hubCluster:        f.inHubCluster(m),
+		drain:             m.drainView(),
+		capacity:          m.capacity,
+		slots:             m.slots,
+		current:           f.current,
+		heard:             m.heartbeats.LastHeartbeat(),
+		connectionHistory: m.connectionHistory,
+		ever:              m.heartbeats.EverConnected(),
+		revoked:           m.revoked,
+		streamView:        streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && m.agrees()},
+		orphans:           m.cluster.Cache.Orphans(),
+		excess:            m.excessShownFor(f.timings, now),
+		now:               f.steady(now),
 	}
 	if v.State == health.Ready && !m.serving {
 		since := m.lostAt
@@ -100,7 +100,7 @@ func (f *Registry) viewOf(name string) (view, bool) {
 
 // show tells the listeners when a member's health has changed by time alone, and
 // of every member that is lost when something of the fleet has changed that bears
-// on when its sessions are placed anew.
+// on when its sessions are rescheduled.
 func (f *Registry) show(name string) {
 	f.mu.Lock()
 	m := f.members[name]
@@ -108,7 +108,7 @@ func (f *Registry) show(name string) {
 		f.mu.Unlock()
 		return
 	}
-	now := f.look()
+	now := f.now()
 	m.heartbeats.Update(f.timings, now)
 	verdict := m.assess(f.timings, now)
 	was := m.shown
@@ -119,10 +119,10 @@ func (f *Registry) show(name string) {
 			"from", was, "to", m.shown, "reason", verdict.Cause, "silence", m.heartbeats.Silence(now).String())
 		changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
-	changes = append(changes, f.shift(now)...)
+	changes = append(changes, f.degradationChanges(now)...)
 	f.mu.Unlock()
 	for _, c := range changes {
-		f.tell(c)
+		f.notify(c)
 	}
 }
 

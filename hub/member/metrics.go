@@ -4,10 +4,9 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 var (
@@ -51,7 +50,7 @@ var (
 )
 
 // memberCollector tells of the members of this process's fleet as they are when
-// it is asked: what remains of a lease is nobody's event, and a member that was
+// it is asked: what remains of a lease is no event, and a member that was
 // removed has no series any more.
 type memberCollector struct {
 	fleet atomic.Pointer[Fleet]
@@ -64,7 +63,7 @@ func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverWaiting, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
 		out <- d
 	}
-	for _, d := range roomMetrics {
+	for _, d := range capacityMetrics {
 		out <- d
 	}
 }
@@ -107,17 +106,17 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
 	}
 	f.collectFailover(out)
-	f.collectRoom(out)
+	f.collectCapacity(out)
 }
 
 func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
 	f.mu.Lock()
-	now := f.look()
-	waiting, standing := f.brake.Waiting(now), f.stands(now)
+	now := f.now()
+	waiting, degraded := f.brake.Waiting(now), f.degradation(now)
 	f.mu.Unlock()
 	out <- prometheus.MustNewConstMetric(failoverWaiting, prometheus.GaugeValue, float64(waiting))
-	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(standing.mass)))
-	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(standing.cutOff)))
+	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.mass)))
+	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.cutOff)))
 }
 
 // measured is what is measured of a member.
@@ -137,7 +136,7 @@ type measured struct {
 func (f *Registry) measure() []measured {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.look()
+	now := f.now()
 	out := make([]measured, 0, len(f.members))
 	for _, m := range f.members {
 		m.heartbeats.Update(f.timings, now)
@@ -151,4 +150,84 @@ func (f *Registry) measure() []measured {
 		out = append(out, one)
 	}
 	return out
+}
+
+var (
+	memberSessions = prometheus.NewDesc("vdi_hub_member_sessions",
+		"Sessions that are placed in the member.", []string{"member", "region"}, nil)
+	memberReleasing = prometheus.NewDesc("vdi_hub_member_releasing_sessions",
+		"Sessions that were given up in the member and whose stop there is not confirmed.", []string{"member", "region"}, nil)
+	memberNodes = prometheus.NewDesc("vdi_hub_member_nodes",
+		"Nodes of the member that take sessions, as its agent last reported.", []string{"member", "region"}, nil)
+	templateSlots = prometheus.NewDesc("vdi_hub_template_slots",
+		"Sessions of the template, as it stands and with its default resources, that members which are Ready and take new ones have room for yet by their last reports. One room may be counted for several templates.",
+		[]string{"template", "region"}, nil)
+
+	capacityMetrics = []*prometheus.Desc{memberSessions, memberReleasing, memberNodes, templateSlots}
+)
+
+// slotsOf is the capacity for sessions of one template in the members of one region.
+type slotsOf struct{ template, region string }
+
+// collectCapacity sends what the members hold and have capacity for. Capacity is summed by
+// region, so that there are no series for each template in each member.
+func (f *state) collectCapacity(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	slots := map[slotsOf]int32{}
+	for _, m := range f.members {
+		gauge := func(desc *prometheus.Desc, value int32) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), m.name, m.spec.Region)
+		}
+		releasing := f.placed.releasing[m.uid]
+		gauge(memberSessions, f.placed.count(m.uid)-releasing)
+		gauge(memberReleasing, releasing)
+		if m.capacity == nil {
+			continue
+		}
+		gauge(memberNodes, m.capacity.Nodes)
+		takes := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
+		for key, n := range m.slots {
+			if f.current[key.Name] != key.Revision {
+				continue
+			}
+			if !takes || m.assess(f.timings, now).State != health.Ready {
+				n = 0 // so that the series says that there is none, and does not end
+			}
+			slots[slotsOf{key.Name, m.spec.Region}] += n
+		}
+	}
+	for key, n := range slots {
+		out <- prometheus.MustNewConstMetric(templateSlots, prometheus.GaugeValue, float64(n), key.template, key.region)
+	}
+}
+
+// staleStatuses counts what promise 2 has dropped.
+var staleStatuses = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "vdi_hub_link_stale_statuses_dropped_total",
+	Help: "Statuses that were not applied: of an epoch that is over, or of a stream that is.",
+}, []string{"reason"})
+
+// unkept counts what agents have reported and the hub does not keep.
+var (
+	unkept = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_link_unknown_total",
+		Help: "What agents reported of sessions or templates that the hub does not know, and that it does not keep: results, and templates of capacity reports.",
+	}, []string{"kind"})
+	unknownResults   = unkept.WithLabelValues("result")
+	unaskedTemplates = unkept.WithLabelValues("template")
+)
+
+func init() { metrics.Registry.MustRegister(staleStatuses, unkept) }
+
+// countStale counts the stale ones of some items; all of them are if the
+// stream was not the member's any more.
+func countStale(current bool, stale, items int) {
+	switch {
+	case !current:
+		staleStatuses.WithLabelValues("stream").Add(float64(items))
+	case stale > 0:
+		staleStatuses.WithLabelValues("epoch").Add(float64(stale))
+	}
 }

@@ -23,31 +23,31 @@ func (f *Registry) watchItself(ctx context.Context) error {
 			return nil
 		case <-ticker.C():
 			f.mu.Lock()
-			f.look()
+			f.now()
 			f.mu.Unlock()
 		}
 	}
 }
 
-// look is the time by which members are judged. Whoever looks first after the hub
+// now is the time by which members are judged. Whoever looks first after the hub
 // has slept has that noted of every member, before anything is judged. The caller
 // holds the lock.
-func (f *state) look() time.Time {
+func (f *state) now() time.Time {
 	now := f.clock.Now()
 	from, paused := f.pauses.Check(f.timings, now)
 	if !paused {
 		return now
 	}
-	asleep := now.Sub(from)
+	pause := now.Sub(from)
 	for _, m := range f.members {
 		m.heartbeats.Paused(f.timings, from, now)
 	}
-	if f.ledSince = f.ledSince.Add(asleep); asleep >= f.timings.Unreachable {
+	if f.ledSince = f.ledSince.Add(pause); pause >= f.timings.Unreachable {
 		f.ledSince = now // who leads anew has missed no more
 	}
 	if !f.recovery.until.IsZero() {
-		f.recovery.until = f.recovery.until.Add(asleep)
+		f.recovery.until = f.recovery.until.Add(pause)
 	}
-	log.Log.WithName("fleet").Info("The hub did not run for a while: what it missed is held against no member", "while", asleep.String())
+	log.Log.WithName("fleet").Info("The hub did not run for a while: what it missed is held against no member", "while", pause.String())
 	return now
 }

@@ -29,7 +29,7 @@ func (x *fixture) runs(d time.Duration) {
 	for step := x.timings.Renew / health.ChecksPerRenew; d > 0; d -= step {
 		x.clock.Step(min(d, step))
 		x.mu.Lock()
-		x.look()
+		x.now()
 		x.mu.Unlock()
 	}
 }
@@ -45,7 +45,7 @@ func (x *fixture) runsHearing(uid string, d time.Duration) {
 func (x *fixture) is(name string) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	v := x.members[name].assess(x.timings, x.look())
+	v := x.members[name].assess(x.timings, x.now())
 	return strings.TrimSuffix(string(v.State)+"/"+string(v.Cause), "/")
 }
 
@@ -53,7 +53,7 @@ func (x *fixture) fallen(name string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	m := x.members[name]
-	m.heartbeats.Update(x.timings, x.look())
+	m.heartbeats.Update(x.timings, x.now())
 	return m.heartbeats.Falls()
 }
 

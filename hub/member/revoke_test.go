@@ -32,7 +32,7 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound))
 	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are looked at")
-	standing, known := x.Standing("uid-eu")
+	standing, known := x.Access("uid-eu")
 	x.Expect(known).To(BeTrue())
 	x.Expect(standing.Revoked).To(BeTrue())
 	_, err := x.Renew("uid-eu", link.Renewal{Instance: "i1"})
@@ -73,7 +73,7 @@ func TestRevokedMemberLosesItsCertificateForGood(t *testing.T) {
 	mc.Status.Certificate = &v1alpha1.MemberCertificate{Serial: "a1", NotAfter: &expires, NextSerial: "b2"}
 	x.Expect(x.c.Status().Update(ctx, mc)).To(Succeed())
 	x.reconcile("eu")
-	standing, _ := x.Standing("uid-eu")
+	standing, _ := x.Access("uid-eu")
 	x.Expect(standing.Serials).To(Equal([]string{"a1", "b2"}))
 
 	access(v1alpha1.AccessRevoked)
@@ -84,7 +84,7 @@ func TestRevokedMemberLosesItsCertificateForGood(t *testing.T) {
 	x.Expect(x.writes).To(Equal(writes))
 
 	access(v1alpha1.AccessAllowed)
-	standing, _ = x.Standing("uid-eu")
+	standing, _ = x.Access("uid-eu")
 	x.Expect(standing.Revoked).To(BeFalse())
 	x.Expect(standing.Serials).NotTo(BeNil(), "nil would let any in")
 	x.Expect(standing.Serials).To(BeEmpty(), "what it had before is not valid again")
@@ -120,7 +120,7 @@ func TestLaggingCacheTakesNoCertificateAway(t *testing.T) {
 		}
 	}
 	serials := func() []string {
-		standing, _ := x.Standing("uid-eu")
+		standing, _ := x.Access("uid-eu")
 		return standing.Serials
 	}
 	x.register("eu", "uid-eu", serial("9", "old"))

@@ -42,14 +42,14 @@ func (f *Registry) MayWithdraw(member, session types.UID) bool {
 	}
 	holds, _ := m.cluster.Cache.Len() // its lock is never taken under the fleet's
 	f.mu.Lock()
-	now := f.look()
+	now := f.now()
 	may, first := m.withdrawals.take(session, holds, now)
 	f.mu.Unlock()
 	if first {
 		log.Log.WithName("fleet").Info("Withdrawals without a durable cause are stopped: the hub may have lost state", "member", m.name, "assignments", holds)
 	}
 	if !may {
-		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 	return may
 }
@@ -66,7 +66,7 @@ func (f *Registry) Withdrawn(member, session types.UID) {
 	}
 	f.mu.Unlock()
 	if held {
-		f.tell(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
 	}
 }
 

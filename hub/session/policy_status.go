@@ -47,7 +47,7 @@ const (
 type Appraiser interface {
 	// Elsewhere counts the sessions that would be placed in another member today;
 	// false: that can't be told now.
-	Elsewhere(ctx context.Context, requests []placement.Request) (int, bool)
+	Misplaced(ctx context.Context, requests []placement.Request) (int, bool)
 	// Listen tells of every change of a member or a policy's room.
 	Listen(func(member.Change))
 }
@@ -243,7 +243,7 @@ func (r *PolicyReconciler) elsewhere(ctx context.Context, policy *v1alpha1.Place
 			requests = append(requests, req)
 		}
 	}
-	n, ok := r.Fleet.Elsewhere(ctx, requests)
+	n, ok := r.Fleet.Misplaced(ctx, requests)
 	if !ok || len(drawn) == 0 {
 		return 0, ok
 	}

@@ -31,7 +31,7 @@ type appraiser struct {
 	takes func()
 }
 
-func (a *appraiser) Elsewhere(_ context.Context, requests []placement.Request) (int, bool) {
+func (a *appraiser) Misplaced(_ context.Context, requests []placement.Request) (int, bool) {
 	if a.takes != nil {
 		a.takes()
 	}

@@ -28,7 +28,7 @@ import (
 // Fleet is what a session needs of the fleet.
 type Fleet interface {
 	// Judging is whether members have yet to say if they can run a template.
-	Judging(placement.TemplateKey) bool
+	Evaluating(placement.TemplateKey) bool
 	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
 	// Resume decides and reserves in one step for a session that is to run again
@@ -40,9 +40,9 @@ type Fleet interface {
 	// Ordered says which assignment a member is to have of an epoch, by its hash.
 	Ordered(session types.UID, epoch int64, member types.UID, hash string)
 	// Room is how many more that ask the same fit in some members, nil: in all,
-	// and RoomAgain how many that lie idle in one may run there again, up to most.
-	Room(req placement.Request, members []types.UID, most int64) int64
-	RoomAgain(req placement.Request, member types.UID, most int64) int64
+	// and ResumeSlots how many that lie idle in one may run there again, up to most.
+	Slots(req placement.Request, members []types.UID, most int64) int64
+	ResumeSlots(req placement.Request, member types.UID, most int64) int64
 	// ReportedAt is when a member's last report of its capacity came.
 	ReportedAt(member types.UID) time.Time
 	// Release gives back what Place or Resume reserved last.
@@ -84,9 +84,9 @@ type Fleet interface {
 	Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool)
 	// Counts says that a member's own reports count a copy of a session.
 	Counts(session types.UID, epoch int64, member types.UID)
-	// Unheard are the members that have not reported to this leader and may run
+	// Unreported are the members that have not reported to this leader and may run
 	// something.
-	Unheard() []string
+	Unreported() []string
 	// RegionOf a member.
 	RegionOf(member types.UID) string
 }

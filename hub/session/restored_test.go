@@ -225,7 +225,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Eventually(phase(ctx, held)).Should(ContainSubstring("us may run the session (mode Hold)"))
 		Consistently(epochAt(eu, held)).Should(BeZero())
 		us.connect(theHub)
-		Eventually(theHub.fleet.Unheard).Should(BeEmpty())
+		Eventually(theHub.fleet.Unreported).Should(BeEmpty())
 		edit(ctx, held, func() { held.Spec.Timeout = "9h" }) // it is looked at again, as it is by time otherwise
 		running(ctx, held)
 	})

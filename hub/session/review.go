@@ -35,7 +35,7 @@ const (
 // Reviewer is what a review needs of the fleet.
 type Reviewer interface {
 	// Judging is whether members have yet to say if they can run a template.
-	Judging(placement.TemplateKey) bool
+	Evaluating(placement.TemplateKey) bool
 	// Review says where sessions would go, and changes nothing.
 	Review(ctx context.Context, in member.Inquiry) member.Review
 }
@@ -152,7 +152,7 @@ func (r *ReviewReconciler) answer(ctx context.Context, review *v1alpha1.Placemen
 	policy, _ := governing(s, p.policies)
 	req := r.Sessions.request(p, policy)
 	req.Seat = seat
-	if r.Fleet.Judging(req.Template) {
+	if r.Fleet.Evaluating(req.Template) {
 		return nil, nil
 	}
 	status := r.ask(ctx, review, p, req, held)

@@ -25,7 +25,7 @@ type countingFleet struct {
 	judging  bool
 }
 
-func (f *countingFleet) Judging(placement.TemplateKey) bool { return f.judging }
+func (f *countingFleet) Evaluating(placement.TemplateKey) bool { return f.judging }
 
 func (f *countingFleet) Review(_ context.Context, in member.Inquiry) member.Review {
 	f.computed[in.Request.Namespace]++

@@ -80,13 +80,13 @@ func (f *oneMember) IngressOf(member types.UID) (string, string, bool) {
 	return "https", "of-" + string(member) + ".example.com", true
 }
 
-func (f *oneMember) Room(placement.Request, []types.UID, int64) int64 { return 0 }
+func (f *oneMember) Slots(placement.Request, []types.UID, int64) int64 { return 0 }
 
-func (f *oneMember) RoomAgain(placement.Request, types.UID, int64) int64 { return 0 }
+func (f *oneMember) ResumeSlots(placement.Request, types.UID, int64) int64 { return 0 }
 
 func (f *oneMember) ReportedAt(types.UID) time.Time { return time.Time{} }
 
-func (f *oneMember) Judging(placement.TemplateKey) bool { return f.judging }
+func (f *oneMember) Evaluating(placement.TemplateKey) bool { return f.judging }
 
 func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision {
 	f.placed, f.refused = append(f.placed, epoch), req.Refused

@@ -36,7 +36,7 @@ type rooms struct {
 	of       [][]types.UID
 }
 
-func (f *rooms) Room(req placement.Request, members []types.UID, most int64) int64 {
+func (f *rooms) Slots(req placement.Request, members []types.UID, most int64) int64 {
 	f.asked++
 	f.of = append(f.of, members)
 	var sum int64
@@ -49,7 +49,7 @@ func (f *rooms) Room(req placement.Request, members []types.UID, most int64) int
 	return min(sum, most)
 }
 
-func (f *rooms) RoomAgain(_ placement.Request, member types.UID, most int64) int64 {
+func (f *rooms) ResumeSlots(_ placement.Request, member types.UID, most int64) int64 {
 	f.asked++
 	return min(f.again[member], most)
 }
@@ -103,7 +103,7 @@ func (r *Reconciler) called(changes ...member.Change) []string {
 }
 
 func roomIn(uid types.UID) member.Change {
-	return member.Change{Kind: member.MemberRoom, UID: uid, Member: string(uid)}
+	return member.Change{Kind: member.MemberCapacity, UID: uid, Member: string(uid)}
 }
 
 func TestRoomCallsNoMoreThanItHelps(t *testing.T) {
@@ -175,9 +175,9 @@ func TestWhatCallsWhom(t *testing.T) {
 		{"room in a member", rooms{free: free}, asks("browser"), roomIn(elsewhere), true},
 		{"a member that came, or was opened", rooms{free: free}, asks("browser"), member.Change{Kind: member.MemberChanged, UID: elsewhere}, true},
 		{"a member that connected", rooms{free: free}, asks("browser"), member.Change{Kind: member.MemberConnected, UID: elsewhere}, true},
-		{"a cap that counts less", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyRoom, Policy: "gold"}, true},
-		{"another policy's cap", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyRoom, Policy: "tin"}, false},
-		{"a policy without caps", rooms{free: free}, asks("browser", uncapped), member.Change{Kind: member.PolicyRoom, Policy: "gold"}, false},
+		{"a cap that counts less", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, true},
+		{"another policy's cap", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyCapacity, Policy: "tin"}, false},
+		{"a policy without caps", rooms{free: free}, asks("browser", uncapped), member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, false},
 		{"room where it lies idle", rooms{again: map[types.UID]int64{here: 1}}, asks("browser", idleHere(true)), roomIn(here), true},
 		{"room elsewhere, for one that stays", rooms{free: free}, asks("browser", idleHere(true)), roomIn(elsewhere), false},
 		{"room elsewhere, for one that may go", rooms{free: free}, asks("browser", idleHere(false)), roomIn(elsewhere), true},
@@ -217,7 +217,7 @@ func TestAllWhoWaitSayWhatForAfterAMemberChanged(t *testing.T) {
 		t.Errorf("%d look again within %s, want all 250, %d a second", n, last, looksASecond)
 	}
 	of := asks("t1").request.Template
-	if n, _ := look(member.Change{Kind: member.MemberVerdicts, Member: "here", UID: here, Templates: []placement.TemplateKey{of}}); n != 83 {
+	if n, _ := look(member.Change{Kind: member.MemberTemplates, Member: "here", UID: here, Templates: []placement.TemplateKey{of}}); n != 83 {
 		t.Errorf("%d look again after a member judged %s anew, want the 83 that ask for it", n, of)
 	}
 }

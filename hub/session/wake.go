@@ -66,16 +66,16 @@ func (n *news) note(c member.Change) {
 	switch c.Kind {
 	case member.MemberSessions:
 		return
-	case member.PolicyRoom:
+	case member.PolicyCapacity:
 		n.policies[c.Policy] = true
-	case member.MemberVerdicts:
+	case member.MemberTemplates:
 		for _, t := range c.Templates {
 			n.judged[t] = true
 		}
 	case member.MemberChanged:
 		n.changed[c.Member] = true
 		n.members[c.UID] = true
-	case member.MemberConnected, member.MemberRoom:
+	case member.MemberConnected, member.MemberCapacity:
 		if _, known := n.members[c.UID]; !known {
 			n.members[c.UID] = false
 		}
@@ -221,10 +221,10 @@ func (q *question) ask(f Fleet, n *news, most int64) (room int64, by string) {
 		}
 	}
 	if _, touched := n.members[memberOf(q)]; q.in != nil && touched {
-		room = f.RoomAgain(inPlace(q.request), q.in.UID, most)
+		room = f.ResumeSlots(inPlace(q.request), q.in.UID, most)
 	}
 	if !q.stays && room < most {
-		room += f.Room(q.request, members, most-room)
+		room += f.Slots(q.request, members, most-room)
 	}
 	return room, by
 }
@@ -244,7 +244,7 @@ func (r *Reconciler) spreadToRefused(a asking, n *news, call func(reconcile.Requ
 		if _, touched := n.members[member]; !touched {
 			continue
 		}
-		room := r.Fleet.Room(a.question.asksAgain(member), []types.UID{member}, int64(a.size))
+		room := r.Fleet.Slots(a.question.asksAgain(member), []types.UID{member}, int64(a.size))
 		if room == 0 {
 			continue
 		}

@@ -88,7 +88,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.ControllerRevision{}, toAll).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.Members.Listen(func(c member.Change) {
-				if c.Kind == member.MemberRoom || c.Kind == member.MemberChanged || c.Kind == member.MemberSessions {
+				if c.Kind == member.MemberCapacity || c.Kind == member.MemberChanged || c.Kind == member.MemberSessions {
 					q.AddAfter(allTemplates, statusInterval)
 				}
 			})

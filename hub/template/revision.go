@@ -16,7 +16,7 @@ import (
 
 // templateSet is every template revision that agents must judge: each template
 // as it stands, and each earlier revision that is still kept for sessions. What
-// can't be read is left out and told.
+// can't be read is left out, and reported.
 func templateSet(templates []v1alpha1.VDITemplate, kept []appsv1.ControllerRevision) (set *fleetv1.TemplateSet, current map[string]string, unreadable error) {
 	current = make(map[string]string, len(templates))
 	named := map[[2]string]*fleetv1.TemplateRequirements{}

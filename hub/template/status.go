@@ -20,7 +20,7 @@ import (
 const mostRevisions = 64
 
 // keep holds a template while sessions are made of it: it is marked before any
-// can be, and let go once it is being deleted and none is.
+// can be, and released once it is being deleted and none is.
 func (r *Reconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, sessions int32) error {
 	before := t.DeepCopy()
 	changed := false
@@ -71,7 +71,7 @@ func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revisi
 	return 0, nil
 }
 
-// urgent is whether a status says of its template what it did not say before,
+// urgent reports whether a status says of its template what it did not say before,
 // counts apart.
 func urgent(before, after *v1alpha1.VDITemplate) bool {
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration || before.Status.Revision != after.Status.Revision

@@ -125,7 +125,7 @@ func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	return p.items[key]
 }
 
-// put says whether the item is not stale: it is if the cache has a newer epoch.
+// put reports whether the item is not stale: it is if the cache has a newer epoch.
 // It is shown, unless it is beyond the bounds.
 func (p *Cache) put(item *v1alpha1.SessionAssignment) bool {
 	key := keyOf(item)

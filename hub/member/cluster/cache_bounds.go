@@ -90,7 +90,7 @@ func newLimits(knows func(session types.UID, epoch int64, proof string) bool, pl
 	}
 }
 
-// keep says what becomes of a report of an assignment, and makes room for it.
+// keep says what becomes of a report of an assignment, and makes space for it.
 // The caller stores it.
 func (p *Cache) keep(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
 	switch {
@@ -102,7 +102,7 @@ func (p *Cache) keep(key types.NamespacedName, item *v1alpha1.SessionAssignment)
 	return p.keepOrphan(key, item)
 }
 
-// known is whether the hub has a reason to keep a report: its session is known,
+// known reports whether the hub has a reason to keep a report: its session is known,
 // under no other name.
 func (p *Cache) known(key types.NamespacedName, item *v1alpha1.SessionAssignment) bool {
 	session := item.Spec.Session.UID
@@ -160,7 +160,7 @@ func (p *Cache) keepOrphan(key types.NamespacedName, item *v1alpha1.SessionAssig
 	return p.hide(key, item)
 }
 
-// ofKnown is whether what is shown under a name is a known session's.
+// ofKnown reports whether what is shown under a name is a known session's.
 func (p *Cache) ofKnown(key types.NamespacedName) bool {
 	old := p.items[key]
 	return old != nil && p.names[old.Spec.Session.UID] == key

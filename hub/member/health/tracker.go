@@ -87,7 +87,7 @@ type Tracker struct {
 // hub that began to lead at a time.
 func NewTracker(ever bool, began time.Time) Tracker { return Tracker{ever: ever, last: began} }
 
-// Reset forgets the heartbeats, for a member that must connect anew: nothing counts
+// Reset forgets the heartbeats, for a member that must connect again: nothing counts
 // against it, and nothing in its favor.
 func (s *Tracker) Reset() { *s = Tracker{ever: s.ever, falls: s.falls} }
 

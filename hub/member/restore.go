@@ -15,7 +15,7 @@ import (
 
 // recovery is of a hub that was restored from a backup: what it placed since then
 // it does not know, and the members do. It waits for them before it gives away
-// their room.
+// their capacity.
 type recovery struct {
 	// until when members are awaited at the most; zero: this hub was not restored.
 	until time.Time
@@ -32,7 +32,7 @@ func (f *Restores) Restored() {
 	f.mu.Lock()
 	first := f.recovery.until.IsZero()
 	if first {
-		f.recovery.until = f.look().Add(f.timings.Recovery)
+		f.recovery.until = f.now().Add(f.timings.Recovery)
 	}
 	f.mu.Unlock()
 	if first {
@@ -41,10 +41,10 @@ func (f *Restores) Restored() {
 	}
 }
 
-// awaitsReports is whether nothing may be placed yet, and the decision that says
+// awaitsReports reports whether nothing may be placed yet, and the decision that says
 // so. The caller holds the lock.
 //
-// The words are the same for as long as it lasts: they are written into every
+// The message is the same for as long as it lasts: they are written into every
 // session that waits.
 func (f *state) awaitsReports(now time.Time) (placement.Decision, bool) {
 	if f.recovery.until.IsZero() || f.recovery.over {
@@ -68,7 +68,7 @@ func (f *state) awaitsReports(now time.Time) (placement.Decision, bool) {
 func (f *Restores) Recovering() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, wait := f.awaitsReports(f.look())
+	_, wait := f.awaitsReports(f.now())
 	return wait
 }
 
@@ -96,13 +96,13 @@ func (f *Reservations) Counts(session types.UID, epoch int64, member types.UID) 
 	f.ledger.Release(session, epoch, member)
 }
 
-// Unheard names the members that have not reported to this leader and may run
+// Unreported returns the names of the members that have not reported to this leader and may run
 // something: neither revoked nor declared fenced.
-func (f *Restores) Unheard() []string {
+func (f *Restores) Unreported() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var names []string
-	now := f.look()
+	now := f.now()
 	for _, m := range f.members {
 		if m.awaited() && !m.fence.holds(now) {
 			names = append(names, m.name)
@@ -122,7 +122,7 @@ func (f *Registry) RegionOf(member types.UID) string {
 	return ""
 }
 
-// awaited is whether the member has yet to report to this hub. One that never
+// awaited reports whether the member has yet to report to this hub. One that never
 // connected has nothing to tell, and one that is revoked can't.
 func (m *member) awaited() bool {
 	return m.heartbeats.EverConnected() && !m.revoked && (!m.reported || !m.cluster.Synced.Load())

@@ -23,12 +23,12 @@ func TestRoomIsAskedOfSomeMembersOrOfAll(t *testing.T) {
 	m.Capacity(room(2, 4))
 	x.Expect(x.ReportedAt("uid-us").After(x.ReportedAt("uid-eu"))).To(BeTrue())
 
-	ask := func(members ...types.UID) int64 { return x.Room(request("s"), members, 100) }
+	ask := func(members ...types.UID) int64 { return x.Slots(request("s"), members, 100) }
 	x.Expect(ask()).To(Equal(int64(7)))
 	x.Expect(ask("uid-us")).To(Equal(int64(4)))
 	x.Expect(ask("uid-us", "uid-gone")).To(Equal(int64(4)))
-	x.Expect(x.Room(request("s"), []types.UID{}, 100)).To(BeZero(), "none is not all")
-	x.Expect(x.Room(request("s"), nil, 2)).To(Equal(int64(2)))
+	x.Expect(x.Slots(request("s"), []types.UID{}, 100)).To(BeZero(), "none is not all")
+	x.Expect(x.Slots(request("s"), nil, 2)).To(Equal(int64(2)))
 	x.Expect(x.Place(request("s"), 1).Placed).To(BeTrue())
 	x.Expect(ask()).To(Equal(int64(6)), "asking gives nothing away, placing does")
 
@@ -42,8 +42,8 @@ func TestRoomForThoseThatAreThereAlready(t *testing.T) {
 	m, _ := x.connect("uid-eu", "i1")
 	m.Capacity(room(2, 3))
 	x.Observe(onHub("a", 1, "uid-eu"), false)
-	x.Expect(x.Room(request("b"), nil, 100)).To(BeZero(), "the member is at its cap")
-	x.Expect(x.RoomAgain(request("a"), "uid-eu", 100)).To(Equal(int64(3)))
-	x.Expect(x.RoomAgain(request("a"), "uid-eu", 2)).To(Equal(int64(2)))
-	x.Expect(x.RoomAgain(request("a"), "uid-gone", 2)).To(BeZero())
+	x.Expect(x.Slots(request("b"), nil, 100)).To(BeZero(), "the member is at its cap")
+	x.Expect(x.ResumeSlots(request("a"), "uid-eu", 100)).To(Equal(int64(3)))
+	x.Expect(x.ResumeSlots(request("a"), "uid-eu", 2)).To(Equal(int64(2)))
+	x.Expect(x.ResumeSlots(request("a"), "uid-gone", 2)).To(BeZero())
 }

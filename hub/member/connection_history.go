@@ -17,35 +17,35 @@ import (
 // maxWhy bounds what a condition quotes of an error or of an agent, in bytes.
 const maxWhy = 200
 
-// maxRemedy is the same of the hub's own words, with a remedy.
+// maxRemedy is the same of the hub's own messages, with a remedy.
 const maxRemedy = 600
 
-// contact is what people are told of a member's connections. Nothing is judged
-// by it.
-type contact struct {
+// connectionHistory is what the status shows of a member's connections. No health
+// depends on it.
+type connectionHistory struct {
 	// connectedAt is when the last connection was let in, lostAt when the last
 	// one ended, by this hub; zero: none.
 	connectedAt, lostAt time.Time
 	// lostReason and lostWhy say why that was.
 	lostReason, lostWhy string
-	// stranger is the fingerprint of another cluster whose agent was turned
+	// otherCluster is the fingerprint of another cluster whose agent was turned
 	// away since the member's own was connected.
-	stranger string
+	otherCluster string
 	// incompatible is why an agent was turned away that the hub does not
 	// understand, or that does not understand the hub, since the member's own was
-	// heard of; and refused when that was said last.
+	// heard of; and refused when that was last.
 	incompatible string
 	refused      time.Time
 	// exceeded is why the last stream ended whose agent reported more than a member
-	// may have, and exceededAt when; exceededTold is what an event said of it last.
-	exceeded, exceededTold string
-	exceededAt             time.Time
+	// may have, and exceededAt when; exceededAnnounced is what an event said of it last.
+	exceeded, exceededAnnounced string
+	exceededAt                  time.Time
 	// granted is when this hub last granted a renewal; zero: it did not since the
 	// member's access was taken away.
 	granted time.Time
-	// lastGrant is the same, and lastHeard when the member was last heard of;
+	// lastGrant is the same, and lastHeartbeat when the member was last heard of;
 	// nothing erases them.
-	lastGrant, lastHeard time.Time
+	lastGrant, lastHeartbeat time.Time
 	// uncertain: by its last renewal, another replica of the agent may lead by now.
 	uncertain bool
 	// revokedAt is since when this hub has known that it is revoked; zero: it is
@@ -56,7 +56,7 @@ type contact struct {
 	expires time.Time
 }
 
-// everConnected is whether an agent of the member has ever said hello, as far
+// everConnected reports whether an agent of the member has ever said hello, as far
 // as its status tells. A fingerprint alone does not: enrolment records it.
 func everConnected(mc *v1alpha1.MemberCluster) bool {
 	if c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionConnected); c != nil {
@@ -73,19 +73,19 @@ func (m *member) assess(t health.Timings, now time.Time) health.Verdict {
 // began notes that a connection was let in.
 func (m *member) began(t health.Timings, now time.Time) {
 	m.heartbeats.Connected(t, now)
-	m.heardOf(now)
-	m.connectedAt, m.stranger, m.incompatible, m.uncertain = now, "", "", false
+	m.heartbeat(now)
+	m.connectedAt, m.otherCluster, m.incompatible, m.uncertain = now, "", "", false
 }
 
 // grant notes a renewal that is granted.
 func (m *member) grant(now time.Time) {
-	m.heardOf(now)
+	m.heartbeat(now)
 	m.granted, m.lastGrant, m.incompatible = now, now, ""
 }
 
-// heardOf notes that the member's agent is alive.
-func (m *member) heardOf(now time.Time) {
-	m.lastHeard, m.revokedAt = now, time.Time{}
+// heartbeat notes that the member's agent is alive.
+func (m *member) heartbeat(now time.Time) {
+	m.lastHeartbeat, m.revokedAt = now, time.Time{}
 	m.fence.alive = m.fence.declared != nil
 }
 
@@ -121,9 +121,8 @@ func (m *member) take(mc *v1alpha1.MemberCluster, t health.Timings, now time.Tim
 	}
 }
 
-// revoke ends what the member has, as the fleet's picture of it: it starts anew
-// once it is let in again, with nothing held against it and nothing in its
-// favour.
+// revoke ends what the member has, as far as the fleet knows it: it starts afresh once it is let in
+// again, with nothing that counts against it or in its favor.
 func (m *member) revoke(t health.Timings, now time.Time) {
 	if m.peer != nil {
 		m.peer.Close(link.ErrRevoked)
@@ -137,7 +136,7 @@ func (m *member) revoke(t health.Timings, now time.Time) {
 	m.heartbeats.Reset()
 }
 
-// lossOf is the reason for which a connection ended, and the same for people.
+// lossOf returns the reason for which a connection ended, and the same for people.
 func lossOf(err error) (reason, why string) {
 	switch {
 	case err == nil:
@@ -154,7 +153,7 @@ func lossOf(err error) (reason, why string) {
 	return v1alpha1.ReasonDisconnected, bounded(err.Error())
 }
 
-// agrees is whether nothing is known that hub and agent do not agree on.
+// agrees reports whether nothing is known that hub and agent do not agree on.
 func (m *member) agrees() bool {
 	return m.agreement == "" || m.agreement == link.Agrees
 }
@@ -171,17 +170,17 @@ func boundedTo(text string, limit int) string {
 	return convert.Truncated(text, limit-len("…")) + "…"
 }
 
-// turnedAway says why an agent of another cluster is not let in.
-func (m *member) turnedAway(fingerprint string) error {
+// refuseFingerprint says why an agent of another cluster is not let in.
+func (m *member) refuseFingerprint(fingerprint string) error {
 	return fmt.Errorf("%w: %s was %s, the agent speaks for %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
 }
 
-// misunderstood notes why an agent was turned away that does not speak as the
+// noteIncompatible notes why an agent was turned away that does not speak as the
 // hub does, and says whether that is news.
 //
 // Where the member's own agent was heard of a moment ago it is some other, and no
 // matter. Of several that take turns the first is told of, until it asks no more.
-func (m *member) misunderstood(t health.Timings, reason error, now time.Time) bool {
+func (m *member) noteIncompatible(t health.Timings, reason error, now time.Time) bool {
 	why := boundedTo(reason.Error(), maxRemedy)
 	switch {
 	case m.revoked, m.heartbeats.Silence(now) < t.Suspect:
@@ -201,7 +200,7 @@ func (m *member) misunderstood(t health.Timings, reason error, now time.Time) bo
 // from a backup.
 const cacheLag = 10 * time.Second
 
-// outdated is whether a later state of the member than one of that version was
+// outdated reports whether a later state of the member than one of that version was
 // adopted a moment ago.
 func (m *member) outdated(version string, now time.Time) bool {
 	if now.Sub(m.adopted) >= cacheLag {

@@ -4,10 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // placedSessions counts which sessions each member holds or may still hold:
@@ -22,7 +21,7 @@ type placedSessions struct {
 	governed governedSessions
 	// decided are decisions that the hub's cache does not show yet.
 	decided map[types.UID]decision
-	// replaced are decisions that another was made after, while nobody knew whether
+	// replaced are decisions that another was made after, while it was not known whether
 	// they had been written.
 	replaced map[types.UID]decision
 }
@@ -56,7 +55,7 @@ func (d decision) place() place { return place{d.member, d.policy} }
 
 func (d decision) again() bool { return d.giveBack != nil }
 
-// shownBy is whether a session of this epoch and run is one that the decision
+// shownBy reports whether a session of this epoch and run is one that the decision
 // was written on, or a later one.
 func (d decision) shownBy(epoch, run int64) bool {
 	if d.again() && epoch == d.epoch {
@@ -206,7 +205,7 @@ func holdingOf(s *v1alpha1.VDISession) holding {
 // counted tells a request what the caps of its policy count: every session that
 // it has placed, with decisions that the hub's cache does not show yet and
 // sessions that are being released, but for the one that asks. putBack must be
-// called once that is answered, and before the lock is let go.
+// called once that is answered, and before the lock is released.
 func (f *state) counted(req *placement.Request) (putBack func()) {
 	own := f.placed.members[req.UID]
 	f.placed.governed.add(own.owner, own.places, -1)
@@ -246,7 +245,7 @@ func (f *Reservations) Observe(s *v1alpha1.VDISession, gone bool) {
 	changes := f.changesOf(m)
 	f.mu.Unlock()
 	for _, c := range changes {
-		f.tell(c)
+		f.notify(c)
 	}
 }
 
@@ -273,7 +272,7 @@ func (f *Reservations) correct(s *v1alpha1.VDISession) {
 	f.ledger.ReserveFor(s.UID, at.Epoch, at.ClusterUID, template, placement.ResourcesOf(s.Status.Resources))
 }
 
-// changesOf is what listeners are told of a session's move.
+// changesOf is what listeners are notified of a session's move.
 func (f *state) changesOf(m moved) []Change {
 	var changes []Change
 	note := func(kind ChangeKind, uids []types.UID) {
@@ -284,9 +283,68 @@ func (f *state) changesOf(m moved) []Change {
 		}
 	}
 	note(MemberSessions, m.gained)
-	note(MemberRoom, m.lost)
+	note(MemberCapacity, m.lost)
 	for _, policy := range m.eased {
-		changes = append(changes, Change{Kind: PolicyRoom, Policy: policy})
+		changes = append(changes, Change{Kind: PolicyCapacity, Policy: policy})
 	}
 	return changes
+}
+
+// place is a member that holds a session or may still do so, and the policy by
+// which it was placed there; empty: none.
+type place struct {
+	member types.UID
+	policy string
+}
+
+// owner is who has a session. It never changes.
+type owner struct{ user, namespace string }
+
+// governedSessions counts, by policy, the sessions that it has placed and that
+// are not confirmed stopped. A session counts once for each policy, and once in
+// each member that it has been placed in by it.
+type governedSessions map[string]*governedCount
+
+type governedCount struct {
+	total             int32
+	users, namespaces map[string]int32
+	clusters          map[types.UID]int32
+}
+
+// add counts the places of a session; by is 1, or -1 to count them no more.
+func (g governedSessions) add(o owner, places []place, by int32) {
+	for i, p := range places {
+		if p.policy == "" || slices.Contains(places[:i], p) {
+			continue
+		}
+		c := g[p.policy]
+		if c == nil {
+			c = &governedCount{users: map[string]int32{}, namespaces: map[string]int32{}, clusters: map[types.UID]int32{}}
+			g[p.policy] = c
+		}
+		tally(c.clusters, p.member, by)
+		if !slices.ContainsFunc(places[:i], func(q place) bool { return q.policy == p.policy }) {
+			tally(c.users, o.user, by)
+			tally(c.namespaces, o.namespace, by)
+			c.total += by
+		}
+		if len(c.clusters) == 0 {
+			delete(g, p.policy)
+		}
+	}
+}
+
+// of is what a policy's caps count for a session of this owner.
+func (g governedSessions) of(policy string, o owner) placement.Counts {
+	c := g[policy]
+	if c == nil {
+		return placement.Counts{}
+	}
+	return placement.Counts{Total: c.total, User: c.users[o.user], Namespace: c.namespaces[o.namespace], Clusters: c.clusters}
+}
+
+func tally[K comparable](m map[K]int32, key K, by int32) {
+	if m[key] += by; m[key] == 0 {
+		delete(m, key)
+	}
 }

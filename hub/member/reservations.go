@@ -3,23 +3,22 @@ package member
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// Place decides where a session goes and reserves room for it there under
+// Place decides where a session goes and reserves capacity for it there under
 // the epoch, in one step.
 func (f *Reservations) Place(req placement.Request, epoch int64) placement.Decision {
 	start := f.clock.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replace(req.UID)
-	if d, wait := f.awaitsReports(f.look()); wait {
+	if d, wait := f.awaitsReports(f.now()); wait {
 		return d
 	}
 	putBack := f.counted(&req)
@@ -34,21 +33,21 @@ func (f *Reservations) Place(req placement.Request, epoch int64) placement.Decis
 }
 
 // Resume decides whether a session that is idle in a member may run there again,
-// under the epoch that it has and as its next run, and reserves room for it, in
+// under the epoch that it has and as its next run, and reserves capacity for it, in
 // one step. away is whether the member is to be waited for: it can't confirm
 // anything now.
 func (f *Reservations) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replace(req.UID)
-	if d, wait := f.awaitsReports(f.look()); wait {
+	if d, wait := f.awaitsReports(f.now()); wait {
 		return d, false
 	}
 	m := f.uids[member.UID]
 	if m == nil {
 		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}, true
 	}
-	c := f.candidate(m, f.look())
+	c := f.candidate(m, f.now())
 	c.SessionCap = nil // it is one of those that the member holds
 	putBack := f.ledger.SetAside(req.UID, member.UID)
 	d = placement.Explain(req, []placement.Candidate{c}, f.ledger)
@@ -64,7 +63,7 @@ func (f *Reservations) Resume(req placement.Request, member v1alpha1.ClusterRef,
 }
 
 // Ordered says which assignment of a session's epoch the member is to have, by
-// the hash that it acknowledges: room that was given to a session that runs again
+// the hash that it acknowledges: capacity that was given to a session that runs again
 // is counted by no other.
 func (f *Reservations) Ordered(session types.UID, epoch int64, member types.UID, hash string) {
 	f.mu.Lock()
@@ -87,21 +86,21 @@ func (f *Reservations) Reserve(session types.UID, epoch, run int64, member types
 	f.ledger.ReserveFor(session, epoch, member, template, r)
 }
 
-// Release gives back the room of the last decision on a session, which was not
+// Release gives back the capacity of the last decision on a session, which was not
 // written.
 func (f *Reservations) Release(session types.UID) {
 	f.mu.Lock()
 	d, ok := f.takeBack(session)
 	var changes []Change
 	if m := f.uids[d.member]; ok && m != nil {
-		changes = append(changes, Change{Kind: MemberRoom, Member: m.name, UID: m.uid})
+		changes = append(changes, Change{Kind: MemberCapacity, Member: m.name, UID: m.uid})
 	}
 	if d.added && d.policy != "" {
-		changes = append(changes, Change{Kind: PolicyRoom, Policy: d.policy})
+		changes = append(changes, Change{Kind: PolicyCapacity, Policy: d.policy})
 	}
 	f.mu.Unlock()
 	for _, c := range changes {
-		f.tell(c)
+		f.notify(c)
 	}
 }
 
@@ -127,7 +126,7 @@ func (f *state) replace(session types.UID) {
 }
 
 func (f *state) candidates() []placement.Candidate {
-	now := f.look()
+	now := f.now()
 	out := make([]placement.Candidate, 0, len(f.members))
 	for _, m := range f.members {
 		out = append(out, f.candidate(m, now))
@@ -167,16 +166,16 @@ var causes = map[health.Cause]string{
 	health.Quarantined: "it is quarantined, for its agent was lost too often",
 	health.Uncertain:   "its agent can't write to its API server",
 	health.Revoked:     "its access is revoked",
-	health.Fenced:      saidFenced,
+	health.Fenced:      messageFenced,
 }
 
-// takesSessions says whether a new session may be sent to the member now.
+// takesSessions reports whether a new session may be sent to the member now.
 func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
 	switch v := m.assess(t, now); {
 	case m.removing:
 		return false, "it is being removed"
 	case m.fence.bars():
-		return false, saidFenced
+		return false, messageFenced
 	case v.State == health.NeverConnected:
 		return false, "its agent has never connected"
 	case v.State != health.Ready && causes[v.Cause] != "":
@@ -193,7 +192,7 @@ func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
 	return true, ""
 }
 
-// capacityFromWire reads a report. What is missing in it is no room.
+// capacityFromWire reads a report. What is missing in it is no capacity.
 func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 	c := &placement.Capacity{
 		Sequence:           r.GetSequence(),
@@ -237,4 +236,39 @@ func slotsFromWire(r *fleetv1.CapacityReport) map[placement.TemplateKey]int32 {
 		slots[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = t.GetSlots()
 	}
 	return slots
+}
+
+// evaluationWait is how long a session waits until the members have evaluated a
+// template that is new to them. Without it the first member to answer would get the
+// first sessions, whatever regions they prefer.
+const evaluationWait = 3 * time.Second
+
+// Evaluating reports whether a member that takes sessions has yet to report whether it
+// can run a template's revision. It turns false when all have, or evaluationWait after
+// the first call.
+func (f *Reservations) Evaluating(key placement.TemplateKey) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	if !f.unevaluated(key, now) {
+		delete(f.evaluating, key)
+		return false
+	}
+	since, ok := f.evaluating[key]
+	if !ok {
+		f.evaluating[key], since = now, now
+	}
+	return now.Sub(since) < evaluationWait
+}
+
+func (f *Reservations) unevaluated(key placement.TemplateKey, now time.Time) bool {
+	for _, m := range f.members {
+		if ready, _ := m.takesSessions(f.timings, now); !ready {
+			continue
+		}
+		if _, judged := m.capacity.Templates[key]; !judged {
+			return true
+		}
+	}
+	return false
 }

@@ -68,7 +68,7 @@ func TestRoomComesBack(t *testing.T) {
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "one that is made anew takes its own room")
 	x.heard.take()
 	m.Results([]link.Result{{SessionUID: "uid-b", Namespace: "desktops", Name: "b", Epoch: 1, SpecHash: "h", Code: link.Refused, Reason: "NoRoom"}})
-	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberRoom, Member: "eu", UID: "uid-eu"}))
+	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}))
 	x.Expect(x.Place(request("c"), 1).Placed).To(BeTrue(), "what was refused")
 }
 
@@ -147,7 +147,7 @@ func TestSessionsOfAMemberAreCounted(t *testing.T) {
 	x.Expect([]int32{x.sessions("eu"), x.sessions("us")}).To(Equal([]int32{1, 1}), "given up, and not confirmed stopped")
 	x.heard.take()
 	x.Observe(onHub("a", 2, "uid-us"), false)
-	x.Expect(x.heard.take()).To(Equal([]Change{{Kind: MemberRoom, Member: "eu", UID: "uid-eu"}}))
+	x.Expect(x.heard.take()).To(Equal([]Change{{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}}))
 	x.Observe(onHub("a", 2, "uid-us"), true)
 	x.Expect([]int32{x.sessions("eu"), x.sessions("us")}).To(Equal([]int32{0, 0}))
 	x.Expect(x.placed.sessions).To(BeEmpty())
@@ -218,12 +218,12 @@ func TestSessionsWaitForTheMembersWordOnANewTemplate(t *testing.T) {
 	key := request("a").Template
 	eu.Capacity(room(1, 1))
 	us.Capacity(&fleetv1.CapacityReport{Sequence: 1})
-	x.Expect(x.Judging(key)).To(BeTrue(), "us has not judged it")
+	x.Expect(x.Evaluating(key)).To(BeTrue(), "us has not judged it")
 	us.Capacity(room(2, 1))
-	x.Expect(x.Judging(key)).To(BeFalse(), "both have")
+	x.Expect(x.Evaluating(key)).To(BeFalse(), "both have")
 
 	us.Capacity(&fleetv1.CapacityReport{Sequence: 3})
-	x.Expect(x.Judging(key)).To(BeTrue(), "asked anew")
-	x.clock.Step(judgeWait)
-	x.Expect(x.Judging(key)).To(BeFalse(), "nobody waits for ever")
+	x.Expect(x.Evaluating(key)).To(BeTrue(), "asked anew")
+	x.clock.Step(evaluationWait)
+	x.Expect(x.Evaluating(key)).To(BeFalse(), "nobody waits for ever")
 }

@@ -46,7 +46,7 @@ func (m *member) succeeded(term int64) {
 	}
 }
 
-// takeLowered returns what is to be told of a member's terms, once.
+// takeLowered returns what an event must say of a member's terms, once.
 func (f *Registry) takeLowered(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,4 +57,41 @@ func (f *Registry) takeLowered(name string) string {
 	why := m.lowered
 	m.lowered = ""
 	return why
+}
+
+// refuseExcess refuses an agent whose last stream ended a moment ago because it
+// reported too much: what it reports is read again only so often.
+func (m *member) refuseExcess(t health.Timings, now time.Time) error {
+	if m.exceeded == "" || now.Sub(m.exceededAt) >= t.Suspect {
+		return nil
+	}
+	return fmt.Errorf("%w a moment ago, and is let in again after %s", link.ErrExcess, t.Suspect)
+}
+
+// excessShownFor is for how much longer the status says that a member's agent reported
+// too much.
+func (c *connectionHistory) excessShownFor(t health.Timings, now time.Time) time.Duration {
+	if c.exceeded == "" {
+		return 0
+	}
+	return max(0, t.Recovery-now.Sub(c.exceededAt))
+}
+
+// takeExceeded returns what an event must say of an agent that reported too much:
+// each reason once, until another or none was announced.
+func (f *Registry) takeExceeded(name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil {
+		return ""
+	}
+	if m.excessShownFor(f.timings, f.now()) == 0 {
+		m.exceeded, m.exceededAnnounced = "", ""
+	}
+	if m.exceeded == m.exceededAnnounced {
+		return ""
+	}
+	m.exceededAnnounced = m.exceeded
+	return m.exceeded
 }

@@ -3,24 +3,24 @@ package member
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Inquiry asks where sessions would go, without placing any.
 type Inquiry struct {
 	// Request of the first of them. Where it has a seat it is asked as if the
-	// session were to be placed anew.
+	// session were to be rescheduled.
 	Request placement.Request
 	// Count of them; less than 1 is 1. The others are like the first, but have no
-	// home and were refused by nobody.
+	// home and were refused by no member.
 	Count int
 	// DistinctUsers: each is of a user of his own, for caps per user.
 	DistinctUsers bool
-	// Held: the first would not be placed now whatever room there is.
+	// Held: the first would not be placed now whatever capacity there is.
 	Held bool
 }
 
@@ -130,7 +130,7 @@ func (f *DryRuns) trial(req placement.Request) *trial {
 	return t
 }
 
-// note writes down a decision, and takes the room that it gives.
+// note writes down a decision, and takes the capacity that it gives.
 func (t *trial) note(out *Review, req *placement.Request, d placement.Decision) {
 	if !d.Placed {
 		out.Waiting++
@@ -153,4 +153,98 @@ func (t *trial) note(out *Review, req *placement.Request, d placement.Decision) 
 	if !stays || !req.Seat.Taken {
 		t.ledger.ReserveFor(req.UID, 1, member, req.Template, req.Resources)
 	}
+}
+
+// Slots returns how many more sessions that ask what a request asks fit in these
+// members together (in all of them, if nil), up to most. Nothing is reserved.
+func (f *DryRuns) Slots(req placement.Request, members []types.UID, most int64) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	if _, wait := f.awaitsReports(now); wait {
+		return 0
+	}
+	putBack := f.counted(&req)
+	defer putBack()
+	if members == nil {
+		return placement.Room(req, f.candidates(), f.ledger, most)
+	}
+	candidates := make([]placement.Candidate, 0, len(members))
+	for _, uid := range members {
+		if m := f.uids[uid]; m != nil {
+			candidates = append(candidates, f.candidate(m, now))
+		}
+	}
+	return placement.Room(req, candidates, f.ledger, most)
+}
+
+// ResumeSlots returns how many suspended sessions of a member may run there again,
+// of those that ask what a request asks, up to most.
+func (f *DryRuns) ResumeSlots(req placement.Request, member types.UID, most int64) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	m := f.uids[member]
+	if _, wait := f.awaitsReports(now); wait || m == nil {
+		return 0
+	}
+	c := f.candidate(m, now)
+	c.SessionCap = nil // they are of those that the member holds
+	return placement.Room(req, []placement.Candidate{c}, f.ledger, most)
+}
+
+// ReportedAt returns when a member's last report of its capacity came.
+func (f *Registry) ReportedAt(member types.UID) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.uids[member]; m != nil {
+		return m.reportedAt
+	}
+	return time.Time{}
+}
+
+// maxAtOnce is how many sessions are judged under one hold of the fleet's
+// lock: with a thousand members that is a few milliseconds, for which decisions
+// wait.
+const maxAtOnce = 8
+
+// Misplaced counts the sessions that would be placed in another member today,
+// were each of them rescheduled and all others left where they are. Each is
+// placed where its request's Seat says. One that would fit nowhere is not
+// counted, nor is one whose member is not ready, which says nothing of where it
+// belongs. It decides nothing, and is false where it can't be told: the context
+// ended, or the fleet waits for its members' reports.
+func (f *DryRuns) Misplaced(ctx context.Context, requests []placement.Request) (n int, ok bool) {
+	for some := range slices.Chunk(requests, maxAtOnce) {
+		m, ok := f.misplaced(some)
+		if !ok || ctx.Err() != nil {
+			return 0, false
+		}
+		n += m
+	}
+	return n, true
+}
+
+func (f *DryRuns) misplaced(requests []placement.Request) (n int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, wait := f.awaitsReports(f.clock.Now()); wait {
+		return 0, false
+	}
+	candidates := f.candidates()
+	away := func(member types.UID) bool {
+		return slices.ContainsFunc(candidates, func(c placement.Candidate) bool { return c.UID == member && !c.Ready })
+	}
+	for _, req := range requests {
+		if away(req.Seat.Cluster) {
+			continue
+		}
+		putBack := f.counted(&req)
+		d := placement.Place(req, candidates, f.ledger)
+		putBack()
+		if d.Placed && d.Cluster.UID != req.Seat.Cluster {
+			n++
+		}
+	}
+	return n, true
 }

@@ -100,11 +100,11 @@ func TestCapsOutliveTheHub(t *testing.T) {
 	x.heard.take()
 	moving.Status.Releasing = nil
 	x.Observe(moving, false)
-	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: PolicyRoom, Policy: "lab"}))
+	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: PolicyCapacity, Policy: "lab"}))
 	x.Expect(x.Place(capped("new", two), 1).Placed).To(BeTrue())
 	x.heard.take()
 	x.Release("uid-new")
-	x.Expect(x.heard.take()).To(ConsistOf(Change{Kind: MemberRoom, Member: "eu", UID: "uid-eu"}, Change{Kind: PolicyRoom, Policy: "lab"}),
+	x.Expect(x.heard.take()).To(ConsistOf(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}, Change{Kind: PolicyCapacity, Policy: "lab"}),
 		"what was not written makes room for others")
 	x.Observe(placed, true)
 	x.Expect(x.placed.governed).To(BeEmpty())
@@ -145,7 +145,7 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 	}
 	x.members["eu"].spec.Region, x.members["us"].spec.Region = "eu", "us"
 	x.register("ap", "uid-ap")
-	n, ok := x.Elsewhere(t.Context(), []placement.Request{
+	n, ok := x.Misplaced(t.Context(), []placement.Request{
 		seated("stays", "uid-eu", prefers("eu")),
 		seated("goes", "uid-eu", func(p *v1alpha1.PlacementPolicySpec) {
 			p.PreferredRegions, p.SessionCaps = []string{"us"}, v1alpha1.SessionCaps{}
