@@ -22,7 +22,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -77,11 +76,6 @@ func (x *fixture) open(uid types.UID, instance string) (link.Member, *peer, erro
 	return m, p, err
 }
 
-// reportAll reports everything that a member holds.
-func reportAll(m link.Member, items ...*v1alpha1.SessionAssignment) {
-	m.Part(convert.AllBuckets(), reportsOf(items...))
-}
-
 // connect opens, and says what the member holds and how much room there is.
 func (x *fixture) connect(uid types.UID, instance string, items ...*v1alpha1.SessionAssignment) (link.Member, *peer) {
 	m, p, err := x.open(uid, instance)
@@ -96,17 +90,6 @@ func (x *fixture) cluster(name string) func() error {
 	return func() error {
 		_, err := x.Get(context.Background(), multicluster.ClusterName(name))
 		return err
-	}
-}
-
-// room is a capacity report of nodes with one core each.
-func room(sequence uint64, nodes int32) *fleetv1.CapacityReport {
-	return &fleetv1.CapacityReport{
-		Sequence: sequence, Nodes: nodes, AdmittedNamespaces: []string{"desktops"},
-		Templates: []*fleetv1.TemplateCapacity{{
-			Name: "browser", Revision: "r1", Available: true, Slots: nodes,
-			Buckets: []*fleetv1.Bucket{{Nodes: nodes, Free: map[string]int64{"cpu": 1000, "pods": 1}}},
-		}},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 const active, stopped, refused = v1alpha1.AssignmentActive, v1alpha1.AssignmentStopped, v1alpha1.AssignmentRefused
@@ -55,4 +56,20 @@ func (x *fixture) client(name string) client.Client {
 	cl, err := x.Get(context.Background(), multicluster.ClusterName(name))
 	x.Expect(err).NotTo(HaveOccurred())
 	return cl.GetClient()
+}
+
+// reportAll reports everything that a member holds.
+func reportAll(m link.Member, items ...*v1alpha1.SessionAssignment) {
+	m.Part(convert.AllBuckets(), reportsOf(items...))
+}
+
+// room is a capacity report of nodes with one core each.
+func room(sequence uint64, nodes int32) *fleetv1.CapacityReport {
+	return &fleetv1.CapacityReport{
+		Sequence: sequence, Nodes: nodes, AdmittedNamespaces: []string{"desktops"},
+		Templates: []*fleetv1.TemplateCapacity{{
+			Name: "browser", Revision: "r1", Available: true, Slots: nodes,
+			Buckets: []*fleetv1.Bucket{{Nodes: nodes, Free: map[string]int64{"cpu": 1000, "pods": 1}}},
+		}},
+	}
 }
