@@ -10,8 +10,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 )
 
 // Timings of the hub's certificate authority, before the time factor.
@@ -47,7 +47,7 @@ func checkLinkName(name string) error {
 
 // addAuthority makes the hub's certificate authority and lets it run on the
 // leader; nil where somebody else issues certificates.
-func addAuthority(mgr ctrl.Manager, f *fleet.Fleet, now func() time.Time, o Options) (*identity.Authority, error) {
+func addAuthority(mgr ctrl.Manager, f *member.Fleet, now func() time.Time, o Options) (*identity.Authority, error) {
 	if !o.issuesCertificates() {
 		return nil, nil
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
@@ -25,7 +25,7 @@ const (
 // knowOwnCluster tells the fleet which member is the cluster that this hub runs
 // in: it is a member like any other, but says nothing of whether the hub is cut
 // off. Agents take the same for their clusters' fingerprint.
-func knowOwnCluster(ctx context.Context, live client.Reader, f *fleet.Fleet) error {
+func knowOwnCluster(ctx context.Context, live client.Reader, f *member.Fleet) error {
 	ns := &corev1.Namespace{}
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, fingerprintEvery, fingerprintFor, true, func(ctx context.Context) (bool, error) {

@@ -27,13 +27,14 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/access"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -76,7 +77,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 
 	// Its key is read before the first agent is let in.
 	proofs := &session.Proofs{Namespace: o.Namespace}
-	f := fleet.New(fleet.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings, Proven: proofs.Proven})
+	f := member.New(member.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings, Proven: proofs.Proven})
 	mgr, err := mcmanager.New(cfg, f, managerOptions(o, leader))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
@@ -124,7 +125,7 @@ func cached(o Options) map[client.Object]cache.ByObject {
 	return objects
 }
 
-func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs, l *leader, trace *tracing.Tracer, o Options) error {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs, l *leader, trace *tracing.Tracer, o Options) error {
 	local := mgr.GetLocalManager()
 	if err := session.SetupIndexes(ctx, local.GetFieldIndexer()); err != nil {
 		return err
@@ -165,7 +166,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *s
 // setupControllers also returns what must be done before the first agent is
 // let in: the key of the proofs is there, the members are known, and so is the
 // room that is given away.
-func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
@@ -186,9 +187,9 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet
 		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
 	sessions.Register = members.RegisterAll
-	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: o.Namespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
+	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	for _, controller := range []struct {
 		of    string
 		setup func() error
@@ -232,7 +233,7 @@ func setupUserRoles(ctx context.Context, mgr manager.Manager, o Options) error {
 // linkRunnable listens for agents while this replica leads.
 type linkRunnable struct {
 	term    *hubTerm
-	fleet   *fleet.Fleet
+	fleet   *member.Fleet
 	options Options
 	leader  *leader
 	trace   *tracing.Tracer

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // Options of the hub, as its flags set them.
@@ -144,8 +144,8 @@ func (o *Options) checkNamespaces() error {
 }
 
 // timings of the link and of failover, scaled.
-func (o *Options) timings() fleet.Timings {
-	t, f := fleet.DefaultTimings(o.TimeFactor), failover.DefaultTimings(1)
+func (o *Options) timings() health.Timings {
+	t, f := health.DefaultTimings(o.TimeFactor), failover.DefaultTimings(1)
 	f.After = o.FailoverAfter
 	if o.Lease != 0 {
 		f.Lease = o.Lease

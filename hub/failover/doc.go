@@ -3,7 +3,7 @@
 //
 // It is pure: what is known of the member and of the fleet goes in, with the
 // time; a Verdict comes out. Where the session goes is hub/placement's to say,
-// and hub/fleet gathers the facts.
+// and hub/member gathers the facts.
 //
 // Invariants:
 //   - A Fence session is never due by time before R has passed since the last

@@ -35,7 +35,7 @@ type world struct {
 	mu        sync.Mutex
 	ahead     time.Duration
 	following bool
-	standing  map[types.UID]link.Standing
+	standing  map[types.UID]link.Access
 	opened    []types.UID
 	used      []string
 	usedErr   error
@@ -56,7 +56,7 @@ func serve(t *testing.T, change func(*link.Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, pki: pki, standing: map[types.UID]link.Standing{"own": {}}, peers: map[types.UID]link.Peer{}, refused: map[types.UID]error{}}
+	w := &world{t: t, pki: pki, standing: map[types.UID]link.Access{"own": {}}, peers: map[types.UID]link.Peer{}, refused: map[types.UID]error{}}
 	if w.foreign, err = harness.NewCA("foreign"); err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +104,8 @@ func (w *world) leading() bool {
 	return !w.following
 }
 
-// Standing, Open, Refused and Renew are link.Directory's.
-func (w *world) Standing(uid types.UID) (link.Standing, bool) {
+// Access, Open, Refused and Renew are link.Directory's.
+func (w *world) Access(uid types.UID) (link.Access, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, known := w.standing[uid]

@@ -29,11 +29,11 @@ func TestEveryCallByEveryCaller(t *testing.T) {
 	superseded := w.agent("superseded")
 	current := w.agent("current")
 	w.do(func() {
-		w.standing["revoked"] = link.Standing{Revoked: true, Serials: []string{}}
-		w.standing["superseded"] = link.Standing{Serials: []string{"1"}}
-		w.standing["current"] = link.Standing{Serials: []string{serial(current)}}
-		w.standing["removing"] = link.Standing{Removing: true}
-		w.standing["deleted"] = link.Standing{}
+		w.standing["revoked"] = link.Access{Revoked: true, Serials: []string{}}
+		w.standing["superseded"] = link.Access{Serials: []string{"1"}}
+		w.standing["current"] = link.Access{Serials: []string{serial(current)}}
+		w.standing["removing"] = link.Access{Removing: true}
+		w.standing["deleted"] = link.Access{}
 		delete(w.standing, "deleted")
 	})
 	unverified := map[string]codes.Code{"Connect": codes.Unavailable, "RenewLease": codes.Unavailable, "RotateCertificate": codes.Unavailable, "Enroll": codes.Unavailable}
@@ -174,10 +174,10 @@ func TestAStreamEndsWithTheRightToIt(t *testing.T) {
 		want   codes.Code
 	}{
 		"its certificate expires":       {func(w *world) { w.ahead = 25 * time.Hour }, false, codes.Unauthenticated},
-		"its member is revoked":         {func(w *world) { w.standing["own"] = link.Standing{Revoked: true} }, false, codes.PermissionDenied},
-		"its certificate is superseded": {func(w *world) { w.standing["own"] = link.Standing{Serials: []string{"1"}} }, false, codes.Unauthenticated},
+		"its member is revoked":         {func(w *world) { w.standing["own"] = link.Access{Revoked: true} }, false, codes.PermissionDenied},
+		"its certificate is superseded": {func(w *world) { w.standing["own"] = link.Access{Serials: []string{"1"}} }, false, codes.Unauthenticated},
 		"its member is deleted":         {func(w *world) { delete(w.standing, "own") }, false, codes.PermissionDenied},
-		"its renewal is denied":         {func(w *world) { w.standing["own"] = link.Standing{Revoked: true} }, true, codes.PermissionDenied},
+		"its renewal is denied":         {func(w *world) { w.standing["own"] = link.Access{Revoked: true} }, true, codes.PermissionDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := patient(t)

@@ -232,7 +232,7 @@ func TestAnUnfinishedCallEndsByItself(t *testing.T) {
 func TestAMembersUnfinishedCallsAreFew(t *testing.T) {
 	g := patient(t)
 	w := serve(t, func(o *link.Options) { o.CallTimeout, o.Limits.RenewalsPerSecond = time.Hour, 1000 })
-	w.do(func() { w.standing["other"] = link.Standing{} })
+	w.do(func() { w.standing["other"] = link.Access{} })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	conn := w.raw(t, w.agent("own"))

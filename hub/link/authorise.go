@@ -45,7 +45,7 @@ var rules = map[string]rule{
 // of a member that is gone learns the same as one of a member that never was.
 // Whether another session or member exists is in none of them. A member that
 // is being removed goes on until its sessions have stopped.
-func authorise(method string, caller *Caller, standing Standing, known bool, now time.Time) error {
+func authorise(method string, caller *Caller, standing Access, known bool, now time.Time) error {
 	r, open := rules[method]
 	switch {
 	case !open:

@@ -23,31 +23,31 @@ func TestEveryMethodIsDecidedForEveryCaller(t *testing.T) {
 	caller := func(serial string, left time.Duration) *Caller {
 		return &Caller{Member: "m", Serial: serial, NotAfter: now.Add(left)}
 	}
-	allowed := Standing{Serials: []string{"1", "2"}}
+	allowed := Access{Serials: []string{"1", "2"}}
 	for name, tc := range map[string]struct {
 		caller   *Caller
-		standing Standing
+		standing Access
 		known    bool
 		want     error
 	}{
 		"its own":                     {caller("1", time.Hour), allowed, true, nil},
 		"its own, the next":           {caller("2", time.Hour), allowed, true, nil},
-		"of an authority elsewhere":   {caller("9", time.Hour), Standing{}, true, nil},
-		"being removed":               {caller("1", time.Hour), Standing{Removing: true, Serials: []string{"1"}}, true, nil},
-		"no certificate":              {nil, Standing{}, false, errNoCertificate},
+		"of an authority elsewhere":   {caller("9", time.Hour), Access{}, true, nil},
+		"being removed":               {caller("1", time.Hour), Access{Removing: true, Serials: []string{"1"}}, true, nil},
+		"no certificate":              {nil, Access{}, false, errNoCertificate},
 		"no certificate, known":       {nil, allowed, true, errNoCertificate},
 		"a certificate of nobody":     {&Caller{Serial: "1", NotAfter: now.Add(time.Hour)}, allowed, true, errNoCertificate},
-		"an unknown member":           {caller("1", time.Hour), Standing{}, false, ErrUnknownMember},
+		"an unknown member":           {caller("1", time.Hour), Access{}, false, ErrUnknownMember},
 		"a deleted member":            {caller("1", time.Hour), allowed, false, ErrUnknownMember},
 		"superseded":                  {caller("0", time.Hour), allowed, true, ErrCertificate},
-		"no serial is valid":          {caller("1", time.Hour), Standing{Serials: []string{}}, true, ErrCertificate},
+		"no serial is valid":          {caller("1", time.Hour), Access{Serials: []string{}}, true, ErrCertificate},
 		"expired":                     {caller("1", -time.Hour), allowed, true, ErrCertificate},
 		"expired this instant":        {caller("1", 0), allowed, true, ErrCertificate},
-		"expired, of an unknown one":  {caller("1", -time.Hour), Standing{}, false, ErrCertificate},
-		"expired, of a revoked one":   {caller("1", -time.Hour), Standing{Revoked: true}, true, ErrCertificate},
-		"revoked":                     {caller("1", time.Hour), Standing{Revoked: true, Serials: []string{"1"}}, true, ErrRevoked},
-		"revoked, no serial is valid": {caller("1", time.Hour), Standing{Revoked: true, Serials: []string{}}, true, ErrRevoked},
-		"revoked, and being removed":  {caller("1", time.Hour), Standing{Revoked: true, Removing: true}, true, ErrRevoked},
+		"expired, of an unknown one":  {caller("1", -time.Hour), Access{}, false, ErrCertificate},
+		"expired, of a revoked one":   {caller("1", -time.Hour), Access{Revoked: true}, true, ErrCertificate},
+		"revoked":                     {caller("1", time.Hour), Access{Revoked: true, Serials: []string{"1"}}, true, ErrRevoked},
+		"revoked, no serial is valid": {caller("1", time.Hour), Access{Revoked: true, Serials: []string{}}, true, ErrRevoked},
+		"revoked, and being removed":  {caller("1", time.Hour), Access{Revoked: true, Removing: true}, true, ErrRevoked},
 	} {
 		for _, method := range methods {
 			t.Run(name+method, func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestWhoIsRefusedLearnsTheClassAlone(t *testing.T) {
 			}
 		}
 	}
-	same("a certificate", authorise(method, expired, Standing{}, false, now), authorise(method, expired, Standing{Revoked: true}, true, now),
-		authorise(method, superseded, Standing{Serials: []string{"2"}}, true, now))
+	same("a certificate", authorise(method, expired, Access{}, false, now), authorise(method, expired, Access{Revoked: true}, true, now),
+		authorise(method, superseded, Access{Serials: []string{"2"}}, true, now))
 	_, two := memberOf(certificate(t, AgentURI("a", "m"), AgentURI("a", "n")), "a")
 	_, none := memberOf(certificate(t), "a")
 	_, elsewhere := memberOf(certificate(t, AgentURI("b", "m")), "a")

@@ -134,10 +134,10 @@ func (s *Server) streaming(service any, stream grpc.ServerStream, info *grpc.Str
 // admit asks who calls, and whether that one may.
 func (s *Server) admit(ctx context.Context, method string) (caller *Caller, address string, err error) {
 	caller, address, identityErr := peerOf(ctx, s.options.TrustDomain)
-	var standing Standing
+	var standing Access
 	known := false
 	if caller != nil {
-		standing, known = s.directory.Standing(caller.Member)
+		standing, known = s.directory.Access(caller.Member)
 	}
 	err = authorise(method, caller, standing, known, s.options.Now())
 	switch {
@@ -236,7 +236,7 @@ func (s *Server) review() {
 	}
 	s.mu.Unlock()
 	for _, c := range open {
-		standing, known := s.directory.Standing(c.caller.Member)
+		standing, known := s.directory.Access(c.caller.Member)
 		if err := authorise(fleetv1.FleetService_Connect_FullMethodName, &c.caller, standing, known, s.options.Now()); err != nil {
 			countDenied("Connect", err)
 			c.end(err)

@@ -31,7 +31,7 @@ const (
 	// AwaitInventory: pages of the inventory, of the buckets that were requested,
 	// are all that is accepted. Orders are collected and not sent.
 	AwaitInventory State = "AwaitInventory"
-	// Serving: the inventory is in the picture. Reports, results and capacity
+	// Serving: the inventory is in the member cache. Reports, results and capacity
 	// are accepted, and pages while a resync is asked for; orders,
 	// acknowledgements and templates are sent.
 	Serving State = "Serving"

@@ -75,9 +75,9 @@ type Caller struct {
 	IssuerHash string
 }
 
-// Standing is what the hub knows of a member that bears on what its agent may
+// Access is what the hub knows of a member that bears on what its agent may
 // do.
-type Standing struct {
+type Access struct {
 	// Removing: its MemberCluster is being deleted. Its agent goes on until its
 	// sessions have stopped.
 	Removing bool
@@ -194,8 +194,7 @@ type Result struct {
 	CountedFrom uint64
 }
 
-// Peer is what a member's connection offers to the hub's picture of the
-// member. Its methods never block and may be called by several goroutines;
+// Peer is what a member's connection offers to the hub's member cache. Its methods never block and may be called by several goroutines;
 // after the connection's end they do nothing.
 type Peer interface {
 	// Put gives an order to the connection, which keeps it until its result is
@@ -244,8 +243,8 @@ type Directory interface {
 	Refused(member types.UID, reason error)
 	// Renew records a sign of life of the member and returns what is granted.
 	Renew(member types.UID, renewal Renewal) (Grant, error)
-	// Standing of a member; false if there is none of that UID.
-	Standing(member types.UID) (Standing, bool)
+	// Access of a member; false if there is none of that UID.
+	Access(member types.UID) (Access, bool)
 }
 
 // Report is what an agent reports of one assignment.
@@ -284,7 +283,7 @@ const (
 	Differs Agreement = "Differs"
 )
 
-// Member is the hub's picture of one member as one connection sees it. Sums
+// Member is the hub's cache of one member as one connection sees it. Sums
 // and Agreed may be called by any goroutine and must not block. All others are
 // called one at a time, and but for Results, which may also answer an order
 // that could not be sent, in the order of the stream. It owns what it is given.

@@ -1,9 +1,9 @@
 // Package link is the hub's end of the stream between the hub and the agents
 // of its members (docs/design.md, section 5).
 //
-// Its place in the walk: hub/fleet offers a member's cluster, whose writes
+// Its place in the walk: hub/member offers a member's cluster, whose writes
 // become orders; this package sends them, and hands what the agent reports to
-// that member's picture.
+// that member's cache.
 //
 // What decides is pure: Conn is the state machine of one connection and
 // Outbox the set of orders that it has still to send; messages and orders go

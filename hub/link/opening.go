@@ -45,7 +45,7 @@ func (o *opening) next(now time.Time) *fleetv1.ConnectResponse {
 	}
 	o.due, o.since = false, now
 	if o.asked == nil {
-		// Nothing was asked for, and is in the picture already.
+		// Nothing was asked for, and is in the member cache already.
 		o.since = time.Time{}
 		return inventoryRequest(convert.BucketSet{})
 	}

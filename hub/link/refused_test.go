@@ -61,7 +61,7 @@ func TestTheDirectoryHearsOfAnAgentThatTheHubDoesNotUnderstand(t *testing.T) {
 func TestTheDirectoryHearsNothingOfAnAgentThatMayNotSpeak(t *testing.T) {
 	g := NewWithT(t)
 	w := serve(t, nil)
-	w.do(func() { w.standing["own"] = link.Standing{Revoked: true} })
+	w.do(func() { w.standing["own"] = link.Access{Revoked: true} })
 	greeting := hello()
 	greeting.GetHello().MinProtocol, greeting.GetHello().MaxProtocol = 9, 9
 	for _, uid := range []string{"own", "unknown"} {

@@ -41,7 +41,7 @@ func serveRestored(t *testing.T, term int64, changes ...func(*link.Options)) *re
 			return nil
 		}
 	})
-	h.do(func() { h.standing["other"] = link.Standing{} })
+	h.do(func() { h.standing["other"] = link.Access{} })
 	return h
 }
 

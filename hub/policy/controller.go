@@ -20,7 +20,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -47,11 +47,11 @@ type Revisions interface {
 
 // Appraiser is what the status of policies needs of the members.
 type Appraiser interface {
-	// Elsewhere counts the requests that another member than their own would get
+	// Misplaced counts the requests that another member than their own would get
 	// today, or returns false if that cannot be determined now.
-	Elsewhere(ctx context.Context, requests []placement.Request) (int, bool)
+	Misplaced(ctx context.Context, requests []placement.Request) (int, bool)
 	// Listen calls a function on every change of a member or of a policy's free caps.
-	Listen(func(fleet.Change))
+	Listen(func(member.Change))
 }
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies/status,verbs=patch
@@ -99,7 +99,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PlacementPolicy{}, onChange).
 		Watches(&v1alpha1.VDISession{}, onChange).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
-			r.Fleet.Listen(func(fleet.Change) { ask(q) })
+			r.Fleet.Listen(func(member.Change) { ask(q) })
 			return nil
 		})).
 		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).

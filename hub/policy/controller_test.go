@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
@@ -31,7 +31,7 @@ type appraiser struct {
 	takes func()
 }
 
-func (a *appraiser) Elsewhere(_ context.Context, requests []placement.Request) (int, bool) {
+func (a *appraiser) Misplaced(_ context.Context, requests []placement.Request) (int, bool) {
 	if a.takes != nil {
 		a.takes()
 	}
@@ -42,7 +42,7 @@ func (a *appraiser) Elsewhere(_ context.Context, requests []placement.Request) (
 	return len(requests) / a.oneIn, true
 }
 
-func (a *appraiser) Listen(func(fleet.Change)) {}
+func (a *appraiser) Listen(func(member.Change)) {}
 
 type fixture struct {
 	*WithT

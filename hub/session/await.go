@@ -116,7 +116,7 @@ func (r *Reconciler) outOfTurn(s *v1alpha1.VDISession, q *question) bool {
 	if c == nil {
 		return false
 	}
-	room := r.Fleet.Room(q.request, nil, size+1)
+	room := r.Fleet.Slots(q.request, nil, size+1)
 	if room == 0 {
 		return false
 	}

@@ -64,7 +64,7 @@ func (r *Reconciler) placeAnew(ctx context.Context, p *pass, policy *v1alpha1.Pl
 	req := r.request(p, policy)
 	req.Failover = true
 	req.Refused[from] = "it is lost"
-	if p.template != nil && r.Fleet.Judging(req.Template) {
+	if p.template != nil && r.Fleet.Evaluating(req.Template) {
 		p.hold, p.again = true, judgePoll
 		return done, nil
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -65,7 +65,7 @@ func (r *Reconciler) DeclaredFenced(member types.UID) bool {
 func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
 	away := ""
 	for _, o := range status.Outstanding(s) {
-		if r.Fleet.HealthOf(o.ClusterUID) == fleet.HealthUnreachable {
+		if r.Fleet.HealthOf(o.ClusterUID) == health.Unreachable {
 			away = o.ClusterName
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -67,7 +67,7 @@ func (r *Reconciler) forced(s *v1alpha1.VDISession) (time.Duration, bool) {
 	now := r.Clock.Now()
 	left := r.forcing.first(s.UID, now).Add(r.forceAfter()).Sub(now)
 	for _, o := range status.Outstanding(s) {
-		if r.Fleet.HealthOf(o.ClusterUID) != fleet.HealthUnreachable {
+		if r.Fleet.HealthOf(o.ClusterUID) != health.Unreachable {
 			return max(0, left), true
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -18,7 +18,7 @@ import (
 // the copy is stopped: then it is false.
 func (r *MemberReconciler) goBack(ctx context.Context, v *visit) (bool, error) {
 	s := v.session
-	if !status.MayFailBack(s, v.ref, v.reported) || r.Fleet.HealthOf(v.ref.UID) == fleet.HealthUnreachable {
+	if !status.MayFailBack(s, v.ref, v.reported) || r.Fleet.HealthOf(v.ref.UID) == health.Unreachable {
 		return false, nil
 	}
 	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -71,8 +71,8 @@ func byAssignment(ctx context.Context, c client.Reader, key types.NamespacedName
 
 // HeldIn counts the sessions that stand as placed in a member, or not confirmed
 // stopped there.
-func HeldIn(c client.Reader) func(ctx context.Context, member v1alpha1.ClusterRef) (fleet.Held, error) {
-	return func(ctx context.Context, member v1alpha1.ClusterRef) (held fleet.Held, err error) {
+func HeldIn(c client.Reader) func(ctx context.Context, member v1alpha1.ClusterRef) (member.Held, error) {
+	return func(ctx context.Context, member v1alpha1.ClusterRef) (held member.Held, err error) {
 		list := &v1alpha1.VDISessionList{}
 		if err := c.List(ctx, list, client.MatchingFields{indexMember: member.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return held, fmt.Errorf("counting the sessions of %s: %w", member.Name, err)

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -37,7 +38,7 @@ func (r *Reconciler) leave(ctx context.Context, p *pass) (next, error) {
 		r.stay(p)
 		return r.rebalance(ctx, p)
 	}
-	if r.Fleet.HealthOf(at.ClusterUID) != fleet.HealthReady {
+	if r.Fleet.HealthOf(at.ClusterUID) != health.Ready {
 		return goOn, nil // it could not confirm the stop
 	}
 	if err := r.drained(ctx, at.ClusterUID, d); err != nil {
@@ -47,7 +48,7 @@ func (r *Reconciler) leave(ctx context.Context, p *pass) (next, error) {
 }
 
 // drain is one session's part in the draining of its member.
-func (r *Reconciler) drain(ctx context.Context, p *pass, d fleet.Drain) (next, error) {
+func (r *Reconciler) drain(ctx context.Context, p *pass, d member.Drain) (next, error) {
 	s := p.session
 	at := s.Status.Placement
 	l := leaver{item: requestFor(s), epoch: at.Epoch, used: inUse(s)}
@@ -111,7 +112,7 @@ func inUse(s *v1alpha1.VDISession) bool {
 	return status.ToRun(s) && s.Status.IdleSince == nil && !neverRan(s)
 }
 
-func inUseMessage(cluster string, d fleet.Drain) string {
+func inUseMessage(cluster string, d member.Drain) string {
 	if d.Deadline.IsZero() {
 		return fmt.Sprintf("%s is being drained: once nobody uses the desktop it is stopped and started anew in another member; save your work", cluster)
 	}
@@ -176,7 +177,7 @@ func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 		return goOn, nil
 	case from != at.ClusterName:
 		return r.asked(ctx, p, "") // it has left
-	case r.Fleet.HealthOf(at.ClusterUID) != fleet.HealthReady:
+	case r.Fleet.HealthOf(at.ClusterUID) != health.Ready:
 		return r.asked(ctx, p, at.ClusterName+" could not confirm its stop now: see the member's condition Ready")
 	case status.FailedPermanently(s) != nil:
 		return r.asked(ctx, p, "it has failed where it is: raise spec.attempt to try it again")

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -81,7 +81,7 @@ func (r *Reconciler) callLeavers(_ context.Context, q workqueue.TypedRateLimitin
 // and do not run yet. That may be too many, never too few: the member's health
 // says that its agent has spoken to this leader, and by then the hub's cache has
 // what an earlier one wrote.
-func (r *Reconciler) drained(ctx context.Context, member types.UID, d fleet.Drain) error {
+func (r *Reconciler) drained(ctx context.Context, member types.UID, d member.Drain) error {
 	v := &r.leaves
 	v.mu.Lock()
 	defer v.mu.Unlock()

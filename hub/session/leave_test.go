@@ -13,24 +13,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // drainage is the draining of a fleet's one member; nil: there is none.
 type drainage struct {
-	drain  *fleet.Drain
-	counts fleet.DrainCounts
+	drain  *member.Drain
+	counts member.DrainCounts
 }
 
-func (d *drainage) DrainOf(member types.UID) (fleet.Drain, bool) {
-	if d.drain == nil || member != sessiontest.Here {
-		return fleet.Drain{}, false
+func (d *drainage) DrainOf(uid types.UID) (member.Drain, bool) {
+	if d.drain == nil || uid != sessiontest.Here {
+		return member.Drain{}, false
 	}
 	return *d.drain, true
 }
 
-func (d *drainage) ShowDrain(_ types.UID, counts fleet.DrainCounts) { d.counts = counts }
+func (d *drainage) ShowDrain(_ types.UID, counts member.DrainCounts) { d.counts = counts }
 
 // drainedInMemory is a hub whose session runs in "eu", which is drained, and has
 // room in "us".
@@ -39,7 +39,7 @@ func drainedInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubIn
 	h, clock := placedInMemory(t)
 	clock.SetTime(clock.Now().Add(time.Hour))
 	h.fleet.other = true
-	h.fleet.drain = &fleet.Drain{StartTime: clock.Now(), MaxUnavailable: 1}
+	h.fleet.drain = &member.Drain{StartTime: clock.Now(), MaxUnavailable: 1}
 	h.edit(func(s *v1alpha1.VDISession) {
 		s.Status.StartTime = s.Status.RunningSince.DeepCopy()
 		for _, f := range change {
@@ -64,13 +64,13 @@ func TestIdleSessionLeavesAMemberThatIsDrainedAtOnce(t *testing.T) {
 	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "room elsewhere first")
 	h.Expect(h.fleet.released).To(BeZero(), "and it is kept")
 	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, ContainSubstring("drained")))
-	h.Expect(h.fleet.counts).To(Equal(fleet.DrainCounts{Moving: 1}))
+	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.seeLeaver(s, false)
-	h.Expect(h.fleet.counts).To(Equal(fleet.DrainCounts{Moving: 1}), "it does not run there yet")
+	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}), "it does not run there yet")
 	h.edit(func(s *v1alpha1.VDISession) {
 		at := s.Status.Placement
 		sessiontest.Ready(s)
@@ -92,7 +92,7 @@ func TestSessionInUseIsToldOfTheDrainAndLeavesAtTheDeadline(t *testing.T) {
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(And(HavePrefix("True/Draining: eu is being drained"),
 		ContainSubstring(h.fleet.drain.Deadline.UTC().Format(time.RFC3339)), ContainSubstring("save your work")))
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventDraining}))
-	h.Expect(h.fleet.counts).To(Equal(fleet.DrainCounts{InUse: 1}))
+	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{InUse: 1}))
 	h.Expect(h.fleet.placed).To(BeEmpty())
 
 	h.fleet.drain.Deadline = clock.Now().Add(2 * time.Hour)
@@ -130,16 +130,16 @@ func TestSessionStaysInAMemberThatIsDrained(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		why    func(*hubInMemory)
-		counts fleet.DrainCounts
+		counts member.DrainCounts
 		says   string
 	}{
 		{"where its home is", func(h *hubInMemory) {
 			h.edit(func(s *v1alpha1.VDISession) {
 				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "c"}
 			})
-		}, fleet.DrainCounts{Homes: 1}, "its home is there"},
-		{"while no other member takes it", func(h *hubInMemory) { h.fleet.nowhere = true }, fleet.DrainCounts{NoRoom: 1}, "2 clusters: 2 lack cpu"},
-		{"where it has failed", func(h *hubInMemory) { h.edit(hasFailed) }, fleet.DrainCounts{Failed: 1}, "spec.attempt"},
+		}, member.DrainCounts{Homes: 1}, "its home is there"},
+		{"while no other member takes it", func(h *hubInMemory) { h.fleet.nowhere = true }, member.DrainCounts{NoRoom: 1}, "2 clusters: 2 lack cpu"},
+		{"where it has failed", func(h *hubInMemory) { h.edit(hasFailed) }, member.DrainCounts{Failed: 1}, "spec.attempt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, clock := drainedInMemory(t, idle)
@@ -190,10 +190,10 @@ func TestGivingUpThatIsNotWrittenIsTriedAgain(t *testing.T) {
 	h.answer = fmt.Errorf("no")
 	_, err := h.reconcile()
 	h.Expect(err).To(HaveOccurred())
-	h.Expect(h.fleet.counts).To(Equal(fleet.DrainCounts{Moving: 1}), "nobody knows whether it was")
+	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}), "nobody knows whether it was")
 	h.answer = nil
 	h.Expect(h.pass().Status.Placement).To(BeNil())
-	h.Expect(h.fleet.counts).To(Equal(fleet.DrainCounts{Moving: 1}))
+	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}))
 }
 
 func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {

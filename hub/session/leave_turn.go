@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 )
 
 // leaveStage is how far a session is in leaving a member that is drained.
@@ -136,8 +136,8 @@ func rankOfUse(used bool) int {
 }
 
 // counts are the numbers that the member's status shows.
-func (e *exodus) counts() fleet.DrainCounts {
-	var c fleet.DrainCounts
+func (e *exodus) counts() member.DrainCounts {
+	var c member.DrainCounts
 	for _, l := range e.sessions {
 		switch l.stage {
 		case leaveMoving:

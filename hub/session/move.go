@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -38,7 +38,7 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 		r.moves.settled(s)
 		return goOn, nil
 	}
-	if r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != fleet.HealthReady {
+	if r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != health.Ready {
 		return goOn, nil // it could not confirm the stop
 	}
 	now := r.Clock.Now()

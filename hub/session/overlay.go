@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -18,7 +18,7 @@ import (
 // takes their place.
 func (r *Reconciler) overlay(_ context.Context, p *pass) (next, error) {
 	s := p.session
-	if s.Status.Placement == nil || r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != fleet.HealthUnreachable {
+	if s.Status.Placement == nil || r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != health.Unreachable {
 		return goOn, nil
 	}
 	changed := false

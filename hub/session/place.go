@@ -115,7 +115,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	}
 	policy, _ := policy.Governing(s, p.policies)
 	req := r.request(p, policy)
-	if r.Fleet.Judging(req.Template) {
+	if r.Fleet.Evaluating(req.Template) {
 		p.hold, p.again = true, judgePoll
 		return done, nil
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
@@ -29,7 +30,7 @@ import (
 // Fleet is what a session needs of the fleet.
 type Fleet interface {
 	// Judging is whether members have yet to say if they can run a template.
-	Judging(placement.TemplateKey) bool
+	Evaluating(placement.TemplateKey) bool
 	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
 	// Resume decides and reserves in one step for a session that is to run again
@@ -41,22 +42,22 @@ type Fleet interface {
 	// Ordered says which assignment a member is to have of an epoch, by its hash.
 	Ordered(session types.UID, epoch int64, member types.UID, hash string)
 	// Room is how many more that ask the same fit in some members, nil: in all,
-	// and RoomAgain how many that lie idle in one may run there again, up to most.
-	Room(req placement.Request, members []types.UID, most int64) int64
-	RoomAgain(req placement.Request, member types.UID, most int64) int64
+	// and ResumeSlots how many that lie idle in one may run there again, up to most.
+	Slots(req placement.Request, members []types.UID, most int64) int64
+	ResumeSlots(req placement.Request, member types.UID, most int64) int64
 	// ReportedAt is when a member's last report of its capacity came.
 	ReportedAt(member types.UID) time.Time
 	// Release gives back what Place or Resume reserved last.
 	Release(session types.UID)
 	// HealthOf is how alive a member is.
-	HealthOf(member types.UID) fleet.Health
+	HealthOf(member types.UID) health.State
 	// RefOf names the member for good that has a name now.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
 	// IngressOf is the scheme and domain of a member's URLs.
 	IngressOf(member types.UID) (scheme, domain string, ok bool)
 	// DrainOf is the draining of a member, and ShowDrain takes how far it is.
-	DrainOf(member types.UID) (fleet.Drain, bool)
-	ShowDrain(member types.UID, counts fleet.DrainCounts)
+	DrainOf(member types.UID) (member.Drain, bool)
+	ShowDrain(member types.UID, counts member.DrainCounts)
 	// Observe counts a session for the members that hold it.
 	Observe(s *v1alpha1.VDISession, gone bool)
 	// Lost is whether a session's member is lost, and whether the session may be
@@ -76,7 +77,7 @@ type Fleet interface {
 	// Gone is whether a member was removed from the fleet for good.
 	Gone(member types.UID) bool
 	// Listen tells of every change of a member.
-	Listen(func(fleet.Change))
+	Listen(func(member.Change))
 	// Recovering is whether the hub was restored from a backup, and waits for its
 	// members' reports.
 	Recovering() bool
@@ -85,9 +86,9 @@ type Fleet interface {
 	Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool)
 	// Counts says that a member's own reports count a copy of a session.
 	Counts(session types.UID, epoch int64, member types.UID)
-	// Unheard are the members that have not reported to this leader and may run
+	// Unreported are the members that have not reported to this leader and may run
 	// something.
-	Unheard() []string
+	Unreported() []string
 	// RegionOf a member.
 	RegionOf(member types.UID) string
 }

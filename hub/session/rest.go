@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -17,7 +17,7 @@ import (
 // that was given up is idle by itself, also where it is to be tried again.
 func (r *Reconciler) rest(_ context.Context, p *pass) (next, error) {
 	s, now := p.session, r.Clock.Now()
-	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == fleet.HealthUnreachable
+	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == health.Unreachable
 	why := status.StopReasonOf(s, p.spec, away, now)
 	if s.Status.Placement.Idle || why == status.NotStopped && status.FailedPermanently(s) == nil {
 		return goOn, nil

@@ -98,7 +98,7 @@ func (r *Reconciler) unheard(s *v1alpha1.VDISession, mode v1alpha1.FailoverMode)
 	if mode != v1alpha1.FailoverHold || !r.fromBackup(s) || r.Fleet.Recovering() {
 		return ""
 	}
-	away := r.Fleet.Unheard()
+	away := r.Fleet.Unreported()
 	if len(away) == 0 {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 )
 
@@ -18,7 +18,7 @@ import (
 var restores = &restoresInMemory{}
 
 type restoresInMemory struct {
-	fleet *fleet.Fleet
+	fleet *member.Fleet
 
 	mu   sync.Mutex
 	last session.Restore
@@ -225,7 +225,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Eventually(phase(ctx, held)).Should(ContainSubstring("us may run the session (mode Hold)"))
 		Consistently(epochAt(eu, held)).Should(BeZero())
 		us.connect(theHub)
-		Eventually(theHub.fleet.Unheard).Should(BeEmpty())
+		Eventually(theHub.fleet.Unreported).Should(BeEmpty())
 		edit(ctx, held, func() { held.Spec.Timeout = "9h" }) // it is looked at again, as it is by time otherwise
 		running(ctx, held)
 	})

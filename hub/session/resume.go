@@ -36,7 +36,7 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 		return done, err
 	}
 	req := r.request(p, policy)
-	if p.template != nil && r.Fleet.Judging(req.Template) {
+	if p.template != nil && r.Fleet.Evaluating(req.Template) {
 		p.hold, p.again = true, judgePoll
 		return done, nil
 	}

@@ -18,8 +18,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -38,9 +38,9 @@ const (
 // Reviewer is what a review needs of the fleet.
 type Reviewer interface {
 	// Judging is whether members have yet to say if they can run a template.
-	Judging(placement.TemplateKey) bool
+	Evaluating(placement.TemplateKey) bool
 	// Review says where sessions would go, and changes nothing.
-	Review(ctx context.Context, in fleet.Inquiry) fleet.Review
+	Review(ctx context.Context, in member.Inquiry) member.Review
 }
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews,verbs=list;watch;delete
@@ -155,7 +155,7 @@ func (r *ReviewReconciler) answer(ctx context.Context, review *v1alpha1.Placemen
 	policy, _ := policy.Governing(s, p.policies)
 	req := r.Sessions.request(p, policy)
 	req.Seat = seat
-	if r.Fleet.Judging(req.Template) {
+	if r.Fleet.Evaluating(req.Template) {
 		return nil, nil
 	}
 	status := r.ask(ctx, review, p, req, held)
@@ -223,7 +223,7 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 // ask the fleet, and write down what it says.
 func (r *ReviewReconciler) ask(ctx context.Context, review *v1alpha1.PlacementReview, p *pass, req placement.Request, held *metav1.Condition) *v1alpha1.PlacementReviewStatus {
 	count := max(review.Spec.Count, 1)
-	in := fleet.Inquiry{Request: req, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
+	in := member.Inquiry{Request: req, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
 	shared := p.spec.Home.Mode == v1alpha1.HomePerUser && !in.DistinctUsers
 	if shared || held != nil && held.Reason == v1alpha1.ReasonSuspended {
 		in.Count = 1 // the others wait like it, or for it

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
@@ -26,11 +26,11 @@ type countingFleet struct {
 	judging  bool
 }
 
-func (f *countingFleet) Judging(placement.TemplateKey) bool { return f.judging }
+func (f *countingFleet) Evaluating(placement.TemplateKey) bool { return f.judging }
 
-func (f *countingFleet) Review(_ context.Context, in fleet.Inquiry) fleet.Review {
+func (f *countingFleet) Review(_ context.Context, in member.Inquiry) member.Review {
 	f.computed[in.Request.Namespace]++
-	return fleet.Review{First: placement.Decision{Reason: v1alpha1.ReasonPlaced}, Placed: in.Count}
+	return member.Review{First: placement.Decision{Reason: v1alpha1.ReasonPlaced}, Placed: in.Count}
 }
 
 // reviewsInMemory is the controller of reviews with its workqueue, stepped by the

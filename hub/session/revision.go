@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
 // The hub's cache gets cacheWait to show a revision that was just stored, and
@@ -47,7 +47,7 @@ type Revisions struct {
 func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, revision string) error {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()
-	key := types.NamespacedName{Namespace: r.Namespace, Name: fleet.RevisionName(template.Name, revision)}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: hubtemplate.RevisionName(template.Name, revision)}
 	if err := r.Client.Get(ctx, key, &appsv1.ControllerRevision{}); err == nil || !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -57,7 +57,7 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 	}
 	cr := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: raw}, Revision: template.Generation}
 	cr.Namespace, cr.Name = key.Namespace, key.Name
-	cr.Labels = map[string]string{fleet.LabelTemplate: template.Name, fleet.LabelRevision: revision}
+	cr.Labels = map[string]string{hubtemplate.LabelTemplate: template.Name, hubtemplate.LabelRevision: revision}
 	if err := r.Client.Create(ctx, cr); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("storing template revision: %w", err)
 	}
@@ -71,7 +71,7 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 // Spec returns the template spec of a revision; it must not be changed. The
 // error is NotFound where no such revision is kept.
 func (r *Revisions) Spec(ctx context.Context, template, revision string) (*v1alpha1.TemplateSpec, error) {
-	name := fleet.RevisionName(template, revision)
+	name := hubtemplate.RevisionName(template, revision)
 	r.mu.Lock()
 	spec := r.specs[name]
 	r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *Revisions) Spec(ctx context.Context, template, revision string) (*v1alp
 	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name}, cr); err != nil {
 		return nil, err
 	}
-	_, _, spec, err := fleet.ReadRevision(cr)
+	_, _, spec, err := hubtemplate.ReadRevision(cr)
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +98,12 @@ func (r *Revisions) Spec(ctx context.Context, template, revision string) (*v1alp
 // naming are the revisions, as the index has them, whose spec names a Secret.
 func (r *Revisions) naming(ctx context.Context, name string) ([]string, error) {
 	kept := &appsv1.ControllerRevisionList{}
-	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{fleet.LabelTemplate}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{hubtemplate.LabelTemplate}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing template revisions: %w", err)
 	}
 	var out []string
 	for i := range kept.Items {
-		template, revision := kept.Items[i].Labels[fleet.LabelTemplate], kept.Items[i].Labels[fleet.LabelRevision]
+		template, revision := kept.Items[i].Labels[hubtemplate.LabelTemplate], kept.Items[i].Labels[hubtemplate.LabelRevision]
 		spec, err := r.Spec(ctx, template, revision)
 		if err == nil && slices.Contains(secret.NamedBy(spec), name) {
 			out = append(out, revisionKey(template, revision))

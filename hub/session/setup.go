@@ -25,7 +25,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -264,8 +264,8 @@ func memberRequest(cluster, namespace, name string) mcreconcile.Request {
 // connected enqueues, on every connect of a member, what is placed there and
 // what it reports: requests for a member that was away were dropped.
 func (r *MemberReconciler) connected(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
-	r.Fleet.Listen(func(c fleet.Change) {
-		if c.Kind != fleet.MemberConnected {
+	r.Fleet.Listen(func(c member.Change) {
+		if c.Kind != member.MemberConnected {
 			return
 		}
 		go r.enqueueMember(ctx, q, c.Member)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
@@ -82,13 +82,13 @@ func (f *oneMember) IngressOf(member types.UID) (string, string, bool) {
 	return "https", "of-" + string(member) + ".example.com", true
 }
 
-func (f *oneMember) Room(placement.Request, []types.UID, int64) int64 { return 0 }
+func (f *oneMember) Slots(placement.Request, []types.UID, int64) int64 { return 0 }
 
-func (f *oneMember) RoomAgain(placement.Request, types.UID, int64) int64 { return 0 }
+func (f *oneMember) ResumeSlots(placement.Request, types.UID, int64) int64 { return 0 }
 
 func (f *oneMember) ReportedAt(types.UID) time.Time { return time.Time{} }
 
-func (f *oneMember) Judging(placement.TemplateKey) bool { return f.judging }
+func (f *oneMember) Evaluating(placement.TemplateKey) bool { return f.judging }
 
 func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision {
 	f.placed, f.refused = append(f.placed, epoch), req.Refused
@@ -111,11 +111,11 @@ func (f *oneMember) Withdrawn(types.UID, types.UID) {}
 
 func (f *oneMember) Recovering() bool { return false }
 
-func (f *oneMember) HealthOf(types.UID) fleet.Health {
+func (f *oneMember) HealthOf(types.UID) health.State {
 	if f.away {
-		return fleet.HealthUnreachable
+		return health.Unreachable
 	}
-	return fleet.HealthReady
+	return health.Ready
 }
 
 func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {

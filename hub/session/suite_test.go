@@ -25,11 +25,13 @@ import (
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -42,7 +44,7 @@ const (
 
 // timings of the suite: long enough that a busy machine makes no member
 // Suspect, short enough to wait for.
-var timings = fleet.Timings{
+var timings = health.Timings{
 	Renew: 100 * time.Millisecond, Suspect: 2 * time.Second, Unreachable: 3 * time.Second,
 	Stable: 500 * time.Millisecond, FlipWindow: time.Minute, Quarantine: time.Minute,
 	Heartbeat: time.Minute, Recovery: time.Minute,
@@ -51,7 +53,7 @@ var timings = fleet.Timings{
 
 // losing are timings by which members are soon lost, and their sessions placed
 // anew.
-func losing() fleet.Timings {
+func losing() health.Timings {
 	t := timings
 	t.Suspect, t.Unreachable, t.Stable, t.FlipWindow = 1500*time.Millisecond, 2*time.Second, 200*time.Millisecond, time.Millisecond
 	t.Failover = failover.Timings{After: time.Second, Lease: 2200 * time.Millisecond, Regain: 3 * time.Second, Slack: 100 * time.Millisecond}
@@ -99,16 +101,16 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 // hub is one leader of the hub: its controllers and its fleet, without a link.
 type hub struct {
-	fleet   *fleet.Fleet
-	timings fleet.Timings
+	fleet   *member.Fleet
+	timings health.Timings
 	stop    func()
 }
 
 // startHub starts a hub that knows of the past what the API server holds.
-func startHub(t fleet.Timings) *hub {
+func startHub(t health.Timings) *hub {
 	GinkgoHelper()
 	proofs := &session.Proofs{Namespace: systemNamespace}
-	f := fleet.New(fleet.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Proven: proofs.Proven})
+	f := member.New(member.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Proven: proofs.Proven})
 	cached := session.Cached(systemNamespace, nil)
 	cached[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
 	cached[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
@@ -144,7 +146,7 @@ func startHub(t fleet.Timings) *hub {
 }
 
 // setup is as in hub/hub.go.
-func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *session.Proofs) (prepare func(context.Context) error) {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs) (prepare func(context.Context) error) {
 	GinkgoHelper()
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
@@ -166,9 +168,9 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet.Fleet, proofs *s
 	homes := &home.Reconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Gone: f.Gone, Clock: clock.RealClock{}}
 	policies := &policy.Reconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &fleet.MemberReconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
 	sessions.Register = members.RegisterAll
-	templates := &fleet.TemplateReconciler{Client: c, Fleet: f, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
+	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
 	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(policies.SetupWithManager(local)).To(Succeed())

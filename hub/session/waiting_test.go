@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
@@ -37,7 +37,7 @@ type rooms struct {
 	of       [][]types.UID
 }
 
-func (f *rooms) Room(req placement.Request, members []types.UID, most int64) int64 {
+func (f *rooms) Slots(req placement.Request, members []types.UID, most int64) int64 {
 	f.asked++
 	f.of = append(f.of, members)
 	var sum int64
@@ -50,7 +50,7 @@ func (f *rooms) Room(req placement.Request, members []types.UID, most int64) int
 	return min(sum, most)
 }
 
-func (f *rooms) RoomAgain(_ placement.Request, member types.UID, most int64) int64 {
+func (f *rooms) ResumeSlots(_ placement.Request, member types.UID, most int64) int64 {
 	f.asked++
 	return min(f.again[member], most)
 }
@@ -89,7 +89,7 @@ func asks(template string, change ...func(*question)) *question {
 }
 
 // called lists the names of those that some news calls.
-func (r *Reconciler) called(changes ...fleet.Change) []string {
+func (r *Reconciler) called(changes ...member.Change) []string {
 	n := newNews()
 	for _, c := range changes {
 		n.note(c)
@@ -103,8 +103,8 @@ func (r *Reconciler) called(changes ...fleet.Change) []string {
 	return names
 }
 
-func roomIn(member types.UID) fleet.Change {
-	return fleet.Change{Kind: fleet.MemberRoom, UID: member, Member: string(member)}
+func roomIn(uid types.UID) member.Change {
+	return member.Change{Kind: member.MemberCapacity, UID: uid, Member: string(uid)}
 }
 
 func TestRoomCallsNoMoreThanItHelps(t *testing.T) {
@@ -123,7 +123,7 @@ func TestRoomCallsNoMoreThanItHelps(t *testing.T) {
 	if got := r.called(roomIn(elsewhere)); len(got) > 0 {
 		t.Errorf("called %v by a member without room", got)
 	}
-	if got := r.called(fleet.Change{Kind: fleet.MemberSessions, UID: sessiontest.Here}); len(got) > 0 {
+	if got := r.called(member.Change{Kind: member.MemberSessions, UID: sessiontest.Here}); len(got) > 0 {
 		t.Errorf("called %v when a member got more sessions", got)
 	}
 }
@@ -170,15 +170,15 @@ func TestWhatCallsWhom(t *testing.T) {
 		name   string
 		fleet  rooms
 		asks   *question
-		change fleet.Change
+		change member.Change
 		called bool
 	}{
 		{"room in a member", rooms{free: free}, asks("browser"), roomIn(elsewhere), true},
-		{"a member that came, or was opened", rooms{free: free}, asks("browser"), fleet.Change{Kind: fleet.MemberChanged, UID: elsewhere}, true},
-		{"a member that connected", rooms{free: free}, asks("browser"), fleet.Change{Kind: fleet.MemberConnected, UID: elsewhere}, true},
-		{"a cap that counts less", rooms{free: free}, asks("browser", capped), fleet.Change{Kind: fleet.PolicyRoom, Policy: "gold"}, true},
-		{"another policy's cap", rooms{free: free}, asks("browser", capped), fleet.Change{Kind: fleet.PolicyRoom, Policy: "tin"}, false},
-		{"a policy without caps", rooms{free: free}, asks("browser", uncapped), fleet.Change{Kind: fleet.PolicyRoom, Policy: "gold"}, false},
+		{"a member that came, or was opened", rooms{free: free}, asks("browser"), member.Change{Kind: member.MemberChanged, UID: elsewhere}, true},
+		{"a member that connected", rooms{free: free}, asks("browser"), member.Change{Kind: member.MemberConnected, UID: elsewhere}, true},
+		{"a cap that counts less", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, true},
+		{"another policy's cap", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyCapacity, Policy: "tin"}, false},
+		{"a policy without caps", rooms{free: free}, asks("browser", uncapped), member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, false},
 		{"room where it lies idle", rooms{again: map[types.UID]int64{sessiontest.Here: 1}}, asks("browser", idleHere(true)), roomIn(sessiontest.Here), true},
 		{"room elsewhere, for one that stays", rooms{free: free}, asks("browser", idleHere(true)), roomIn(elsewhere), false},
 		{"room elsewhere, for one that may go", rooms{free: free}, asks("browser", idleHere(false)), roomIn(elsewhere), true},
@@ -204,7 +204,7 @@ func TestAllWhoWaitSayWhatForAfterAMemberChanged(t *testing.T) {
 		r.waitFor(fmt.Sprint("s", i), "ann", 0, asks(fmt.Sprint("t", i%3)))
 	}
 	r.waitFor("home", "ann", 0, nil)
-	look := func(c fleet.Change) (n int, last time.Duration) {
+	look := func(c member.Change) (n int, last time.Duration) {
 		news := newNews()
 		news.note(c)
 		r.correct(news.read(), func(_ reconcile.Request, after time.Duration) { n, last = n+1, max(last, after) })
@@ -213,12 +213,12 @@ func TestAllWhoWaitSayWhatForAfterAMemberChanged(t *testing.T) {
 	if n, _ := look(roomIn(sessiontest.Here)); n > 0 {
 		t.Errorf("%d look again after a report of capacity", n)
 	}
-	n, last := look(fleet.Change{Kind: fleet.MemberChanged, Member: "here", UID: sessiontest.Here})
+	n, last := look(member.Change{Kind: member.MemberChanged, Member: "here", UID: sessiontest.Here})
 	if n != 250 || last < 2*time.Second {
 		t.Errorf("%d look again within %s, want all 250, %d a second", n, last, looksASecond)
 	}
 	of := asks("t1").request.Template
-	if n, _ := look(fleet.Change{Kind: fleet.MemberVerdicts, Member: "here", UID: sessiontest.Here, Templates: []placement.TemplateKey{of}}); n != 83 {
+	if n, _ := look(member.Change{Kind: member.MemberTemplates, Member: "here", UID: sessiontest.Here, Templates: []placement.TemplateKey{of}}); n != 83 {
 		t.Errorf("%d look again after a member judged %s anew, want the 83 that ask for it", n, of)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -56,7 +56,7 @@ type news struct {
 func newNews() *news { return &news{some: make(chan struct{}, 1)} }
 
 // note a change. It never blocks.
-func (n *news) note(c fleet.Change) {
+func (n *news) note(c member.Change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.members == nil {
@@ -64,18 +64,18 @@ func (n *news) note(c fleet.Change) {
 		n.judged = map[placement.TemplateKey]bool{}
 	}
 	switch c.Kind {
-	case fleet.MemberSessions:
+	case member.MemberSessions:
 		return
-	case fleet.PolicyRoom:
+	case member.PolicyCapacity:
 		n.policies[c.Policy] = true
-	case fleet.MemberVerdicts:
+	case member.MemberTemplates:
 		for _, t := range c.Templates {
 			n.judged[t] = true
 		}
-	case fleet.MemberChanged:
+	case member.MemberChanged:
 		n.changed[c.Member] = true
 		n.members[c.UID] = true
-	case fleet.MemberConnected, fleet.MemberRoom:
+	case member.MemberConnected, member.MemberCapacity:
 		if _, known := n.members[c.UID]; !known {
 			n.members[c.UID] = false
 		}
@@ -221,10 +221,10 @@ func (q *question) ask(f Fleet, n *news, most int64) (room int64, by string) {
 		}
 	}
 	if _, touched := n.members[memberOf(q)]; q.in != nil && touched {
-		room = f.RoomAgain(inPlace(q.request), q.in.UID, most)
+		room = f.ResumeSlots(inPlace(q.request), q.in.UID, most)
 	}
 	if !q.stays && room < most {
-		room += f.Room(q.request, members, most-room)
+		room += f.Slots(q.request, members, most-room)
 	}
 	return room, by
 }
@@ -244,7 +244,7 @@ func (r *Reconciler) spreadToRefused(a asking, n *news, call func(reconcile.Requ
 		if _, touched := n.members[member]; !touched {
 			continue
 		}
-		room := r.Fleet.Room(a.question.asksAgain(member), []types.UID{member}, int64(a.size))
+		room := r.Fleet.Slots(a.question.asksAgain(member), []types.UID{member}, int64(a.size))
 		if room == 0 {
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	hubfleet "github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -181,7 +181,7 @@ func memberReady(name string) func(context.Context) (string, error) {
 // quarantined for that.
 func awaitReady(ctx context.Context, member string) {
 	GinkgoHelper()
-	quarantine := hubfleet.DefaultTimings(timeFactor).Quarantine
+	quarantine := health.DefaultTimings(timeFactor).Quarantine
 	Eventually(ctx, memberReady(member)).WithTimeout(quarantine + time.Minute).Should(Equal(v1alpha1.ReasonConnected))
 }
 

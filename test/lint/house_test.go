@@ -34,7 +34,7 @@ var pure = []string{
 	"hub/session/status/",
 	"hub/placement/",
 	"hub/queue/",
-	"hub/fleet/liveness.go",
+	"hub/member/health/",
 	"hub/identity/pki/",
 	"hub/identity/record.go",
 	"hub/link/agreement.go",

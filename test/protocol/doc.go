@@ -5,5 +5,5 @@
 // In the transcripts and properties there is no network, clock or goroutine:
 // a world delivers messages one by one, or loses them. Around the machines
 // stand a member and a hub in a few lines each, with the rules of
-// agent/assignment and hub/fleet that matter to the link.
+// agent/assignment and hub/member that matter to the link.
 package protocol

@@ -121,8 +121,8 @@ func (d *directory) Renew(uid types.UID, renewal hublink.Renewal) (hublink.Grant
 
 func (d *directory) Refused(types.UID, error) {}
 
-func (d *directory) Standing(uid types.UID) (hublink.Standing, bool) {
-	return hublink.Standing{}, d.of(uid) != nil
+func (d *directory) Access(uid types.UID) (hublink.Access, bool) {
+	return hublink.Access{}, d.of(uid) != nil
 }
 
 func (*record) Screen(*fleetv1.Inventory) error { return nil }

@@ -70,7 +70,7 @@ func (h *hub) forgets(uid string) {
 	h.told.Delete(uid)
 }
 
-// apply does what hub/fleet does. Of a stream that is not the member's any more
+// apply does what hub/member does. Of a stream that is not the member's any more
 // nothing counts (promise 2).
 func (h *hub) apply(conn *hublink.Conn, e hublink.Effect) {
 	if conn != h.conn {
@@ -196,7 +196,7 @@ func (h *hub) put(order hublink.Order) {
 	}
 }
 
-// result follows hub/fleet: Stopped frees, and what was placed and is stopped
+// result follows hub/member: Stopped frees, and what was placed and is stopped
 // or refused is placed anew with the next epoch.
 func (h *hub) result(r hublink.Result) {
 	uid := string(r.SessionUID)

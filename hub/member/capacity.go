@@ -1,0 +1,141 @@
+package member
+
+import (
+	"fmt"
+	"maps"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+const (
+	// maxCapacityBytes bounds what reports of changes may add up to: as much as a
+	// whole report may say, which is one message.
+	maxCapacityBytes = 4 << 20
+	// maxCapacityTemplates bounds it while the hub does not know its templates yet.
+	maxCapacityTemplates = 4096
+)
+
+// templateKeys are the template revisions that the hub asks agents about; nil:
+// it does not know them yet. It is replaced, never changed.
+type templateKeys map[placement.TemplateKey]struct{}
+
+func keysOf(set *fleetv1.TemplateSet) templateKeys {
+	keys := make(templateKeys, len(set.GetTemplates()))
+	for _, t := range set.GetTemplates() {
+		keys[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = struct{}{}
+	}
+	return keys
+}
+
+// asked reports whether capacity of a template may be kept beside that of so many others.
+func (k templateKeys) asked(key placement.TemplateKey, others int) bool {
+	if k == nil {
+		return others < maxCapacityTemplates
+	}
+	_, asked := k[key]
+	return asked
+}
+
+// reportedCapacity is a member's capacity as it was last reported. Its maps are never changed.
+type reportedCapacity struct {
+	// fresh: by the connection that is open.
+	fresh    bool
+	capacity *placement.Capacity
+	slots    map[placement.TemplateKey]int32
+	// bytes that each template's report had.
+	bytes map[placement.TemplateKey]int
+}
+
+// taken is what became of a capacity report.
+type taken struct {
+	reportedCapacity
+	// counts is false for changes of a report that the hub does not have: the next
+	// whole one, which comes soon, tells all.
+	counts bool
+	// changed is false for one that was reported before: an agent sends now and then whole
+	// what it has said already.
+	changed bool
+	// templates are those that can run there now and could not before, or the
+	// other way round, or can't for another reason.
+	templates []placement.TemplateKey
+}
+
+// take applies a capacity report, of the templates that the hub
+// asks about. It changes nothing. The error is for an agent that reports more
+// than a member can have.
+func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) (taken, error) {
+	changes := r.GetBasedOn() != 0
+	known := was.fresh && was.capacity != nil
+	if changes && (!known || was.capacity.Sequence != r.GetBasedOn()) {
+		return taken{}, nil
+	}
+	now := reportedCapacity{fresh: true, capacity: capacityFromWire(r), slots: slotsFromWire(r), bytes: bytesOf(r)}
+	if changes {
+		now.capacity.Templates = over(was.capacity.Templates, now.capacity.Templates)
+		now.slots, now.bytes = over(was.slots, now.slots), over(was.bytes, now.bytes)
+	}
+	if err := bound(now, asked); err != nil {
+		return taken{}, err
+	}
+	changed := !known || was.capacity.Sequence != r.GetSequence()
+	return taken{reportedCapacity: now, counts: true, changed: changed, templates: changedTemplates(was.capacity, now.capacity)}, nil
+}
+
+// bound drops templates that the hub does not ask about, and refuses what is
+// left if it is too much.
+func bound(now reportedCapacity, asked templateKeys) error {
+	total, kept := 0, 0
+	for key, bytes := range now.bytes {
+		if !asked.asked(key, kept) {
+			delete(now.capacity.Templates, key)
+			delete(now.slots, key)
+			delete(now.bytes, key)
+			unaskedTemplates.Inc()
+			continue
+		}
+		kept, total = kept+1, total+bytes
+	}
+	if total > maxCapacityBytes {
+		return fmt.Errorf("%w: its capacity reports add up to %d MiB, more than %d: upgrade the agent, or revoke it if it is not to be trusted (spec.access)",
+			link.ErrExcess, total>>20, maxCapacityBytes>>20)
+	}
+	return nil
+}
+
+func bytesOf(r *fleetv1.CapacityReport) map[placement.TemplateKey]int {
+	bytes := make(map[placement.TemplateKey]int, len(r.GetTemplates()))
+	for _, t := range r.GetTemplates() {
+		bytes[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = proto.Size(t)
+	}
+	return bytes
+}
+
+// changedTemplates are the templates on which the verdict differs. before may be nil.
+func changedTemplates(before, now *placement.Capacity) []placement.TemplateKey {
+	var out []placement.TemplateKey
+	for key := range now.Templates {
+		is := now.Templates[key]
+		var was placement.TemplateCapacity
+		if before != nil {
+			was = before.Templates[key]
+		}
+		if is.Available != was.Available || is.Reason != was.Reason || is.Message != was.Message {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// over is one map laid over another; neither is changed.
+func over[K comparable, V any](below, above map[K]V) map[K]V {
+	out := maps.Clone(below)
+	if out == nil {
+		return above
+	}
+	maps.Copy(out, above)
+	return out
+}

@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// cacheWatch reports to one informer what changed in a cache. What it has not
+// taken yet is a set, newest wins: a slow informer costs O(sessions), and
+// whoever changes the cache never waits for it.
+type cacheWatch struct {
+	forget func(*cacheWatch)
+	result chan watch.Event
+	wake   chan struct{}
+	done   chan struct{}
+	stop   sync.Once
+
+	mu      sync.Mutex
+	pending map[types.NamespacedName]watch.Event
+	order   []types.NamespacedName
+}
+
+func newCacheWatch(forget func(*cacheWatch)) *cacheWatch {
+	return &cacheWatch{
+		forget:  forget,
+		result:  make(chan watch.Event),
+		wake:    make(chan struct{}, 1),
+		done:    make(chan struct{}),
+		pending: map[types.NamespacedName]watch.Event{},
+	}
+}
+
+// push tells of an item as it stands. Informers take Modified for something
+// that they did not have as an addition.
+func (w *cacheWatch) push(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
+	w.add(key, watch.Event{Type: watch.Modified, Object: item})
+}
+
+func (w *cacheWatch) pushDeleted(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
+	w.add(key, watch.Event{Type: watch.Deleted, Object: item})
+}
+
+func (w *cacheWatch) add(key types.NamespacedName, e watch.Event) {
+	w.mu.Lock()
+	if _, ok := w.pending[key]; !ok {
+		w.order = append(w.order, key)
+	}
+	w.pending[key] = e
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *cacheWatch) start() { go w.pump() }
+
+func (w *cacheWatch) pump() {
+	defer close(w.result)
+	for {
+		e, ok := w.take()
+		if !ok {
+			select {
+			case <-w.wake:
+				continue
+			case <-w.done:
+				return
+			}
+		}
+		select {
+		case w.result <- e:
+		case <-w.done:
+			return
+		}
+	}
+}
+
+func (w *cacheWatch) take() (watch.Event, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.order) == 0 {
+		w.order = nil
+		return watch.Event{}, false
+	}
+	key := w.order[0]
+	w.order = w.order[1:]
+	e := w.pending[key]
+	delete(w.pending, key)
+	return e, true
+}
+
+// Stop ends the watch.
+func (w *cacheWatch) Stop() {
+	w.stop.Do(func() {
+		close(w.done)
+		w.forget(w)
+	})
+}
+
+// ResultChan is where the changes come.
+func (w *cacheWatch) ResultChan() <-chan watch.Event { return w.result }

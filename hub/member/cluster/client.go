@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+)
+
+// errReadOnly is what a write gets that the link has no order for.
+var errReadOnly = errors.New("a member's client creates, updates and deletes SessionAssignments and nothing else")
+
+// memberClient reads a member's cache and writes to its outbox.
+type memberClient struct {
+	client.Reader
+	scheme *runtime.Scheme
+	mapper meta.RESTMapper
+	cache  *Cache
+	// send puts an order in the outbox of the member's connection.
+	send func(link.Order) error
+}
+
+var _ client.Client = &memberClient{}
+
+// Create orders an assignment. What the member makes of it comes back through
+// the cache; nil only means that the order is in the outbox.
+func (c *memberClient) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
+	return c.assign(obj)
+}
+
+// Update orders an assignment as Create does: the newest order wins.
+func (c *memberClient) Update(_ context.Context, obj client.Object, _ ...client.UpdateOption) error {
+	return c.assign(obj)
+}
+
+// Delete orders the withdrawal of every epoch up to the object's. With a resource
+// version as a precondition it drops an end that the cache shows in that version,
+// without asking the member. An end that came since is dropped by whoever has seen it.
+func (c *memberClient) Delete(_ context.Context, obj client.Object, options ...client.DeleteOption) error {
+	a, ok := obj.(*v1alpha1.SessionAssignment)
+	if !ok {
+		return fmt.Errorf("deleting %T: %w", obj, errReadOnly)
+	}
+	o := (&client.DeleteOptions{}).ApplyOptions(options)
+	if o.Preconditions != nil && o.Preconditions.ResourceVersion != nil {
+		c.cache.Forget(keyOf(a), *o.Preconditions.ResourceVersion)
+		return nil
+	}
+	if !c.cache.ExpectStop(keyOf(a), a.Spec.Session.UID, a.Spec.Epoch) {
+		return nil // confirmed already: the cache's watch is about to report it
+	}
+	return c.send(link.Order{Withdraw: &link.Withdrawal{
+		SessionUID: a.Spec.Session.UID,
+		Namespace:  a.Namespace,
+		Name:       a.Name,
+		UpToEpoch:  a.Spec.Epoch,
+		Force:      a.Annotations[v1alpha1.AnnotationForceCleanup] != "",
+	}})
+}
+
+func (c *memberClient) assign(obj client.Object) error {
+	a, ok := obj.(*v1alpha1.SessionAssignment)
+	if !ok {
+		return fmt.Errorf("writing %T: %w", obj, errReadOnly)
+	}
+	return c.send(link.Order{Assign: a.DeepCopy()})
+}
+
+// Apply is not offered.
+func (c *memberClient) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	return errReadOnly
+}
+
+// Patch is not offered.
+func (c *memberClient) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return errReadOnly
+}
+
+// DeleteAllOf is not offered: the hub withdraws per item.
+func (c *memberClient) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
+	return errReadOnly
+}
+
+// Status is not offered: the status is the agent's.
+func (c *memberClient) Status() client.SubResourceWriter { return nil }
+
+// SubResource is not offered.
+func (c *memberClient) SubResource(string) client.SubResourceClient { return nil }
+
+// Scheme returns the hub's scheme.
+func (c *memberClient) Scheme() *runtime.Scheme { return c.scheme }
+
+// RESTMapper knows SessionAssignment alone.
+func (c *memberClient) RESTMapper() meta.RESTMapper { return c.mapper }
+
+// GroupVersionKindFor looks the object up in the scheme.
+func (c *memberClient) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
+	return apiutil.GVKForObject(obj, c.scheme)
+}
+
+// IsObjectNamespaced asks the mapper.
+func (c *memberClient) IsObjectNamespaced(obj runtime.Object) (bool, error) {
+	return apiutil.IsObjectNamespaced(obj, c.scheme, c.mapper)
+}

@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+)
+
+var (
+	_ multicluster.Provider         = &Provider{}
+	_ multicluster.ProviderRunnable = &Provider{}
+)
+
+// Registry is what the hub knows of one member.
+type Registry interface {
+	// Available reports whether the member is connected and not Unreachable.
+	Available() bool
+	// Send puts an order in the outbox of the member's connection.
+	Send(link.Order) error
+	// Engaged is called once the member's cluster is engaged.
+	Engaged()
+	// Placed reports whether the hub placed a session in the member.
+	Placed(session types.UID) bool
+	// Knows reports whether it did, or the proof says so.
+	Knows(session types.UID, epoch int64, proof string) bool
+}
+
+// Member is one member of a Provider.
+type Member struct {
+	// Cache of what the member's agent reports.
+	Cache *Cache
+	// Synced: the member's cluster has what its first inventory reported. The Provider
+	// sets it.
+	Synced atomic.Bool
+
+	name     string
+	registry Registry
+	cluster  *memberCluster
+	// removed and disengage are guarded by the provider's lock.
+	removed   bool
+	disengage context.CancelFunc
+}
+
+// Provider provides the members' clusters.
+type Provider struct {
+	scheme *runtime.Scheme
+
+	mu      sync.Mutex
+	members map[string]*Member
+	// waiting are members whose first inventory is in, to be engaged; wake signals
+	// that there are some. No caller waits for the engagement.
+	waiting []*Member
+	wake    chan struct{}
+}
+
+// NewProvider returns a provider without members.
+func NewProvider(scheme *runtime.Scheme) *Provider {
+	return &Provider{scheme: scheme, members: map[string]*Member{}, wake: make(chan struct{}, 1)}
+}
+
+// Add adds a member, in place of an earlier one of that name.
+func (p *Provider) Add(name string, registry Registry) *Member {
+	m := &Member{Cache: newCache(registry.Knows, registry.Placed), name: name, registry: registry}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.members[name] = m
+	return m
+}
+
+// Remove removes a member, and ends its cluster.
+func (p *Provider) Remove(m *Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.removed = true
+	if p.members[m.name] == m {
+		delete(p.members, m.name)
+	}
+	if m.disengage != nil {
+		m.disengage()
+	}
+}
+
+// Engage has a member engaged whose first inventory is in.
+func (p *Provider) Engage(m *Member) {
+	p.mu.Lock()
+	p.waiting = append(p.waiting, m)
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Get returns a member's cluster (multicluster.Provider), or
+// ErrClusterNotFound while the member is away.
+func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	p.mu.Lock()
+	m := p.members[string(name)]
+	p.mu.Unlock()
+	// A stream that is open without heartbeats is no better than none: what it last
+	// reported must not pass for how things are.
+	if m == nil || !m.Synced.Load() || !m.registry.Available() {
+		return nil, multicluster.ErrClusterNotFound
+	}
+	return m.cluster, nil
+}
+
+// IndexField is not needed: the members' clusters are asked by name alone.
+func (p *Provider) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return fmt.Errorf("indexing members' clusters: %w", errReadOnly)
+}
+
+// Start engages members as their first inventories come in
+// (multicluster.ProviderRunnable). One goroutine does it, so that engagements
+// of one name never overlap.
+func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
+	for {
+		if m := p.nextWaiting(); m != nil {
+			if err := p.engage(ctx, aware, m); err != nil {
+				return fmt.Errorf("engaging member %s: %w", m.name, err)
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.wake:
+		}
+	}
+}
+
+func (p *Provider) nextWaiting() *Member {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waiting) == 0 {
+		p.waiting = nil
+		return nil
+	}
+	m := p.waiting[0]
+	p.waiting = p.waiting[1:]
+	return m
+}
+
+func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Member) error {
+	p.mu.Lock()
+	if m.removed || m.Synced.Load() {
+		p.mu.Unlock()
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	m.disengage = cancel
+	p.mu.Unlock()
+
+	cl, err := newMemberCluster(p.scheme, m.Cache, m.registry.Send)
+	if err != nil {
+		return err
+	}
+	// The informer has to exist before the cache starts, or there is nothing
+	// to wait for.
+	if _, err := cl.cache.GetInformer(ctx, &v1alpha1.SessionAssignment{}); err != nil {
+		return fmt.Errorf("creating the informer: %w", err)
+	}
+	go func() {
+		if err := cl.Start(ctx); err != nil {
+			log.FromContext(ctx).Error(err, "A member's cache ended", "member", m.name)
+		}
+	}()
+	if !cl.cache.WaitForCacheSync(ctx) {
+		return nil
+	}
+	m.cluster = cl
+	m.Synced.Store(true)
+	err = aware.Engage(ctx, multicluster.ClusterName(m.name), cl)
+	if ctx.Err() != nil {
+		return nil // removed meanwhile, or the hub ends
+	}
+	if err != nil {
+		return err
+	}
+	m.registry.Engaged()
+	return nil
+}

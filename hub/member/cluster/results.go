@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+)
+
+// ApplyResult applies the result of an order. A result on what the cache does not
+// have counts only if the hub placed the session in the member, or has ordered that
+// it stop: it creates nothing else. It returns whether it counted.
+func (p *Cache) ApplyResult(r *link.Result) bool {
+	after := map[link.Code]func(*v1alpha1.SessionAssignment, *link.Result) *v1alpha1.SessionAssignment{
+		link.Stored: afterStored, link.Stopped: afterStopped, link.Refused: afterRefused,
+	}[r.Code]
+	if after == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key, session := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.SessionUID
+	f := func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return after(old, r) }
+	if old := p.items[key]; old != nil && old.Spec.Session.UID == session {
+		p.update(key, f)
+		return true
+	}
+	name, named := p.names[session]
+	if named && name != key || !named && p.placed != nil && !p.placed(session) {
+		return false
+	}
+	p.update(key, f)
+	if next := p.items[key]; next != nil && next.Spec.Session.UID == session {
+		p.forgetOrphan(key)
+		p.names[session] = key
+	}
+	return true
+}
+
+// afterStored returns the cache's item once the member's API server has the
+// assignment (or, with no hash, the withdrawal).
+func afterStored(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+	withdrawal := r.SpecHash == ""
+	switch {
+	case old == nil && withdrawal:
+		return nil
+	case old == nil, old.Spec.Epoch < r.Epoch && !withdrawal:
+		item := remembered(r)
+		item.Status.State = v1alpha1.AssignmentActive
+		return item
+	case old.Spec.Epoch > r.Epoch, awaitsRecording(old):
+		return old
+	}
+	item := old.DeepCopy()
+	if withdrawal {
+		item.Status.State = v1alpha1.AssignmentStopping
+		return item
+	}
+	item.Annotations = maps.Clone(item.Annotations)
+	metav1.SetMetaDataAnnotation(&item.ObjectMeta, v1alpha1.AnnotationSpecHash, r.SpecHash)
+	item.Status.Reason, item.Status.Message = "", ""
+	if old.Annotations[v1alpha1.AnnotationSpecHash] != r.SpecHash {
+		// What is known of its status is of an earlier spec.
+		item.Status.ObservedGeneration = 0
+	}
+	return item
+}
+
+// afterStopped records that nothing up to an epoch runs any more.
+func afterStopped(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+	if old != nil && old.Spec.Epoch > r.Epoch {
+		return old
+	}
+	item := remembered(r)
+	item.Status.State = v1alpha1.AssignmentStopped
+	if old != nil && old.Spec.Session.UID == r.SessionUID {
+		// The agent's account of how long the desktop ran outlives it.
+		item.Status.TimeUsed, item.Status.RunningSince = old.Status.TimeUsed, old.Status.RunningSince
+	}
+	if old != nil && old.Spec.Epoch == r.Epoch && old.Spec.Session.UID == r.SessionUID {
+		// A hub that has forgotten the epoch takes its number all the same.
+		item.Spec.Proof = old.Spec.Proof
+	}
+	return item
+}
+
+// afterRefused records that nothing of an epoch was stored. Where the member
+// holds an earlier epoch of the session, that one goes on: the refusal is only
+// noted on it.
+func afterRefused(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+	switch {
+	case old != nil && awaitsRecording(old) && old.Spec.Epoch >= r.Epoch:
+		return old
+	case old != nil && !awaitsRecording(old):
+		item := old.DeepCopy()
+		item.Status.Reason, item.Status.Message = r.Reason, r.Message
+		return item
+	}
+	item := remembered(r)
+	item.Status.State = v1alpha1.AssignmentRefused
+	item.Status.Reason, item.Status.Message = r.Reason, r.Message
+	return item
+}
+
+func remembered(r *link.Result) *v1alpha1.SessionAssignment {
+	item := &v1alpha1.SessionAssignment{}
+	item.Namespace, item.Name = r.Namespace, r.Name
+	if r.SpecHash != "" {
+		item.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: r.SpecHash}
+	}
+	item.Spec.Session.UID = r.SessionUID
+	item.Spec.Epoch = r.Epoch
+	return item
+}

@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+)
+
+// What the cache shows after a result, for what it showed before.
+func TestCacheAfterResults(t *testing.T) {
+	stored := link.Result{Code: link.Stored, SpecHash: "new"}
+	withdrawn := link.Result{Code: link.Stored}
+	ended := link.Result{Code: link.Stopped}
+	refusal := link.Result{Code: link.Refused, SpecHash: "new", Reason: "NoRoom", Message: "full"}
+	for _, c := range []struct {
+		name   string
+		before *v1alpha1.SessionAssignment
+		result link.Result
+		epoch  int64
+		want   string
+	}{
+		{"stored: new", nil, stored, 5, "Active@5 new"},
+		{"stored: a change", item("a", 5, active), stored, 5, "Active@5 new"},
+		{"stored: a newer epoch", item("a", 4, active), stored, 5, "Active@5 new"},
+		{"stored: a newer epoch after an end", item("a", 4, stopped), stored, 5, "Active@5 new"},
+		{"stored: a newer epoch after a refusal", item("a", 4, refused), stored, 5, "Active@5 new"},
+		{"stored: late, for an older epoch", item("a", 6, active), stored, 5, "Active@6 "},
+		{"stored: late, for what has ended", item("a", 5, stopped), stored, 5, "Stopped@5 "},
+		{"withdrawn", item("a", 5, active), withdrawn, 5, "Stopping@5 "},
+		{"withdrawn: up to a higher epoch", item("a", 5, active), withdrawn, 6, "Stopping@5 "},
+		{"withdrawn: a newer one goes on", item("a", 6, active), withdrawn, 5, "Active@6 "},
+		{"withdrawn: nothing was there", nil, withdrawn, 5, "nothing"},
+		{"withdrawn: it has ended", item("a", 5, stopped), withdrawn, 5, "Stopped@5 "},
+		{"stopped", item("a", 5, stopping), ended, 5, "Stopped@5 "},
+		{"stopped: the proof is kept", proven(item("a", 5, stopping)), ended, 5, "Stopped@5  proof"},
+		{"stopped: up to an epoch that was not proven", proven(item("a", 4, stopping)), ended, 5, "Stopped@5 "},
+		{"stopped: up to a higher epoch", item("a", 4, stopping), ended, 5, "Stopped@5 "},
+		{"stopped: nothing was there", nil, ended, 5, "Stopped@5 "},
+		{"stopped: a newer one goes on", item("a", 6, active), ended, 5, "Active@6 "},
+		{"refused", nil, refusal, 5, "Refused@5 new NoRoom: full"},
+		{"refused: an earlier one goes on", item("a", 4, active), refusal, 5, "Active@4  NoRoom: full"},
+		{"refused: a change", item("a", 5, active), refusal, 5, "Active@5  NoRoom: full"},
+		{"refused: after an earlier end", item("a", 4, stopped), refusal, 5, "Refused@5 new NoRoom: full"},
+		{"refused: late", item("a", 6, stopped), refusal, 5, "Stopped@6 "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.result
+			r.SessionUID, r.Namespace, r.Name, r.Epoch = "uid-a", "desktops", "a", c.epoch
+			before := c.before.DeepCopy()
+			var got *v1alpha1.SessionAssignment
+			switch r.Code {
+			case link.Stored:
+				got = afterStored(c.before, &r)
+			case link.Stopped:
+				got = afterStopped(c.before, &r)
+			case link.Refused:
+				got = afterRefused(c.before, &r)
+			}
+			if diff := cmp.Diff(before, c.before); diff != "" {
+				t.Errorf("what it got was changed:\n%s", diff)
+			}
+			text := "nothing"
+			if got != nil {
+				text = describe(got) + " " + got.Annotations[v1alpha1.AnnotationSpecHash]
+				if got.Spec.Proof != "" {
+					text += " " + got.Spec.Proof
+				}
+				if got.Status.Reason != "" {
+					text += " " + got.Status.Reason + ": " + got.Status.Message
+				}
+				if got.Spec.Session.UID != "uid-a" || got.Name != "a" || got.Namespace != "desktops" {
+					t.Errorf("it is of somebody else: %+v", got)
+				}
+			}
+			if text != c.want {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+func proven(a *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+	a.Spec.Proof = "proof"
+	return a
+}
+
+func TestAReportThatBringsAProofIsShown(t *testing.T) {
+	p := newCache(nil, nil)
+	p.Apply(reportsOf(item("a", 5, active)))
+	p.Apply(reportsOf(proven(item("a", 5, active))))
+	if got := p.Get(keyOfName("a")); got.Spec.Proof != "proof" {
+		t.Error("the cache keeps the report without it")
+	}
+}
+
+func TestRefusalIsForgottenOnceItIsStored(t *testing.T) {
+	old := item("a", 5, active)
+	old.Status.Reason, old.Status.Message = "Invalid", "too long"
+	got := afterStored(old, &link.Result{Name: "a", Epoch: 5, SpecHash: "new", Code: link.Stored})
+	if got.Status.Reason != "" || got.Status.Message != "" {
+		t.Errorf("still refused: %+v", got.Status)
+	}
+}

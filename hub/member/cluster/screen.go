@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Screen bounds an inventory while its pages come in: until the last one they are in
+// no cache. Its bounds are those of the cache.
+type Screen struct {
+	Bounds
+	knows   func(session types.UID, epoch int64, proof string) bool
+	known   map[types.UID]struct{}
+	orphans int
+	bytes   int
+}
+
+// NewScreen returns a screen for an inventory that begins.
+func NewScreen(p *Cache) *Screen {
+	return &Screen{Bounds: p.Bounds, knows: p.knows, known: map[types.UID]struct{}{}}
+}
+
+// Page takes the status off what is not of a session that the hub knows, beyond
+// a few, and refuses what is too much of either.
+func (s *Screen) Page(items []*fleetv1.AssignmentReport) error {
+	for _, item := range items {
+		session := types.UID(item.GetSessionUid())
+		_, again := s.known[session]
+		if !again && (s.knows == nil || s.knows(session, item.GetEpoch(), item.GetProof())) {
+			s.known[session] = struct{}{}
+		} else if s.orphans++; s.orphans > s.MaxVisible {
+			item.Status = nil
+		}
+		s.bytes += proto.Size(item)
+	}
+	switch {
+	case s.orphans > s.MaxOrphans:
+		return exceeded("%d assignments that the hub did not place there", s.MaxOrphans)
+	case s.bytes > s.MaxBytes:
+		return exceeded("%d MiB of status", s.MaxBytes>>20)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package member
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// controllers are the fleet's reconcilers over a client in memory, which
+// counts what is written.
+type controllers struct {
+	*fixture
+	c        client.Client
+	members  *Reconciler
+	recorder *events.FakeRecorder
+	writes   int
+	// held answers HeldIn.
+	held Held
+}
+
+func newControllers(t *testing.T, objects ...client.Object) *controllers {
+	x := &controllers{fixture: newFixture(t), recorder: events.NewFakeRecorder(100)}
+	x.Expect(clientgoscheme.AddToScheme(x.scheme)).To(Succeed())
+	x.c = fake.NewClientBuilder().WithScheme(x.scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.MemberCluster{}, &v1alpha1.VDITemplate{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				x.writes++
+				return c.Create(ctx, o, opts...)
+			},
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				x.writes++
+				return c.Update(ctx, o, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				x.writes++
+				return c.Patch(ctx, o, p, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				x.writes++
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			},
+		}).Build()
+	x.members = &Reconciler{
+		Client: x.c, Recorder: x.recorder, Fleet: x.Fleet, Namespace: "vdi-system",
+		HeldIn: func(context.Context, v1alpha1.ClusterRef) (Held, error) { return x.held, nil },
+	}
+	return x
+}
+
+func (x *controllers) reconcile(name string) ctrl.Result {
+	result, err := x.members.Reconcile(context.Background(), ctrl.Request{NamespacedName: types.NamespacedName{Name: name}})
+	x.Expect(err).NotTo(HaveOccurred())
+	return result
+}
+
+// shows are the conditions of a member.
+func (x *controllers) shows(mc *v1alpha1.MemberCluster) []string {
+	var out []string
+	for _, c := range mc.Status.Conditions {
+		out = append(out, c.Type+"="+string(c.Status)+"/"+c.Reason)
+	}
+	return out
+}
+
+func newMemberObject(name string) *v1alpha1.MemberCluster {
+	mc := &v1alpha1.MemberCluster{}
+	mc.Name, mc.UID, mc.Generation = name, types.UID("uid-"+name), 1
+	mc.Spec.Region, mc.Spec.IngressDomain = "eu", name+".example.com"
+	return mc
+}
+
+func TestMemberStatusIsWrittenWhenItMatters(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	x.Expect(x.writes).To(Equal(2), "finalizer and status")
+	x.reconcile("eu")
+	x.Expect(x.writes).To(Equal(2), "nothing has changed")
+
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	x.Expect(x.writes).To(Equal(4), "health at once, and the heartbeat")
+	lease := &coordinationv1.Lease{}
+	x.Expect(x.c.Get(context.Background(), client.ObjectKey{Namespace: "vdi-system", Name: "member-eu"}, lease)).To(Succeed())
+	x.Expect(lease.Spec.RenewTime.Time).To(BeTemporally("==", x.clock.Now()))
+
+	m.Capacity(room(2, 50))
+	result := x.reconcile("eu")
+	x.Expect(x.writes).To(Equal(4), "counts wait their turn")
+	x.Expect(result.RequeueAfter).To(Equal(statusInterval))
+	x.clock.Step(statusInterval)
+	x.reconcile("eu")
+	x.Expect(x.writes).To(Equal(5))
+
+	x.clock.Step(x.timings.Suspect - statusInterval)
+	x.reconcile("eu")
+	x.Expect(x.writes).To(Equal(6), "it has fallen silent")
+	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("NeverConnected")))
+	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("Connected")))
+	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("Suspect")))
+}
+
+func TestMemberInUseIsKept(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	x.connect("uid-eu", "i1")
+	ctx := context.Background()
+	mc := newMemberObject("eu")
+	x.Expect(x.c.Delete(ctx, mc)).To(Succeed())
+	there := func() bool { return !apierrors.IsNotFound(x.c.Get(ctx, client.ObjectKeyFromObject(mc), mc)) }
+
+	// An earlier leader placed one: only the hub's cache tells.
+	x.held = Held{Placed: 1}
+	x.reconcile("eu")
+	x.reconcile("eu")
+	x.Expect(there()).To(BeTrue())
+	x.Expect(x.Place(request("a"), 1).Placed).To(BeFalse())
+	said := 0
+	for range len(x.recorder.Events) {
+		if e := <-x.recorder.Events; strings.HasPrefix(e, "Warning InUse 1 sessions are placed there or not confirmed stopped: delete them") {
+			said++
+		}
+	}
+	x.Expect(said).To(Equal(1), "said once")
+	x.held = Held{}
+	// One was decided a moment ago: only the fleet tells.
+	x.Observe(onHub("a", 1, "uid-eu"), false)
+	x.reconcile("eu")
+	x.Expect(there()).To(BeTrue())
+	x.Observe(onHub("a", 1, "uid-eu"), true)
+	x.reconcile("eu")
+	x.Expect(there()).To(BeFalse())
+	x.reconcile("eu")
+	x.Expect(x.Fleet.members).To(BeEmpty())
+	x.Expect(x.members.progress).To(BeEmpty())
+}

@@ -1,0 +1,175 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+var errRemoved = errors.New("the member was removed from the fleet")
+
+// Directory admits the connections of the members' agents (link.Directory).
+type Directory struct{ *state }
+
+var _ link.Directory = &Directory{}
+
+// Open admits the connection of a member's agent (link.Directory).
+//
+// Of two agents with one identity the incumbent stays, as long as it renews:
+// it is only replaced by itself, or after it has fallen silent, or by a later one
+// while it is not certain itself that it leads its replicas.
+//
+// The agent of a member that is declared fenced is let in once the API server has
+// stored that the declaration is gone.
+func (f *Directory) Open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+	m, err := f.open(ctx, uid, hello, peer)
+	if errors.Is(err, link.ErrFenced) && f.unfenced(ctx, uid) {
+		return f.open(ctx, uid, hello, peer)
+	}
+	return m, err
+}
+
+func (f *Directory) open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+	f.mu.Lock()
+	m := f.uids[uid]
+	if m == nil {
+		f.mu.Unlock()
+		return nil, link.ErrUnknownMember
+	}
+	now := f.now()
+	before, otherCluster, term, alive := m.assess(f.timings, now), m.otherCluster, m.term, m.fence.alive
+	err := f.admit(m, hello, peer, now)
+	after := m.assess(f.timings, now)
+	lowered := m.term < term
+	changed := before.State != after.State || before.Cause != after.Cause || otherCluster != m.otherCluster || lowered || alive != m.fence.alive
+	f.mu.Unlock()
+	if changed {
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if lowered {
+		log.FromContext(ctx).Info("An older agent was let in: its cluster may have been restored from a backup", "member", m.name, "agentTerm", hello.AgentTerm, "before", term)
+	}
+	log.FromContext(ctx).Info("Agent connected", "member", m.name, "agentVersion", hello.AgentVersion, "instance", hello.Instance)
+	return &connection{fleet: f.state, member: m, peer: peer}, nil
+}
+
+// admit makes a connection the member's, or says why not. The caller holds the
+// lock.
+func (f *Directory) admit(m *member, hello link.Hello, peer link.Peer, now time.Time) error {
+	if m.revoked {
+		return link.ErrRevoked
+	}
+	if m.fingerprint != "" && m.fingerprint != hello.Fingerprint {
+		if m.peer == nil {
+			m.otherCluster = bounded(hello.Fingerprint)
+		}
+		return m.refuseFingerprint(hello.Fingerprint)
+	}
+	if m.fence.bars() {
+		f.outageEnds(m, now)
+		return m.refuseFenced(f.timings, now)
+	}
+	if err := m.refuseExcess(f.timings, now); err != nil {
+		return err
+	}
+	if err := m.outranked(f.timings, hello.AgentTerm, now); err != nil {
+		return err
+	}
+	if m.peer != nil {
+		if m.instance != hello.Instance && m.heartbeats.Silence(now) < f.timings.Suspect && !m.yields(hello.AgentTerm) {
+			return link.ErrAlreadyConnected
+		}
+		m.peer.Close(errors.New("replaced by a newer connection"))
+	}
+	if m.instance != hello.Instance {
+		f.ledger.Reset(m.uid)
+		m.capacity = nil
+	}
+	m.peer, m.serving, m.fresh = peer, false, false
+	m.succeeded(hello.AgentTerm)
+	f.outageEnds(m, now)
+	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
+	m.fingerprint, m.restrictions = hello.Fingerprint, hello.Restrictions
+	m.began(f.timings, now)
+	peer.SetTemplates(f.templates)
+	return nil
+}
+
+// Refused notes for people that an agent and this hub don't understand each other
+// (link.Directory).
+func (f *Directory) Refused(uid types.UID, reason error) {
+	f.mu.Lock()
+	m := f.uids[uid]
+	changed := m != nil && m.noteIncompatible(f.timings, reason, f.now())
+	f.mu.Unlock()
+	if changed {
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+}
+
+// Renew records a heartbeat of a member's agent (link.Directory). One that
+// is not the connected one is refused: it must connect first.
+func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
+	f.mu.Lock()
+	m := f.uids[uid]
+	if m == nil {
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrUnknownMember
+	}
+	if m.revoked {
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrRevoked
+	}
+	switch m.instance {
+	case renewal.Instance:
+	case "":
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrNotConnected
+	default:
+		f.mu.Unlock()
+		return link.Grant{}, link.ErrAlreadyConnected
+	}
+	now := f.now()
+	if m.fence.bars() {
+		f.outageEnds(m, now)
+		err := m.refuseFenced(f.timings, now)
+		f.mu.Unlock()
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		return link.Grant{}, err
+	}
+	before := m.assess(f.timings, now)
+	m.uncertain = renewal.LeadershipUncertain
+	f.outageEnds(m, now)
+	m.heartbeats.Renewed(f.timings, now)
+	m.grant(now)
+	after := m.assess(f.timings, now)
+	back := before.State == health.Unreachable && m.serving && m.cluster.Synced.Load()
+	f.mu.Unlock()
+	if before.State != after.State || before.Cause != after.Cause {
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	if back {
+		f.notify(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
+	}
+	return link.Grant{Lease: f.timings.Failover.Lease}, nil
+}
+
+// Access is what bears on what a member's agent may do (link.Directory).
+func (f *Directory) Access(uid types.UID) (link.Access, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return link.Access{}, false
+	}
+	return link.Access{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}, true
+}

@@ -1,0 +1,269 @@
+package member
+
+import (
+	"maps"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Lost reports whether a session's member is lost, and if so whether the session may
+// be rescheduled, or when to look again. Nothing is reserved.
+func (f *Failovers) Lost(ask failover.Session, from types.UID) failover.Verdict {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost(ask, from, f.now())
+}
+
+// Failover decides where a session goes whose member is lost, and reserves capacity
+// there under the epoch, in one step. Where the decision is not Placed, the verdict
+// says why: it is not due; or it is, and Wait is its turn, for no more are placed
+// at a time; or there is no Wait, and the decision says what capacity it lacks.
+func (f *Failovers) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
+	start := f.clock.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replace(req.UID)
+	now := f.now()
+	v := f.lost(ask, from, now)
+	if !v.Due {
+		return pending(v), v
+	}
+	if d, wait := f.awaitsReports(now); wait {
+		v.Wait = f.recovery.until.Sub(now)
+		return d, v
+	}
+	mass := f.mass(v, now)
+	if v.Wait = f.brake.Fleet(req.UID, mass, now); v.Wait > 0 {
+		return rateLimited(v, mass)
+	}
+	req.Failover, req.Refused = true, maps.Clone(req.Refused)
+	if req.Refused == nil {
+		req.Refused = map[types.UID]string{}
+	}
+	req.Refused[from] = "it is lost"
+	putBack := f.counted(&req)
+	d := placement.Place(req, f.candidates(), f.ledger)
+	putBack()
+	if !d.Placed {
+		f.brake.Leave(req.UID)
+		return d, v
+	}
+	if v.Wait = f.brake.Target(req.UID, d.Cluster.UID, mass, now); v.Wait > 0 {
+		return rateLimited(v, mass)
+	}
+	f.brake.Pass(req.UID, d.Cluster.UID)
+	f.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
+	f.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
+	placementSeconds.Observe(f.clock.Now().Sub(start).Seconds())
+	return d, v
+}
+
+// LostSince returns the last heartbeat of a member, by the hub's clock. Where that is not
+// known it is when this hub began to lead.
+func (f *Failovers) LostSince(member types.UID) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	heard := f.removed[member]
+	if m := f.uids[member]; m != nil {
+		heard = m.lastHeartbeat
+	}
+	if heard.IsZero() {
+		return f.began
+	}
+	return heard
+}
+
+// Gone reports whether a member was removed from the fleet for good: nobody will ever
+// confirm that anything stopped there.
+func (f *Failovers) Gone(member types.UID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gone(member, f.now())
+}
+
+// gone is certain of members that this hub saw removed. Of others it may not have
+// been told yet, as long as it has not led for a while.
+func (f *state) gone(member types.UID, now time.Time) bool {
+	if f.uids[member] != nil {
+		return false
+	}
+	_, removed := f.removed[member]
+	return removed || !f.began.IsZero() && now.Sub(f.ledSince) >= f.timings.Failover.Regain
+}
+
+// lost is what Lost says. The caller holds the lock.
+func (f *Failovers) lost(ask failover.Session, from types.UID, now time.Time) failover.Verdict {
+	m := f.uids[from]
+	if m == nil && !f.gone(from, now) {
+		wait := f.timings.Failover.Regain
+		if !f.began.IsZero() {
+			wait = f.ledSince.Add(wait).Sub(now)
+		}
+		return failover.Verdict{
+			Wait: wait, Reason: v1alpha1.ReasonMemberUnreachable,
+			Message: "its member is not known to this hub, which has just begun to lead",
+		}
+	}
+	facts, fleet := f.factsOf(m, now), failover.Fleet{Now: now, LedSince: f.ledSince}
+	// Of each that is placed it is asked at every turn: all others are only looked
+	// at where that matters.
+	if facts.Unreachable {
+		fleet.CutOff = f.degradation(now).cutOff
+	}
+	return failover.Judge(f.timings.Failover, ask, facts, fleet)
+}
+
+// factsOf a member; nil: it was removed.
+func (f *Failovers) factsOf(m *member, now time.Time) failover.Member {
+	if m == nil {
+		return failover.Member{Removed: true}
+	}
+	facts := failover.Member{
+		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeartbeat, GrantedAt: f.began,
+		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
+		LostAt:      m.heartbeats.LossAt(f.timings),
+	}
+	if m.lastGrant.After(facts.GrantedAt) {
+		facts.GrantedAt = m.lastGrant
+	}
+	if !m.revokedAt.IsZero() {
+		facts.LostAt = m.revokedAt
+	}
+	return facts
+}
+
+// degradation is how the fleet is as a whole, as far as failover asks.
+type degradation struct {
+	// cutOff: no member outside the hub's own cluster sends heartbeats. mass: so many
+	// members are gone that sessions are rescheduled more slowly.
+	cutOff, mass bool
+}
+
+// degradation leaves aside members that an operator has taken out: they say nothing of
+// what has happened to the others.
+func (f *state) degradation(now time.Time) degradation {
+	members, gone, others, heard := 0, 0, 0, 0
+	for _, m := range f.members {
+		if !m.witness(now) {
+			continue
+		}
+		members++
+		gone += count(m.assess(f.timings, now).State == health.Unreachable)
+		if !f.inHubCluster(m) {
+			others++
+			heard += count(!m.heartbeats.Silent(f.timings, now))
+		}
+	}
+	return degradation{cutOff: others > 0 && heard == 0, mass: failover.Mass(gone, members)}
+}
+
+// degradationChanges returns what listeners are notified when that degradation changes:
+// the sessions of every member that is lost are looked at anew.
+func (f *state) degradationChanges(now time.Time) []Change {
+	before := f.degraded
+	if f.degraded = f.degradation(now); f.degraded == before {
+		return nil
+	}
+	var changes []Change
+	for _, m := range f.members {
+		if m.assess(f.timings, now).State == health.Unreachable {
+			changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		}
+	}
+	return changes
+}
+
+// mass reports whether a session is rescheduled at the lower rates. An operator override
+// does not depend on how many are gone.
+func (f *Failovers) mass(v failover.Verdict, now time.Time) bool {
+	return v.Reason == v1alpha1.ReasonMemberUnreachable && f.degradation(now).mass
+}
+
+// HubCluster sets the fingerprint of the cluster that the hub runs in.
+func (f *Registry) HubCluster(fingerprint string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hubCluster = fingerprint
+}
+
+func (f *state) inHubCluster(m *member) bool {
+	return f.hubCluster != "" && m.fingerprint == f.hubCluster
+}
+
+func pending(v failover.Verdict) placement.Decision {
+	return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}
+}
+
+func rateLimited(v failover.Verdict, mass bool) (placement.Decision, failover.Verdict) {
+	v.Message += ": it waits for its turn, since sessions of members that are lost are placed anew a few at a time"
+	if mass {
+		v.Message += ", and only one or two a second while most members are gone"
+	}
+	return pending(v), v
+}
+
+// lostBefore is when a member fell that was not ready when this hub began to lead,
+// as its status has it; zero: it was ready.
+func lostBefore(mc *v1alpha1.MemberCluster) time.Time {
+	c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionReady)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
+}
+
+// While no member outside the hub's own cluster sends heartbeats, the hub takes itself for
+// the one that is cut off, and moves nothing by time. Heartbeats that it did
+// not receive meanwhile count against no member: a member that is well needs up to half a minute to
+// connect again, and one may do so sooner than another.
+
+// outageEnds is called before a heartbeat of a member is noted. If there was none until now, each of
+// the others that fell silent together with the last of them gets its full time
+// again, as if its heartbeat came now. For one that was silent before, the outage
+// does not count: a member that is well again and again can't keep the sessions of
+// one that is lost from being placed elsewhere. The caller holds the lock.
+func (f *Directory) outageEnds(m *member, now time.Time) {
+	if f.inHubCluster(m) || !m.heartbeats.Silent(f.timings, now) {
+		return
+	}
+	var last time.Time
+	var lost []*member
+	for _, o := range f.members {
+		if !o.witness(now) || f.inHubCluster(o) {
+			continue
+		}
+		if !o.heartbeats.Silent(f.timings, now) {
+			return
+		}
+		if at := o.heartbeats.LastWell(); at.After(last) {
+			last = at
+		}
+		if o != m {
+			lost = append(lost, o)
+		}
+	}
+	outage := now.Sub(last)
+	if last.IsZero() || outage < f.timings.Suspect {
+		return
+	}
+	for _, o := range lost {
+		if last.Sub(o.heartbeats.LastWell()) < f.timings.Suspect {
+			o.heartbeats.DelayLoss(now.Add(f.timings.Unreachable))
+		} else {
+			o.heartbeats.DelayLoss(o.heartbeats.LossAt(f.timings).Add(outage))
+		}
+	}
+}
+
+// witness reports whether a member's silence says anything of the hub's network: an
+// operator has not taken it out, and it has connected before.
+func (m *member) witness(now time.Time) bool {
+	return m.heartbeats.EverConnected() && !m.revoked && !m.fence.holds(now)
+}

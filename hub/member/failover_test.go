@@ -1,0 +1,344 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+var (
+	restarts = failover.Session{Mode: v1alpha1.FailoverRestart}
+	fences   = failover.Session{Mode: v1alpha1.FailoverFence, Guarded: true}
+	held     = failover.Session{Mode: v1alpha1.FailoverHold}
+)
+
+// region is a fleet of some members that the hub has led for long; all renew.
+type region struct {
+	*fixture
+	members []types.UID
+	// dead ones renew no more.
+	dead map[types.UID]bool
+}
+
+func newRegion(t *testing.T, names ...string) *region {
+	r := &region{fixture: watched(t), dead: map[types.UID]bool{}}
+	for _, name := range names {
+		uid := types.UID("uid-" + name)
+		r.register(name, uid)
+		r.connectAs(uid)
+		r.members = append(r.members, uid)
+	}
+	r.passes(r.timings.Failover.Regain)
+	return r
+}
+
+// connectAs has a member's agent connect, of a cluster of its own.
+func (r *region) connectAs(uid types.UID) {
+	m, err := r.Open(context.Background(), uid, link.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
+	r.Expect(err).NotTo(HaveOccurred())
+	reportAll(m)
+	m.Capacity(room(1, 100))
+	r.Eventually(r.cluster(string(uid[4:]))).Should(Succeed())
+	r.renew(uid, "i1")
+}
+
+// passes lets time pass, in which those that live renew, and all are looked at.
+func (r *region) passes(d time.Duration) {
+	for ; d > 0; d -= r.timings.Renew {
+		r.runs(min(d, r.timings.Renew))
+		for _, uid := range r.members {
+			if !r.dead[uid] {
+				r.renew(uid, "i1")
+			}
+		}
+		for _, uid := range r.members {
+			r.show(string(uid[4:]))
+		}
+	}
+}
+
+func (r *region) die(names ...string) {
+	for _, name := range names {
+		r.dead[types.UID("uid-"+name)] = true
+	}
+}
+
+// moves says where a session goes that was in a member.
+func (r *region) moves(name string, ask failover.Session, from types.UID) (string, failover.Verdict) {
+	d, v := r.Failover(request(name), ask, from, 2)
+	r.Expect(d.Placed).To(Equal(d.Cluster.Name != ""))
+	return d.Cluster.Name, v
+}
+
+func TestSessionsOfAMemberThatIsLostGoElsewhereAsTheirModesHaveIt(t *testing.T) {
+	r := newRegion(t, "eu", "us", "asia")
+	r.die("eu")
+	r.passes(35 * time.Second)
+	r.Expect(r.Lost(restarts, "uid-eu")).To(Equal(failover.Verdict{}), "an outage of 35 s moves nothing")
+	died := r.clock.Now().Add(-35 * time.Second)
+	r.passes(10 * time.Second)
+	r.Expect(r.LostSince("uid-eu")).To(Equal(died))
+
+	to, v := r.moves("a", restarts, "uid-eu")
+	r.Expect(to).To(BeEmpty())
+	r.Expect(v.Wait).To(Equal(55 * time.Second))
+	r.Expect(r.placed.count("uid-us") + r.placed.count("uid-asia")).To(BeZero())
+	r.passes(v.Wait)
+	to, v = r.moves("a", restarts, "uid-eu")
+	r.Expect(to).To(BeElementOf("us", "asia"))
+	r.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberUnreachable))
+	r.Expect(r.placed.count("uid-us")+r.placed.count("uid-asia")).To(Equal(int32(1)), "room is reserved")
+
+	v = r.Lost(fences, "uid-eu")
+	r.Expect(v.Due).To(BeFalse())
+	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(died.Add(300*time.Second)), "R after the last grant")
+	r.passes(time.Hour)
+	r.Expect(r.Lost(fences, "uid-eu").Due).To(BeTrue())
+	r.Expect(r.Lost(failover.Session{Mode: v1alpha1.FailoverFence}, "uid-eu").Due).To(BeFalse(), "no guard")
+	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse())
+
+	r.connectAs("uid-eu")
+	r.Expect(r.Lost(restarts, "uid-eu")).To(Equal(failover.Verdict{}), "it is back")
+}
+
+func TestRoomThatIsKeptFreeIsForFailoverAndNoRoomMovesNothing(t *testing.T) {
+	r := newRegion(t, "eu", "us", "asia")
+	r.register("us", "uid-us", func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.HeadroomPercent = 2, 100 })
+	r.register("asia", "uid-asia", func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.Scheduling = 2, v1alpha1.SchedulingCordoned })
+	r.die("eu")
+	r.passes(100 * time.Second)
+	r.Expect(r.Place(request("new"), 1).Placed).To(BeFalse(), "it is kept free")
+	to, _ := r.moves("a", restarts, "uid-eu")
+	r.Expect(to).To(Equal("us"))
+
+	req := request("b")
+	req.Refused = map[types.UID]string{"uid-us": "its stop there is not confirmed"}
+	d, v := r.Failover(req, restarts, "uid-eu", 2)
+	r.Expect(d.Placed).To(BeFalse())
+	r.Expect(v).To(HaveField("Due", true))
+	r.Expect(v.Wait).To(BeZero(), "room is waited for, not time")
+	r.Expect(d.Message).To(ContainSubstring("cordoned"))
+	r.Expect(req.Refused).To(HaveLen(1), "what is asked is not changed")
+	r.Expect(req.Failover).To(BeFalse())
+}
+
+func TestNewLeaderGivesMembersTimeToComeBack(t *testing.T) {
+	x := watched(t)
+	ready := func(mc *v1alpha1.MemberCluster) {
+		mc.Status.AgentVersion, mc.Status.Fingerprint = "v1", "fp"
+	}
+	x.register("eu", "uid-eu", ready)
+	x.register("us", "uid-us")
+	x.connect("uid-us", "i1")
+	r := &region{fixture: x, members: []types.UID{"uid-eu", "uid-us"}, dead: map[types.UID]bool{"uid-eu": true}}
+	r.passes(290 * time.Second)
+	for _, ask := range []failover.Session{restarts, fences} {
+		v := r.Lost(ask, "uid-eu")
+		r.Expect(v.Wait).To(Equal(10 * time.Second))
+		r.Expect(v.Due).To(BeFalse())
+	}
+	r.passes(10 * time.Second)
+	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeTrue())
+	r.Expect(r.Lost(fences, "uid-eu").Due).To(BeTrue(), "no earlier leader granted anything since")
+	r.Expect(r.Lost(held, "uid-none").Reason).To(Equal(v1alpha1.ReasonMemberFenced), "a member that there is not any more")
+}
+
+func TestMemberThatNobodyToldOfYetIsNotGone(t *testing.T) {
+	x := watched(t)
+	x.Expect(x.Gone("uid-eu")).To(BeFalse())
+	x.Expect(x.Lost(restarts, "uid-eu").Due).To(BeFalse(), "before any is known")
+	x.register("us", "uid-us")
+	v := x.Lost(held, "uid-eu")
+	x.Expect(v.Due).To(BeFalse())
+	x.Expect(v.Wait).To(Equal(x.timings.Failover.Regain))
+	x.runs(v.Wait)
+	x.Expect(x.Lost(held, "uid-eu").Due).To(BeTrue())
+	x.Expect(x.Gone("uid-eu")).To(BeTrue())
+
+	x.register("eu", "uid-eu")
+	x.Expect(x.Gone("uid-eu")).To(BeFalse())
+	x.Remove("eu")
+	x.Expect(x.Gone("uid-eu")).To(BeTrue())
+	fresh := watched(t)
+	fresh.register("eu", "uid-eu")
+	fresh.Remove("eu")
+	fresh.Expect(fresh.Gone("uid-eu")).To(BeTrue(), "it saw it go")
+}
+
+func TestHubThatSleptForLongMovesNothingForAWhile(t *testing.T) {
+	r := newRegion(t, "eu", "us", "asia")
+	r.die("eu")
+	r.passes(41 * time.Second)
+	r.clock.Step(10 * time.Second)
+	r.passes(55 * time.Second)
+	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeFalse(), "10 s of it the hub did not hear")
+	r.passes(10 * time.Second)
+	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeTrue(), "but a short pause makes no new leader")
+
+	r.clock.Step(time.Hour)
+	v := r.Lost(restarts, "uid-eu")
+	r.Expect(v.Due).To(BeFalse())
+	r.Expect(v.Wait).To(Equal(r.timings.Failover.Regain))
+	r.Expect(v.Message).To(ContainSubstring("run without a pause, only since"))
+	r.passes(v.Wait)
+	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeTrue())
+}
+
+func TestWhenAllOthersAreGoneItIsTheHubThatIsCutOff(t *testing.T) {
+	r := newRegion(t, "home", "eu", "us")
+	r.register("never", "uid-never")
+	r.HubCluster("fp-uid-home")
+	r.die("eu", "us")
+	r.passes(time.Hour)
+	for _, ask := range []failover.Session{restarts, fences, {Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}} {
+		to, v := r.moves("a", ask, "uid-eu")
+		r.Expect(to).To(BeEmpty(), "its own member is no witness")
+		r.Expect(v.Wait).To(BeZero())
+		r.Expect(v.Message).To(ContainSubstring("it may be the hub that is cut off"))
+	}
+	r.heard.take()
+	r.back("us")
+	r.show("us")
+	r.Expect(r.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions may go soon")
+	r.passes(r.timings.Unreachable + r.timings.Failover.After)
+	to, _ := r.moves("a", restarts, "uid-eu")
+	r.Expect(to).NotTo(BeEmpty())
+}
+
+func TestCutOffIsJudgedBeforeTheLastMemberIsUnreachable(t *testing.T) {
+	r := newRegion(t, "eu", "us")
+	atOnce := failover.Session{Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}
+	r.die("eu")
+	r.passes(20 * time.Second)
+	r.die("us")
+	r.passes(20 * time.Second)
+	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
+	r.Expect(r.HealthOf("uid-us")).To(Equal(health.Suspect))
+	r.Expect(r.Lost(atOnce, "uid-eu").Due).To(BeFalse(), "nobody is heard any more")
+}
+
+func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
+	r := newRegion(t, "eu", "us")
+	granted := r.clock.Now()
+	r.register("eu", "uid-eu", revoked)
+	r.die("eu")
+	r.Expect(r.Lost(restarts, "uid-eu").Wait).To(Equal(60 * time.Second))
+	r.Expect(r.LostSince("uid-eu")).To(Equal(granted))
+	r.passes(60 * time.Second)
+	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeTrue())
+	v := r.Lost(fences, "uid-eu")
+	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300*time.Second)), "its last grant counts all the same")
+
+	r.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
+	v = r.Lost(fences, "uid-eu")
+	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300 * time.Second)))
+	r.die("us")
+	r.passes(time.Minute)
+	r.register("eu", "uid-eu", revoked)
+	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeFalse(), "the others are gone")
+}
+
+// A member that an operator cut off says nothing of the hub's network.
+func TestOnlyMemberBesideTheHubsOwnThatIsRevoked(t *testing.T) {
+	r := newRegion(t, "home", "eu")
+	r.HubCluster("fp-uid-home")
+	r.register("eu", "uid-eu", revoked)
+	r.die("eu")
+	r.passes(time.Minute)
+	to, _ := r.moves("a", restarts, "uid-eu")
+	r.Expect(to).To(Equal("home"))
+}
+
+func TestSessionsGoAFewAtATime(t *testing.T) {
+	r := newRegion(t, "eu", "us", "asia")
+	r.die("eu")
+	r.passes(100 * time.Second)
+	moved := func(n int) (went int, waits []time.Duration) {
+		for i := range n {
+			to, v := r.moves(fmt.Sprint("s", went, "-", i), restarts, "uid-eu")
+			if to != "" {
+				went++
+				continue
+			}
+			r.Expect(v.Due).To(BeTrue())
+			r.Expect(v.Message).To(ContainSubstring("waits for its turn"))
+			waits = append(waits, v.Wait)
+		}
+		return went, waits
+	}
+	went, waits := moved(40)
+	r.Expect(went).To(Equal(20), "a second's worth")
+	r.Expect(waits).To(HaveLen(20))
+	r.Expect(waits[0]).To(BeNumerically(">", 0))
+	r.Expect(waits[19]).To(BeNumerically("~", time.Second, 100*time.Millisecond))
+	r.Expect(r.brake.Waiting(r.clock.Now())).To(Equal(20))
+
+	r.die("us")
+	r.passes(45 * time.Second)
+	went, waits = moved(40)
+	r.Expect(went).To(BeNumerically("<=", 1), "two of three are gone, and one target is left")
+	r.Expect(waits[0]).To(BeNumerically(">", 400*time.Millisecond))
+}
+
+func TestOneTargetGetsTenASecond(t *testing.T) {
+	r := newRegion(t, "eu", "us", "asia")
+	r.register("asia", "uid-asia", func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.Scheduling = 2, v1alpha1.SchedulingCordoned })
+	r.die("eu")
+	r.passes(100 * time.Second)
+	went := 0
+	for i := range 40 {
+		if to, _ := r.moves(fmt.Sprint("s", i), restarts, "uid-eu"); to != "" {
+			went++
+		}
+	}
+	r.Expect(went).To(Equal(10))
+	r.Expect(r.placed.count("uid-us")).To(Equal(int32(10)), "nothing is reserved for those that wait")
+}
+
+func TestRestoredHubMovesNothingBeforeMembersHaveReported(t *testing.T) {
+	r := newRegion(t, "eu", "us", "asia")
+	r.die("eu")
+	r.passes(100 * time.Second)
+	r.register("late", "uid-late", func(mc *v1alpha1.MemberCluster) { mc.Status.AgentVersion = "v1" })
+	r.Restored()
+	d, v := r.Failover(request("a"), restarts, "uid-eu", 2)
+	r.Expect(d.Placed).To(BeFalse())
+	r.Expect(d.Reason).To(Equal(v1alpha1.ReasonHubRestored))
+	r.Expect(v.Wait).To(Equal(r.timings.Recovery))
+}
+
+func TestWhenAMemberFellIsKnownToALaterLeader(t *testing.T) {
+	x := watched(t)
+	fell := x.clock.Now().Add(-10 * time.Minute).Truncate(time.Second)
+	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) {
+		mc.Status.AgentVersion = "v1"
+		mc.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(fell)}}
+	})
+	x.register("us", "uid-us")
+	x.Expect(x.LostSince("uid-eu")).To(BeTemporally("==", fell))
+	x.Expect(x.LostSince("uid-us")).To(Equal(x.began), "nobody knows")
+}
+
+// What was decided and never written is taken back by the next question.
+func TestFailoverThatWasNotWrittenIsTakenBack(t *testing.T) {
+	r := newRegion(t, "eu", "us", "asia")
+	r.die("eu")
+	r.passes(100 * time.Second)
+	for range 5 {
+		to, _ := r.moves("a", restarts, "uid-eu")
+		r.Expect(to).NotTo(BeEmpty())
+	}
+	r.Expect(r.placed.count("uid-us") + r.placed.count("uid-asia")).To(Equal(int32(1)))
+	r.Release("uid-a")
+	r.Expect(r.placed.count("uid-us") + r.placed.count("uid-asia")).To(BeZero())
+}

@@ -1,0 +1,335 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+func (x *controllers) member(name string) *v1alpha1.MemberCluster {
+	mc := &v1alpha1.MemberCluster{}
+	x.Expect(x.c.Get(context.Background(), client.ObjectKey{Name: name}, mc)).To(Succeed())
+	return mc
+}
+
+func (x *fixture) renew(uid types.UID, instance string) {
+	_, err := x.Renew(uid, link.Renewal{Instance: instance})
+	x.Expect(err).NotTo(HaveOccurred())
+}
+
+// renewFor lets time pass while the agent renews.
+func (x *fixture) renewFor(uid types.UID, instance string, d time.Duration) {
+	for ; d > 0; d -= x.timings.Renew {
+		x.clock.Step(min(d, x.timings.Renew))
+		x.renew(uid, instance)
+	}
+}
+
+var errReset = errors.New("connection reset by peer")
+
+func TestStreamThatFlapsIsNotWrittenOf(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	x.clock.Step(statusInterval)
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(Equal([]string{"Ready=True/Connected", "Enrolled=True/ExternallyIssued", "Connected=True/Connected", "Synced=True/Synced"}))
+	beats := func() int { return int(x.clock.Since(x.started) / x.timings.Heartbeat) }
+	writes, beaten := x.writes, beats()
+	for range 100 {
+		m.Closed(errReset)
+		x.reconcile("eu")
+		x.clock.Step(2 * time.Second)
+		x.reconcile("eu")
+		var err error
+		m, _, err = x.open("uid-eu", "i1")
+		x.Expect(err).NotTo(HaveOccurred())
+		x.reconcile("eu")
+		x.clock.Step(time.Second)
+		reportAll(m)
+		x.reconcile("eu")
+	}
+	x.Expect(x.writes-writes).To(BeNumerically("<=", beats()-beaten+1), "heartbeats alone")
+	x.Expect(x.uids["uid-eu"].heartbeats.Falls()).To(BeZero(), "a short reconnect is no flip")
+
+	m.Closed(errReset)
+	x.reconcile("eu")
+	x.renewFor("uid-eu", "i1", x.timings.Suspect)
+	result := x.reconcile("eu")
+	x.Expect(result.RequeueAfter).To(BeNumerically(">", 0))
+	mc := x.member("eu")
+	x.Expect(x.shows(mc)).To(Equal([]string{"Ready=True/Connected", "Enrolled=True/ExternallyIssued", "Connected=False/Disconnected", "Synced=Unknown/NotConnected"}))
+	x.Expect(mc.Status.Conditions[2].Message).To(HaveSuffix("Z: " + errReset.Error()))
+}
+
+func TestMemberThatIsLostAgainAndAgainIsWrittenOfSeldom(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	writes := x.writes
+	const flaps = 20
+	for range flaps {
+		m.Closed(errReset)
+		for range 20 {
+			x.clock.Step(time.Second)
+			x.reconcile("eu")
+		}
+		m, _ = x.connect("uid-eu", "i1")
+		for range 5 {
+			x.reconcile("eu")
+			x.clock.Step(time.Second)
+		}
+	}
+	x.Expect(x.writes-writes).To(BeNumerically("<=", 4*flaps), "lost, back, and what is coalesced of each; it was looked at 25 times")
+	x.Expect(x.uids["uid-eu"].heartbeats.Falls()).To(Equal(1), "it was never stable again")
+}
+
+func TestStalledMemberIsShownUntilItIsStableAgain(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	m.Closed(link.ErrStalled)
+	x.reconcile("eu")
+	x.renew("uid-eu", "i1")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Suspect), "the lease is not refused, and makes up for nothing")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=Unknown/Suspect", "Connected=False/Stalled"))
+	x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Ready=False/Recovering"))
+	x.renewFor("uid-eu", "i1", x.timings.Stable)
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=True/Connected", "Connected=True/Connected", "Synced=True/Synced"))
+}
+
+func TestMemberThatDisagreesIsShownAsResyncing(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	for agreement, want := range map[link.Agreement]string{
+		link.Resyncing: "Synced=False/Resyncing", link.Differs: "Synced=False/Resyncing", link.Agrees: "Synced=True/Synced",
+	} {
+		m.Agreed(agreement)
+		x.clock.Step(statusInterval)
+		x.reconcile("eu")
+		x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=True/Connected", "Connected=True/Connected", want))
+	}
+}
+
+func TestAgentOfAnotherClusterIsTold(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	mc := x.member("eu")
+	mc.Status.Fingerprint = "enrolled"
+	x.Expect(x.c.Status().Update(context.Background(), mc)).To(Succeed())
+	x.reconcile("eu")
+	x.heard.take()
+	for range 3 {
+		_, err := x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "rebuilt\n", Instance: "i1"}, &peer{})
+		x.Expect(err).To(MatchError(link.ErrFingerprint), "enrolment has bound it")
+	}
+	x.Expect(x.heard.take()).To(HaveLen(1), "told once, however often it asks")
+	x.reconcile("eu")
+	got := x.member("eu")
+	x.Expect(x.shows(got)).To(ContainElements("Ready=False/FingerprintChanged", "Connected=False/NeverConnected"))
+	x.Expect(got.Status.Conditions[0].Message).To(ContainSubstring(`speaks for cluster "rebuilt "`))
+
+	_, err := x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "enrolled", Instance: "i2"}, &peer{})
+	x.Expect(err).NotTo(HaveOccurred())
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Ready=True/Connected"))
+}
+
+func tooOld(version string) error {
+	return fmt.Errorf("%w: the agent (version %s) speaks versions 0 to 0, the hub 1 to 2: upgrade the agent", link.ErrVersion, version)
+}
+
+func TestAgentThatTheHubDoesNotUnderstandIsTold(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	x.clock.Step(x.timings.Suspect)
+	x.heard.take()
+	x.Refused("uid-nobody", tooOld("0.1"))
+	for range 3 {
+		x.Refused("uid-eu", tooOld("0.1"))
+	}
+	x.Expect(x.heard.take()).To(HaveLen(1), "told once, however often it asks")
+	x.reconcile("eu")
+	got := x.member("eu")
+	x.Expect(x.shows(got)).To(ContainElements("Ready=False/Incompatible", "Connected=False/NeverConnected"))
+	x.Expect(got.Status.Conditions[0].Message).To(And(ContainSubstring("version 0.1"), HaveSuffix("upgrade the agent")))
+
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=True/Connected", "Connected=True/Connected"), "it was upgraded")
+
+	// The hub is upgraded, and its agent is not.
+	m.Closed(errReset)
+	x.clock.Step(x.timings.Suspect)
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=Unknown/Suspect", "Connected=False/Disconnected"), "nothing is left of what was")
+	x.Refused("uid-eu", tooOld("0.2"))
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=False/Incompatible", "Connected=False/Incompatible"))
+	x.clock.Step(x.timings.Unreachable)
+	x.Refused("uid-eu", tooOld("0.3"))
+	x.reconcile("eu")
+	x.Expect(x.member("eu").Status.Conditions[2].Message).To(ContainSubstring("version 0.3"), "the other asks no more")
+	x.renew("uid-eu", "i1")
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Ready=False/Recovering"), "its own agent is alive")
+}
+
+func TestAgentsThatAreTurnedAwayAgainAndAgainAreNotWrittenOf(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.reconcile("eu")
+	x.clock.Step(statusInterval)
+	x.reconcile("eu")
+	x.heard.take()
+	writes := x.writes
+	// Beside one that is well, and whose stream breaks now and then.
+	for range 20 {
+		m.Closed(errReset)
+		x.Refused("uid-eu", tooOld("0.1"))
+		x.reconcile("eu")
+		x.clock.Step(2 * time.Second)
+		x.reconcile("eu")
+		m, _, _ = x.open("uid-eu", "i1")
+		reportAll(m)
+		x.Refused("uid-eu", tooOld("0.1"))
+		x.reconcile("eu")
+	}
+	beats := int(20*2*time.Second/x.timings.Heartbeat) + 1
+	x.Expect(x.writes-writes).To(BeNumerically("<=", beats), "heartbeats alone")
+	// Two that take turns, and none besides.
+	m.Closed(errReset)
+	x.clock.Step(x.timings.Unreachable)
+	x.Refused("uid-eu", tooOld("0.1"))
+	x.reconcile("eu")
+	writes = x.writes
+	x.heard.take()
+	for range 20 {
+		x.clock.Step(x.timings.Unreachable - time.Second)
+		x.Refused("uid-eu", tooOld("0.2"))
+		x.reconcile("eu")
+		x.Refused("uid-eu", tooOld("0.1"))
+		x.reconcile("eu")
+	}
+	x.Expect(x.writes).To(Equal(writes))
+	x.Expect(x.heard.take()).To(BeEmpty())
+}
+
+func TestAgentOfARevokedMemberIsNotToldOfAsIncompatible(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	x.clock.Step(x.timings.Suspect)
+	x.Refused("uid-eu", tooOld("0.1"))
+	x.Expect(x.uids["uid-eu"].incompatible).NotTo(BeEmpty())
+	x.register("eu", "uid-eu", revoked)
+	x.Refused("uid-eu", tooOld("0.1"))
+	x.Expect(x.uids["uid-eu"].incompatible).To(BeEmpty())
+}
+
+func TestCertificateThatExpiresIsTold(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	mc := x.member("eu")
+	soon := metav1.NewTime(x.clock.Now().Add(time.Hour))
+	later := metav1.NewTime(x.clock.Now().Add(2 * time.Hour))
+	mc.Status.Certificate = &v1alpha1.MemberCertificate{Serial: "a1", NotAfter: &soon, NextSerial: "b2", NextNotAfter: &later}
+	x.Expect(x.c.Status().Update(context.Background(), mc)).To(Succeed())
+	x.Expect(x.reconcile("eu").RequeueAfter).To(Equal(2 * time.Hour))
+	x.clock.Step(90 * time.Minute)
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Enrolled=True/Enrolled"), "the next is valid still")
+	x.clock.Step(30 * time.Minute)
+	x.reconcile("eu")
+	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Enrolled=False/CertificateExpired"))
+	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("NeverConnected")))
+	x.Expect(x.recorder.Events).To(Receive(And(ContainSubstring("CertificateExpired"), ContainSubstring("kubectl vdi join eu"))))
+	x.Expect(x.recorder.Events).NotTo(Receive())
+}
+
+// jumped is the same instant of the monotonic clock, at which the wall clock
+// shows so many seconds more: what time.Now returns after somebody has set it.
+// A time.Time keeps the seconds of its wall clock above its 30 bits of
+// nanoseconds, as long as it has a monotonic reading.
+func jumped(t time.Time, seconds int) time.Time {
+	words := (*struct {
+		wall uint64
+		ext  int64
+	})(unsafe.Pointer(&t))
+	words.wall += uint64(int64(seconds)) << 30
+	return t
+}
+
+func TestExpiryIsJudgedByASteadyClock(t *testing.T) {
+	x := newFixture(t)
+	x.started = time.Now()
+	now := x.started.Add(time.Minute)
+	x.Expect(x.steady(jumped(now, 86400))).To(BeTemporally("==", x.started.Round(0).Add(time.Minute)))
+}
+
+func TestMetricsOfMembers(t *testing.T) {
+	x := newFixture(t)
+	collector := &memberCollector{}
+	registry := prometheus.NewPedanticRegistry()
+	x.Expect(registry.Register(collector)).To(Succeed())
+	// series are those that are not 0, or all.
+	series := func(zeros bool) []string {
+		families, err := registry.Gather()
+		x.Expect(err).NotTo(HaveOccurred())
+		var out []string
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				value := metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+				labels := ""
+				for _, label := range metric.GetLabel() {
+					labels += " " + label.GetValue()
+				}
+				if zeros || value != 0 {
+					out = append(out, fmt.Sprintf("%s%s %.0f", strings.TrimPrefix(family.GetName(), "vdi_hub_"), labels, value))
+				}
+			}
+		}
+		return out
+	}
+	x.Expect(series(true)).To(BeEmpty(), "of a hub that does not lead yet")
+	collector.of(x.Fleet)
+	x.register("us", "uid-us")
+	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) {
+		expires := metav1.NewTime(time.Unix(1_700_086_400, 0))
+		mc.Status.Certificate = &v1alpha1.MemberCertificate{Serial: "a1", NotAfter: &expires}
+	})
+	x.connect("uid-eu", "i1")
+	x.renew("uid-eu", "i1")
+	x.clock.Step(20 * time.Second)
+	x.Expect(series(false)).To(ConsistOf(
+		"failover_cut_off 1", "members NeverConnected 1", "members Suspect 1",
+		"member_health us NeverConnected 1", "member_health eu Suspect 1",
+		"member_flips_total eu 1", "member_nodes eu eu 100",
+		"member_lease_remaining_seconds eu 160",
+		"member_certificate_expiry_seconds eu 1700086400",
+	))
+	x.Expect(series(true)).To(ContainElements("member_health eu Ready 0", "member_flips_total us 0", "members Ready 0"))
+	x.Remove("eu")
+	x.Remove("us")
+	x.Expect(series(true)).To(HaveLen(len(health.States())+5), "nothing is left of a member that was removed")
+}

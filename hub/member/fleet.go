@@ -1,0 +1,345 @@
+package member
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Options of a Fleet.
+type Options struct {
+	// Scheme with the API of this project.
+	Scheme *runtime.Scheme
+	// Clock by which members are judged.
+	Clock clock.WithTicker
+	// Timings of the link.
+	Timings health.Timings
+	// Proven reports whether a proof shows that an epoch of a session was given to
+	// a member. It must not call the fleet. nil: nothing is proven.
+	Proven func(member, session types.UID, epoch int64, proof string) bool
+}
+
+// Fleet is what the hub's leader knows of its members. All of it can be rebuilt from
+// the hub's API server and the agents' inventories. Its parts are one concern each,
+// over one state.
+type Fleet struct {
+	*state
+	Registry
+	Directory
+	Reservations
+	Failovers
+	Restores
+	DryRuns
+}
+
+// Registry has the members as their MemberClusters declare them, and what is known of
+// each.
+type Registry struct{ *state }
+
+// Reservations decides where sessions go, and reserves capacity for them.
+type Reservations struct{ *state }
+
+// Failovers decides when sessions of lost members may be rescheduled, and where.
+type Failovers struct{ *state }
+
+// Restores holds decisions back after the hub was restored from a backup.
+type Restores struct{ *state }
+
+// DryRuns answers where sessions would go, and reserves nothing.
+type DryRuns struct{ *state }
+
+// state of the fleet.
+type state struct {
+	// Provider of the members' clusters. Its lock is taken under the state's.
+	*cluster.Provider
+
+	clock   clock.WithTicker
+	timings health.Timings
+	proven  func(member, session types.UID, epoch int64, proof string) bool
+	// started is when the process made the fleet; see steady.
+	started time.Time
+	// unfenceWait is how long a returning agent waits until its member is no longer
+	// declared fenced.
+	unfenceWait time.Duration
+
+	mu sync.Mutex
+	leadership
+	members map[string]*member
+	uids    map[types.UID]*member
+	// removed are the members that were removed while this hub led, with their last
+	// heartbeats.
+	removed map[types.UID]time.Time
+	// hubCluster is the fingerprint of the cluster that the hub runs in.
+	hubCluster string
+	templateState
+	reservations
+	recovery recovery
+	// degraded is what listeners were last notified of the fleet as a whole.
+	degraded  degradation
+	listeners []func(Change)
+}
+
+// leadership is since when this hub leads and runs.
+type leadership struct {
+	// pauses of this hub; see now.
+	pauses health.PauseDetector
+	// began is when this hub began to lead: when it first registered a member. What
+	// was before that it did not see, and it counts against no member.
+	began time.Time
+	// ledSince is the same, or since when it has run without a long pause.
+	ledSince time.Time
+}
+
+// templateState is what agents evaluate.
+type templateState struct {
+	templates *fleetv1.TemplateSet
+	// asked are the keys of templates; nil until they are known.
+	asked templateKeys
+	// current is the revision of each template as it stands; replaced, never changed.
+	current map[string]string
+}
+
+// reservations are the capacity that is given to sessions.
+type reservations struct {
+	placed placedSessions
+	ledger *placement.Ledger
+	brake  *failover.Brake
+	// evaluating is since when sessions wait for the members' answers on a template.
+	evaluating map[placement.TemplateKey]time.Time
+}
+
+// New returns a fleet without members.
+func New(o Options) *Fleet {
+	s := &state{
+		Provider:      cluster.NewProvider(o.Scheme),
+		clock:         o.Clock,
+		timings:       o.Timings,
+		proven:        o.Proven,
+		started:       o.Clock.Now(),
+		unfenceWait:   unfenceWait,
+		members:       map[string]*member{},
+		uids:          map[types.UID]*member{},
+		removed:       map[types.UID]time.Time{},
+		templateState: templateState{templates: &fleetv1.TemplateSet{}},
+		reservations: reservations{
+			placed: newPlacedSessions(), ledger: placement.NewLedger(), brake: failover.NewBrake(),
+			evaluating: map[placement.TemplateKey]time.Time{},
+		},
+	}
+	return &Fleet{
+		state: s, Registry: Registry{s}, Directory: Directory{s}, Reservations: Reservations{s},
+		Failovers: Failovers{s}, Restores: Restores{s}, DryRuns: DryRuns{s},
+	}
+}
+
+// ChangeKind is what changed of a member.
+type ChangeKind int
+
+// The kinds of change.
+const (
+	// MemberChanged: its MemberCluster or its health.
+	MemberChanged ChangeKind = iota
+	// MemberConnected: orders flow, and what is placed there and what it
+	// reports must be compared again.
+	MemberConnected
+	// MemberCapacity: it may have capacity that it had not: a capacity report, a
+	// session less, a reservation given back.
+	MemberCapacity
+	// MemberTemplates: it says of some templates something else than before, of
+	// whether they can run there or why they can't.
+	MemberTemplates
+	// MemberSessions: more is placed there.
+	MemberSessions
+	// PolicyCapacity: the caps of a policy count less than they did, in whatever
+	// member. It names no member.
+	PolicyCapacity
+)
+
+// Change reports to a listener that something changed of a member, or of a policy.
+type Change struct {
+	Kind   ChangeKind
+	Member string
+	UID    types.UID
+	Policy string
+	// Templates of MemberTemplates.
+	Templates []placement.TemplateKey
+}
+
+// Listen calls the listener on every change, from whatever goroutine it
+// happens on and never under the fleet's lock; it must not block. It begins
+// with the present state, and may get a change twice.
+func (f *Registry) Listen(listener func(Change)) {
+	f.mu.Lock()
+	f.listeners = append(f.listeners, listener)
+	var now []Change
+	for _, m := range f.members {
+		now = append(now, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		if m.serving && m.cluster.Synced.Load() {
+			now = append(now, Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
+		}
+	}
+	f.mu.Unlock()
+	for _, c := range now {
+		listener(c)
+	}
+}
+
+// notify is called without the lock.
+func (f *state) notify(c Change) {
+	f.mu.Lock()
+	listeners := slices.Clone(f.listeners)
+	f.mu.Unlock()
+	for _, l := range listeners {
+		l(c)
+	}
+}
+
+// Register registers a MemberCluster as it stands. It is false, and
+// nothing was taken over, where a later state of it was registered a moment ago:
+// a controller that has just written a certificate registers what it wrote, and a cache
+// that lags must not take it away again.
+func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
+	f.mu.Lock()
+	m, ok := f.members[mc.Name]
+	if ok && m.uid != mc.UID {
+		f.removeLocked(m)
+		ok = false
+	}
+	if f.began.IsZero() {
+		f.began = f.now()
+		f.ledSince = f.began
+	}
+	if !ok {
+		m = newMember(mc, f.began)
+		m.cluster = f.Add(mc.Name, clusterRegistry{fleet: f.state, member: m})
+		f.members[mc.Name], f.uids[mc.UID] = m, m
+	}
+	now := f.now()
+	if m.outdated(mc.ResourceVersion, now) {
+		f.mu.Unlock()
+		return false
+	}
+	m.version, m.adopted = mc.ResourceVersion, now
+	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
+	// The URLs of what runs there are made of these.
+	moved := ok && m.serving && m.cluster.Synced.Load() &&
+		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
+	was := m.revoked
+	m.take(mc, f.timings, now)
+	changed = changed || was != m.revoked
+	f.mu.Unlock()
+	if changed {
+		f.notify(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
+	}
+	if moved {
+		f.notify(Change{Kind: MemberConnected, Member: mc.Name, UID: mc.UID})
+	}
+	return true
+}
+
+// Remove forgets a member whose MemberCluster is gone and ends its connection.
+func (f *Registry) Remove(name string) {
+	f.mu.Lock()
+	m, ok := f.members[name]
+	if ok {
+		f.removeLocked(m)
+	}
+	f.mu.Unlock()
+	if ok {
+		f.notify(Change{Kind: MemberChanged, Member: name, UID: m.uid})
+	}
+}
+
+func (f *state) removeLocked(m *member) {
+	delete(f.members, m.name)
+	delete(f.uids, m.uid)
+	f.ledger.Forget(m.uid)
+	f.brake.Forget(m.uid)
+	f.removed[m.uid] = m.lastHeartbeat
+	if m.peer != nil {
+		m.peer.Close(errRemoved)
+		m.peer = nil
+	}
+	f.Provider.Remove(m.cluster)
+}
+
+// SetTemplates has every agent evaluate template revisions; current
+// is the revision of each template as it stands.
+func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.templates, f.asked, f.current = set, keysOf(set), current
+	for _, m := range f.members {
+		if m.peer != nil {
+			m.peer.SetTemplates(set)
+		}
+	}
+}
+
+// CanRun counts the members that can run a template revision, and all members.
+func (f *Registry) CanRun(template, revision string) (can, of int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		of++
+		if m.capacity != nil && m.capacity.Templates[placement.TemplateKey{Name: template, Revision: revision}].Available {
+			can++
+		}
+	}
+	return can, of
+}
+
+// RefOf names the member for good that has a name now, and returns false if
+// there is none. Ask it after Get: then a cluster of a former member of that
+// name takes no orders any more.
+func (f *Registry) RefOf(name string) (v1alpha1.ClusterRef, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil {
+		return v1alpha1.ClusterRef{}, false
+	}
+	return v1alpha1.ClusterRef{Name: m.name, UID: m.uid}, true
+}
+
+// IngressOf returns the scheme and domain of a member's URLs, and false if
+// there is no such member.
+func (f *Registry) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return "", "", false
+	}
+	return m.spec.IngressScheme, m.spec.IngressDomain, true
+}
+
+// steady is the wall clock's time at the start plus what has passed since: a
+// wall clock that is set meanwhile makes no certificate expire.
+func (f *state) steady(now time.Time) time.Time {
+	return f.started.Round(0).Add(now.Sub(f.started))
+}
+
+// HealthOf returns the health of a member; a member that there is no more is
+// Unreachable.
+func (f *Registry) HealthOf(uid types.UID) health.State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return health.Unreachable
+	}
+	return m.assess(f.timings, f.now()).State
+}

@@ -1,0 +1,83 @@
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+)
+
+// Timings of the link, before scaling (docs/design.md, section 5).
+type Timings struct {
+	// Renew is how often an agent renews.
+	Renew time.Duration
+	// Suspect and Unreachable are how long a silence makes a member so.
+	Suspect, Unreachable time.Duration
+	// Stable is how long a member that fell from Ready must renew without such
+	// a silence to be Ready again.
+	Stable time.Duration
+	// FlipWindow is within which so many falls from Ready quarantine a member,
+	// and Quarantine is for how long.
+	FlipWindow, Quarantine time.Duration
+	// Heartbeat is how often the hub renews the Lease object of a member that
+	// is alive.
+	Heartbeat time.Duration
+	// Failover's, of which the lease is what a renewal grants.
+	Failover failover.Timings
+	// Recovery is how long a hub that was restored from a backup waits for its
+	// members to tell what they run, before it places anything.
+	Recovery time.Duration
+}
+
+const (
+	// recoverRenewals are how many renewals a member that fell from Ready must
+	// send, besides being stable: a single one may be an old one that a network
+	// had kept.
+	recoverRenewals = 3
+	// quarantineFlips within the window quarantine a member.
+	quarantineFlips = 3
+)
+
+// DefaultTimings are those of docs/design.md, section 5, times a factor. The factor is
+// for demonstrations and tests; 1 is for production.
+func DefaultTimings(factor float64) Timings {
+	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
+	return Timings{
+		Renew:       scale(5 * time.Second),
+		Suspect:     scale(15 * time.Second),
+		Unreachable: scale(40 * time.Second),
+		Stable:      scale(30 * time.Second),
+		FlipWindow:  scale(10 * time.Minute),
+		Quarantine:  scale(10 * time.Minute),
+		Heartbeat:   scale(30 * time.Second),
+		Failover:    failover.DefaultTimings(factor),
+		Recovery:    scale(300 * time.Second),
+	}
+}
+
+// Validate says what does not fit together.
+func (t Timings) Validate() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"renew", t.Renew}, {"suspect", t.Suspect}, {"unreachable", t.Unreachable}, {"stable", t.Stable},
+		{"flip window", t.FlipWindow}, {"quarantine", t.Quarantine}, {"heartbeat", t.Heartbeat},
+		{"recovery", t.Recovery},
+	} {
+		if d.value <= 0 {
+			return fmt.Errorf("the link's timings: %s is %s, and must be more than nothing", d.name, d.value)
+		}
+	}
+	switch {
+	case t.Suspect < 2*t.Renew:
+		return fmt.Errorf("the link's timings: suspect (%s) must be at least twice renew (%s), or one renewal that is lost makes a member Suspect", t.Suspect, t.Renew)
+	case t.Unreachable <= t.Suspect:
+		return fmt.Errorf("the link's timings: unreachable (%s) must be more than suspect (%s)", t.Unreachable, t.Suspect)
+	case t.Recovery <= t.Unreachable:
+		return fmt.Errorf("the link's timings: recovery (%s) must be more than unreachable (%s), or nothing is awaited of a member that is only slow to come back", t.Recovery, t.Unreachable)
+	case t.Failover.Lease <= t.Unreachable:
+		return fmt.Errorf("the link's timings: the lease (%s) must be longer than unreachable (%s), or sessions end in a member that is only being waited for", t.Failover.Lease, t.Unreachable)
+	}
+	return t.Failover.Validate()
+}

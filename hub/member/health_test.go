@@ -1,0 +1,31 @@
+package member
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+// A hub that has stood by for hours holds nothing against members that it
+// begins to watch now.
+func TestNewLeaderHoldsNothingAgainstMembers(t *testing.T) {
+	x := newFixture(t)
+	x.clock.Step(24 * time.Hour)
+	x.register("eu", "uid-eu", connectedBefore)
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unknown))
+	x.clock.Step(x.timings.Unreachable)
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
+	x.connect("uid-eu", "i1")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "its first word makes it Ready: no trouble of it was seen")
+}
+
+// connectedBefore is a member whose agent has said hello to an earlier leader.
+func connectedBefore(mc *v1alpha1.MemberCluster) {
+	mc.Status.Fingerprint = "fp"
+	v1alpha1.SetCondition(&mc.Status.Conditions, 1, say(v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected, ""))
+}

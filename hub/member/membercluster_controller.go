@@ -1,0 +1,288 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+// statusInterval is the least time between two status writes of a member for
+// what changes with every session: slots and counts. Health is written at once.
+const statusInterval = 2 * time.Second
+
+// conflictWait is how long the hub's cache gets to show what a write found
+// changed.
+const conflictWait = 100 * time.Millisecond
+
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=events,verbs=create
+
+// Reconciler keeps a MemberCluster's status, finalizer and heartbeat.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	Fleet    *Fleet
+	// Namespace of the heartbeat Leases.
+	Namespace string
+	// HeldIn counts the sessions that stand on the hub as placed in a member or
+	// not confirmed stopped there.
+	HeldIn func(ctx context.Context, member v1alpha1.ClusterRef) (Held, error)
+
+	mu       sync.Mutex
+	progress map[string]*progress
+}
+
+// progress are what was last done for a member, lest it be done too often.
+type progress struct {
+	uid types.UID
+	// written and beaten are when status and heartbeat were.
+	written, beaten time.Time
+	// blocked is what was said of sessions that hold up its removal.
+	blocked string
+}
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := r.Fleet.timings.Validate(); err != nil {
+		return err
+	}
+	memberMetrics.of(r.Fleet)
+	if err := mgr.Add(manager.RunnableFunc(r.Fleet.watchItself)); err != nil {
+		return fmt.Errorf("adding the hub's watch over itself: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("membercluster").
+		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, identityChanged))).
+		WatchesRawSource(r.changes()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2, RateLimiter: backoff.Limiter[reconcile.Request]()}).
+		Complete(r)
+}
+
+// identityChanged passes what enrolment and rotation write in a status.
+var identityChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.MemberCluster)
+	after, same := e.ObjectNew.(*v1alpha1.MemberCluster)
+	return ok && same && (before.Status.Fingerprint != after.Status.Fingerprint ||
+		!equality.Semantic.DeepEqual(before.Status.Certificate, after.Status.Certificate))
+}}
+
+// changes enqueues a member whenever the fleet says that it changed.
+func (r *Reconciler) changes() source.Source {
+	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.Fleet.Listen(func(c Change) {
+			if c.Kind != PolicyCapacity {
+				q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: c.Member}})
+			}
+		})
+		return nil
+	})
+}
+
+// RegisterAll registers every member, for a hub that is about to
+// listen: an agent whose member were not known yet would be turned away.
+func (r *Reconciler) RegisterAll(ctx context.Context) error {
+	list := &v1alpha1.MemberClusterList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("registering the members: %w", err)
+	}
+	for i := range list.Items {
+		r.Fleet.Register(&list.Items[i])
+	}
+	return nil
+}
+
+// Reconcile brings one MemberCluster up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.update(ctx, req)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	mc := &v1alpha1.MemberCluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, mc); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Fleet.Remove(req.Name)
+			r.forget(req.Name)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.Fleet.Register(mc) {
+		return ctrl.Result{RequeueAfter: conflictWait}, nil // the cache lags
+	}
+	r.Fleet.show(mc.Name)
+	v, ok := r.Fleet.viewOf(mc.Name)
+	if !ok {
+		return ctrl.Result{}, nil
+	}
+	if why := r.Fleet.takeLowered(mc.Name); why != "" {
+		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", why)
+	}
+	if why := r.Fleet.takeExceeded(mc.Name); why != "" {
+		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventExcess, "Watch", "%s", why)
+	}
+	if done, err := r.finalize(ctx, mc, v); done || err != nil {
+		return ctrl.Result{}, err
+	}
+	// A status that the API server refuses keeps back neither of the others: an agent
+	// waits for the first, and people judge the member by the second.
+	wait, notWritten := r.status(ctx, mc, v)
+	notUnfenced := r.unfence(ctx, mc, v)
+	beat, notBeaten := r.heartbeat(ctx, mc, v)
+	if err := errors.Join(notWritten, notUnfenced, notBeaten); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.Recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
+}
+
+// locked patches what changed since an object was read, and nothing if
+// another client has written it meanwhile.
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+// status writes what changed. How the member is and who may speak for it is
+// written at once; counts, and how the stream is, wait their turn.
+func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (wait time.Duration, err error) {
+	before := mc.DeepCopy()
+	writeStatus(&mc.Status, v, mc.Generation)
+	if equality.Semantic.DeepEqual(before.Status, mc.Status) {
+		return 0, nil
+	}
+	now := r.Fleet.clock.Now()
+	if !pressing(&before.Status, &mc.Status) {
+		if due := r.progressOf(mc).written.Add(statusInterval); due.After(now) {
+			return due.Sub(now), nil
+		}
+	}
+	if err := r.Client.Status().Patch(ctx, mc, locked(before)); err != nil {
+		return 0, fmt.Errorf("writing the status: %w", err)
+	}
+	r.progressOf(mc).written = now
+	r.announce(before, mc)
+	r.announceDrain(before, mc)
+	r.announceFenced(before, mc)
+	return 0, nil
+}
+
+// pressing reports whether a change of a status can't wait.
+func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
+		was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
+		if was == nil || was.Reason != is.Reason || was.Status != is.Status {
+			return true
+		}
+	}
+	return drainPressing(before, after) || fencedPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+		!equality.Semantic.DeepEqual(before.Restrictions, after.Restrictions) ||
+		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
+}
+
+// announce records an event when Ready changed, and when Enrolled did, unless
+// the first has said as much.
+func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
+	said := ""
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
+		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
+		severity := corev1.EventTypeNormal
+		if is.Status != metav1.ConditionTrue {
+			severity = corev1.EventTypeWarning
+		}
+		redundant := kind == v1alpha1.ConditionEnrolled &&
+			(was == nil || said == is.Reason || (said != "" && severity == corev1.EventTypeNormal))
+		if redundant || (was != nil && was.Reason == is.Reason) {
+			continue
+		}
+		said = is.Reason
+		r.Recorder.Eventf(after, nil, severity, is.Reason, "Watch", "%s", is.Message)
+	}
+}
+
+// heartbeat renews the member's Lease object while its agent is alive, so
+// that anyone can see when its last heartbeat was.
+func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (time.Duration, error) {
+	if v.State != health.Ready || v.heard.IsZero() {
+		return 0, nil
+	}
+	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat
+	if due := r.progressOf(mc).beaten.Add(every); due.After(now) {
+		return due.Sub(now), nil
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "member-" + mc.Name}}
+	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, lease, func() error {
+		lease.Spec.HolderIdentity = ptr.To(v.fingerprint)
+		lease.Spec.LeaseDurationSeconds = ptr.To(int32(r.Fleet.timings.Unreachable.Seconds() + 1))
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: v.heard}
+		return controllerutil.SetOwnerReference(mc, lease, r.Client.Scheme())
+	})
+	if err != nil {
+		return 0, fmt.Errorf("renewing the heartbeat: %w", err)
+	}
+	r.progressOf(mc).beaten = now
+	return every, nil
+}
+
+// progressOf a member; a queue never gives one name to two workers at once.
+func (r *Reconciler) progressOf(mc *v1alpha1.MemberCluster) *progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.progress[mc.Name]
+	if d == nil || d.uid != mc.UID {
+		if r.progress == nil {
+			r.progress = map[string]*progress{}
+		}
+		d = &progress{uid: mc.UID}
+		r.progress[mc.Name] = d
+	}
+	return d
+}
+
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.progress, name)
+}
+
+func soonest(waits ...time.Duration) time.Duration {
+	var least time.Duration
+	for _, w := range waits {
+		if w > 0 && (least == 0 || w < least) {
+			least = w
+		}
+	}
+	return least
+}

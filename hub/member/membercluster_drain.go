@@ -1,0 +1,227 @@
+package member
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+// Drain is what an operator asks of a member that is to be emptied.
+type Drain struct {
+	// StartTime is when the hub began, as the member's status has it.
+	StartTime time.Time
+	// Deadline after which sessions in use are moved as well; zero: they never are.
+	Deadline time.Time
+	// MaxUnavailable is how many sessions may be on the move at once.
+	MaxUnavailable int
+}
+
+// DrainCounts is how far a draining is, by what becomes of the member's sessions.
+type DrainCounts struct {
+	// Moving sessions are on their way out.
+	Moving int32
+	// Waiting ones may go, and wait for others that are on the move.
+	Waiting int32
+	// InUse ones wait until they are idle, or for the deadline.
+	InUse int32
+	// NoRoom is how many fit nowhere else.
+	NoRoom int32
+	// Homes is how many stay because their homes are there.
+	Homes int32
+	// Failed ones were given up there, and stay until they are tried again.
+	Failed int32
+}
+
+// draining is what is known of a member's draining.
+type draining struct {
+	// began is status.drain.startTime; zero: it is not written yet, or there is no
+	// draining.
+	began  time.Time
+	counts DrainCounts
+}
+
+// adopt takes a MemberCluster as it stands. A status that does not show the
+// beginning yet takes none away that was written.
+func (d *draining) adopt(mc *v1alpha1.MemberCluster) {
+	switch {
+	case mc.Spec.Scheduling != v1alpha1.SchedulingDraining:
+		*d = draining{}
+	case mc.Status.Drain != nil:
+		d.began = mc.Status.Drain.StartTime.Time
+	}
+}
+
+// DrainOf is the draining of a member; false: there is none, or its beginning is
+// not durable yet.
+func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[member]
+	if m == nil || m.spec.Scheduling != v1alpha1.SchedulingDraining || m.drain.began.IsZero() {
+		return Drain{}, false
+	}
+	d := Drain{StartTime: m.drain.began, MaxUnavailable: int(ptr.Deref(m.spec.Drain.MaxUnavailable, 1))}
+	if at := m.spec.Drain.Deadline; at != nil {
+		d.Deadline = at.Time
+	}
+	return d, true
+}
+
+// ShowDrain takes how far a member's draining is, for its status.
+func (f *Registry) ShowDrain(member types.UID, counts DrainCounts) {
+	f.mu.Lock()
+	m := f.uids[member]
+	changed := m != nil && m.drain.counts != counts
+	if changed {
+		m.drain.counts = counts
+	}
+	f.mu.Unlock()
+	if changed {
+		f.notify(Change{Kind: MemberSessions, Member: m.name, UID: m.uid})
+	}
+}
+
+// drainBegan notes that the beginning of a draining is durable: its sessions may
+// go now.
+func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
+	if mc.Status.Drain == nil {
+		return
+	}
+	f.mu.Lock()
+	m := f.uids[mc.UID]
+	began := m != nil && m.drain.began.IsZero() && m.spec.Scheduling == v1alpha1.SchedulingDraining
+	if began {
+		m.drain.began = mc.Status.Drain.StartTime.Time
+	}
+	f.mu.Unlock()
+	if began {
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+}
+
+// drainView is what the status shows of a member's draining; nil: there is none.
+type drainView struct {
+	DrainCounts
+	limits v1alpha1.DrainLimits
+}
+
+func (m *member) drainView() *drainView {
+	if m.spec.Scheduling != v1alpha1.SchedulingDraining {
+		return nil
+	}
+	return &drainView{m.drain.counts, m.spec.Drain}
+}
+
+// writeDrain makes a status say how far the draining is.
+func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
+	d := v.drain
+	if d == nil {
+		status.Drain = nil
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionDrained)
+		return
+	}
+	begin := metav1.NewTime(v.now).Rfc3339Copy()
+	if status.Drain != nil {
+		begin = status.Drain.StartTime
+	}
+	status.Drain = &v1alpha1.DrainStatus{
+		StartTime: begin, Moving: d.Moving, Waiting: d.Waiting, InUse: d.InUse, NoRoom: d.NoRoom, Homes: d.Homes, Failed: d.Failed,
+	}
+	v1alpha1.SetCondition(&status.Conditions, generation, drainedCondition(v))
+}
+
+// drainedCondition reports whether a member that is drained is empty, and if not,
+// what it waits for.
+func drainedCondition(v view) metav1.Condition {
+	drained := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return say(v1alpha1.ConditionDrained, status, reason, message)
+	}
+	d := v.drain
+	stay := d.NoRoom + d.Homes + d.Failed
+	switch {
+	case v.sessions == 0:
+		return drained(metav1.ConditionTrue, v1alpha1.ReasonDrained, "nothing is placed there any more: the member may be removed, or opened again with `kubectl vdi uncordon "+v.name+"`")
+	case v.State != health.Ready:
+		return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, fmt.Sprintf("%s still there, and no agent to confirm that any has stopped: see the condition Ready", sessionsAre(v.sessions)))
+	case stay >= v.sessions:
+		return drained(metav1.ConditionFalse, v1alpha1.ReasonSessionsRemain, sessionsAre(v.sessions)+" still there: "+strings.Join(d.stays(v.name), "; "))
+	}
+	return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, sessionsAre(v.sessions)+" still there: "+strings.Join(append(d.goes(), d.stays(v.name)...), "; "))
+}
+
+func sessionsAre(n int32) string {
+	if n == 1 {
+		return "1 session is"
+	}
+	return fmt.Sprintf("%d sessions are", n)
+}
+
+// goes says what becomes of the sessions that leave.
+func (d *drainView) goes() []string {
+	var out []string
+	note := func(n int32, what string) {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	note(d.Moving, "on the move")
+	note(d.Waiting, fmt.Sprintf("waiting for their turn (%d at once)", ptr.Deref(d.limits.MaxUnavailable, 1)))
+	until := "until they are idle (spec.drain.deadline ends that)"
+	if at := d.limits.Deadline; at != nil {
+		until = "until they are idle, or " + at.UTC().Format(time.RFC3339)
+	}
+	note(d.InUse, "in use, "+until)
+	if len(out) == 0 {
+		out = append(out, "they are being looked at")
+	}
+	return out
+}
+
+// stays says why sessions stay, and what would help.
+func (d *drainView) stays(name string) []string {
+	var out []string
+	if d.NoRoom > 0 {
+		out = append(out, fmt.Sprintf("%d fit nowhere else: add room (`kubectl vdi explain SESSION` says what lacks)", d.NoRoom))
+	}
+	if d.Homes > 0 {
+		out = append(out, fmt.Sprintf("%d have their homes there and stay: delete them, or have them created anew with spec.freshHome", d.Homes))
+	}
+	if d.Failed > 0 {
+		out = append(out, fmt.Sprintf("%d have failed there: delete them, or raise their spec.attempt, which tries them elsewhere than in %s", d.Failed, name))
+	}
+	return out
+}
+
+// drainPressing reports whether a change of a status is the beginning or the end of a
+// draining, which can't wait.
+func drainPressing(before, after *v1alpha1.MemberClusterStatus) bool {
+	return (before.Drain == nil) != (after.Drain == nil) ||
+		meta.IsStatusConditionTrue(before.Conditions, v1alpha1.ConditionDrained) != meta.IsStatusConditionTrue(after.Conditions, v1alpha1.ConditionDrained)
+}
+
+// announceDrain records an event when Drained changed, and lets the sessions go
+// once the beginning is durable.
+func (r *Reconciler) announceDrain(before, after *v1alpha1.MemberCluster) {
+	r.Fleet.drainBegan(after)
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionDrained)
+	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDrained)
+	switch {
+	case is == nil && was != nil:
+		r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventDraining, "Drain", "it is not drained any more: what is still there stays")
+	case is != nil && (was == nil || was.Reason != is.Reason):
+		severity := corev1.EventTypeNormal
+		if is.Reason == v1alpha1.ReasonSessionsRemain {
+			severity = corev1.EventTypeWarning
+		}
+		r.Recorder.Eventf(after, nil, severity, is.Reason, "Drain", "%s", is.Message)
+	}
+}

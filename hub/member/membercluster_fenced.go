@@ -1,0 +1,87 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+// writeFenced makes a status say whether an operator's declaration holds. That one
+// was taken away since the agent is back is said until the member is ready.
+func writeFenced(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
+	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFenced)
+	switch {
+	case v.fence.declared != nil:
+		v1alpha1.SetCondition(&status.Conditions, generation, fencedCondition(v))
+	case was == nil, was.Reason == v1alpha1.ReasonFencedAlive && v.State != health.Ready:
+	default:
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionFenced)
+	}
+}
+
+// fencedCondition reports whether a declaration holds, and why not.
+func fencedCondition(v view) metav1.Condition {
+	fenced := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return say(v1alpha1.ConditionFenced, status, reason, message)
+	}
+	who := declaredBy(v.fence.declared)
+	switch {
+	case v.fence.other:
+		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedOther, fmt.Sprintf(
+			"%s, of cluster %q, and this member is cluster %q: it counts for nothing; take it away with `kubectl vdi unfence %s`",
+			who, bounded(v.fence.declared.Fingerprint), v.fingerprint, v.name))
+	case v.fence.alive:
+		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedAlive, who+
+			", and its agent has returned: the cluster is not off, so that the hub takes the declaration away, and then lets the agent in")
+	}
+	return fenced(metav1.ConditionTrue, v1alpha1.ReasonMemberFenced, who+
+		": its sessions are placed anew, and what is left of them there is stopped should its agent come back")
+}
+
+func declaredBy(d *v1alpha1.FencedDeclaration) string {
+	return fmt.Sprintf("%s declared at %s that nothing runs there any more", bounded(d.By), d.At.UTC().Format(time.RFC3339))
+}
+
+// unfence takes away a declaration of a member whose agent is back.
+func (r *Reconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v view) error {
+	if !v.fence.alive || v.fence.other || mc.Spec.Fenced == nil {
+		return nil
+	}
+	before := mc.DeepCopy()
+	mc.Spec.Fenced = nil
+	if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
+		return fmt.Errorf("taking away what was declared: %w", err)
+	}
+	r.Fleet.Register(mc) // its agent waits for that
+	r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventFenced, "Unfence",
+		"its agent is back: it is not fenced any more, as %s", declaredBy(before.Spec.Fenced))
+	return nil
+}
+
+// announceFenced records an event when a declaration has come to hold, or can't.
+// That one was taken away is said by whoever does it.
+func (r *Reconciler) announceFenced(before, after *v1alpha1.MemberCluster) {
+	is := fencedOf(&after.Status)
+	if is.Reason != "" && is.Reason != v1alpha1.ReasonFencedAlive && fencedPressing(&before.Status, &after.Status) {
+		r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, v1alpha1.EventFenced, "Fence", "%s", is.Message)
+	}
+}
+
+// fencedPressing reports whether a change of a status is of what was declared.
+func fencedPressing(before, after *v1alpha1.MemberClusterStatus) bool {
+	return fencedOf(before).Reason != fencedOf(after).Reason
+}
+
+func fencedOf(s *v1alpha1.MemberClusterStatus) metav1.Condition {
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionFenced); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}

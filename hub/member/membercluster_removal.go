@@ -1,0 +1,73 @@
+package member
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Held are a member's sessions as they stand on the hub.
+type Held struct {
+	// Placed there, and Releasing: given up there and not confirmed stopped.
+	Placed, Releasing int
+}
+
+// finalize keeps the MemberCluster while sessions are placed there or not
+// confirmed stopped, and says so; done means that it may go.
+//
+// In one that is declared fenced nothing will be confirmed: what was given up
+// there is gone for good with it, and its sessions are rescheduled first.
+func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (done bool, err error) {
+	if mc.DeletionTimestamp.IsZero() {
+		return false, r.addFinalizer(ctx, mc)
+	}
+	// What was just decided is only in the fleet's count; what an earlier leader
+	// decided may be only in the hub's cache yet.
+	held, err := r.HeldIn(ctx, v1alpha1.ClusterRef{Name: mc.Name, UID: mc.UID})
+	if err != nil {
+		return false, err
+	}
+	placed, all := max(held.Placed, int(v.sessions-v.releasing)), max(held.Placed+held.Releasing, int(v.sessions))
+	switch fenced := v.fenced; {
+	case fenced && placed > 0:
+		r.keep(mc, fmt.Sprintf("it is declared fenced, and %d sessions are still placed there: it goes once each is placed anew or deleted; kubectl get vdis -A says what they wait for", placed))
+		return false, nil
+	case !fenced && v.fence.bars() && all > 0:
+		return false, nil // the declaration is about to count, or to go
+	case !fenced && all > 0:
+		r.keep(mc, fmt.Sprintf("%d sessions are placed there or not confirmed stopped: delete them, or drain it with `kubectl vdi drain %s`; if it is off for good, declare it fenced with `kubectl vdi fence %s`", all, mc.Name, mc.Name))
+		return false, nil
+	}
+	before := mc.DeepCopy()
+	if controllerutil.RemoveFinalizer(mc, v1alpha1.MemberFinalizer) {
+		if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
+			return false, client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
+		}
+	}
+	return true, nil
+}
+
+func (r *Reconciler) addFinalizer(ctx context.Context, mc *v1alpha1.MemberCluster) error {
+	before := mc.DeepCopy()
+	if !controllerutil.AddFinalizer(mc, v1alpha1.MemberFinalizer) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return nil
+}
+
+// keep says once for each cause why a member that is being removed is not gone.
+func (r *Reconciler) keep(mc *v1alpha1.MemberCluster, why string) {
+	d := r.progressOf(mc)
+	cause := fmt.Sprint(mc.Spec.Fenced != nil)
+	if d.blocked != cause {
+		d.blocked = cause
+		r.Recorder.Eventf(mc, nil, "Warning", "InUse", "Remove", "%s", why)
+	}
+}

@@ -1,0 +1,166 @@
+package member
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// view is what the fleet knows of a member, as its status shows it.
+type view struct {
+	health.Verdict
+	name string
+	agent
+	counts
+	fence  fence
+	fenced bool
+	// hubCluster: it is the cluster that the hub runs in.
+	hubCluster bool
+	drain      *drainView
+	capacity   *placement.Capacity
+	slots      map[placement.TemplateKey]int32
+	current    map[string]string
+	// heard is the last heartbeat that this hub received; zero: none.
+	heard time.Time
+	connectionHistory
+	ever, revoked bool
+	streamView
+	// orphans in the member, for people.
+	orphans string
+	// excess is for how much longer the status says that the agent reported too much.
+	excess time.Duration
+	// now is the time that certificates are judged by.
+	now time.Time
+}
+
+// counts of a member's sessions.
+type counts struct {
+	// sessions that are there or may still be, and of them those that were given
+	// up there.
+	sessions, releasing int32
+	// withheld are withdrawals without a durable cause that are not sent.
+	withheld int
+}
+
+// streamView is how a member's stream is.
+type streamView struct {
+	// connected: a stream is open; synced: and what the member has is known.
+	connected, synced bool
+	// settling is for how long yet a stream that broke, or is back, is not worth
+	// a status.
+	settling time.Duration
+}
+
+// viewOf copies what the fleet knows of a member under its lock.
+func (f *Registry) viewOf(name string) (view, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil {
+		return view{}, false
+	}
+	now := f.now()
+	v := view{
+		Verdict:           m.assess(f.timings, now),
+		name:              m.name,
+		agent:             m.agent,
+		counts:            counts{f.placed.count(m.uid), f.placed.releasing[m.uid], len(m.withdrawals.held)},
+		fence:             m.fence,
+		fenced:            m.fence.holds(now),
+		hubCluster:        f.inHubCluster(m),
+		drain:             m.drainView(),
+		capacity:          m.capacity,
+		slots:             m.slots,
+		current:           f.current,
+		heard:             m.heartbeats.LastHeartbeat(),
+		connectionHistory: m.connectionHistory,
+		ever:              m.heartbeats.EverConnected(),
+		revoked:           m.revoked,
+		streamView:        streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && m.agrees()},
+		orphans:           m.cluster.Cache.Orphans(),
+		excess:            m.excessShownFor(f.timings, now),
+		now:               f.steady(now),
+	}
+	if v.State == health.Ready && !m.serving {
+		since := m.lostAt
+		if v.connected {
+			since = m.connectedAt
+		}
+		v.settling = max(0, f.timings.Suspect-now.Sub(since))
+	}
+	v.Recheck = soonest(v.Recheck, v.settling, v.excess)
+	return v, true
+}
+
+// show tells the listeners when a member's health has changed by time alone, and
+// of every member that is lost when something of the fleet has changed that bears
+// on when its sessions are rescheduled.
+func (f *Registry) show(name string) {
+	f.mu.Lock()
+	m := f.members[name]
+	if m == nil {
+		f.mu.Unlock()
+		return
+	}
+	now := f.now()
+	m.heartbeats.Update(f.timings, now)
+	verdict := m.assess(f.timings, now)
+	was := m.shown
+	m.shown = verdict.State
+	var changes []Change
+	if was != "" && was != m.shown {
+		log.Log.WithName("fleet").Info("Member changed its health", "member", m.name,
+			"from", was, "to", m.shown, "reason", verdict.Cause, "silence", m.heartbeats.Silence(now).String())
+		changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	changes = append(changes, f.degradationChanges(now)...)
+	f.mu.Unlock()
+	for _, c := range changes {
+		f.notify(c)
+	}
+}
+
+// writeStatus makes a status say what the view shows. What the member last
+// reported stays while it is away.
+func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
+	status.ObservedGeneration = generation
+	if v.revoked && status.Certificate != nil {
+		// Not nil: none of those that were issued is valid again once the member is
+		// let in again.
+		status.Certificate = &v1alpha1.MemberCertificate{}
+	}
+	for _, c := range conditionsOf(v, status) {
+		v1alpha1.SetCondition(&status.Conditions, generation, c)
+	}
+	status.Sessions, status.Releasing = v.sessions-v.releasing, v.releasing
+	status.HubCluster = v.hubCluster
+	writeDrain(status, v, generation)
+	writeFenced(status, v, generation)
+	if v.fingerprint != "" {
+		status.Fingerprint = v.fingerprint
+	}
+	if v.agentVersion != "" {
+		status.AgentVersion, status.Restrictions = v.agentVersion, v.restrictions
+	}
+	if v.capacity == nil {
+		return
+	}
+	status.Nodes = v.capacity.Nodes
+	status.Templates = status.Templates[:0:0]
+	for key, t := range v.capacity.Templates {
+		if v.current[key.Name] != key.Revision {
+			continue
+		}
+		status.Templates = append(status.Templates, v1alpha1.TemplateAvailability{
+			Name: key.Name, Revision: key.Revision, Available: t.Available,
+			Reason: t.Reason, Message: t.Message, Slots: v.slots[key],
+		})
+	}
+	slices.SortFunc(status.Templates, func(a, b v1alpha1.TemplateAvailability) int { return cmp.Compare(a.Name, b.Name) })
+}

@@ -1,0 +1,233 @@
+package member
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var (
+	placementSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "vdi_hub_placement_decision_seconds",
+		Help:    "How long a placement decision took, snapshot included.",
+		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
+	})
+	placementResults = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_order_results_total",
+		Help: "What became of orders to members.",
+	}, []string{"code"})
+	memberMetrics = &memberCollector{}
+)
+
+func init() {
+	metrics.Registry.MustRegister(placementSeconds, placementResults, memberMetrics)
+}
+
+var (
+	membersByHealth = prometheus.NewDesc("vdi_hub_members",
+		"Members of the fleet by health.", []string{"health"}, nil)
+	membersLost = prometheus.NewDesc("vdi_hub_members_lost",
+		"Members whose sessions are placed anew, as their modes have it, by why.", []string{"reason"}, nil)
+	failoverWaiting = prometheus.NewDesc("vdi_hub_failover_brake_waiting",
+		"Sessions that wait for their turn to be placed anew, since only a few are at a time.", nil, nil)
+	failoverSlowed = prometheus.NewDesc("vdi_hub_failover_slowed",
+		"1 while so many members are gone that sessions are placed anew more slowly.", nil, nil)
+	failoverCutOff = prometheus.NewDesc("vdi_hub_failover_cut_off",
+		"1 while no member outside the hub's own cluster is heard of, so that no session is placed anew by time.", nil, nil)
+	memberHealth = prometheus.NewDesc("vdi_hub_member_health",
+		"1 for the state of health that the member is in, 0 for the others.", []string{"member", "state"}, nil)
+	memberFlips = prometheus.NewDesc("vdi_hub_member_flips_total",
+		"How often the member fell from Ready, since this hub leads.", []string{"member"}, nil)
+	memberWithheld = prometheus.NewDesc("vdi_hub_member_withdrawals_stopped",
+		"Sessions that the member runs and that the hub would stop without a record of why, if they were not too many.", []string{"member"}, nil)
+	memberLease = prometheus.NewDesc("vdi_hub_member_lease_remaining_seconds",
+		"How long the lease lasts yet that this hub last granted the member, reckoned from its receipt.", []string{"member"}, nil)
+	memberExpiry = prometheus.NewDesc("vdi_hub_member_certificate_expiry_seconds",
+		"When the certificate of the member's agent expires, in seconds since 1970.", []string{"member"}, nil)
+)
+
+// memberCollector tells of the members of this process's fleet as they are when
+// it is asked: what remains of a lease is no event, and a member that was
+// removed has no series any more.
+type memberCollector struct {
+	fleet atomic.Pointer[Fleet]
+}
+
+func (c *memberCollector) of(f *Fleet) { c.fleet.Store(f) }
+
+// Describe sends what may be collected (prometheus.Collector).
+func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverWaiting, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
+		out <- d
+	}
+	for _, d := range capacityMetrics {
+		out <- d
+	}
+}
+
+// Collect sends one set of series a member (prometheus.Collector).
+func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
+	f := c.fleet.Load()
+	if f == nil {
+		return
+	}
+	counts, lost := map[health.State]int{}, map[string]int{v1alpha1.ReasonMemberUnreachable: 0, v1alpha1.ReasonMemberFenced: 0}
+	for _, m := range f.measure() {
+		counts[m.health]++
+		switch {
+		case m.fenced:
+			lost[v1alpha1.ReasonMemberFenced]++
+		case m.health == health.Unreachable:
+			lost[v1alpha1.ReasonMemberUnreachable]++
+		}
+		for _, state := range health.States() {
+			value := 0.0
+			if state == m.health {
+				value = 1
+			}
+			out <- prometheus.MustNewConstMetric(memberHealth, prometheus.GaugeValue, value, m.name, string(state))
+		}
+		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.flips), m.name)
+		out <- prometheus.MustNewConstMetric(memberWithheld, prometheus.GaugeValue, float64(m.withheld), m.name)
+		if m.lease >= 0 {
+			out <- prometheus.MustNewConstMetric(memberLease, prometheus.GaugeValue, m.lease, m.name)
+		}
+		if m.expiry > 0 {
+			out <- prometheus.MustNewConstMetric(memberExpiry, prometheus.GaugeValue, float64(m.expiry), m.name)
+		}
+	}
+	for _, state := range health.States() {
+		out <- prometheus.MustNewConstMetric(membersByHealth, prometheus.GaugeValue, float64(counts[state]), string(state))
+	}
+	for reason, n := range lost {
+		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
+	}
+	f.collectFailover(out)
+	f.collectCapacity(out)
+}
+
+func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	now := f.now()
+	waiting, degraded := f.brake.Waiting(now), f.degradation(now)
+	f.mu.Unlock()
+	out <- prometheus.MustNewConstMetric(failoverWaiting, prometheus.GaugeValue, float64(waiting))
+	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.mass)))
+	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.cutOff)))
+}
+
+// measured is what is measured of a member.
+type measured struct {
+	name   string
+	health health.State
+	fenced bool
+	flips  int
+	// withheld are the withdrawals that are stopped.
+	withheld int
+	// lease that remains, in seconds; less than none: this hub granted none.
+	lease float64
+	// expiry of the certificate, in seconds since 1970; 0: none.
+	expiry int64
+}
+
+func (f *Registry) measure() []measured {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	out := make([]measured, 0, len(f.members))
+	for _, m := range f.members {
+		m.heartbeats.Update(f.timings, now)
+		one := measured{name: m.name, health: m.assess(f.timings, now).State, fenced: m.fence.holds(now), flips: m.heartbeats.Falls(), lease: -1, withheld: len(m.withdrawals.held)}
+		if !m.granted.IsZero() {
+			one.lease = max(0, (f.timings.Failover.Lease - now.Sub(m.granted)).Seconds())
+		}
+		if !m.expires.IsZero() {
+			one.expiry = m.expires.Unix()
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+var (
+	memberSessions = prometheus.NewDesc("vdi_hub_member_sessions",
+		"Sessions that are placed in the member.", []string{"member", "region"}, nil)
+	memberReleasing = prometheus.NewDesc("vdi_hub_member_releasing_sessions",
+		"Sessions that were given up in the member and whose stop there is not confirmed.", []string{"member", "region"}, nil)
+	memberNodes = prometheus.NewDesc("vdi_hub_member_nodes",
+		"Nodes of the member that take sessions, as its agent last reported.", []string{"member", "region"}, nil)
+	templateSlots = prometheus.NewDesc("vdi_hub_template_slots",
+		"Sessions of the template, as it stands and with its default resources, that members which are Ready and take new ones have room for yet by their last reports. One room may be counted for several templates.",
+		[]string{"template", "region"}, nil)
+
+	capacityMetrics = []*prometheus.Desc{memberSessions, memberReleasing, memberNodes, templateSlots}
+)
+
+// slotsOf is the capacity for sessions of one template in the members of one region.
+type slotsOf struct{ template, region string }
+
+// collectCapacity sends what the members hold and have capacity for. Capacity is summed by
+// region, so that there are no series for each template in each member.
+func (f *state) collectCapacity(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	slots := map[slotsOf]int32{}
+	for _, m := range f.members {
+		gauge := func(desc *prometheus.Desc, value int32) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), m.name, m.spec.Region)
+		}
+		releasing := f.placed.releasing[m.uid]
+		gauge(memberSessions, f.placed.count(m.uid)-releasing)
+		gauge(memberReleasing, releasing)
+		if m.capacity == nil {
+			continue
+		}
+		gauge(memberNodes, m.capacity.Nodes)
+		takes := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
+		for key, n := range m.slots {
+			if f.current[key.Name] != key.Revision {
+				continue
+			}
+			if !takes || m.assess(f.timings, now).State != health.Ready {
+				n = 0 // so that the series says that there is none, and does not end
+			}
+			slots[slotsOf{key.Name, m.spec.Region}] += n
+		}
+	}
+	for key, n := range slots {
+		out <- prometheus.MustNewConstMetric(templateSlots, prometheus.GaugeValue, float64(n), key.template, key.region)
+	}
+}
+
+// staleStatuses counts what promise 2 has dropped.
+var staleStatuses = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "vdi_hub_link_stale_statuses_dropped_total",
+	Help: "Statuses that were not applied: of an epoch that is over, or of a stream that is.",
+}, []string{"reason"})
+
+// unkept counts what agents have reported and the hub does not keep.
+var (
+	unkept = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_link_unknown_total",
+		Help: "What agents reported of sessions or templates that the hub does not know, and that it does not keep: results, and templates of capacity reports.",
+	}, []string{"kind"})
+	unknownResults   = unkept.WithLabelValues("result")
+	unaskedTemplates = unkept.WithLabelValues("template")
+)
+
+func init() { metrics.Registry.MustRegister(staleStatuses, unkept) }
+
+// countStale counts the stale ones of some items; all of them are if the
+// stream was not the member's any more.
+func countStale(current bool, stale, items int) {
+	switch {
+	case !current:
+		staleStatuses.WithLabelValues("stream").Add(float64(items))
+	case stale > 0:
+		staleStatuses.WithLabelValues("epoch").Add(float64(stale))
+	}
+}

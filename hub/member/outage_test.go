@@ -1,0 +1,89 @@
+package member
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+)
+
+// back has members live again, and their agents connect.
+func (r *region) back(names ...string) {
+	for _, name := range names {
+		uid := types.UID("uid-" + name)
+		delete(r.dead, uid)
+		r.connectAs(uid)
+	}
+}
+
+// All were lost, and those whose network was cut are back first. The third one's
+// power returns a moment later: its agent has the time to connect that it would have
+// had without the outage, and its desktops do not run twice.
+func TestMembersThatWereLostTogetherGetTheirFullTimeAfterTheOutage(t *testing.T) {
+	r := newRegion(t, "eu", "us", "asia")
+	r.die("us", "asia")
+	r.passes(r.timings.Renew)
+	r.die("eu")
+	r.passes(time.Hour)
+	r.Expect(r.Lost(restarts, "uid-eu").Message).To(ContainSubstring("it may be the hub that is cut off"))
+
+	r.back("us", "asia")
+	full := r.timings.Unreachable + r.timings.Failover.After
+	for _, ask := range []failover.Session{restarts, {Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}} {
+		r.Expect(r.Lost(ask, "uid-eu").Due).To(BeFalse(), "the pause has just ended")
+	}
+	r.Expect(r.Lost(restarts, "uid-eu").Wait).To(Equal(full))
+	r.passes(full - time.Second)
+	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeFalse())
+	r.passes(time.Second)
+	to, _ := r.moves("a", restarts, "uid-eu")
+	r.Expect(to).To(BeElementOf("us", "asia"), "it had its time")
+}
+
+// So it is where the outage was of the hub's network as a whole when it began to lead,
+// for longer than a new leader waits.
+func TestMembersGetTheirFullTimeAfterAnOutageAtTheHubsStart(t *testing.T) {
+	x := watched(t)
+	r := &region{fixture: x, dead: map[types.UID]bool{}}
+	for _, name := range []string{"eu", "us"} {
+		x.register(name, types.UID("uid-"+name), func(mc *v1alpha1.MemberCluster) { mc.Status.AgentVersion = "v1" })
+		r.members = append(r.members, types.UID("uid-"+name))
+	}
+	r.die("eu", "us")
+	r.passes(time.Hour)
+	r.back("us")
+	r.Expect(r.Lost(restarts, "uid-eu").Wait).To(Equal(r.timings.Unreachable + r.timings.Failover.After))
+}
+
+// A member that fell before the others did has only the time left that it had: the
+// outage is not counted, and no more is given.
+func TestOutageIsNotCountedAgainstAMemberThatWasLostBefore(t *testing.T) {
+	r := newRegion(t, "eu", "us")
+	r.die("eu")
+	r.passes(60 * time.Second)
+	r.Expect(r.Lost(restarts, "uid-eu").Wait).To(Equal(40 * time.Second))
+	r.die("us")
+	r.passes(time.Hour)
+	r.back("us")
+	r.Expect(r.Lost(restarts, "uid-eu").Wait).To(Equal(40 * time.Second))
+}
+
+// The only other member falls silent again and again: what ran in the lost one is
+// placed elsewhere all the same.
+func TestMemberThatFlapsKeepsNoSessionsOfALostOne(t *testing.T) {
+	r := newRegion(t, "eu", "us")
+	r.die("eu", "us")
+	due := 0
+	for range 10 {
+		r.passes(2 * r.timings.Suspect)
+		r.back("us")
+		r.passes(2 * r.timings.Suspect)
+		due += count(r.Lost(restarts, "uid-eu").Due)
+		r.die("us")
+	}
+	r.Expect(due).To(BeNumerically(">=", 5))
+}

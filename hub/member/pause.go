@@ -1,0 +1,53 @@
+package member
+
+import (
+	"context"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// watchItself has the fleet find out when the hub does not run: a process that is
+// frozen for longer than members may be silent can't tell them from members that
+// are. It runs while this replica leads.
+func (f *Registry) watchItself(ctx context.Context) error {
+	ticker := f.clock.NewTicker(f.timings.Renew / health.ChecksPerRenew)
+	defer ticker.Stop()
+	f.mu.Lock()
+	f.pauses.Start(f.clock.Now())
+	f.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			f.mu.Lock()
+			f.now()
+			f.mu.Unlock()
+		}
+	}
+}
+
+// now is the time by which members are judged. Whoever looks first after the hub
+// has slept has that noted of every member, before anything is judged. The caller
+// holds the lock.
+func (f *state) now() time.Time {
+	now := f.clock.Now()
+	from, paused := f.pauses.Check(f.timings, now)
+	if !paused {
+		return now
+	}
+	pause := now.Sub(from)
+	for _, m := range f.members {
+		m.heartbeats.Paused(f.timings, from, now)
+	}
+	if f.ledSince = f.ledSince.Add(pause); pause >= f.timings.Unreachable {
+		f.ledSince = now // who leads anew has missed no more
+	}
+	if !f.recovery.until.IsZero() {
+		f.recovery.until = f.recovery.until.Add(pause)
+	}
+	log.Log.WithName("fleet").Info("The hub did not run for a while: what it missed is held against no member", "while", pause.String())
+	return now
+}

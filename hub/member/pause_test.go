@@ -1,0 +1,225 @@
+package member
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+// watched is a fleet that watches whether the hub runs, as often as the test says.
+func watched(t *testing.T) *fixture {
+	x := newFixture(t)
+	x.pauses.Start(x.clock.Now())
+	return x
+}
+
+// runs lets time pass in which the hub runs.
+func (x *fixture) runs(d time.Duration) {
+	for step := x.timings.Renew / health.ChecksPerRenew; d > 0; d -= step {
+		x.clock.Step(min(d, step))
+		x.mu.Lock()
+		x.now()
+		x.mu.Unlock()
+	}
+}
+
+// runsHearing is the same while an agent renews.
+func (x *fixture) runsHearing(uid string, d time.Duration) {
+	for ; d > 0; d -= x.timings.Renew {
+		x.runs(min(d, x.timings.Renew))
+		x.renew(eu.UID, uid)
+	}
+}
+
+func (x *fixture) is(name string) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	v := x.members[name].assess(x.timings, x.now())
+	return strings.TrimSuffix(string(v.State)+"/"+string(v.Cause), "/")
+}
+
+func (x *fixture) fallen(name string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	m := x.members[name]
+	m.heartbeats.Update(x.timings, x.now())
+	return m.heartbeats.Falls()
+}
+
+func TestHubThatSleptHoldsNothingAgainstItsMembers(t *testing.T) {
+	x := watched(t)
+	x.register("eu", "uid-eu")
+	x.connect("uid-eu", "i1")
+	for range 6 {
+		x.runsHearing("i1", x.timings.Renew)
+		x.clock.Step(time.Minute)
+		x.Expect(x.is("eu")).To(Equal("Unknown"), "nobody knows")
+		x.Expect(x.Place(request("a"), 1).Placed).To(BeFalse())
+		x.renew("uid-eu", "i1")
+		x.Expect(x.is("eu")).To(Equal("Ready"), "its first word makes it so")
+	}
+	x.Expect(x.fallen("eu")).To(BeZero())
+	x.clock.Step(time.Minute)
+	x.renew("uid-eu", "i1")
+	x.Expect(x.is("eu")).To(Equal("Ready"), "whoever is the first to look")
+	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
+
+	x.runs(x.timings.Suspect)
+	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"), "a hub that runs hears")
+	x.Expect(x.fallen("eu")).To(Equal(1))
+}
+
+func TestMemberThatWasSilentBeforeTheHubSleptStaysSo(t *testing.T) {
+	x := watched(t)
+	x.register("eu", "uid-eu")
+	x.connect("uid-eu", "i1")
+	x.runs(20 * time.Second)
+	for range 3 {
+		x.clock.Step(time.Minute)
+		x.Expect(x.is("eu")).To(Equal("Suspect/Silence"))
+	}
+	x.runs(19 * time.Second)
+	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"), "it was silent for 39 s of those that the hub heard")
+	x.runs(time.Second)
+	x.Expect(x.is("eu")).To(Equal("Unreachable/Silence"))
+	x.Expect(x.fallen("eu")).To(Equal(1))
+	x.clock.Step(time.Minute)
+	x.Expect(x.is("eu")).To(Equal("Unreachable/Silence"))
+}
+
+func TestMemberThatIsNotHeardOfAfterTheHubSleptIsUnreachableInTheEnd(t *testing.T) {
+	x := watched(t)
+	x.register("eu", "uid-eu")
+	x.connect("uid-eu", "i1")
+	x.clock.Step(2 * x.timings.Renew)
+	x.Expect(x.is("eu")).To(Equal("Ready"), "it was heard a moment ago, however it is counted")
+	x.runs(x.timings.Suspect - 2*x.timings.Renew)
+	x.Expect(x.is("eu")).To(Equal("Unknown"), "it may have said something that nobody heard")
+	// It sleeps again and again: only when it is awake it waits.
+	awake := x.timings.Suspect - 2*x.timings.Renew
+	for ; awake < x.timings.Unreachable; awake += x.timings.Renew {
+		x.clock.Step(x.timings.Suspect)
+		x.Expect(x.is("eu")).To(Equal("Unknown"), "awake for %s", awake)
+		x.runs(x.timings.Renew)
+	}
+	x.Expect(x.is("eu")).To(Equal("Unreachable/Silence"))
+	x.Expect(x.fallen("eu")).To(BeZero(), "it was not seen to fall")
+	x.renew("uid-eu", "i1")
+	x.Expect(x.is("eu")).To(Equal("Ready"))
+}
+
+func TestTimeThatTheHubSleptIsNotStable(t *testing.T) {
+	x := watched(t)
+	x.register("eu", "uid-eu")
+	x.connect("uid-eu", "i1")
+	x.runs(x.timings.Suspect)
+	x.renew("uid-eu", "i1")
+	x.runsHearing("i1", 20*time.Second)
+	x.clock.Step(time.Minute)
+	x.renew("uid-eu", "i1")
+	x.Expect(x.is("eu")).To(Equal("Suspect/Recovering"))
+	x.runsHearing("i1", 10*time.Second)
+	x.Expect(x.is("eu")).To(Equal("Ready"), "stable for 30 s of those that the hub heard")
+}
+
+func TestStreamThatIsTooSlowForAHubThatSleptIsNoFall(t *testing.T) {
+	x := watched(t)
+	x.register("eu", "uid-eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.clock.Step(time.Minute)
+	x.renew("uid-eu", "i1")
+	m.Closed(link.ErrStalled)
+	x.Expect(x.is("eu")).To(Equal("Ready"), "it was the hub that did not read its answers")
+	m, _ = x.connect("uid-eu", "i1")
+	x.runsHearing("i1", x.timings.Suspect)
+	m.Closed(link.ErrStalled)
+	x.Expect(x.is("eu")).To(Equal("Suspect/Stalled"))
+}
+
+func TestRestoredHubThatSleptWaitsForItsMembersAllTheSame(t *testing.T) {
+	x := watched(t)
+	x.register("eu", "uid-eu")
+	x.connect("uid-eu", "i1")
+	x.register("us", "uid-us", connectedBefore)
+	x.Restored()
+	x.clock.Step(x.timings.Recovery)
+	x.renew("uid-eu", "i1")
+	x.Expect(x.Place(request("a"), 1).Reason).To(Equal("HubRestored"))
+	x.runsHearing("i1", x.timings.Recovery)
+	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
+}
+
+func TestHubWatchesWhetherItRuns(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	x.connect("uid-eu", "i1")
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- x.watchItself(ctx) }()
+	ran := func() health.PauseDetector {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.pauses
+	}
+	x.Eventually(x.clock.HasWaiters).Should(BeTrue())
+	x.Eventually(ran).Should(Equal(since(x.clock.Now())))
+	for range int(x.timings.Suspect / (x.timings.Renew / health.ChecksPerRenew)) {
+		x.clock.Step(x.timings.Renew / health.ChecksPerRenew)
+		x.Eventually(ran).Should(Equal(since(x.clock.Now())), "it looks by itself")
+	}
+	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"))
+	x.renew("uid-eu", "i1")
+	x.clock.Step(time.Hour)
+	x.Eventually(ran).Should(Equal(since(x.clock.Now())))
+	x.Expect(x.fallen("eu")).To(Equal(1), "that hour is not its fault")
+	stop()
+	x.Expect(<-done).To(Succeed())
+}
+
+// since is a detector that last noted at a time that the hub ran.
+func since(ran time.Time) health.PauseDetector {
+	var p health.PauseDetector
+	p.Start(ran)
+	return p
+}
+
+// manned is a manager that keeps what is added to it.
+type manned struct {
+	manager.Manager
+	added []manager.Runnable
+}
+
+func (m *manned) Add(r manager.Runnable) error {
+	m.added = append(m.added, r)
+	return m.Manager.Add(r)
+}
+
+func TestTheLeaderWatchesItself(t *testing.T) {
+	x := newControllers(t)
+	inner, err := manager.New(&rest.Config{Host: "127.0.0.1:1"}, manager.Options{
+		Scheme: x.scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return x.c.RESTMapper(), nil },
+	})
+	x.Expect(err).NotTo(HaveOccurred())
+	mgr := &manned{Manager: inner}
+	x.Expect(x.members.SetupWithManager(mgr)).To(Succeed())
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	for _, r := range mgr.added {
+		if f, ok := r.(manager.RunnableFunc); ok {
+			x.Expect(f(ctx)).To(Succeed())
+		}
+	}
+	x.Expect(x.pauses).To(Equal(since(x.clock.Now())))
+}

@@ -1,0 +1,350 @@
+package member
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// placedSessions counts which sessions each member holds or may still hold:
+// placed there, or given up and not confirmed stopped.
+type placedSessions struct {
+	// sessions by member, and what holds each session.
+	sessions map[types.UID]map[types.UID]struct{}
+	members  map[types.UID]holding
+	// releasing counts, by member, those that were given up there.
+	releasing map[types.UID]int32
+	// governed counts them by policy.
+	governed governedSessions
+	// decided are decisions that the hub's cache does not show yet.
+	decided map[types.UID]decision
+	// replaced are decisions that another was made after, while it was not known whether
+	// they had been written.
+	replaced map[types.UID]decision
+}
+
+// holding is where a session is, and whose it is.
+type holding struct {
+	owner  owner
+	places []place
+	// releasing are the members among them where it was given up.
+	releasing []types.UID
+}
+
+func (h holding) equal(other holding) bool {
+	return h.owner == other.owner && slices.Equal(h.places, other.places) && slices.Equal(h.releasing, other.releasing)
+}
+
+// decision to place a session in a member under an epoch, by a policy.
+type decision struct {
+	epoch  int64
+	member types.UID
+	policy string
+	// added is whether the session was not there before.
+	added bool
+	// giveBack is set where the session is placed there under this epoch already
+	// and is to run again, as this run.
+	giveBack func()
+	run      int64
+}
+
+func (d decision) place() place { return place{d.member, d.policy} }
+
+func (d decision) again() bool { return d.giveBack != nil }
+
+// shownBy reports whether a session of this epoch and run is one that the decision
+// was written on, or a later one.
+func (d decision) shownBy(epoch, run int64) bool {
+	if d.again() && epoch == d.epoch {
+		return run >= d.run
+	}
+	return epoch >= d.epoch
+}
+
+func newPlacedSessions() placedSessions {
+	return placedSessions{
+		sessions:  map[types.UID]map[types.UID]struct{}{},
+		members:   map[types.UID]holding{},
+		releasing: map[types.UID]int32{},
+		governed:  governedSessions{},
+		decided:   map[types.UID]decision{},
+		replaced:  map[types.UID]decision{},
+	}
+}
+
+func (p placedSessions) count(member types.UID) int32 { return int32(len(p.sessions[member])) } //nolint:gosec // a member holds no billions
+
+// decide counts a session for a member, and for the policy by which it goes
+// there, before any cache shows it.
+func (p placedSessions) decide(session types.UID, o owner, d decision) {
+	if !d.again() {
+		held := p.members[session]
+		d.added = !slices.Contains(held.places, d.place())
+		p.set(session, holding{o, append(slices.Clone(held.places), d.place()), held.releasing})
+	}
+	p.decided[session] = d
+}
+
+// undo takes back a decision that no cache has shown.
+func (p placedSessions) undo(session types.UID) (decision, bool) {
+	d, ok := p.decided[session]
+	if !ok {
+		return d, false
+	}
+	delete(p.decided, session)
+	if d.added {
+		h := p.members[session]
+		h.places = slices.DeleteFunc(slices.Clone(h.places), func(q place) bool { return q == d.place() })
+		p.set(session, h)
+	}
+	return d, true
+}
+
+// observe counts a session as the hub's cache shows it. A view that is older
+// than the last decision does not undo it.
+func (p placedSessions) observe(session types.UID, epoch, run int64, h holding) moved {
+	if d, ok := p.decided[session]; ok {
+		switch {
+		case d.shownBy(epoch, run):
+			delete(p.decided, session)
+		case !d.again():
+			h.places = append(slices.Clone(h.places), d.place())
+		}
+	}
+	return p.set(session, h)
+}
+
+// drop forgets a session.
+func (p placedSessions) drop(session types.UID) moved {
+	delete(p.decided, session)
+	delete(p.replaced, session)
+	return p.set(session, holding{})
+}
+
+// moved is what a change of a session's places means: members that have got it,
+// members that are rid of it, and policies whose caps count less.
+type moved struct {
+	gained, lost []types.UID
+	eased        []string
+}
+
+// set makes a session held in just these places.
+func (p placedSessions) set(session types.UID, after holding) moved {
+	before := p.members[session]
+	if before.equal(after) {
+		return moved{}
+	}
+	for _, member := range before.releasing {
+		if p.releasing[member]--; p.releasing[member] == 0 {
+			delete(p.releasing, member)
+		}
+	}
+	for _, member := range after.releasing {
+		p.releasing[member]++
+	}
+	m := between(before.places, after.places)
+	for _, member := range m.gained {
+		if p.sessions[member] == nil {
+			p.sessions[member] = map[types.UID]struct{}{}
+		}
+		p.sessions[member][session] = struct{}{}
+	}
+	for _, member := range m.lost {
+		if delete(p.sessions[member], session); len(p.sessions[member]) == 0 {
+			delete(p.sessions, member)
+		}
+	}
+	p.governed.add(before.owner, before.places, -1)
+	p.governed.add(after.owner, after.places, 1)
+	if len(after.places) == 0 {
+		delete(p.members, session)
+	} else {
+		p.members[session] = after
+	}
+	return m
+}
+
+func between(before, after []place) (m moved) {
+	in := func(places []place, member types.UID) bool {
+		return slices.ContainsFunc(places, func(p place) bool { return p.member == member })
+	}
+	for _, p := range after {
+		if !in(before, p.member) && !slices.Contains(m.gained, p.member) {
+			m.gained = append(m.gained, p.member)
+		}
+	}
+	for _, p := range before {
+		if !in(after, p.member) && !slices.Contains(m.lost, p.member) {
+			m.lost = append(m.lost, p.member)
+		}
+		if p.policy != "" && !slices.Contains(after, p) && !slices.Contains(m.eased, p.policy) {
+			m.eased = append(m.eased, p.policy)
+		}
+	}
+	return m
+}
+
+// holdingOf is where a session is or may still be, as its status has it.
+func holdingOf(s *v1alpha1.VDISession) holding {
+	h := holding{owner: owner{s.Spec.User, s.Namespace}}
+	if p := s.Status.Placement; p != nil {
+		h.places = append(h.places, place{p.ClusterUID, p.Policy})
+	}
+	for _, r := range s.Status.Releasing {
+		if p := s.Status.Placement; p == nil || p.ClusterUID != r.ClusterUID {
+			h.releasing = append(h.releasing, r.ClusterUID)
+		}
+		h.places = append(h.places, place{r.ClusterUID, r.Policy})
+	}
+	return h
+}
+
+// counted tells a request what the caps of its policy count: every session that
+// it has placed, with decisions that the hub's cache does not show yet and
+// sessions that are being released, but for the one that asks. putBack must be
+// called once that is answered, and before the lock is released.
+func (f *state) counted(req *placement.Request) (putBack func()) {
+	own := f.placed.members[req.UID]
+	f.placed.governed.add(own.owner, own.places, -1)
+	req.Counts = f.placed.governed.of(req.PolicyName, owner{req.User, req.Namespace})
+	return func() { f.placed.governed.add(own.owner, own.places, 1) }
+}
+
+// countsFor is what a request must know of its policy's caps, as a copy that
+// outlives the lock.
+func (f *state) countsFor(req placement.Request) placement.Counts {
+	defer f.counted(&req)()
+	c := req.Counts
+	if c.Clusters = maps.Clone(c.Clusters); c.Clusters == nil {
+		c.Clusters = map[types.UID]int32{}
+	}
+	return c
+}
+
+// Observe counts a session as it stands on the hub; gone is for one that is
+// there no more.
+func (f *Reservations) Observe(s *v1alpha1.VDISession, gone bool) {
+	f.mu.Lock()
+	var m moved
+	if gone {
+		m = f.placed.drop(s.UID)
+		for _, uid := range m.lost {
+			f.ledger.Release(s.UID, s.Status.Epoch+1, uid)
+		}
+	} else {
+		run := int64(0)
+		if p := s.Status.Placement; p != nil {
+			run = p.Run
+		}
+		f.correct(s)
+		m = f.placed.observe(s.UID, s.Status.Epoch, run, holdingOf(s))
+	}
+	changes := f.changesOf(m)
+	f.mu.Unlock()
+	for _, c := range changes {
+		f.notify(c)
+	}
+}
+
+// correct makes the ledger agree with a session that the hub's cache shows as placed
+// by a decision that was taken back: its write was of unknown outcome, another member
+// was decided on, and the first write turns out to be the one that is stored.
+func (f *Reservations) correct(s *v1alpha1.VDISession) {
+	first, ok := f.placed.replaced[s.UID]
+	if !ok || s.Status.Epoch < first.epoch {
+		return
+	}
+	delete(f.placed.replaced, s.UID)
+	at := s.Status.Placement
+	if at == nil || at.Epoch != first.epoch || at.ClusterUID != first.member {
+		return
+	}
+	if second, ok := f.placed.decided[s.UID]; ok && second.epoch == first.epoch {
+		if second.member == first.member {
+			return // its room is reserved
+		}
+		f.ledger.Release(s.UID, second.epoch, second.member)
+	}
+	template := placement.TemplateKey{Name: s.Spec.Template, Revision: s.Status.TemplateRevision}
+	f.ledger.ReserveFor(s.UID, at.Epoch, at.ClusterUID, template, placement.ResourcesOf(s.Status.Resources))
+}
+
+// changesOf is what listeners are notified of a session's move.
+func (f *state) changesOf(m moved) []Change {
+	var changes []Change
+	note := func(kind ChangeKind, uids []types.UID) {
+		for _, uid := range uids {
+			if m := f.uids[uid]; m != nil {
+				changes = append(changes, Change{Kind: kind, Member: m.name, UID: uid})
+			}
+		}
+	}
+	note(MemberSessions, m.gained)
+	note(MemberCapacity, m.lost)
+	for _, policy := range m.eased {
+		changes = append(changes, Change{Kind: PolicyCapacity, Policy: policy})
+	}
+	return changes
+}
+
+// place is a member that holds a session or may still do so, and the policy by
+// which it was placed there; empty: none.
+type place struct {
+	member types.UID
+	policy string
+}
+
+// owner is who has a session. It never changes.
+type owner struct{ user, namespace string }
+
+// governedSessions counts, by policy, the sessions that it has placed and that
+// are not confirmed stopped. A session counts once for each policy, and once in
+// each member that it has been placed in by it.
+type governedSessions map[string]*governedCount
+
+type governedCount struct {
+	total             int32
+	users, namespaces map[string]int32
+	clusters          map[types.UID]int32
+}
+
+// add counts the places of a session; by is 1, or -1 to count them no more.
+func (g governedSessions) add(o owner, places []place, by int32) {
+	for i, p := range places {
+		if p.policy == "" || slices.Contains(places[:i], p) {
+			continue
+		}
+		c := g[p.policy]
+		if c == nil {
+			c = &governedCount{users: map[string]int32{}, namespaces: map[string]int32{}, clusters: map[types.UID]int32{}}
+			g[p.policy] = c
+		}
+		tally(c.clusters, p.member, by)
+		if !slices.ContainsFunc(places[:i], func(q place) bool { return q.policy == p.policy }) {
+			tally(c.users, o.user, by)
+			tally(c.namespaces, o.namespace, by)
+			c.total += by
+		}
+		if len(c.clusters) == 0 {
+			delete(g, p.policy)
+		}
+	}
+}
+
+// of is what a policy's caps count for a session of this owner.
+func (g governedSessions) of(policy string, o owner) placement.Counts {
+	c := g[policy]
+	if c == nil {
+		return placement.Counts{}
+	}
+	return placement.Counts{Total: c.total, User: c.users[o.user], Namespace: c.namespaces[o.namespace], Clusters: c.clusters}
+}
+
+func tally[K comparable](m map[K]int32, key K, by int32) {
+	if m[key] += by; m[key] == 0 {
+		delete(m, key)
+	}
+}

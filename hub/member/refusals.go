@@ -1,0 +1,97 @@
+package member
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+// outranked refuses an agent of a lower term than the last one that was let in,
+// while that one is alive: connections that renew nothing do not count, as
+// nowhere else.
+//
+// Later the lower one is let in, and nothing is lost by it. The term only tells a
+// member's agent from one that it has superseded; that it speaks for this member
+// is in its certificate, and that it is the only one that speaks is the work of
+// leader election among the member's agents: one that has lost its lease there
+// ends, and one that can't reach it ends when it is refused here. What is left is an
+// agent that was cut off from the hub too, or asleep, all that while and
+// wakes after the later one died: it writes nothing before it has renewed its lease
+// there, which is another's. Without
+// this rule a member whose etcd was restored from a backup, where its terms are
+// kept, would be shut out until the hub's next leader, and so would one of which
+// a process that had its certificate once told a term far ahead.
+func (m *member) outranked(t health.Timings, term int64, now time.Time) error {
+	if term < m.term && m.heartbeats.Silence(now) < t.Unreachable {
+		return fmt.Errorf("%w: this one is of term %d, that one of %d, and was heard of %s ago",
+			link.ErrStaleAgent, term, m.term, m.heartbeats.Silence(now).Round(time.Second))
+	}
+	return nil
+}
+
+// yields reports whether an agent of a term takes the place of the one that is
+// connected and renews. That one says itself that it can't renew its lock among the
+// agent's replicas; who has taken the lock since has begun a later term. A clone of the
+// member's cluster has no such luck: the member's own agent is certain.
+func (m *member) yields(term int64) bool {
+	return m.uncertain && term > m.term
+}
+
+// succeeded notes for people that an agent of a lower term is let in.
+func (m *member) succeeded(term int64) {
+	if term < m.term {
+		m.lowered = fmt.Sprintf("an agent of term %d was let in after one of term %d, which is silent: the member was restored from a backup, or the term was never its own", term, m.term)
+	}
+}
+
+// takeLowered returns what an event must say of a member's terms, once.
+func (f *Registry) takeLowered(name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil {
+		return ""
+	}
+	why := m.lowered
+	m.lowered = ""
+	return why
+}
+
+// refuseExcess refuses an agent whose last stream ended a moment ago because it
+// reported too much: what it reports is read again only so often.
+func (m *member) refuseExcess(t health.Timings, now time.Time) error {
+	if m.exceeded == "" || now.Sub(m.exceededAt) >= t.Suspect {
+		return nil
+	}
+	return fmt.Errorf("%w a moment ago, and is let in again after %s", link.ErrExcess, t.Suspect)
+}
+
+// excessShownFor is for how much longer the status says that a member's agent reported
+// too much.
+func (c *connectionHistory) excessShownFor(t health.Timings, now time.Time) time.Duration {
+	if c.exceeded == "" {
+		return 0
+	}
+	return max(0, t.Recovery-now.Sub(c.exceededAt))
+}
+
+// takeExceeded returns what an event must say of an agent that reported too much:
+// each reason once, until another or none was announced.
+func (f *Registry) takeExceeded(name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil {
+		return ""
+	}
+	if m.excessShownFor(f.timings, f.now()) == 0 {
+		m.exceeded, m.exceededAnnounced = "", ""
+	}
+	if m.exceeded == m.exceededAnnounced {
+		return ""
+	}
+	m.exceededAnnounced = m.exceeded
+	return m.exceeded
+}

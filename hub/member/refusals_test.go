@@ -1,0 +1,68 @@
+package member
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link"
+)
+
+func (x *fixture) openAs(instance string, term int64) (link.Member, error) {
+	return x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "fp", Instance: instance, AgentTerm: term}, &peer{})
+}
+
+func TestAgentOfAnEarlierTermIsLetInOnceTheLaterOneIsSilent(t *testing.T) {
+	x := newControllers(t, newMemberObject("eu"))
+	x.reconcile("eu")
+	liar, err := x.openAs("liar", 1<<40)
+	x.Expect(err).NotTo(HaveOccurred())
+	x.renewFor("uid-eu", "liar", time.Minute)
+	_, err = x.openAs("real", 7)
+	x.Expect(err).To(MatchError(link.ErrStaleAgent), "it is connected")
+	liar.Closed(nil)
+	x.clock.Step(x.timings.Unreachable - 1)
+	_, err = x.openAs("real", 7)
+	x.Expect(err).To(MatchError(link.ErrStaleAgent), "it was heard of a moment ago")
+	x.reconcile("eu")
+	x.Expect(x.said()).NotTo(ContainElement(ContainSubstring(v1alpha1.EventOlderAgent)))
+
+	x.clock.Step(1)
+	_, err = x.openAs("real", 7)
+	x.Expect(err).NotTo(HaveOccurred())
+	x.reconcile("eu")
+	x.Expect(x.said()).To(ContainElement(And(HavePrefix("Warning "+v1alpha1.EventOlderAgent), ContainSubstring("of term 7"))))
+	x.reconcile("eu")
+	x.Expect(x.said()).To(BeEmpty(), "it is told once")
+	_, err = x.openAs("older", 6)
+	x.Expect(err).To(MatchError(link.ErrStaleAgent), "its term is the one that counts now")
+}
+
+// A stream that is held open without a renewal shuts nobody out.
+func TestAgentOfAnEarlierTermReplacesOneThatRenewsNothing(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	held := &peer{}
+	_, err := x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "fp", Instance: "liar", AgentTerm: 9}, held)
+	x.Expect(err).NotTo(HaveOccurred())
+	x.clock.Step(x.timings.Unreachable)
+	_, err = x.openAs("real", 1)
+	x.Expect(err).NotTo(HaveOccurred())
+	x.Expect(held.closed).To(MatchError(ContainSubstring("replaced")))
+}
+
+// said are the events since the last time.
+func (x *controllers) said() []string {
+	var out []string
+	for {
+		select {
+		case e := <-x.recorder.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package member
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// recovery is of a hub that was restored from a backup: what it placed since then
+// it does not know, and the members do. It waits for them before it gives away
+// their capacity.
+type recovery struct {
+	// until when members are awaited at the most; zero: this hub was not restored.
+	until time.Time
+	// over: they are no longer awaited.
+	over bool
+}
+
+// Restored says that the hub was restored from a backup: an agent has seen what
+// this hub knows nothing of. Nothing is placed, and nothing resumed, until every
+// member that ever connected has reported to this leader, or for Timings.Recovery.
+// It is so once: an agent that has such a thing to say again, true or not, holds
+// up nobody.
+func (f *Restores) Restored() {
+	f.mu.Lock()
+	first := f.recovery.until.IsZero()
+	if first {
+		f.recovery.until = f.now().Add(f.timings.Recovery)
+	}
+	f.mu.Unlock()
+	if first {
+		log.Log.WithName("fleet").Info("The hub was restored from a backup: nothing is placed until every member has reported",
+			"atMost", f.timings.Recovery.String())
+	}
+}
+
+// awaitsReports reports whether nothing may be placed yet, and the decision that says
+// so. The caller holds the lock.
+//
+// The message is the same for as long as it lasts: they are written into every
+// session that waits.
+func (f *state) awaitsReports(now time.Time) (placement.Decision, bool) {
+	if f.recovery.until.IsZero() || f.recovery.over {
+		return placement.Decision{}, false
+	}
+	awaited := 0
+	for _, m := range f.members {
+		awaited += count(m.awaited())
+	}
+	if awaited == 0 || !now.Before(f.recovery.until) {
+		f.recovery.over = true
+		log.Log.WithName("fleet").Info("The hub places sessions again after its restore", "membersNotHeardOf", awaited)
+		return placement.Decision{}, false
+	}
+	return placement.Decision{Reason: v1alpha1.ReasonHubRestored, Message: fmt.Sprintf(
+		"the hub was restored from a backup: sessions are placed once every member has told what it runs, or after %s; kubectl get memberclusters says who is away", f.timings.Recovery)}, true
+}
+
+// Recovering reports whether the hub was restored from a backup, and waits for its
+// members' reports.
+func (f *Restores) Recovering() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, wait := f.awaitsReports(f.now())
+	return wait
+}
+
+// Claims reports whether a member holds a session under a later epoch than one, and
+// proves that it was given it there: a hub that was restored has forgotten that.
+func (f *Restores) Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool) {
+	f.mu.Lock()
+	members := slices.Collect(maps.Values(f.members))
+	f.mu.Unlock()
+	for _, m := range members { // whose caches call the fleet under their locks
+		item := m.cluster.Cache.Get(assignment)
+		if item != nil && item.Spec.Session.UID == session && item.Spec.Epoch > epoch && item.Status.State == v1alpha1.AssignmentActive &&
+			f.proven != nil && f.proven(m.uid, session, item.Spec.Epoch, item.Spec.Proof) {
+			return m.name, true
+		}
+	}
+	return "", false
+}
+
+// Counts says that a member's own reports count the copy of a session that it has
+// under an epoch, so that nothing is kept for it besides.
+func (f *Reservations) Counts(session types.UID, epoch int64, member types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ledger.Release(session, epoch, member)
+}
+
+// Unreported returns the names of the members that have not reported to this leader and may run
+// something: neither revoked nor declared fenced.
+func (f *Restores) Unreported() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	now := f.now()
+	for _, m := range f.members {
+		if m.awaited() && !m.fence.holds(now) {
+			names = append(names, m.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// RegionOf a member; empty where there is no such member.
+func (f *Registry) RegionOf(member types.UID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.uids[member]; m != nil {
+		return m.spec.Region
+	}
+	return ""
+}
+
+// awaited reports whether the member has yet to report to this hub. One that never
+// connected has nothing to tell, and one that is revoked can't.
+func (m *member) awaited() bool {
+	return m.heartbeats.EverConnected() && !m.revoked && (!m.reported || !m.cluster.Synced.Load())
+}

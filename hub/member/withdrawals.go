@@ -1,0 +1,107 @@
+package member
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// withdrawnLeast and withdrawnPercent bound how many assignments a member may be
+	// told to stop for which no session's status names a cause: so many, or that share
+	// of what it holds.
+	withdrawnLeast   = 5
+	withdrawnPercent = 30
+	// withdrawnWithin is for how long one counts.
+	withdrawnWithin = time.Hour
+)
+
+// withdrawals are those of a member for which nothing durable names a cause. Single
+// ones happen: a member was restored from a backup, and has what it confirmed to have
+// stopped. Many at once mean that the hub has lost state, and would stop desktops
+// that are used.
+type withdrawals struct {
+	// done are the sessions that were withdrawn, with when; held those that are not.
+	done map[types.UID]time.Time
+	held map[types.UID]struct{}
+	// of is how many assignments the member held at the most since the first of done.
+	of int
+}
+
+// MayWithdraw reports whether a member may be told to stop what it holds of a session
+// although nothing durable says why, and counts it. Beyond the bound nothing is
+// stopped until what is held back is gone: delete it in the member, or place it there.
+func (f *Registry) MayWithdraw(member, session types.UID) bool {
+	f.mu.Lock()
+	m := f.uids[member]
+	f.mu.Unlock()
+	if m == nil {
+		return false
+	}
+	holds, _ := m.cluster.Cache.Len() // its lock is never taken under the fleet's
+	f.mu.Lock()
+	now := f.now()
+	may, first := m.withdrawals.take(session, holds, now)
+	f.mu.Unlock()
+	if first {
+		log.Log.WithName("fleet").Info("Withdrawals without a durable cause are stopped: the hub may have lost state", "member", m.name, "assignments", holds)
+	}
+	if !may {
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+	return may
+}
+
+// Withdrawn notes that nothing of a session is to be stopped in a member any more
+// without a cause: it has stopped, or its status names one.
+func (f *Registry) Withdrawn(member, session types.UID) {
+	f.mu.Lock()
+	m := f.uids[member]
+	held := false
+	if m != nil {
+		_, held = m.withdrawals.held[session]
+		delete(m.withdrawals.held, session)
+	}
+	f.mu.Unlock()
+	if held {
+		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+	}
+}
+
+// take decides on one withdrawal; first reports whether it is the first that is held
+// back.
+func (w *withdrawals) take(session types.UID, holds int, now time.Time) (may, first bool) {
+	for other, at := range w.done {
+		if now.Sub(at) >= withdrawnWithin {
+			delete(w.done, other)
+		}
+	}
+	if _, again := w.done[session]; again {
+		return true, false
+	}
+	if len(w.done) == 0 {
+		w.of = 0
+	}
+	w.of = max(w.of, holds)
+	if len(w.held) == 0 && len(w.done) < max(withdrawnLeast, w.of*withdrawnPercent/100) {
+		if w.done == nil {
+			w.done = map[types.UID]time.Time{}
+		}
+		w.done[session] = now
+		return true, false
+	}
+	first = len(w.held) == 0
+	if w.held == nil {
+		w.held = map[types.UID]struct{}{}
+	}
+	w.held[session] = struct{}{}
+	return false, first
+}
+
+// withdrawalsMessage says what is held back, and what to do.
+func withdrawalsMessage(held int) string {
+	return fmt.Sprintf("%d sessions run there that the hub has no record of stopping or placing elsewhere: it may have lost state, "+
+		"so that it stops none of them; compare `kubectl get vdia -A` in the member with `kubectl get vdis -A`, and delete in the member the assignments that are not to run", held)
+}

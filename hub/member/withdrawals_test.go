@@ -1,0 +1,57 @@
+package member
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// A hub that has lost state finds nearly all that a member runs to be none of its
+// doing: it stops a few, and then asks people.
+func TestWithdrawalsWithoutACauseStop(t *testing.T) {
+	for holds, most := range map[int]int{3: 3, 10: 5, 100: 30} {
+		t.Run(fmt.Sprint(holds), func(t *testing.T) {
+			x := newControllers(t, newMemberObject("eu"))
+			x.reconcile("eu")
+			var items []*v1alpha1.SessionAssignment
+			for i := range holds {
+				items = append(items, item(fmt.Sprint("s", i), 1, active))
+			}
+			x.connect("uid-eu", "i1", items...)
+			x.renew("uid-eu", "i1")
+			x.reconcile("eu")
+			withdrawn := 0
+			for range 2 { // asked again, the answers are the same
+				withdrawn = 0
+				for i := range holds {
+					withdrawn += count(x.MayWithdraw("uid-eu", types.UID(fmt.Sprint("uid-s", i))))
+				}
+			}
+			x.Expect(withdrawn).To(Equal(most))
+			x.clock.Step(statusInterval)
+			x.reconcile("eu")
+			if most == holds {
+				x.Expect(x.shows(x.member("eu"))).NotTo(ContainElement(HavePrefix("Synced=False")))
+				return
+			}
+			x.Expect(x.shows(x.member("eu"))).To(ContainElement("Synced=False/WithdrawalsStopped"))
+			x.Expect(x.measure()[0].withheld).To(Equal(holds - most))
+
+			// Once they are dealt with, nothing is held back, and an hour later others may.
+			for i := range holds {
+				x.Withdrawn("uid-eu", types.UID(fmt.Sprint("uid-s", i)))
+			}
+			x.Expect(x.MayWithdraw("uid-eu", "uid-next")).To(BeFalse(), "as many were within the hour")
+			x.Withdrawn("uid-eu", "uid-next")
+			x.clock.Step(statusInterval)
+			x.reconcile("eu")
+			x.Expect(x.shows(x.member("eu"))).NotTo(ContainElement(HavePrefix("Synced=False")))
+			x.clock.Step(withdrawnWithin)
+			x.Expect(x.MayWithdraw("uid-eu", "uid-next")).To(BeTrue())
+		})
+	}
+}

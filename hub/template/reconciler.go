@@ -1,0 +1,186 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/finalizers,verbs=update
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=patch
+// +kubebuilder:rbac:groups=apps,namespace=vdi-system,resources=controllerrevisions,verbs=list;watch;create;delete
+
+// Members is what this package needs of the members of the fleet.
+type Members interface {
+	// SetTemplates sets which revisions agents evaluate, and which is each template's
+	// current one.
+	SetTemplates(set *fleetv1.TemplateSet, current map[string]string)
+	// CanRun counts the members that can run a revision, and all members.
+	CanRun(template, revision string) (can, of int32)
+	// Listen calls the listener when a member changes.
+	Listen(func(member.Change))
+}
+
+// Reconciler sets which templates agents evaluate, shows on each template where it
+// can run and how many sessions are made of it, keeps it while there are any, and
+// prunes revisions that nothing refers to.
+//
+// All templates share one request: the set that agents get is always whole.
+type Reconciler struct {
+	Client  client.Client
+	Members Members
+	Clock   clock.PassiveClock
+	// Namespace of the ControllerRevisions.
+	Namespace string
+	// InUse says whether a session refers to a revision.
+	InUse func(ctx context.Context, template, revision string) (bool, error)
+	// Placed counts the sessions that are placed with a template, by revision.
+	Placed func(ctx context.Context, template string) (map[string]int32, error)
+
+	// unused is since when nothing was seen to refer to a revision, by name.
+	// Templates share one request, so one goroutine alone uses it.
+	unused map[string]time.Time
+	// written is when a template's status was, by name; likewise.
+	written map[string]time.Time
+}
+
+// statusInterval is the least time between two status writes of a template for what
+// changes with every session.
+const statusInterval = 2 * time.Second
+
+// conflictWait is how long the hub's cache gets to show what a write found
+// changed.
+const conflictWait = 100 * time.Millisecond
+
+// pruneAfter is how long nothing must have referred to a revision before it is
+// deleted: one that was just stored is used only once a session says so, and
+// the hub's cache shows it.
+const pruneAfter = time.Minute
+
+var allTemplates = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	toAll := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{allTemplates}
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("vditemplate").
+		Watches(&v1alpha1.VDITemplate{}, toAll).
+		Watches(&appsv1.ControllerRevision{}, toAll).
+		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.Members.Listen(func(c member.Change) {
+				if c.Kind == member.MemberCapacity || c.Kind == member.MemberChanged || c.Kind == member.MemberSessions {
+					q.AddAfter(allTemplates, statusInterval)
+				}
+			})
+			return nil
+		})).
+		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).
+		Complete(r)
+}
+
+// Reconcile brings every template up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	templates := &v1alpha1.VDITemplateList{}
+	if err := r.Client.List(ctx, templates); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing templates: %w", err)
+	}
+	kept := &appsv1.ControllerRevisionList{}
+	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{LabelTemplate}); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing template revisions: %w", err)
+	}
+	set, current, unreadable := templateSet(templates.Items, kept.Items)
+	r.Members.SetTemplates(set, current)
+	again, err := r.prune(ctx, kept.Items, current)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	r.forget(templates.Items)
+	for i := range templates.Items {
+		wait, err := r.show(ctx, &templates.Items[i], current)
+		if apierrors.IsConflict(err) {
+			wait, err = conflictWait, nil
+		}
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		again = soonest(again, wait)
+	}
+	if unreadable != nil {
+		return ctrl.Result{}, reconcile.TerminalError(unreadable)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// show brings one template up to date; wait is when to look again.
+func (r *Reconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) (wait time.Duration, err error) {
+	used, err := r.Placed(ctx, t.Name)
+	if err != nil {
+		return 0, err
+	}
+	if wait, err = r.status(ctx, t, current[t.Name], used); err != nil {
+		return 0, err
+	}
+	return wait, r.keep(ctx, t, total(used))
+}
+
+// prune deletes revisions that no template stands at and that no session has
+// referred to for a while; again is when to look again.
+func (r *Reconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision, current map[string]string) (again time.Duration, err error) {
+	now := r.Clock.Now()
+	unused := map[string]time.Time{}
+	for i := range kept {
+		cr := &kept[i]
+		template, revision := cr.Labels[LabelTemplate], cr.Labels[LabelRevision]
+		if current[template] == revision {
+			continue
+		}
+		used, err := r.InUse(ctx, template, revision)
+		if err != nil {
+			return 0, err
+		}
+		if used {
+			continue
+		}
+		since, known := r.unused[cr.Name]
+		if !known {
+			since = now
+		}
+		if wait := since.Add(pruneAfter).Sub(now); wait > 0 {
+			unused[cr.Name], again = since, soonest(again, wait)
+			continue
+		}
+		if err := r.Client.Delete(ctx, cr, client.Preconditions{UID: &cr.UID}); client.IgnoreNotFound(err) != nil {
+			return 0, fmt.Errorf("pruning template revision: %w", err)
+		}
+	}
+	r.unused = unused
+	return again, nil
+}
+
+// soonest returns the sooner of two waits, of which 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

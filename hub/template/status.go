@@ -1,0 +1,126 @@
+package template
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// mostRevisions that a template's status names: those that most sessions run.
+const mostRevisions = 64
+
+// keep holds a template while sessions are made of it: it is marked before any
+// can be, and released once it is being deleted and none is.
+func (r *Reconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, sessions int32) error {
+	before := t.DeepCopy()
+	changed := false
+	switch {
+	case t.DeletionTimestamp.IsZero():
+		changed = controllerutil.AddFinalizer(t, v1alpha1.TemplateFinalizer)
+	case sessions == 0:
+		changed = controllerutil.RemoveFinalizer(t, v1alpha1.TemplateFinalizer)
+	}
+	if !changed {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, t, patch); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("marking template %s as in use: %w", t.Name, err))
+	}
+	return nil
+}
+
+// status writes what changed of a template's status; wait is how long what
+// changes with every session has to wait its turn.
+func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revision string, used map[string]int32) (wait time.Duration, err error) {
+	before := t.DeepCopy()
+	can, of := r.Members.CanRun(t.Name, revision)
+	t.Status.ObservedGeneration = t.Generation
+	t.Status.Revision = revision
+	t.Status.AvailableClusters = can
+	t.Status.Revisions = byUse(used)
+	t.Status.Sessions = total(used)
+	leaving := !t.DeletionTimestamp.IsZero()
+	v1alpha1.SetCondition(&t.Status.Conditions, t.Generation, available(can, of, leaving, t.Status.Sessions))
+	if equality.Semantic.DeepEqual(before.Status, t.Status) {
+		return 0, nil
+	}
+	now := r.Clock.Now()
+	if !urgent(before, t) {
+		if wait := r.written[t.Name].Add(statusInterval).Sub(now); wait > 0 {
+			return wait, nil
+		}
+	}
+	if err := r.Client.Status().Patch(ctx, t, client.MergeFrom(before)); err != nil {
+		return 0, client.IgnoreNotFound(fmt.Errorf("writing the status of template %s: %w", t.Name, err))
+	}
+	if r.written == nil {
+		r.written = map[string]time.Time{}
+	}
+	r.written[t.Name] = now
+	return 0, nil
+}
+
+// urgent reports whether a status says of its template what it did not say before,
+// counts apart.
+func urgent(before, after *v1alpha1.VDITemplate) bool {
+	return before.Status.ObservedGeneration != after.Status.ObservedGeneration || before.Status.Revision != after.Status.Revision
+}
+
+// forget what was written of templates that are there no more.
+func (r *Reconciler) forget(templates []v1alpha1.VDITemplate) {
+	there := make(map[string]bool, len(templates))
+	for i := range templates {
+		there[templates[i].Name] = true
+	}
+	maps.DeleteFunc(r.written, func(name string, _ time.Time) bool { return !there[name] })
+}
+
+func total(used map[string]int32) int32 {
+	var sum int32
+	for _, n := range used {
+		sum += n
+	}
+	return sum
+}
+
+// byUse are revisions with their sessions, the most used first.
+func byUse(used map[string]int32) []v1alpha1.RevisionSessions {
+	var out []v1alpha1.RevisionSessions
+	for revision, n := range used {
+		if n > 0 {
+			out = append(out, v1alpha1.RevisionSessions{Revision: revision, Sessions: n})
+		}
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.RevisionSessions) int {
+		return cmp.Or(cmp.Compare(b.Sessions, a.Sessions), cmp.Compare(a.Revision, b.Revision))
+	})
+	return out[:min(len(out), mostRevisions)]
+}
+
+func available(can, of int32, leaving bool, sessions int32) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: v1alpha1.ConditionAvailable}
+	c.Message = fmt.Sprintf("%d of %d members can run it", can, of)
+	switch {
+	case leaving:
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonTerminating
+		c.Message = fmt.Sprintf("being deleted: %d sessions are made of it; it goes once they are deleted", sessions)
+		if sessions == 1 {
+			c.Message = "being deleted: 1 session is made of it; it goes once that is deleted"
+		}
+	case can == 0:
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnschedulable
+		c.Message += ": see status.templates of each MemberCluster for why"
+	}
+	return c
+}
