@@ -45,9 +45,9 @@ func installCommand(c *cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install-agent --member NAME --hub HOST:PORT --ca-hash HASH (--token - | --token-file FILE)",
 		Short: "Install the agent into a member, or give it a new token",
-		Long: "Install the agent into the cluster of the current context: the CRD, its roles, its Deployment and how it\n" +
-			"joins. `kubectl vdi join` prints this command, and the token that it reads. An agent that is there already is brought up to date, and\n" +
-			"joins again with the token if it is not connected.",
+		Long: "Install the agent's chart into the cluster of the current context, without its NetworkPolicy, and the Secret\n" +
+			"from which the agent joins. `kubectl vdi join` prints this command, and the token that it reads. An agent that\n" +
+			"is installed already is updated, and joins again with the token if it is not connected.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.install(cmd, o) },
 	}
