@@ -37,7 +37,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// shutdownTimeout is how long passes that have begun may take to end.
+// shutdownTimeout is how long reconciles that have begun may take to end.
 const shutdownTimeout = 10 * time.Second
 
 // Run runs the agent against a member's API server until the context ends or another
@@ -65,11 +65,11 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	store := assignment.New(assignment.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace})
 	restrictions := options.restrictions()
 	store.Restrictions = &restrictions
-	room, err := connect(mgr, leader, options, store, lease)
+	watcher, err := connect(mgr, leader, options, store, lease)
 	if err != nil {
 		return err
 	}
-	if err := reconcile(mgr, options, room, store, lease); err != nil {
+	if err := reconcile(mgr, options, watcher, store, lease); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
@@ -78,8 +78,8 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	return runLeading(ctx, mgr)
 }
 
-// Who scrapes the metrics is given this role. The agent itself has
-// system:auth-delegator to ask about callers.
+// This role is for scrapers of the metrics. The agent itself has system:auth-delegator to
+// authorize callers.
 // +kubebuilder:rbac:roleName=vdi-agent-metrics-reader,urls=/metrics,verbs=get
 
 func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manager, *leader, error) {
@@ -116,8 +116,8 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 	return mgr, leader, nil
 }
 
-// cached is what the agent keeps of the member's objects: its own, and the
-// namespaces that its administrator has admitted.
+// cached returns what the agent caches of the member's objects: its own, and the admitted
+// namespaces.
 func cached() map[client.Object]cache.ByObject {
 	objects := session.CacheByObject()
 	objects[&corev1.Namespace{}] = cache.ByObject{
@@ -126,8 +126,8 @@ func cached() map[client.Object]cache.ByObject {
 	return objects
 }
 
-// reconcile has the manager run the member's controllers. What the capacity
-// watcher knows of nodes tells a desktop that is lost from one that stops.
+// reconcile adds the member's controllers to the manager. The states of nodes, from the
+// capacity watcher, distinguish a lost desktop from one that stops.
 func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *assignment.Store, lease *fence.Keeper) error {
 	sessions, err := options.session()
 	if err != nil {
@@ -151,11 +151,11 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *as
 	return (&retention.Reconciler{}).SetupWithManager(mgr, retention.Options{})
 }
 
-// connect joins capacity, assignments, the lease and the link. It returns the
-// capacity watcher.
+// connect connects capacity, assignments, the lease and the link. It returns the capacity
+// watcher.
 func connect(mgr ctrl.Manager, leader *leader, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
-	room, err := capacity.NewWatcher(capacity.Options{
+	watcher, err := capacity.NewWatcher(capacity.Options{
 		Config: mgr.GetConfig(), Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
 		OnChange: func() { hub.CapacityChanged() },
 	})
@@ -176,18 +176,18 @@ func connect(mgr ctrl.Manager, leader *leader, options Options, store *assignmen
 		linkOptions.Credentials = keeper
 	}
 	hub = link.NewClient(linkOptions, link.Member{
-		Assignments: store, Orders: store, Capacity: room,
+		Assignments: store, Orders: store, Capacity: watcher,
 		Terms:       &link.ConfigMapTerms{Reader: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace},
 		Fingerprint: whichCluster,
 		Lease:       lease,
 		// No renewal is sent before it would count.
 		Synced: func(ctx context.Context) bool { return store.Synced(ctx) && lease.Loaded(ctx) },
 	})
-	store.Reporter, store.Capacity = hub, room
-	return room, errors.Join(mgr.Add(lease), store.SetupWithManager(mgr), mgr.Add(room), mgr.Add(hub))
+	store.Reporter, store.Capacity = hub, watcher
+	return watcher, errors.Join(mgr.Add(lease), store.SetupWithManager(mgr), mgr.Add(watcher), mgr.Add(hub))
 }
 
-// fingerprint tells clusters apart, rebuilt ones of the same name included.
+// fingerprint identifies a cluster: a rebuilt one of the same name has another.
 func fingerprint(ctx context.Context, reader client.Reader) (string, error) {
 	namespace := &corev1.Namespace{}
 	if err := reader.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, namespace); err != nil {
@@ -196,8 +196,8 @@ func fingerprint(ctx context.Context, reader client.Reader) (string, error) {
 	return string(namespace.UID), nil
 }
 
-// addProbes: alive is who answers, ready is who has read the member. The hub
-// has no say in either.
+// addProbes adds the probes: an agent that answers is alive, and one whose caches have
+// synced is ready. Neither depends on the hub.
 func addProbes(mgr ctrl.Manager) error {
 	ready := func(request *http.Request) error {
 		ctx, cancel := context.WithTimeout(request.Context(), time.Second)

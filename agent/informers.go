@@ -15,17 +15,19 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
 )
 
-// unansweredRetry is how long after a request that nobody answered a cache asks
-// again, on average half as long again.
+// unansweredRetry is how long after a request without an answer a cache retries, and on
+// average half as long again.
 const unansweredRetry = time.Second
 
-// newCache is the manager's cache, which holds what is ours in admitted namespaces
-// and asks for nothing else there. It sees within a second or two that an API server
-// is back. client-go's informers wait up to a minute by then, and so long the agent
-// would not stop what the hub has withdrawn.
+// newCache returns the manager's cache, which holds our objects in admitted namespaces and
+// requests no others. It reconnects within a second or two once an API server is back.
+// client-go's informers would wait up to a minute, and so long the agent would not stop
+// what the hub has withdrawn.
 func newCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steadfast{next: next, retry: unansweredRetry} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &retryTransport{next: next, retry: unansweredRetry}
+	})
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache's client: %w", err)
@@ -37,16 +39,16 @@ func newCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 	return cache.New(cfg, options)
 }
 
-// steadfast asks again and again what nobody answers, if it is only a question. An
-// answer, whatever it is, goes to who has asked.
-type steadfast struct {
+// retryTransport retries GET requests without an answer. It returns any answer to the
+// caller.
+type retryTransport struct {
 	next   http.RoundTripper
 	retry  time.Duration
 	silent atomic.Bool
 }
 
-// RoundTrip asks until somebody answers, or the request's context ends.
-func (s *steadfast) RoundTrip(request *http.Request) (*http.Response, error) {
+// RoundTrip retries until there is an answer, or the request's context ends.
+func (s *retryTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	for {
 		response, err := s.next.RoundTrip(request)
 		if err == nil && s.silent.CompareAndSwap(true, false) {
@@ -66,10 +68,10 @@ func (s *steadfast) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// WrappedRoundTripper is for those who look for the innermost.
-func (s *steadfast) WrappedRoundTripper() http.RoundTripper { return s.next }
+// WrappedRoundTripper returns the transport that is wrapped.
+func (s *retryTransport) WrappedRoundTripper() http.RoundTripper { return s.next }
 
-// unanswered is whether nobody was there who could answer.
+// unanswered reports whether there was no server to answer.
 func unanswered(err error) bool {
 	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 }

@@ -48,7 +48,7 @@ func TestQuestionsThatNobodyAnswersAreAskedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := (&steadfast{next: server, retry: time.Microsecond}).RoundTrip(request)
+			got, err := (&retryTransport{next: server, retry: time.Microsecond}).RoundTrip(request)
 			if !errors.Is(err, test.err) || (err == nil) != (got == ok) || server.n != test.asked {
 				t.Errorf("asked %d times: %v, %v", server.n, got, err)
 			}
@@ -68,7 +68,7 @@ func TestAQuestionEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &steadfast{next: server, retry: time.Microsecond}
+	s := &retryTransport{next: server, retry: time.Microsecond}
 	if _, err := s.RoundTrip(request); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("it ends with %v", err)
 	}

@@ -24,12 +24,12 @@ const (
 	// renew the lock while the API server answers them, before the time factor. It is
 	// part of the S of docs/design.md, section 7.
 	leaseDuration = 15 * time.Second
-	// leastLease is what a time factor leaves of it, since the latency of a busy API
-	// server is not scaled with it.
+	// leastLease is its minimum, since the latency of a busy API server is not scaled by
+	// the time factor.
 	leastLease = 4 * time.Second
 )
 
-// errLost is the end of an agent that leads no more.
+// errLost ends an agent that does not lead any more.
 var errLost = errors.New("another replica leads")
 
 // leaseDuration is whole seconds, since a Lease knows no others.
@@ -41,10 +41,10 @@ func (o *Options) leaseDuration() time.Duration {
 // retryPeriod is how often the lock is renewed, or read by the others: 2 s of 15.
 func (o *Options) retryPeriod() time.Duration { return o.leaseDuration() * 2 / 15 }
 
-// leader is what a replica has of leadership.
+// leader is the leadership of a replica.
 type leader struct {
 	guard *election.Guard
-	// lock is nil where nobody is elected.
+	// lock is nil without leader election.
 	lock resourcelock.Interface
 }
 
@@ -66,7 +66,7 @@ func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(er
 			return nil, fmt.Errorf("naming this replica: %w", err)
 		}
 	}
-	// API servers' audit logs tell the replicas apart by it.
+	// API servers' audit logs distinguish the replicas by it.
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}

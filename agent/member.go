@@ -28,12 +28,12 @@ const (
 	// failEndings is how many Pods in a row must have ended.
 	failEndings = 5
 	// lostAfter is how long a node must not have answered before its desktops start on
-	// others that may run twice and have no home. It is as long as Kubernetes itself
-	// leaves Pods on such a node.
+	// others that may run twice and have no home. It is as long as Kubernetes itself keeps
+	// Pods on such a node.
 	lostAfter = 5 * time.Minute
 )
 
-// versionOf asks the member's API server for its version.
+// versionOf returns a function that reads the version of the member's API server.
 func versionOf(mgr ctrl.Manager) func() (*version.Info, error) {
 	return func() (*version.Info, error) {
 		asks, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -44,8 +44,8 @@ func versionOf(mgr ctrl.Manager) func() (*version.Info, error) {
 	}
 }
 
-// session is what the local reconciler is told of its member. The error names
-// every flag that can't be read.
+// session returns the options of the local reconciler. The error names every flag that
+// can't be read.
 func (o *Options) session() (session.Options, error) {
 	gateway, gatewayErr := gatewayOf(o.Gateway)
 	namespaces, selectorErr := selectorOf(o.GatewayNamespaceSelector)
@@ -76,8 +76,8 @@ func (o *Options) session() (session.Options, error) {
 	}, errors.Join(errs...)
 }
 
-// guard is what guards must know of the agent, and the port on which it listens
-// for them; nil and zero where there are none.
+// guard returns what guards need of the agent, and the port on which it listens for them,
+// or nil and zero without guards.
 func (o *Options) guard() (*render.Guard, int32, error) {
 	if o.GuardImage == "" {
 		if o.LeaseURL != "" {
@@ -102,12 +102,12 @@ func (o *Options) guard() (*render.Guard, int32, error) {
 	}, int32(port), errors.Join(errs...)
 }
 
-// scaled is a timing as the factor of the demonstration or test has it.
+// scaled returns a duration times the time factor.
 func (o *Options) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * o.TimeFactor)
 }
 
-// gatewayOf reads namespace/name[/section]; nil if there is none.
+// gatewayOf reads namespace/name[/section], and returns nil for an empty text.
 func gatewayOf(text string) (*render.GatewayRef, error) {
 	if text == "" {
 		return nil, nil

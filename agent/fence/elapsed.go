@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// wallClock shows the time of day, without the monotonic reading that Go subtracts by
-// where it is there.
+// wallClock returns the time of day, without a monotonic reading, which Go would subtract
+// by.
 func wallClock() time.Time { return time.Now().Round(0) }
 
-// Elapsed is a clock that runs on while its machine is suspended, or paused by its
-// hypervisor. The boot clock stands still in a pause; when the wall's clock is right
-// again, it has gained as much. A gain of more than the skew between two readings
-// counts as time that has passed, and so does a wall's clock that is set forward by
-// more. It is safe for concurrent use.
+// Elapsed is a clock that also counts the time while its machine is suspended, or paused by
+// its hypervisor. The boot clock stops during a pause; when the wall clock is right again,
+// it has gained as much. A gain of more than the skew between two readings counts as time
+// that has passed, and so does a wall clock that is set forward by more. It is safe for
+// concurrent use.
 type Elapsed struct {
 	boot func() time.Duration
 	wall func() time.Time
@@ -26,14 +26,14 @@ type Elapsed struct {
 	paused time.Duration
 }
 
-// NewElapsed makes a clock that ignores a wall's clock that is set by up to the skew.
+// NewElapsed returns a clock that ignores wall clock changes of up to the skew.
 func NewElapsed(skew time.Duration) *Elapsed { return newElapsed(SinceBoot, wallClock, skew) }
 
 func newElapsed(boot func() time.Duration, wall func() time.Time, skew time.Duration) *Elapsed {
 	return &Elapsed{boot: boot, wall: wall, skew: skew, lastBoot: boot(), lastWall: wall()}
 }
 
-// Now returns a moment, in time since the boot. It never falls.
+// Now returns the time since the boot. It never decreases.
 func (e *Elapsed) Now() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()

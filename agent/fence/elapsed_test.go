@@ -53,7 +53,7 @@ func TestALeaseIsOverAfterAPauseOfTheMachine(t *testing.T) {
 		},
 		"of a new process": func() time.Duration {
 			r := &Record{Grant: grantedAt(0), BootID: "boot"}
-			return recall(r, "boot", paused(10, 6*time.Minute), skew).left(paused(10, 6*time.Minute))
+			return restore(r, "boot", paused(10, 6*time.Minute), skew).left(paused(10, 6*time.Minute))
 		},
 	} {
 		if got := left(); got != 0 {

@@ -16,27 +16,26 @@ import (
 
 // Timings before the time factor.
 const (
-	// skew is by how much the wall's clocks of a member's nodes may differ, and one of
-	// them may be set while a lease runs.
+	// skew is by how much the wall clocks of a member's nodes may differ, and one of them
+	// may be set while a lease runs.
 	skew = 10 * time.Second
-	// pace is how often the keeper looks at the clock, and tries again what
-	// failed.
-	pace = time.Second
-	// survey is how often it looks what is fenced in the member.
-	survey = 10 * time.Second
-	// leastPace, however small the factor.
-	leastPace = 20 * time.Millisecond
+	// stepInterval is how often the keeper checks the lease, and retries what failed.
+	stepInterval = time.Second
+	// countInterval is how often it counts the fenced sessions of the member.
+	countInterval = 10 * time.Second
+	// minStepInterval is the least, however small the factor.
+	minStepInterval = 20 * time.Millisecond
 )
 
-// patience with the API server for one request.
-const patience = 5 * time.Second
+// requestTimeout is for one request to the API server.
+const requestTimeout = 5 * time.Second
 
 // State of the lease.
 type State int
 
 const (
-	// Unknown means that what is kept of it could not be read or written yet.
-	// Nothing is to be started, and nothing stopped.
+	// Unknown means that its record could not be read or written yet. Nothing may be
+	// started, and nothing stopped.
 	Unknown State = iota
 	// Valid means that fenced desktops may run that the hub has affirmed.
 	Valid
@@ -54,10 +53,10 @@ func (s State) String() string {
 	return "Unknown"
 }
 
-// Standing is how the lease is at a moment.
+// Standing is the state of the lease and how long it lasts.
 type Standing struct {
 	State State
-	// Left is for how long desktops that run may go on; zero: they may not.
+	// Left is for how long desktops that run may go on.
 	Left time.Duration
 }
 
@@ -71,9 +70,9 @@ type Keeper struct {
 	Client client.Client
 	// Namespace of the record.
 	Namespace string
-	// TimeFactor scales every timing; 1 by default.
+	// TimeFactor scales every timing. By default 1.
 	TimeFactor float64
-	// Clock and BootID of the machine; nil: the system's.
+	// Clock and BootID of the machine. By default the system's.
 	Clock  func() Instant
 	BootID func() (string, error)
 
@@ -85,14 +84,14 @@ type Keeper struct {
 	mu sync.Mutex
 	// lease is nil until it was read.
 	lease *lease
-	// wanted: there are fenced desktops, for which it is kept durable.
+	// wanted is set if there are fenced desktops, for which it is kept durable.
 	wanted bool
 
-	// What only Start's goroutine uses.
-	keep     keep
-	told     State
-	surveyed time.Duration
-	failed   bool
+	// The fields below are for Start's goroutine alone.
+	record    recordStore
+	announced State
+	countedAt time.Duration
+	failed    bool
 }
 
 func (k *Keeper) init() {
@@ -107,15 +106,15 @@ func (k *Keeper) init() {
 		if k.BootID == nil {
 			k.BootID = bootID
 		}
-		k.keep = keep{live: k.Live, client: k.Client, namespace: k.Namespace}
+		k.record = recordStore{live: k.Live, client: k.Client, namespace: k.Namespace}
 	})
 }
 
-// NeedLeaderElection tells the manager to start this on the leader alone.
+// NeedLeaderElection returns true: only the leader has a lease.
 func (k *Keeper) NeedLeaderElection() bool { return true }
 
-// Loaded waits until what an earlier process has left was read; false if the
-// context ended first. No renewal counts before.
+// Loaded waits until the record of an earlier process was read. It returns false if the
+// context ends first. No renewal counts before.
 func (k *Keeper) Loaded(ctx context.Context) bool {
 	k.init()
 	select {
@@ -132,8 +131,8 @@ func (k *Keeper) Changes() <-chan event.GenericEvent {
 	return k.changes
 }
 
-// Sending is called before a renewal is sent. What it returns is called with the
-// length of the lease once the answer was accepted, and else not at all.
+// Sending is called before a renewal is sent. It returns a function to call with the
+// length of the lease if the renewal was granted.
 func (k *Keeper) Sending() (granted func(length time.Duration)) {
 	k.init()
 	sent := k.Clock()
@@ -147,7 +146,7 @@ func (k *Keeper) Sending() (granted func(length time.Duration)) {
 	}
 }
 
-// Standing of the lease now.
+// Standing returns the state of the lease now.
 func (k *Keeper) Standing() Standing {
 	k.init()
 	k.mu.Lock()
@@ -155,9 +154,9 @@ func (k *Keeper) Standing() Standing {
 	return k.standing()
 }
 
-// Ask is Standing for a session that is fenced: from now on the lease is kept
-// durable, and no such desktop is started before it is.
-func (k *Keeper) Ask() Standing {
+// Require is Standing for a fenced session: from now on the lease is kept durable, and no
+// such desktop is started before it is.
+func (k *Keeper) Require() Standing {
 	k.init()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -178,7 +177,7 @@ func (k *Keeper) standing() Standing {
 	switch {
 	case left <= 0:
 		return Standing{State: Over}
-	case !k.lease.survives(now):
+	case !k.lease.isDurable(now):
 		return Standing{Left: left}
 	default:
 		return Standing{State: Valid, Left: left}
@@ -196,12 +195,12 @@ func (k *Keeper) signal() {
 func (k *Keeper) Start(ctx context.Context) error {
 	k.init()
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("fence"))
-	ticker := time.NewTicker(max(k.scaled(pace), leastPace))
+	ticker := time.NewTicker(max(k.scaled(stepInterval), minStepInterval))
 	defer ticker.Stop()
 	for {
 		err := k.step(ctx)
 		k.logOnce(ctx, err)
-		// What was refused is not asked for again at once, whoever wakes us.
+		// After a failure only the ticker causes a retry.
 		wake := k.wake
 		if err != nil {
 			wake = nil
@@ -222,9 +221,9 @@ func (k *Keeper) step(ctx context.Context) error {
 			return err
 		}
 	}
-	k.tell(ctx)
-	err := errors.Join(k.reckon(ctx), k.survey(ctx))
-	k.tell(ctx)
+	k.announce(ctx)
+	err := errors.Join(k.persist(ctx), k.countFenced(ctx))
+	k.announce(ctx)
 	return err
 }
 
@@ -233,9 +232,9 @@ func (k *Keeper) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	record, ok, err := k.keep.load(ctx)
+	record, ok, err := k.record.load(ctx)
 	if !ok {
 		return err
 	}
@@ -243,15 +242,15 @@ func (k *Keeper) load(ctx context.Context) error {
 		log.FromContext(ctx).Error(err, "What is kept of the lease can't be read: fenced desktops wait for the hub")
 	}
 	k.mu.Lock()
-	k.lease = recall(record, boot, k.Clock(), k.scaled(skew))
+	k.lease = restore(record, boot, k.Clock(), k.scaled(skew))
 	k.mu.Unlock()
 	close(k.loaded)
 	return nil
 }
 
-// reckon makes durable what must be.
-func (k *Keeper) reckon(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// persist makes durable what must be.
+func (k *Keeper) persist(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	k.mu.Lock()
 	now, wanted := k.Clock(), k.wanted
@@ -271,7 +270,7 @@ func (k *Keeper) reckon(ctx context.Context) error {
 }
 
 func (k *Keeper) save(ctx context.Context, w write) error {
-	if err := k.keep.save(ctx, w.Record); err != nil {
+	if err := k.record.save(ctx, w.Record); err != nil {
 		return err
 	}
 	k.mu.Lock()
@@ -280,18 +279,18 @@ func (k *Keeper) save(ctx context.Context, w write) error {
 	return nil
 }
 
-// survey looks what is fenced here, for the metrics, and whether the lease need
-// be kept durable any more.
-func (k *Keeper) survey(ctx context.Context) error {
+// countFenced counts the fenced sessions, for the metrics, and to find out whether the
+// lease must still be kept durable.
+func (k *Keeper) countFenced(ctx context.Context) error {
 	now := k.Clock().Boot
-	if k.surveyed != 0 && now-k.surveyed < k.scaled(survey) {
+	if k.countedAt != 0 && now-k.countedAt < k.scaled(countInterval) {
 		return nil
 	}
 	var all v1alpha1.SessionAssignmentList
 	if err := k.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing assignments: %w", err)
 	}
-	k.surveyed = now
+	k.countedAt = now
 	guarded, fenced := 0, false
 	for i := range all.Items {
 		a := &all.Items[i]
@@ -307,26 +306,26 @@ func (k *Keeper) survey(ctx context.Context) error {
 	return nil
 }
 
-// tell tells sessions and operators of a change.
-func (k *Keeper) tell(ctx context.Context) {
+// announce logs a change of state, and enqueues the fenced sessions.
+func (k *Keeper) announce(ctx context.Context) {
 	k.mu.Lock()
 	now, wanted := k.standing(), k.wanted
 	k.mu.Unlock()
 	metricRemaining.Set(now.Left.Seconds())
-	if now.State == k.told {
+	if now.State == k.announced {
 		return
 	}
-	log.FromContext(ctx).Info("The hub's lease changed its state", "from", k.told.String(), "to", now.State.String(), "fenced", wanted)
-	k.told = now.State
+	log.FromContext(ctx).Info("The hub's lease changed its state", "from", k.announced.String(), "to", now.State.String(), "fenced", wanted)
+	k.announced = now.State
 	k.Changed()
 }
 
-// Changed has all fenced sessions looked at.
+// Changed enqueues all fenced sessions.
 func (k *Keeper) Changed() {
 	k.init()
 	select {
 	case k.changes <- event.GenericEvent{Object: &v1alpha1.SessionAssignment{}}:
-	default: // One that nobody has read yet says the same.
+	default: // An event is pending already.
 	}
 }
 

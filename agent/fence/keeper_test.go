@@ -111,7 +111,7 @@ func (m *member) renew() {
 
 func (m *member) state(want State) {
 	m.t.Helper()
-	if got := m.k.Ask().State; got != want {
+	if got := m.k.Require().State; got != want {
 		m.t.Errorf("the lease is %d, want %d", got, want)
 	}
 }

@@ -6,7 +6,7 @@ import "time"
 type Instant struct {
 	// Boot is the time since the machine began: see SinceBoot.
 	Boot time.Duration
-	// Wall is what the wall's clock shows, which somebody may set.
+	// Wall is the time of the wall clock, which may be set.
 	Wall time.Time
 }
 
@@ -14,61 +14,59 @@ type Instant struct {
 type Grant struct {
 	// Sent is when the agent sent it.
 	Sent Instant
-	// Length of the lease, from then; zero: there is no grant.
+	// Length of the lease, from then, and zero without a grant.
 	Length time.Duration
 }
 
-// end is when it is over, by the boot clock alone.
+// end returns when it is over, by the boot clock alone.
 func (g Grant) end() time.Duration { return g.Sent.Boot + g.Length }
 
-// left returns how long it still lasts; not positive: it is over. A machine that its
-// hypervisor pauses stops its boot clock too, and learns from the wall's clock that it
-// was away: as much time has passed as the clock says that shows more, the wall's less
-// what it may be off by.
+// left returns how long it still lasts, and at most zero if it is over. A machine that its
+// hypervisor pauses stops its boot clock too, and only the wall clock shows the pause: the
+// time that has passed is that of the clock that shows more, the wall clock's less the
+// skew.
 func (g Grant) left(now Instant, skew time.Duration) time.Duration {
 	return g.Length - max(now.Boot-g.Sent.Boot, now.Wall.Sub(g.Sent.Wall)-skew)
 }
 
-// Record is what the member's API server keeps of the lease.
+// Record is the lease as stored in the member's API server.
 type Record struct {
-	// Grant that was the newest when it was written, and the boot that its
-	// instant is of.
+	// Grant is the newest when it was written, and BootID the boot of its instant.
 	Grant
 	BootID string
-	// Lapse is the number of the last lapse; zero: there was none.
+	// Lapse is the number of the last lapse, and zero without one.
 	Lapse int64
-	// Marking: assignments may lack the mark of that lapse.
+	// Marking is set while assignments may lack the mark of that lapse.
 	Marking bool
 }
 
-// lease is what a process knows of it. It is not safe for concurrent use.
+// lease is the state of a process. It is not safe for concurrent use.
 type lease struct {
 	bootID string
-	// grant is the newest that is not over; newer: than the record's.
+	// grant is the newest that is not over, and newer is set if the record's is older.
 	grant Grant
 	newer bool
-	// skew is by how much the wall's clock may be off.
+	// skew is by how much the wall clock may be wrong.
 	skew time.Duration
-	// record is what was last read or written, and durable the newest grant that is
-	// stored.
+	// record was last read or written, and durable is the newest grant that is stored.
 	record  Record
 	durable Grant
-	// lapses that this process has seen, and how many of them have been dealt
-	// with: numbered, or found to be nobody's.
-	lapses, settled int
+	// lapses is how many this process has seen, and handled how many of them were
+	// numbered, or concern no session.
+	lapses, handled int
 }
 
-// write is a record that is to be made durable.
+// write is a record to be made durable.
 type write struct {
 	Record
-	// settles this many of the lapses.
-	settles int
+	// handles this many of the lapses.
+	handles int
 }
 
-// recall is the lease as an earlier process has left it; nil: it left none. The
-// clocks of two nodes, or of one before and after a boot, differ by at most the
-// skew: by that much less is left.
-func recall(left *Record, bootID string, now Instant, skew time.Duration) *lease {
+// restore returns the lease from the record of an earlier process, which may be nil. The
+// clocks of two nodes, or of one before and after a boot, differ by at most the skew: so
+// much less is left.
+func restore(left *Record, bootID string, now Instant, skew time.Duration) *lease {
 	l := &lease{bootID: bootID, lapses: 1, skew: skew}
 	if left == nil {
 		return l
@@ -86,8 +84,8 @@ func recall(left *Record, bootID string, now Instant, skew time.Duration) *lease
 	return l
 }
 
-// look takes notice of the time: a lease that is over has lapsed.
-func (l *lease) look(now Instant) {
+// advance sets the time: a lease that is over has lapsed.
+func (l *lease) advance(now Instant) {
 	if l.grant.Length > 0 && l.grant.left(now, l.skew) <= 0 {
 		l.grant, l.newer = Grant{}, false
 		l.lapses++
@@ -96,67 +94,67 @@ func (l *lease) look(now Instant) {
 
 // granted takes a renewal that the hub has granted by now.
 func (l *lease) granted(g Grant, now Instant) {
-	l.look(now)
+	l.advance(now)
 	if g.Length <= 0 || g.Sent.Boot > now.Boot || g.left(now, l.skew) <= 0 || g.end() <= l.grant.end() {
 		return
 	}
 	l.grant, l.newer = g, true
 }
 
-// lapsed reports whether there was a lapse that nobody has dealt with.
-func (l *lease) lapsed() bool { return l.lapses > l.settled }
+// lapsed reports whether there was a lapse that is not handled.
+func (l *lease) lapsed() bool { return l.lapses > l.handled }
 
-// left is for how long the lease still counts; zero: it does not.
+// left returns for how long the lease is still valid, and zero if it is not.
 func (l *lease) left(now Instant) time.Duration {
-	l.look(now)
+	l.advance(now)
 	if l.lapsed() || l.record.Marking || l.grant.Length == 0 {
 		return 0
 	}
 	return l.grant.left(now, l.skew)
 }
 
-// renewed reports whether there is a grant, whether or not it counts yet.
+// renewed reports whether there is a grant, valid yet or not.
 func (l *lease) renewed(now Instant) bool {
-	l.look(now)
+	l.advance(now)
 	return l.grant.Length > 0
 }
 
-// survives reports whether a new process would still find a lease.
-func (l *lease) survives(now Instant) bool { return l.durable.left(now, l.skew) > 0 }
+// isDurable reports whether a new process would find a valid lease.
+func (l *lease) isDurable(now Instant) bool { return l.durable.left(now, l.skew) > 0 }
 
-// number is the record that gives the lapses by now their number, above all that
-// assignments bear.
+// number returns the record that numbers the lapses so far, above all marks of
+// assignments.
 func (l *lease) number(highest int64) write {
 	return write{
 		Record:  Record{Grant: l.grant, BootID: l.bootID, Lapse: max(l.record.Lapse, highest) + 1, Marking: true},
-		settles: l.lapses,
+		handles: l.lapses,
 	}
 }
 
-// settle says that there was nobody whom the lapses by now concern.
-func (l *lease) settle() { l.settled = l.lapses }
+// handleAll records that the lapses so far concern no session.
+func (l *lease) handleAll() { l.handled = l.lapses }
 
-// marked is the record that says that all assignments bear the last lapse.
+// marked returns the record after all assignments have the mark of the last lapse.
 func (l *lease) marked() write {
-	return write{Record: Record{Grant: l.grant, BootID: l.bootID, Lapse: l.record.Lapse}, settles: l.settled}
+	return write{Record: Record{Grant: l.grant, BootID: l.bootID, Lapse: l.record.Lapse}, handles: l.handled}
 }
 
-// refresh is the record that has the newest grant, where the one that is durable
-// is older by a sixth of the lease.
+// refresh returns the record with the newest grant, if the durable one is older by a sixth
+// of the lease.
 func (l *lease) refresh(now Instant) (write, bool) {
-	l.look(now)
+	l.advance(now)
 	if !l.newer || l.lapsed() || l.grant.end()-l.durable.end() < l.grant.Length/6 {
 		return write{}, false
 	}
 	return write{
 		Record:  Record{Grant: l.grant, BootID: l.bootID, Lapse: l.record.Lapse, Marking: l.record.Marking},
-		settles: l.settled,
+		handles: l.handled,
 	}, true
 }
 
-// stored says that a record is durable.
+// stored takes a record that is durable.
 func (l *lease) stored(w write) {
-	l.record, l.settled = w.Record, max(l.settled, w.settles)
+	l.record, l.handled = w.Record, max(l.handled, w.handles)
 	if w.Length > 0 {
 		l.durable = w.Grant
 	}

@@ -23,8 +23,8 @@ func grantedAt(seconds int) Grant { return Grant{Sent: at(seconds), Length: leng
 // fresh is a lease of a process that began with nothing, once nobody was found
 // whom a lapse concerns.
 func fresh(grants ...Grant) *lease {
-	l := recall(nil, "boot", at(0), skew)
-	l.settle()
+	l := restore(nil, "boot", at(0), skew)
+	l.handleAll()
 	for _, g := range grants {
 		l.granted(g, g.Sent)
 	}
@@ -71,7 +71,7 @@ func TestALeaseThatEndsWhileAssignmentsAreMarkedIsAnotherLapse(t *testing.T) {
 	l := fresh(grantedAt(0))
 	l.granted(grantedAt(200), at(200))
 	w := l.number(0)
-	l.look(at(380))
+	l.advance(at(380))
 	l.stored(w) // It was long in being written.
 	l.granted(grantedAt(381), at(381))
 	if !l.lapsed() || l.left(at(381)) != 0 {
@@ -108,7 +108,7 @@ func TestARestart(t *testing.T) {
 		"with a record without a lease":         {record(func(r *Record) { r.Length = 0 }), "boot", at(150), 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := recall(tc.left, tc.boot, tc.now, skew)
+			l := restore(tc.left, tc.boot, tc.now, skew)
 			if got := l.left(tc.now); got != tc.want || l.lapsed() != tc.lapsed {
 				t.Errorf("%s left, lapsed: %t; want %s, %t", got, l.lapsed(), tc.want, tc.lapsed)
 			}
@@ -128,7 +128,7 @@ func TestTheRecordIsRefreshedSixTimesALease(t *testing.T) {
 			writes++
 			l.stored(w)
 		}
-		if !l.survives(at(s)) {
+		if !l.isDurable(at(s)) {
 			t.Fatalf("after %d seconds a restart would find no lease", s)
 		}
 	}
@@ -179,7 +179,7 @@ func (w *world) wait(d time.Duration) {
 
 func (w *world) restart() {
 	w.sent, w.writing = nil, nil
-	w.l = recall(w.record, w.bootID(), w.instant(), skew)
+	w.l = restore(w.record, w.bootID(), w.instant(), skew)
 }
 
 // step is the keeper's, whose writes may take their time, or be its last act.
@@ -293,7 +293,7 @@ func TestNoLeaseIsLongerThanTheHubGranted(t *testing.T) {
 func TestARestartDoesNotEndALease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
-		w.l.settle()
+		w.l.handleAll()
 		renewals := rapid.IntRange(1, 60).Draw(t, "renewals")
 		for range renewals {
 			w.now += 5 * time.Second

@@ -43,8 +43,8 @@ func (r Record) encode() map[string]string {
 	}
 }
 
-// decode reads a record. What can't be read is as if there were none, which is a
-// lapse: the number of the last is found on the assignments as well.
+// decode reads a record. One that can't be read counts as none, which is a lapse: the
+// number of the last is on the assignments as well.
 func decode(data map[string]string) (Record, error) {
 	var (
 		r    = Record{BootID: data[keyBoot]}
@@ -68,27 +68,26 @@ func decode(data map[string]string) (Record, error) {
 	return r, nil
 }
 
-// keep keeps the record in the member. It is used by one goroutine.
-type keep struct {
+// recordStore stores the record in the member. It is for one goroutine.
+type recordStore struct {
 	// live must not be a cache.
 	live      client.Reader
 	client    client.Client
 	namespace string
-	// version that was last read or written, empty if there is none, and what it
-	// said. A write over another's is refused: another process leads by now, and
-	// reckons its own.
+	// version and data were last read or written, and are empty without a record. A write
+	// over another version is refused: another process may lead by now.
 	version string
-	said    map[string]string
+	data    map[string]string
 }
 
-// load reads the record; nil if there is none. An error that says it was read and
-// is no record comes with ok.
-func (k *keep) load(ctx context.Context) (r *Record, ok bool, err error) {
-	m, err := k.read(ctx)
+// load reads the record, and returns nil if there is none. An error with ok is for one that
+// was read and is invalid.
+func (s *recordStore) load(ctx context.Context) (r *Record, ok bool, err error) {
+	m, err := s.read(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	k.version, k.said = m.ResourceVersion, m.Data
+	s.version, s.data = m.ResourceVersion, m.Data
 	if m.ResourceVersion == "" {
 		return nil, true, nil
 	}
@@ -99,10 +98,10 @@ func (k *keep) load(ctx context.Context) (r *Record, ok bool, err error) {
 	return &record, true, nil
 }
 
-// read is the ConfigMap, or an empty one.
-func (k *keep) read(ctx context.Context) (*corev1.ConfigMap, error) {
+// read returns the ConfigMap, or an empty one.
+func (s *recordStore) read(ctx context.Context) (*corev1.ConfigMap, error) {
 	m := &corev1.ConfigMap{}
-	err := k.live.Get(ctx, types.NamespacedName{Namespace: k.namespace, Name: ConfigMapName}, m)
+	err := s.live.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: ConfigMapName}, m)
 	if apierrors.IsNotFound(err) {
 		return &corev1.ConfigMap{}, nil
 	}
@@ -112,46 +111,45 @@ func (k *keep) read(ctx context.Context) (*corev1.ConfigMap, error) {
 	return m, nil
 }
 
-func (k *keep) save(ctx context.Context, r Record) error {
+func (s *recordStore) save(ctx context.Context, r Record) error {
 	m := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: k.namespace, Name: ConfigMapName, ResourceVersion: k.version,
+			Namespace: s.namespace, Name: ConfigMapName, ResourceVersion: s.version,
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 		},
 		Data: r.encode(),
 	}
 	var err error
-	if k.version != "" {
-		err = k.client.Update(ctx, m)
+	if s.version != "" {
+		err = s.client.Update(ctx, m)
 	}
-	if k.version == "" || apierrors.IsNotFound(err) {
+	if s.version == "" || apierrors.IsNotFound(err) {
 		m.ResourceVersion = ""
-		err = k.client.Create(ctx, m)
+		err = s.client.Create(ctx, m)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return k.resolve(ctx, r, err)
+		return s.resolve(ctx, r, err)
 	}
 	if err != nil {
 		return fmt.Errorf("storing the record of the lease: %w", err)
 	}
-	k.version, k.said = m.ResourceVersion, m.Data
+	s.version, s.data = m.ResourceVersion, m.Data
 	return nil
 }
 
-// resolve looks whose record is there in the stead of the one that was last seen.
-// One that says what ours does is ours: the answer to a write was lost, or
-// somebody has set a label.
-func (k *keep) resolve(ctx context.Context, tried Record, cause error) error {
-	m, err := k.read(ctx)
+// resolve reads the record after a conflict. One with the data of our write is ours: the
+// answer to the write was lost, or a label was set.
+func (s *recordStore) resolve(ctx context.Context, tried Record, cause error) error {
+	m, err := s.read(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
 	case maps.Equal(m.Data, tried.encode()):
-		k.version, k.said = m.ResourceVersion, m.Data
+		s.version, s.data = m.ResourceVersion, m.Data
 		return nil
-	case maps.Equal(m.Data, k.said):
-		k.version = m.ResourceVersion
+	case maps.Equal(m.Data, s.data):
+		s.version = m.ResourceVersion
 	}
 	return fmt.Errorf("storing the record of the lease: %w", cause)
 }

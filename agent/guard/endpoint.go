@@ -22,13 +22,12 @@ import (
 const (
 	// serveTimeout of one request, and how long it may wait for the others.
 	serveTimeout = 5 * time.Second
-	// mostRequests are answered at once. More than this are sent away: a guard
-	// asks again.
+	// mostRequests is how many are answered at once. Others are refused: a guard retries.
 	mostRequests = 128
-	// mostHeader bytes of a request.
+	// mostHeader is the most bytes of a request.
 	mostHeader = 4 << 10
-	// unfenced is what a desktop is given that is not fenced any more, and whose
-	// guard lives on.
+	// unfenced is the lease of a desktop that is not fenced any more, and whose guard goes
+	// on.
 	unfenced = 3 * time.Minute
 	// keyRetry is how long after a failure the key is read again.
 	keyRetry = time.Second
@@ -40,46 +39,47 @@ type EndpointOptions struct {
 	Address string
 	// Namespace of the key.
 	Namespace string
-	// Live reads from the API server; Client writes there and reads assignments
-	// from the manager's cache.
+	// Live reads from the API server. Client writes there and reads assignments from the
+	// manager's cache.
 	Live   client.Reader
 	Client client.Client
 	// Standing of the lease.
 	Standing func() fence.Standing
 	// TimeFactor scales every timing.
 	TimeFactor float64
-	// KeyKnown is called once PublicKey has an answer.
+	// KeyKnown is called once PublicKey returns the key.
 	KeyKnown func()
 	// Ordered reports whether the epoch of an assignment came to the member by an
 	// order to this process: see assignment.Store.
 	Ordered func(*v1alpha1.SessionAssignment) bool
 }
 
-// Endpoint tells guards for how long their desktops may go on, and gates whether
-// theirs may start. It is a manager.Runnable that needs leader election: only who has the lease knows.
+// Endpoint answers guards for how long their desktops may go on, and gates whether theirs
+// may start. It is a manager.Runnable that needs leader election: only the leader has the
+// lease.
 type Endpoint struct {
 	options EndpointOptions
 	key     atomic.Pointer[ed25519.PrivateKey]
-	// asked limits the guard of each assignment.
-	asked pacer
-	// gates that have asked.
-	gates gates
-	// busy has room for the requests that are answered at once.
+	// rate limits the requests about each assignment.
+	rate rateLimit
+	// affirmations that gates wait for.
+	affirmations affirmations
+	// busy has an item for each request that is being answered.
 	busy chan struct{}
 }
 
-// NewEndpoint makes an endpoint; Start runs it.
+// NewEndpoint returns an Endpoint that Start runs.
 func NewEndpoint(options EndpointOptions) *Endpoint {
 	if options.TimeFactor <= 0 {
 		options.TimeFactor = 1
 	}
-	return &Endpoint{options: options, asked: newPacer(options.TimeFactor), busy: make(chan struct{}, mostRequests)}
+	return &Endpoint{options: options, rate: newRateLimit(options.TimeFactor), busy: make(chan struct{}, mostRequests)}
 }
 
-// NeedLeaderElection tells the manager to start this on the leader alone.
+// NeedLeaderElection returns true: only the leader has the lease.
 func (e *Endpoint) NeedLeaderElection() bool { return true }
 
-// PublicKey is what guards verify answers with; empty until it is known.
+// PublicKey returns the key by which guards verify answers. It is empty until it is known.
 func (e *Endpoint) PublicKey() string {
 	if key := e.key.Load(); key != nil {
 		return publicText(*key)
@@ -97,12 +97,12 @@ func (e *Endpoint) Start(ctx context.Context) error {
 	return e.Serve(ctx, listener)
 }
 
-// Serve is Start on a listener that is there already.
+// Serve is Start on an existing listener.
 func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
 	server := limitedServer(e)
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	go e.learnKey(ctx)
+	go e.awaitKey(ctx)
 	limited := newLimitListener(listener, maxConnections, maxConnectionsPerAddress)
 	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving guards: %w", err)
@@ -110,9 +110,9 @@ func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// learnKey tries until it knows the key. Until then no answer is given, and no
-// guard made.
-func (e *Endpoint) learnKey(ctx context.Context) {
+// awaitKey retries until it has the key. Until then no request is answered, and no guard
+// created.
+func (e *Endpoint) awaitKey(ctx context.Context) {
 	for logged := false; ctx.Err() == nil; {
 		key, err := loadKey(ctx, e.options.Live, e.options.Client, e.options.Namespace)
 		if err == nil {
@@ -133,7 +133,7 @@ func (e *Endpoint) learnKey(ctx context.Context) {
 	}
 }
 
-// ServeHTTP answers one question.
+// ServeHTTP answers one request.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case e.busy <- struct{}{}:
@@ -152,19 +152,20 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "not ready")
 		return
 	}
-	left, code, why := e.leave(r.Context(), q)
+	left, code, why := e.answer(r.Context(), q)
 	if code != http.StatusOK {
 		refuse(w, code, why)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(sign(*key, q, left)); err != nil {
-		log.FromContext(r.Context()).V(1).Info("A guard has not heard its answer", "reason", err.Error())
+		log.FromContext(r.Context()).V(1).Info("A guard did not receive its answer", "reason", err.Error())
 	}
 }
 
-// leave is for how long a desktop may go on.
-func (e *Endpoint) leave(ctx context.Context, q question) (time.Duration, int, string) {
+// answer returns for how long a desktop may go on, or the status code and reason of a
+// refusal.
+func (e *Endpoint) answer(ctx context.Context, q question) (time.Duration, int, string) {
 	var a v1alpha1.SessionAssignment
 	err := e.options.Client.Get(ctx, types.NamespacedName{Namespace: q.namespace, Name: q.name}, &a)
 	switch {
@@ -172,10 +173,10 @@ func (e *Endpoint) leave(ctx context.Context, q question) (time.Duration, int, s
 		return 0, http.StatusServiceUnavailable, "the assignments can't be read"
 	case err != nil, string(a.UID) != q.uid, !a.DeletionTimestamp.IsZero():
 		return 0, http.StatusNotFound, "no such assignment"
-	case !e.asked.may(q.uid, fence.SinceBoot()):
+	case !e.rate.allow(q.uid, fence.SinceBoot()):
 		return 0, http.StatusTooManyRequests, "too many questions"
 	case q.gate:
-		return e.open(ctx, &a)
+		return e.mayStart(ctx, &a)
 	case a.Spec.FailoverMode != v1alpha1.FailoverFence:
 		return time.Duration(float64(unfenced) * e.options.TimeFactor), http.StatusOK, ""
 	case a.Spec.Lapse < a.Status.Lapse:

@@ -10,50 +10,50 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 )
 
-// Gate waits before a desktop until the agent says that it may start.
+// Gate waits before a desktop until the agent permits its start.
 type Gate struct {
-	asking Asking
-	asker  *asker
-	// denied is why there was no leave when last asked.
+	options ClientOptions
+	client  *agentClient
+	// denied is why the last request was denied.
 	denied string
 }
 
-// NewGate makes a gate; Run waits.
-func NewGate(asking Asking) (*Gate, error) {
-	if err := asking.Validate(); err != nil {
+// NewGate returns a Gate. Run waits.
+func NewGate(options ClientOptions) (*Gate, error) {
+	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	asks, err := newAsker(asking, true, fence.SinceBoot)
+	asks, err := newClient(options, true, fence.SinceBoot)
 	if err != nil {
 		return nil, err
 	}
-	return &Gate{asking: asking, asker: asks}, nil
+	return &Gate{options: options, client: asks}, nil
 }
 
-// Run returns nil once the desktop may start, and an error only if the context ends
-// before: what starts the desktop reads nil for leave.
+// Run returns nil once the desktop may start, and an error only if the context ends before:
+// its exit code is what permits the start.
 func (g *Gate) Run(ctx context.Context) error {
 	for {
-		_, left, err := g.asker.ask(ctx)
+		_, left, err := g.client.ask(ctx)
 		if err == nil && left <= 0 {
 			err = errNoLease
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("the gate was asked to end: %w", ctx.Err())
+			return fmt.Errorf("the gate was stopped: %w", ctx.Err())
 		}
-		g.note(ctx, err)
+		g.logChange(ctx, err)
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-time.After(g.asking.about(askFirst)):
+		case <-time.After(g.options.jittered(askEvery)):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// note logs what has changed.
-func (g *Gate) note(ctx context.Context, err error) {
+// logChange logs what has changed.
+func (g *Gate) logChange(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 		log.FromContext(ctx).Info("The desktop may start")

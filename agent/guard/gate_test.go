@@ -157,7 +157,7 @@ func TestAQuestionThatIsLostIsAskedAgain(t *testing.T) {
 }
 
 func TestGatesOfSessionsThatAreGoneAreForgotten(t *testing.T) {
-	const many = 4 * fewAsked
+	const many = 4 * minPrune
 	a := newAgent(t)
 	for i := range many {
 		one := held(func(s *api.SessionAssignment) { s.Name = fmt.Sprint(i); s.UID = types.UID(s.Name) })
@@ -169,7 +169,7 @@ func TestGatesOfSessionsThatAreGoneAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := len(a.endpoint.gates.asked); left > fewAsked+1 || len(a.endpoint.gates.asking) > 0 {
+	if left := len(a.endpoint.affirmations.numbers); left > minPrune+1 || len(a.endpoint.affirmations.writing) > 0 {
 		t.Errorf("of %d that are gone %d are remembered", many, left)
 	}
 	var all api.SessionAssignmentList
@@ -179,7 +179,7 @@ func TestGatesOfSessionsThatAreGoneAreForgotten(t *testing.T) {
 }
 
 // waiting is a gate that waits: what comes of it is sent once it ends.
-func waiting(t *testing.T, asking Asking) (ended <-chan error, end func()) {
+func waiting(t *testing.T, asking ClientOptions) (ended <-chan error, end func()) {
 	t.Helper()
 	g, err := NewGate(asking)
 	if err != nil {
@@ -219,7 +219,7 @@ func TestAGateOpensOnceTheHubHasAffirmedThePlacement(t *testing.T) {
 	a.stop()
 	asking := a.asking()
 	ended, _ := waiting(t, asking)
-	other, _ := waiting(t, func() Asking { other := asking; other.UID = "earlier"; return other }())
+	other, _ := waiting(t, func() ClientOptions { other := asking; other.UID = "earlier"; return other }())
 
 	a.serve(address)
 	deadline := time.Now().Add(patience)
@@ -306,12 +306,12 @@ func TestNobodyElseOpensAGate(t *testing.T) {
 
 func TestOptionsOfAGate(t *testing.T) {
 	good := newAgent(t).asking()
-	for want, change := range map[string]func(*Asking){
-		"--lease-url":   func(o *Asking) { o.LeaseURL = "a:1" },
-		"--key":         func(o *Asking) { o.Key = "AAAA" },
-		"--name":        func(o *Asking) { o.Name = "" },
-		"--uid":         func(o *Asking) { o.UID = "" },
-		"--time-factor": func(o *Asking) { o.TimeFactor = 0 },
+	for want, change := range map[string]func(*ClientOptions){
+		"--lease-url":   func(o *ClientOptions) { o.LeaseURL = "a:1" },
+		"--key":         func(o *ClientOptions) { o.Key = "AAAA" },
+		"--name":        func(o *ClientOptions) { o.Name = "" },
+		"--uid":         func(o *ClientOptions) { o.UID = "" },
+		"--time-factor": func(o *ClientOptions) { o.TimeFactor = 0 },
 	} {
 		o := good
 		change(&o)

@@ -18,59 +18,57 @@ import (
 
 // Timings before the time factor.
 const (
-	// askEvery is how often the agent is asked, and askFirst until it has said yes.
-	askEvery = 5 * time.Second
-	askFirst = time.Second
-	// askPatience is how long one answer may take.
-	askPatience = 2 * time.Second
+	// renewEvery is how often the agent is asked, and askEvery until there is a lease.
+	renewEvery = 5 * time.Second
+	askEvery   = time.Second
+	// askTimeout is for one answer.
+	askTimeout = 2 * time.Second
 	// least of these, however small the factor.
 	least = 20 * time.Millisecond
 )
 
-// pauseSkew is by how much the node's clock may be set at once without shortening the
-// lease.
+// pauseSkew is by how much the node's clock may be set without shortening the lease.
 const pauseSkew = 10 * time.Second
 
 // The desktop's own times, which no factor scales.
 const (
-	lookEvery    = 5 * time.Second
-	lookFirst    = time.Second
-	lookPatience = 2 * time.Second
+	probeEvery   = 5 * time.Second
+	probeFirst   = time.Second
+	probeTimeout = 2 * time.Second
 	// closed is how long a desktop may not answer on its port: as long as the
 	// kubelet lets one that has no guard.
 	closed = 2 * time.Minute
 )
 
-// Guard watches over one desktop.
+// Guard is the process beside one desktop.
 //
-// It holds against partitions and crashes, not against the desktop itself, which
-// shares the Pod's network: one that kills its guard and answers the kubelet in its
-// stead outlives its lease, to the harm of its own user alone. The limits on
-// connections keep it from doing so by a flood: one that starves its guard of the
-// kubelet's probes is ended by the kubelet.
+// It protects against partitions and crashes, not against the desktop itself, which
+// shares the Pod's network: one that kills its guard and answers the kubelet instead
+// outlives its lease, and harms its own user alone. The connection limits prevent that by
+// a flood: the kubelet ends a desktop whose guard can't answer probes.
 type Guard struct {
 	options Options
-	asker   *asker
+	client  *agentClient
 	clock   func() time.Duration
 
 	mu      sync.Mutex
 	machine *Machine
-	// denied is why there was no leave when last asked.
+	// denied is why the last request was denied.
 	denied string
 }
 
-// New makes a guard; Run runs it.
+// New returns a Guard that Run runs.
 func New(options Options) (*Guard, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
 	clock := fence.NewElapsed(pauseSkew).Now
-	asks, err := newAsker(options.Asking, false, clock)
+	asks, err := newClient(options.ClientOptions, false, clock)
 	if err != nil {
 		return nil, err
 	}
 	return &Guard{
-		options: options, asker: asks, clock: clock,
+		options: options, client: asks, clock: clock,
 		machine: NewMachine(Limits{Start: options.StartTimeout, Closed: closed}),
 	}, nil
 }
@@ -92,11 +90,11 @@ func (g *Guard) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { <-ctx.Done(); return server.Close() })
 	group.Go(func() error { return repeat(ctx, g.ask) })
-	group.Go(func() error { return repeat(ctx, g.look) })
+	group.Go(func() error { return repeat(ctx, g.probe) })
 	return group.Wait()
 }
 
-// repeat does something again and again, each time after as long as it says.
+// repeat calls do until the context ends, each time after the wait that it returns.
 func repeat(ctx context.Context, do func(context.Context) time.Duration) error {
 	for {
 		select {
@@ -107,25 +105,25 @@ func repeat(ctx context.Context, do func(context.Context) time.Duration) error {
 	}
 }
 
-// ask asks the agent, and returns when to ask again.
+// ask requests the lease from the agent, and returns when to do so again.
 func (g *Guard) ask(ctx context.Context) time.Duration {
-	asked, left, err := g.asker.ask(ctx)
+	asked, left, err := g.client.ask(ctx)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.clock()
 	if err == nil {
 		g.machine.Granted(asked, left, now)
 	}
-	g.note(ctx, err)
-	wait := askEvery
+	g.logChange(ctx, err)
+	wait := renewEvery
 	if g.machine.Left(now) == 0 {
-		wait = askFirst
+		wait = askEvery
 	}
-	return g.options.about(wait)
+	return g.options.jittered(wait)
 }
 
-// note logs what has changed.
-func (g *Guard) note(ctx context.Context, err error) {
+// logChange logs what has changed.
+func (g *Guard) logChange(ctx context.Context, err error) {
 	why := ""
 	if err != nil {
 		why = err.Error()
@@ -141,25 +139,24 @@ func (g *Guard) note(ctx context.Context, err error) {
 	log.FromContext(ctx).Info("No leave", "reason", why, "left", g.machine.Left(g.clock()).String())
 }
 
-// look looks whether the desktop answers on its port, and returns when to look
-// again.
-func (g *Guard) look(ctx context.Context) time.Duration {
+// probe checks whether the desktop answers on its port, and returns when to do so again.
+func (g *Guard) probe(ctx context.Context) time.Duration {
 	g.mu.Lock()
 	started := g.machine.Started()
 	g.mu.Unlock()
 	if !started {
-		return lookFirst
+		return probeFirst
 	}
-	dialer := net.Dialer{Timeout: lookPatience}
+	dialer := net.Dialer{Timeout: probeTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(g.options.PodIP, strconv.Itoa(int(g.options.DesktopPort))))
 	if err != nil {
-		return lookFirst
+		return probeFirst
 	}
 	_ = conn.Close()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.machine.Answers(g.clock())
-	return lookEvery
+	return probeEvery
 }
 
 // ServeHTTP answers the kubelet.
@@ -169,7 +166,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch r.URL.Path {
 	case PathLease:
-		err = g.machine.Leave(now)
+		err = g.machine.MayRun(now)
 	case PathDesktop:
 		g.machine.Runs(now)
 		err = g.machine.Alive(now)

@@ -120,8 +120,8 @@ func (a *agent) serveOn(listener net.Listener) {
 }
 
 // asking is what a guard or a gate of the assignment is told.
-func (a *agent) asking() Asking {
-	return Asking{
+func (a *agent) asking() ClientOptions {
+	return ClientOptions{
 		LeaseURL: a.url, Key: a.endpoint.PublicKey(), Namespace: "team", Name: "web", UID: "assignment", TimeFactor: factor,
 	}
 }
@@ -172,7 +172,7 @@ func (a *agent) guard(change ...func(*Options)) *guarded {
 	port := own.Addr().(*net.TCPAddr).Port
 	_ = own.Close()
 	o := Options{
-		Asking: a.asking(), PodIP: "127.0.0.1", Port: int32(port),
+		ClientOptions: a.asking(), PodIP: "127.0.0.1", Port: int32(port),
 		DesktopPort: int32(desktop.Addr().(*net.TCPAddr).Port), StartTimeout: time.Hour,
 	}
 	for _, c := range change {
@@ -363,7 +363,7 @@ func TestNobodyElseCanAnswerForTheAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			key, _ := parsePublic(a.endpoint.PublicKey())
-			asks := &asker{
+			asks := &agentClient{
 				url: liar(t, lie), key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
 				timeout: patience, client: http.DefaultClient, clock: fence.SinceBoot,
 			}
@@ -390,7 +390,7 @@ func TestAGuardAsksAnotherReplica(t *testing.T) {
 		a.endpoint.ServeHTTP(w, r)
 	})
 	key, _ := parsePublic(a.endpoint.PublicKey())
-	asks := &asker{
+	asks := &agentClient{
 		url: follower, key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
 		timeout: patience, client: http.DefaultClient, clock: fence.SinceBoot,
 	}

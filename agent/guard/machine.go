@@ -13,50 +13,49 @@ type Limits struct {
 	Closed time.Duration
 }
 
-// Machine decides whether a desktop may go on. Its times are those of a clock that
-// never stands still. It is not safe for concurrent use.
+// Machine decides whether a desktop may go on. Its times are of a clock that never stops.
+// It is not safe for concurrent use.
 type Machine struct {
 	limits Limits
-	// until is when the lease is over; held: there was one. over: it has ended, for
-	// good.
+	// until is when the lease is over, held is set if there was one, and over once it has
+	// ended, which is final.
 	until      time.Duration
 	held, over bool
-	// began is when the kubelet first asked after the desktop, which runs since;
-	// before, nobody can expect it to answer.
+	// began is when the kubelet first probed the desktop, which runs since then. Before,
+	// it can't answer.
 	began   time.Duration
 	started bool
-	// open is when it was last seen to answer; opened: it was.
+	// open is when it last answered, and opened is set if it has.
 	open   time.Duration
 	opened bool
 }
 
-// NewMachine is of a desktop that has not started and has no lease.
+// NewMachine returns the Machine of a desktop that has not started and has no lease.
 func NewMachine(limits Limits) *Machine { return &Machine{limits: limits} }
 
-// Granted says that so much was left of the lease at the earliest when it was
-// asked for.
+// Granted takes a lease of which so much was left when it was requested.
 func (m *Machine) Granted(asked, left, now time.Duration) {
-	if m.look(now); m.over || left <= 0 || asked > now || asked+left <= now {
+	if m.advance(now); m.over || left <= 0 || asked > now || asked+left <= now {
 		return
 	}
 	m.held, m.until = true, max(m.until, asked+left)
 }
 
-func (m *Machine) look(now time.Duration) {
+func (m *Machine) advance(now time.Duration) {
 	m.over = m.over || m.held && now >= m.until
 }
 
-// Left of the lease; zero: there is none.
+// Left returns how long the lease still lasts, and zero without one.
 func (m *Machine) Left(now time.Duration) time.Duration {
-	if m.look(now); m.over || !m.held {
+	if m.advance(now); m.over || !m.held {
 		return 0
 	}
 	return m.until - now
 }
 
-// Leave is nil while the desktop may run, and else says why it may not.
-func (m *Machine) Leave(now time.Duration) error {
-	switch m.look(now); {
+// MayRun returns nil while the desktop may run, and else why it may not.
+func (m *Machine) MayRun(now time.Duration) error {
+	switch m.advance(now); {
 	case m.over:
 		return fmt.Errorf("the lease was over %s ago", (now - m.until).Round(time.Second))
 	case !m.held:
@@ -66,7 +65,7 @@ func (m *Machine) Leave(now time.Duration) error {
 	}
 }
 
-// Runs says that the desktop's container has started.
+// Runs records that the desktop's container has started.
 func (m *Machine) Runs(now time.Duration) {
 	if !m.started {
 		m.started, m.began = true, now
@@ -76,14 +75,14 @@ func (m *Machine) Runs(now time.Duration) {
 // Started reports whether it has.
 func (m *Machine) Started() bool { return m.started }
 
-// Answers says that the desktop has answered on its port.
+// Answers records that the desktop has answered on its port.
 func (m *Machine) Answers(now time.Duration) {
 	m.opened, m.open = true, now
 }
 
-// Alive is nil while the desktop is to go on.
+// Alive returns nil while the desktop is to go on.
 func (m *Machine) Alive(now time.Duration) error {
-	if err := m.Leave(now); err != nil {
+	if err := m.MayRun(now); err != nil {
 		return err
 	}
 	switch {

@@ -13,22 +13,22 @@ const second = time.Second
 
 func TestADesktopWaitsForItsLeaseAndEndsWithIt(t *testing.T) {
 	m := NewMachine(limits)
-	if m.Leave(0) == nil || m.Alive(0) == nil {
+	if m.MayRun(0) == nil || m.Alive(0) == nil {
 		t.Error("it may run before anybody said so")
 	}
 	m.Granted(0, 100*second, 40*second) // The answer was long in coming.
-	if m.Leave(99*second) != nil || m.Left(99*second) != second {
+	if m.MayRun(99*second) != nil || m.Left(99*second) != second {
 		t.Errorf("%s are left after 99 of 100 seconds", m.Left(99*second))
 	}
 	m.Granted(50*second, 20*second, 60*second)
 	if m.Left(99*second) != second {
 		t.Error("a shorter answer took away what an earlier one gave")
 	}
-	if m.Leave(100*second) == nil {
+	if m.MayRun(100*second) == nil {
 		t.Error("it outlives its lease")
 	}
 	m.Granted(101*second, 100*second, 101*second)
-	if m.Leave(102*second) == nil || m.Left(102*second) != 0 {
+	if m.MayRun(102*second) == nil || m.Left(102*second) != 0 {
 		t.Error("what was over has begun again")
 	}
 }
@@ -39,10 +39,10 @@ func TestAnAnswerThatIsOverWhenItComesIsNone(t *testing.T) {
 	m.Granted(50*second, 100*second, 40*second) // Of the future.
 	m.Granted(30*second, 0, 40*second)
 	m.Granted(30*second, -second, 40*second)
-	if m.Leave(40*second) == nil {
+	if m.MayRun(40*second) == nil {
 		t.Fatal("it counts")
 	}
-	if m.Granted(40*second, 10*second, 41*second); m.Leave(42*second) != nil {
+	if m.Granted(40*second, 10*second, 41*second); m.MayRun(42*second) != nil {
 		t.Error("and it was held against the first that does")
 	}
 }
@@ -68,7 +68,7 @@ func TestADesktopThatDoesNotAnswer(t *testing.T) {
 			if err := m.Alive(tc.at); (err == nil) != tc.alive {
 				t.Errorf("alive: %v", err)
 			}
-			if m.Leave(tc.at) != nil {
+			if m.MayRun(tc.at) != nil {
 				t.Error("that it does not answer ends its guard")
 			}
 		})
@@ -93,7 +93,7 @@ func TestNoDesktopOutlivesItsLease(t *testing.T) {
 					held, end = true, max(end, asked+left)
 				}
 			}
-			if may := m.Leave(now) == nil; may != (held && !over) {
+			if may := m.MayRun(now) == nil; may != (held && !over) {
 				t.Fatalf("may run: %t; held %t, over %t, ends in %s", may, held, over, end-now)
 			}
 		}
@@ -101,20 +101,20 @@ func TestNoDesktopOutlivesItsLease(t *testing.T) {
 }
 
 func TestEachAssignmentHasItsShareOfAnswers(t *testing.T) {
-	p := newPacer(1)
+	p := newRateLimit(1)
 	answered := 0
 	for range 100 {
-		if p.may("a", 0) {
+		if p.allow("a", 0) {
 			answered++
 		}
 	}
 	if answered < burst || answered > burst+2 {
 		t.Errorf("%d answers at once, want about %d", answered, burst)
 	}
-	if !p.may("b", 0) {
+	if !p.allow("b", 0) {
 		t.Error("another has to wait for it")
 	}
-	if p.may("a", every/2) || !p.may("a", 2*every) {
+	if p.allow("a", every/2) || !p.allow("a", 2*every) {
 		t.Error("it does not get its share as time passes")
 	}
 }

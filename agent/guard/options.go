@@ -14,17 +14,17 @@ import (
 const (
 	// PathLease answers 200 while the desktop may run at all.
 	PathLease = "/alive"
-	// PathDesktop is that, and that the desktop answers on its port: only the
-	// kubelet's probe of the desktop itself asks there, which begins once it runs.
+	// PathDesktop also requires that the desktop answers on its port. It is only for the
+	// kubelet's probe of the desktop itself, which begins once it runs.
 	PathDesktop = "/alive/desktop"
 )
 
 // EnvPodIP is the variable that has the address of the Pod.
 const EnvPodIP = "POD_IP"
 
-// Asking is what it takes to ask the agent about one assignment, as flags set it. It
-// is all that a gate must know.
-type Asking struct {
+// ClientOptions are for requests to the agent about one assignment, as flags set them. A
+// gate needs no others.
+type ClientOptions struct {
 	// LeaseURL is where the agent answers, Key its public key.
 	LeaseURL, Key string
 	// Namespace, Name and UID of the assignment.
@@ -35,7 +35,7 @@ type Asking struct {
 
 // Options of a guard, as its flags set them.
 type Options struct {
-	Asking
+	ClientOptions
 	// PodIP is where both the guard and the desktop listen.
 	PodIP string
 	// Port of the guard, and of the desktop.
@@ -44,8 +44,8 @@ type Options struct {
 	StartTimeout time.Duration
 }
 
-// AddFlags defines the flags by which the agent is asked.
-func (o *Asking) AddFlags(fs *pflag.FlagSet) {
+// AddFlags defines the flags that set the options.
+func (o *ClientOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.LeaseURL, "lease-url", "", "Where the agent answers guards and gates.")
 	fs.StringVar(&o.Key, "key", "", "Public key of the agent's answers.")
 	fs.StringVar(&o.Namespace, "namespace", "", "Namespace of the assignment.")
@@ -56,15 +56,15 @@ func (o *Asking) AddFlags(fs *pflag.FlagSet) {
 
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	o.Asking.AddFlags(fs)
+	o.ClientOptions.AddFlags(fs)
 	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that of the variable "+EnvPodIP+".")
 	fs.Int32Var(&o.Port, "port", 0, "Where the guard answers the kubelet.")
 	fs.Int32Var(&o.DesktopPort, "desktop-port", 0, "Where the desktop listens.")
 	fs.DurationVar(&o.StartTimeout, "start-timeout", 5*time.Minute, "How long the desktop may take to open its port.")
 }
 
-// Validate says what is wrong with the flags by which the agent is asked.
-func (o *Asking) Validate() error {
+// Validate returns all that is wrong with the options.
+func (o *ClientOptions) Validate() error {
 	var errs []error
 	for _, f := range []struct{ flag, value string }{{"namespace", o.Namespace}, {"name", o.Name}, {"uid", o.UID}} {
 		if f.value == "" {
@@ -83,9 +83,9 @@ func (o *Asking) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Validate says what is wrong with the options.
+// Validate returns all that is wrong with the options.
 func (o *Options) Validate() error {
-	errs := []error{o.Asking.Validate()}
+	errs := []error{o.ClientOptions.Validate()}
 	if o.PodIP == "" {
 		errs = append(errs, errors.New("--pod-ip is required"))
 	}
@@ -103,16 +103,16 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (o *Asking) scaled(d time.Duration) time.Duration {
+func (o *ClientOptions) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * o.TimeFactor)
 }
 
-// about is a scaled time, more or less, so that not all ask at a time.
-func (o *Asking) about(d time.Duration) time.Duration {
+// jittered returns a scaled duration ±10%, so that requests are spread.
+func (o *ClientOptions) jittered(d time.Duration) time.Duration {
 	return max(time.Duration(float64(o.scaled(d))*(0.9+0.2*rand.Float64())), least)
 }
 
-// CheckURL says what is wrong with where an agent answers guards.
+// CheckURL returns what is wrong with the URL where an agent answers guards.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Host == "" || u.RawQuery != "" {

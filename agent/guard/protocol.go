@@ -18,19 +18,19 @@ const (
 	gatePath  = "/v1/gate"
 )
 
-// Errors of who has no leave.
+// Errors of guards and gates without a lease.
 var (
 	errNoLease   = errors.New("the agent has not said yet that the desktop may run")
 	errSignature = errors.New("the answer is not the agent's")
 )
 
-// question is what a guard asks, or a gate.
+// question is the request of a guard or a gate.
 type question struct {
-	// gate: whether a desktop may start, and not for how long one may go on.
+	// gate is set if it is whether a desktop may start, and not for how long one may go on.
 	gate bool
 	// namespace, name and uid of the assignment.
 	namespace, name, uid string
-	// nonce is chosen by chance for each question, in hexadecimal digits.
+	// nonce is random for each request, in hexadecimal digits.
 	nonce string
 }
 
@@ -51,7 +51,7 @@ func (q question) path() string {
 	return leasePath
 }
 
-// questionOf reads a request's; the lengths are those of the API.
+// questionOf reads a request. The maximal lengths are those of the API.
 func questionOf(u *url.URL) (question, bool) {
 	v := u.Query()
 	q := question{u.Path == gatePath, v.Get("namespace"), v.Get("name"), v.Get("uid"), v.Get("nonce")}
@@ -59,17 +59,16 @@ func questionOf(u *url.URL) (question, bool) {
 	return q, u.Path == q.path() && fits(q.namespace, 63) && fits(q.name, 253) && fits(q.uid, 128) && fits(q.nonce, 64)
 }
 
-// answer is what the agent says.
+// answer is the agent's response.
 type answer struct {
-	// Left is for how long the desktop may go on, in nanoseconds; to a gate, which
-	// hears of leave alone, any time.
+	// Left is for how long the desktop may go on, in nanoseconds. A gate ignores it.
 	Left int64 `json:"left"`
-	// Signature of the question and of what is left.
+	// Signature of the request and of Left.
 	Signature []byte `json:"signature"`
 }
 
-// signed is the text that is signed. None of its parts can hold a line's end. What a
-// guard is told no gate can be.
+// signed returns the text that is signed. None of its parts can contain a newline. A gate
+// does not accept the answer to a guard.
 func (q question) signed(left int64) []byte {
 	kind := "vdi-fleet guard lease 1\n"
 	if q.gate {
@@ -82,7 +81,7 @@ func sign(key ed25519.PrivateKey, q question, left time.Duration) answer {
 	return answer{Left: int64(left), Signature: ed25519.Sign(key, q.signed(int64(left)))}
 }
 
-// verify returns what is left according to an answer to the question.
+// verify returns what is left according to an answer.
 func (q question) verify(key ed25519.PublicKey, a answer) (time.Duration, error) {
 	if !ed25519.Verify(key, q.signed(a.Left), a.Signature) {
 		return 0, errSignature

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// callTimeout of an enrolment or rotation, with TCP and TLS. It is no
+	// callTimeout of an enrollment or rotation, with TCP and TLS. It is no
 	// promise of ours and not scaled.
 	callTimeout = 10 * time.Second
 	// maxAnswer of the hub: a chain and a few CAs.
 	maxAnswer = 256 << 10
 )
 
-// errPin: the hub shows no chain of a CA whose hash was given.
+// errPin is for a hub that shows no chain of a CA whose hash was given.
 var errPin = errors.New("the hub's certificate is not of the CA whose hash was given")
 
 // call makes one call on a connection of its own.
@@ -99,14 +99,13 @@ func verifyPinned(chain []*x509.Certificate, pins []string, serverName string) e
 }
 
 // What crypto/tls says where a certificate was not taken. A handshake that
-// failed has no code of its own: gRPC tells it as Unavailable, in these words.
+// failed has no code of its own: gRPC reports it as Unavailable, in these words.
 const (
 	unverified      = "tls: failed to verify certificate"
 	refusedByRemote = "remote error: tls: "
 )
 
-// permanent tells whether a call would fail again if it were repeated as it
-// is.
+// permanent reports whether a call would fail again if it were repeated.
 func permanent(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition, codes.Unimplemented, codes.InvalidArgument:
@@ -115,8 +114,8 @@ func permanent(err error) bool {
 	return refusal(err) || errors.Is(err, errToken) || errors.Is(err, errNoPin)
 }
 
-// refusal tells whether a connection ended for the sake of certificates: the
-// hub does not take the agent's, or the agent not the hub's.
+// refusal reports whether a connection ended because of certificates: the hub does not
+// accept the agent's, or the agent not the hub's.
 func refusal(err error) bool {
 	switch status.Code(err) {
 	case codes.Unauthenticated, codes.PermissionDenied:

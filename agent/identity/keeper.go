@@ -24,7 +24,7 @@ const idle = time.Minute
 type Options struct {
 	// Namespace of the Secrets.
 	Namespace string
-	// Member is the name of the MemberCluster, for what people are told.
+	// Member is the name of the MemberCluster, for messages.
 	Member string
 	// HubAddress is host:port of the hub, HubServerName a DNS name of its
 	// certificate; by default the host.
@@ -33,7 +33,7 @@ type Options struct {
 	// where they are not given by the Secret v1alpha1.AgentBootstrap.
 	TokenFile string
 	CAHashes  []string
-	// AgentVersion, for people.
+	// AgentVersion, for display.
 	AgentVersion string
 }
 
@@ -56,16 +56,16 @@ type Keeper struct {
 	failures  int
 	notBefore time.Duration
 
-	// mu is never held while anything waits; it guards what the link tells and
-	// what people were told.
+	// mu is never held while anything waits. It guards what the link has reported and what
+	// was logged.
 	mu sync.Mutex
-	// connected is the credential of a connection that the hub has let in.
+	// connected is the credential of a connection that the hub has accepted.
 	connected *link.Credential
-	// refused are the serials of certificates that were refused since one was
-	// let in, and refusal the last reason.
+	// refused are the serials of certificates that were refused since one was accepted, and
+	// refusal the last reason.
 	refused map[string]bool
 	refusal error
-	// asked: the hub has asked for a rotation.
+	// asked is set once the hub has requested a rotation.
 	asked     bool
 	replaced  chan struct{}
 	complaint string
@@ -83,7 +83,7 @@ type Member struct {
 	Fingerprint func(context.Context) (string, error)
 }
 
-// NewKeeper makes a keeper; Start runs it.
+// NewKeeper returns a Keeper that Start runs.
 func NewKeeper(options Options, member Member) *Keeper {
 	return &Keeper{
 		options: options, client: member.Client, recorder: member.Recorder, fingerprint: member.Fingerprint,
@@ -93,10 +93,10 @@ func NewKeeper(options Options, member Member) *Keeper {
 	}
 }
 
-// NeedLeaderElection tells the manager to start this on the leader alone.
+// NeedLeaderElection returns true: only the leader connects to the hub.
 func (k *Keeper) NeedLeaderElection() bool { return true }
 
-// Current is link.Credentials'. It is asked only when there is no connection,
+// Current implements link.Credentials. It is called only when there is no connection,
 // which is when a new join token is of use.
 func (k *Keeper) Current(ctx context.Context) (*link.Credential, error) {
 	k.op.Lock()
@@ -118,8 +118,8 @@ func (k *Keeper) Current(ctx context.Context) (*link.Credential, error) {
 	return chosen.credential(k.replaced), nil
 }
 
-// choose is the newest pair that was not refused. If all were, it complains,
-// and all are tried again in turn: an operator may yet change the hub's mind.
+// choose returns the newest pair that was not refused. If all were, it logs that, and all
+// are tried again in turn: an operator may change what the hub accepts.
 func (k *Keeper) choose() *pair {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -139,7 +139,7 @@ func (k *Keeper) choose() *pair {
 	return newest
 }
 
-// Used is link.Credentials'.
+// Used implements link.Credentials.
 func (k *Keeper) Used(c *link.Credential) {
 	k.mu.Lock()
 	k.connected, k.complaint = c, ""
@@ -148,7 +148,7 @@ func (k *Keeper) Used(c *link.Credential) {
 	k.signal()
 }
 
-// Ended is link.Credentials'.
+// Ended implements link.Credentials.
 func (k *Keeper) Ended(c *link.Credential, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,7 +161,7 @@ func (k *Keeper) Ended(c *link.Credential, err error) {
 	}
 }
 
-// RotateNow is link.Credentials'.
+// RotateNow implements link.Credentials.
 func (k *Keeper) RotateNow() {
 	k.mu.Lock()
 	k.asked = true
@@ -200,7 +200,7 @@ func (k *Keeper) load(ctx context.Context) error {
 func (k *Keeper) save(ctx context.Context, s state) error {
 	if err := k.store.save(ctx, s); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			k.loaded = false // Somebody else has written: see what.
+			k.loaded = false // Another process has written: read it.
 		}
 		return err
 	}
@@ -208,8 +208,8 @@ func (k *Keeper) save(ctx context.Context, s state) error {
 	return nil
 }
 
-// complain tells people once what is wrong and, where only they can help, how;
-// it is logged only where the caller does not return it.
+// complain reports once what is wrong and, where only an operator can help, the remedy. It
+// is logged only where the caller does not return it.
 func (k *Keeper) complain(ctx context.Context, logged bool, err error) {
 	k.mu.Lock()
 	news := k.complaint != err.Error()

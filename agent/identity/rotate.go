@@ -29,8 +29,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// tend does what is to be done, and says how long it may sleep if nobody wakes
-// it.
+// tend does what is due, and returns how long to sleep unless woken.
 func (k *Keeper) tend(ctx context.Context) time.Duration {
 	k.op.Lock()
 	defer k.op.Unlock()
@@ -64,7 +63,7 @@ func (k *Keeper) tend(ctx context.Context) time.Duration {
 	return k.rotate(ctx, now)
 }
 
-// told is what the link has told.
+// told is what the link has reported.
 func (k *Keeper) told() (connected *link.Credential, asked bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

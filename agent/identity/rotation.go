@@ -36,8 +36,8 @@ func rotationAge(lifetime time.Duration, random float64) time.Duration {
 
 // ageByWall is how old a certificate is that another process of this agent
 // stored: all that is known is when, by the wall clock of then. A clock that
-// was set back or far ahead can't be told from one that is right, so what is
-// not between nothing and the lifetime counts as used up.
+// was set back or far ahead can't be distinguished from one that is right, so an age
+// that is not between zero and the lifetime counts as used up.
 func ageByWall(issued, now time.Time, lifetime time.Duration) time.Duration {
 	age := now.Sub(issued)
 	if issued.IsZero() || age < 0 || age > lifetime {
@@ -46,7 +46,7 @@ func ageByWall(issued, now time.Time, lifetime time.Duration) time.Duration {
 	return age
 }
 
-// untilRotation is how long a certificate of that age may wait; zero if it is
+// untilRotation returns how long a certificate of that age may wait, and zero if it is
 // due.
 func untilRotation(age, due time.Duration) time.Duration { return max(due-age, 0) }
 

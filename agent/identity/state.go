@@ -53,9 +53,9 @@ type pending struct {
 
 // state is all that is stored. It is never changed in place.
 type state struct {
-	// current is the pair that the hub has let in.
+	// current is the pair that the hub has accepted.
 	current *pair
-	// next was given by the hub and not let in yet.
+	// next was issued by the hub and not accepted yet.
 	next *pair
 	// pending has had no answer yet.
 	pending *pending
@@ -162,8 +162,8 @@ func (p *pair) encode(prefix string, data map[string][]byte) {
 	})
 }
 
-// decode reads what the Secret has. What can't be read is left out and told:
-// the rest may still be of use.
+// decode reads the Secret. Parts that can't be read are omitted and returned as an error:
+// the others may still be of use.
 func decode(data map[string][]byte, now reading) (state, error) {
 	s := state{token: string(data[keyToken])}
 	if key := data[keyPending]; len(key) > 0 {
@@ -194,7 +194,7 @@ func decodePair(prefix string, data map[string][]byte, now reading) (*pair, erro
 	return p, nil
 }
 
-// same tells whether two credentials are of one certificate.
+// same reports whether two credentials are of one certificate.
 func same(c *link.Credential, p *pair) bool {
 	return c != nil && p != nil && bytes.Equal(c.Certificate.Leaf.Raw, p.cert.Leaf.Raw)
 }

@@ -57,7 +57,7 @@ func (s *store) load(ctx context.Context, now reading) (state, bool, error) {
 	return loaded, true, err
 }
 
-// save writes the state. A Secret that somebody has deleted is made again.
+// save writes the state. A Secret that was deleted is created again.
 func (s *store) save(ctx context.Context, what state) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -85,12 +85,11 @@ func (s *store) save(ctx context.Context, what state) error {
 type bootstrap struct {
 	token string
 	pins  []string
-	// secret that the token is from; nil if it is from a file.
+	// secret has the token, and is nil if a file has it.
 	secret *corev1.Secret
 }
 
-// bootstrap reads the Secret that was given to the agent; empty if there is
-// none.
+// bootstrap reads the bootstrap Secret, if there is one.
 func (s *store) bootstrap(ctx context.Context) (bootstrap, error) {
 	secret := &corev1.Secret{}
 	err := s.reader.Get(ctx, s.key(v1alpha1.AgentBootstrap), secret)

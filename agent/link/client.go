@@ -15,17 +15,17 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// debounce of reports: a burst of changes is one batch, and a status is told
-// well within the 250 ms that docs/design.md, section 10 asks for.
+// debounce of reports: a burst of changes is one batch, and a status is reported well
+// within the 250 ms that docs/design.md, section 10 asks for.
 const debounce = 50 * time.Millisecond
 
-// ErrSuperseded is what Start returns when another replica of the agent speaks for the
-// member, and this one can't renew its lock.
+// ErrSuperseded is what Start returns when another replica of the agent is connected for
+// the member, and this one can't renew its lock.
 var ErrSuperseded = errors.New("another agent of this member is connected to the hub, and this one can't renew its lock: it may not lead any more")
 
-// Client keeps the agent connected to the hub. It is a manager.Runnable that
-// needs leader election: of several replicas only one speaks. Mark, Add and
-// CapacityChanged may be called at any time by any goroutine and never block.
+// Client keeps the agent connected to the hub. It is a manager.Runnable that needs leader
+// election: of several replicas only one connects. Mark, Add and CapacityChanged may be
+// called at any time by any goroutine and never block.
 type Client struct {
 	options Options
 	member  Member
@@ -33,15 +33,15 @@ type Client struct {
 	mu       sync.Mutex
 	reporter *Reporter
 	results  *Results
-	// summing guards the summary, which is long in the making at first.
+	// summing guards the summary, whose first update takes long.
 	summing sync.Mutex
 	summary Summary
-	// capacityChanged: there is a report that the stream was not told of.
+	// capacityChanged is set if there is a report that the machine does not know of.
 	capacityChanged bool
 	wake            chan struct{}
 }
 
-// NewClient makes a client; Start runs it.
+// NewClient returns a Client that Start runs.
 func NewClient(options Options, member Member) *Client {
 	options.setDefaults()
 	return &Client{
@@ -51,10 +51,10 @@ func NewClient(options Options, member Member) *Client {
 	}
 }
 
-// NeedLeaderElection tells the manager to start this on the leader alone.
+// NeedLeaderElection returns true: only the leader connects.
 func (c *Client) NeedLeaderElection() bool { return true }
 
-// Mark says that the status of an assignment has changed, or that it is gone.
+// Mark reports an assignment whose status has changed, or that is gone.
 func (c *Client) Mark(ref Ref) {
 	c.mu.Lock()
 	c.reporter.Mark(ref, time.Now())
@@ -62,7 +62,7 @@ func (c *Client) Mark(ref Ref) {
 	c.signal()
 }
 
-// Add gives the answer to an order; it is sent once there is a stream.
+// Add sends the answer to an order, once there is a stream.
 func (c *Client) Add(result *fleetv1.OrderResult) {
 	c.mu.Lock()
 	c.results.Add(result)
@@ -70,7 +70,7 @@ func (c *Client) Add(result *fleetv1.OrderResult) {
 	c.signal()
 }
 
-// CapacityChanged says that there is a newer capacity report.
+// CapacityChanged sends the newest capacity report.
 func (c *Client) CapacityChanged() {
 	c.mu.Lock()
 	c.capacityChanged = true
@@ -120,14 +120,14 @@ func (c *Client) Start(ctx context.Context) error {
 	}
 }
 
-// superseded reports whether a stream ended, or was refused, since another agent speaks
-// for the member, which is the end of one that is not certain to lead. One that is
-// certain stays: the other has its credentials and is none of its replicas.
+// superseded reports whether a stream ended, or was refused, since another agent is
+// connected for the member, and this one is not certain to lead. One that is certain
+// stays: the other has its credentials and is none of its replicas.
 func (c *Client) superseded(err error) bool {
 	return status.Code(err) == codes.AlreadyExists && !c.options.Leading()
 }
 
-// logEnd logs a reason once; that it is still the same is a detail.
+// logEnd logs a reason once, and its repetitions as details.
 func (c *Client) logEnd(ctx context.Context, before string, err error) {
 	logger := log.FromContext(ctx)
 	if before == err.Error() {
@@ -136,8 +136,8 @@ func (c *Client) logEnd(ctx context.Context, before string, err error) {
 	logger.Info("Not connected to the hub", "hub", c.options.HubAddress, "reason", err.Error())
 }
 
-// introduction waits for the member's caches and terms, for as long as its
-// API server is away; false if the context ended first.
+// introduction waits for the member's caches and terms, for as long as its API server is
+// away. It returns false if the context ends first.
 func (c *Client) introduction(ctx context.Context) (*fleetv1.Hello, bool) {
 	if !c.member.Synced(ctx) {
 		return nil, false

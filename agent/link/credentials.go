@@ -19,11 +19,10 @@ var metricCertificateExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(metricCertificateExpiry) }
 
-// errReplaced ends a stream in good order: the next one is made with a newer
-// certificate.
+// errReplaced ends a stream normally: the next one has a newer certificate.
 var errReplaced = errors.New("the agent's certificate was replaced")
 
-// Credential is what one connection is secured with.
+// Credential secures one connection.
 type Credential struct {
 	// Certificate of the agent.
 	Certificate tls.Certificate
@@ -31,34 +30,34 @@ type Credential struct {
 	Roots *x509.CertPool
 	// TrustBundleHash of Roots, where the hub gave them.
 	TrustBundleHash string
-	// Replaced is closed when a connection should be made anew with a newer
-	// credential; nil where that is never said.
+	// Replaced is closed when there is a newer credential to reconnect with. It may be
+	// nil.
 	Replaced <-chan struct{}
 }
 
 // Credentials secure the link's connections.
 type Credentials interface {
-	// Current is what the next connection is made with. It may take a while:
-	// an agent that has no certificate asks for one.
+	// Current returns the credential of the next connection. It may take a while: an
+	// agent without a certificate requests one.
 	Current(ctx context.Context) (*Credential, error)
-	// Used says that the hub has let a connection with it in. It never blocks.
+	// Used is called when the hub has accepted a connection with it. It never blocks.
 	Used(*Credential)
-	// Ended says that a connection with it has ended, or was never let in, and
-	// why. It never blocks.
+	// Ended is called with the reason when a connection with it has ended, or was not
+	// accepted. It never blocks.
 	Ended(*Credential, error)
-	// RotateNow says that the hub asks for a rotation. It never blocks.
+	// RotateNow is called when the hub requests a rotation. It never blocks.
 	RotateNow()
 }
 
-// Files are credentials that somebody else issues and replaces. They are read
-// anew for every connection.
+// Files are credentials that another authority issues and replaces. They are read for
+// every connection.
 type Files struct {
 	// CertFile and KeyFile are the agent's certificate (PEM), HubCAFile the
 	// authorities of the hub's.
 	CertFile, KeyFile, HubCAFile string
 }
 
-// Current is Credentials'.
+// Current implements Credentials.
 func (f Files) Current(context.Context) (*Credential, error) {
 	cert, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
 	if err != nil {
@@ -75,13 +74,13 @@ func (f Files) Current(context.Context) (*Credential, error) {
 	return &Credential{Certificate: cert, Roots: pool}, nil
 }
 
-// Used is Credentials'.
+// Used implements Credentials.
 func (Files) Used(*Credential) {}
 
-// Ended is Credentials'.
+// Ended implements Credentials.
 func (Files) Ended(*Credential, error) {}
 
-// RotateNow is Credentials'.
+// RotateNow implements Credentials.
 func (Files) RotateNow() {}
 
 // replaced ends a stream once there is a newer credential than its own.

@@ -15,12 +15,12 @@ import (
 // defaultRenewInterval where the hub does not say, before the time factor.
 const defaultRenewInterval = 5 * time.Second
 
-// maxMissedRenewals in a row end the stream: a hub that does not answer them
-// holds this member for gone, whatever TCP says.
+// maxMissedRenewals in a row end the stream: to a hub that does not answer them this
+// member is lost, whatever the state of TCP.
 const maxMissedRenewals = 3
 
-// renewInterval is the hub's word, which knows when it holds a member for
-// gone; within bounds, so that no hub can make an agent spin.
+// renewInterval returns the hub's, which knows when it counts a member as lost, within
+// limits, so that no hub can make an agent spin.
 func (s *stream) renewInterval(w *fleetv1.Welcome) time.Duration {
 	if d := w.GetRenewInterval(); d != nil && d.AsDuration() > 0 {
 		return min(max(d.AsDuration(), 50*time.Millisecond), time.Minute)
@@ -28,8 +28,7 @@ func (s *stream) renewInterval(w *fleetv1.Welcome) time.Duration {
 	return s.options.scaled(defaultRenewInterval)
 }
 
-// renew tells the hub that this agent is alive, apart from the stream, so
-// that neither delays the other.
+// renew renews the lease apart from the stream, so that neither delays the other.
 func (s *stream) renew(ctx context.Context) error {
 	select {
 	case <-s.welcomed:
@@ -82,7 +81,7 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 	return nil
 }
 
-// sending notes when a renewal is sent: a lease holds from then, however long the
+// sending records when a renewal is sent: a lease is valid from then, however long the
 // answer takes.
 func (s *stream) sending() (granted func(time.Duration)) {
 	if s.member.Lease == nil {
@@ -91,7 +90,7 @@ func (s *stream) sending() (granted func(time.Duration)) {
 	return s.member.Lease.Sending()
 }
 
-// refused: the hub has answered, and trying again won't help this stream.
+// refused reports whether the hub has answered, and a retry would not help this stream.
 func refused(err error) bool {
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.FailedPrecondition, codes.AlreadyExists, codes.Unauthenticated, codes.Unknown:
@@ -100,7 +99,7 @@ func refused(err error) bool {
 	return false
 }
 
-// jittered is an interval ±10%.
+// jittered returns an interval ±10%.
 func jittered(d time.Duration, random float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*random))
 }

@@ -15,48 +15,48 @@ type State string
 
 // The states, in the order in which a stream goes through them.
 const (
-	// AwaitWelcome: Hello may be sent; Welcome is all that is accepted.
+	// AwaitWelcome is until Welcome, which alone is accepted. Hello may be sent.
 	AwaitWelcome State = "AwaitWelcome"
-	// Preparing: the hub is a good one; its term is being made durable.
-	// Nothing is sent, and nothing accepted.
+	// Preparing is while the hub's term is made durable. Nothing is sent, and nothing
+	// accepted.
 	Preparing State = "Preparing"
 	// SendingDigest: the inventory's digest is sent, nothing is accepted.
 	SendingDigest State = "SendingDigest"
 	// AwaitRequest: the hub's answer to the digest is all that is accepted.
 	// Nothing is sent.
 	AwaitRequest State = "AwaitRequest"
-	// SendingInventory: pages of the inventory are sent, nothing is accepted.
+	// SendingInventory is while pages of the inventory are sent. Nothing is accepted.
 	SendingInventory State = "SendingInventory"
-	// Serving: capacity, results and reports are sent, and pages that a resync
-	// asks for; orders, templates and acknowledgements accepted.
+	// Serving is when capacity, results and reports are sent, and pages that a resync
+	// requests. Orders, templates and acknowledgements are accepted.
 	Serving State = "Serving"
 )
 
-// Reasons to leave a hub.
+// Reasons to disconnect from a hub.
 var (
-	// ErrStaleHub: its term is lower than one that has been seen.
+	// ErrStaleHub is for a hub whose term is lower than one that was seen.
 	ErrStaleHub = errors.New("the hub is of an earlier term than one that was seen")
-	// ErrStalled: it has not acknowledged, answered or read for too long.
+	// ErrStalled is for a hub that has not acknowledged, answered or read for too long.
 	ErrStalled = errors.New("the hub does not keep up")
-	// ErrCapability: it requires what this agent does not know.
+	// ErrCapability is for a hub that requires a capability that this agent lacks.
 	ErrCapability = errors.New("a required capability is missing")
 	errProtocol   = errors.New("protocol violation")
 )
 
-// Effect is what a message asks of the outside: at most one field is set.
+// Effect is what the caller must do for a message: at most one field is set.
 type Effect struct {
-	// Welcome: make its term durable, then call Machine.Begin.
+	// Welcome has the term to make durable, before Machine.Begin is called.
 	Welcome *fleetv1.Welcome
 	// Orders for agent/assignment.
 	Orders []*fleetv1.Order
 	// Templates for agent/capacity.
 	Templates *fleetv1.TemplateSet
-	// List what the member holds, then call Machine.Listed.
+	// List requires the list of assignments, for Machine.Listed.
 	List bool
 }
 
-// Machine is the state machine of one stream: messages in, effects and
-// messages out. It is pure and not safe for concurrent use.
+// Machine is the state machine of one stream: messages in, effects and messages out. It is
+// pure and not safe for concurrent use.
 //
 // Invariants: nothing but Hello and the inventory is sent before the
 // inventory's last page, and no capacity report that does not count it. The
@@ -64,14 +64,14 @@ type Effect struct {
 type Machine struct {
 	state State
 	hello *fleetv1.Hello
-	// helloSent: Next has returned it.
+	// helloSent is set once Next has returned it.
 	helloSent bool
 	inventory []Ref
-	telling   telling
+	sync      inventorySync
 	// ackTimeout is what the hub's Welcome set, now the time of the last Tick.
 	ackTimeout time.Duration
 	now        time.Time
-	room       room
+	capacity   capacityReports
 	// countedFrom is the first capacity report that counts the inventory.
 	countedFrom  uint64
 	reporter     *Reporter
@@ -80,13 +80,13 @@ type Machine struct {
 	orderAckDue  bool
 }
 
-// NewMachine is a stream that has still to say Hello. Reporter and Results
-// are shared with the streams before and after it.
+// NewMachine returns a stream that has not sent Hello. Reporter and Results are shared with
+// the streams before and after it.
 func NewMachine(hello *fleetv1.Hello, reporter *Reporter, results *Results) *Machine {
 	return &Machine{state: AwaitWelcome, hello: hello, reporter: reporter, results: results}
 }
 
-// State that the stream is in.
+// State returns the state of the stream.
 func (m *Machine) State() State { return m.state }
 
 // Receive takes a message of the hub. An error ends the stream.
@@ -108,7 +108,7 @@ func (m *Machine) Receive(message *fleetv1.ConnectResponse) (Effect, error) {
 	case *fleetv1.ConnectResponse_Templates:
 		return Effect{Templates: msg.Templates}, nil
 	}
-	// A message of a kind that this version does not know is left aside.
+	// A message of a kind that this version does not know is ignored.
 	return Effect{}, nil
 }
 
@@ -122,19 +122,19 @@ func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
 	if highest := m.hello.GetHighestHubTerm(); w.GetHubTerm() < highest {
 		return Effect{}, fmt.Errorf("%w: %d after %d", ErrStaleHub, w.GetHubTerm(), highest)
 	}
-	// What is marked from here on comes after the inventory, which is listed
-	// later and covers all that was marked before.
+	// Marks from here on follow the inventory, which is listed later and covers all
+	// earlier ones.
 	m.state = Preparing
-	m.room.changes = slices.Contains(w.GetCapabilities(), version.CapacityChanges)
+	m.capacity.changes = slices.Contains(w.GetCapabilities(), version.CapacityChanges)
 	m.ackTimeout = max(w.GetAckTimeout().AsDuration(), minAckTimeout)
 	m.reporter.Reset()
 	m.results.Begin()
 	return Effect{Welcome: w}, nil
 }
 
-// Begin says what the member holds, once the hub's term is durable, and from
-// which capacity report on all of it is counted: the hub gives up its
-// reservations for what is in the inventory when it has the next report.
+// Begin takes the inventory, once the hub's term is durable, and the first capacity report
+// that counts all of it: the hub drops its reservations for what is in the inventory when
+// it has the next report.
 func (m *Machine) Begin(inventory []Ref, countedFrom uint64) {
 	if m.state != Preparing {
 		return
@@ -151,20 +151,20 @@ func (m *Machine) orders(batch *fleetv1.OrderBatch) (Effect, error) {
 	return Effect{Orders: batch.GetItems()}, nil
 }
 
-// CapacityChanged says that there is a newer capacity report.
-func (m *Machine) CapacityChanged() { m.room.due = true }
+// CapacityChanged takes note of a newer capacity report.
+func (m *Machine) CapacityChanged() { m.capacity.due = true }
 
 // Sources render what is sent when it is sent.
 type Sources struct {
 	Render   Render
 	Capacity func() *fleetv1.CapacityReport
-	// Hash is what an assignment adds to the digest, as of its listing; false
-	// if it is not known, or Hash nil: then it is rendered.
+	// Hash returns what an assignment adds to the digest, as of its listing. Where it
+	// does not know, or is nil, the assignment is rendered.
 	Hash func(Ref) (uint64, bool)
 }
 
-// Next is the message to send now, if there is one. If there will be one by
-// itself, wait says when; zero means: after the next call of another method.
+// Next returns the message to send now, if any. Otherwise wait is when there will be one,
+// or zero if only after the next call of another method.
 func (m *Machine) Next(now time.Time, sources Sources) (message *fleetv1.ConnectRequest, wait time.Duration) {
 	switch m.state {
 	case AwaitWelcome:
@@ -193,23 +193,23 @@ func (m *Machine) nextPage(render Render) *fleetv1.ConnectRequest {
 	m.inventory = m.inventory[taken:]
 	last := len(m.inventory) == 0
 	if last {
-		m.inventory, m.telling.paging = nil, false
+		m.inventory, m.sync.paging = nil, false
 		m.serve()
 	}
 	page := &fleetv1.Inventory{Items: items, Last: last, ReportSequence: m.reporter.sequence}
-	m.telling.note(items)
+	m.sync.record(items)
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: page}}
 }
 
-// serve begins to, once the inventory is in.
+// serve enters state Serving, once the inventory is sent.
 func (m *Machine) serve() {
 	if m.state != Serving {
-		m.state, m.room.due = Serving, true
+		m.state, m.capacity.due = Serving, true
 	}
 }
 
 func (m *Machine) nextServing(now time.Time, sources Sources) (*fleetv1.ConnectRequest, time.Duration) {
-	if m.telling.paging {
+	if m.sync.paging {
 		return m.nextPage(sources.Render), 0
 	}
 	if m.orderAckDue {
@@ -217,16 +217,16 @@ func (m *Machine) nextServing(now time.Time, sources Sources) (*fleetv1.ConnectR
 		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_OrderAck{
 			OrderAck: &fleetv1.OrderAck{Sequence: m.orderBatches}}}, 0
 	}
-	if report := m.room.next(now, sources.Capacity, m.countedFrom); report != nil {
+	if report := m.capacity.next(now, sources.Capacity, m.countedFrom); report != nil {
 		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Capacity{Capacity: report}}, 0
 	}
 	if batch := m.results.Next(); batch != nil {
 		return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: batch}}, 0
 	}
-	batch, wait := m.reporter.Next(now, m.telling.withEnds(sources.Render))
+	batch, wait := m.reporter.Next(now, m.sync.withDeletions(sources.Render))
 	if batch == nil {
-		return nil, sooner(wait, m.room.wait(now))
+		return nil, sooner(wait, m.capacity.wait(now))
 	}
-	m.telling.note(batch.Items)
+	m.sync.record(batch.Items)
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: batch}}, 0
 }

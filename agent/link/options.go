@@ -18,27 +18,27 @@ type Options struct {
 	// KeyFile and HubCAFile: see Files.
 	Credentials                  Credentials
 	CertFile, KeyFile, HubCAFile string
-	// AgentVersion, for people.
+	// AgentVersion, for display.
 	AgentVersion string
 	// Instance is the random identity of this process.
 	Instance string
-	// Restrictions of the member's administrator, which the hub shows to people; nil:
-	// none are told.
+	// Restrictions of the member's administrator, if any, which the hub displays.
 	Restrictions *fleetv1.Restrictions
-	// Leading reports whether this process is certain to lead the agent's replicas; nil:
-	// it is. One that is not says so to the hub, and ends if the hub knows another.
+	// Leading reports whether this process is certain to lead the agent's replicas, by
+	// default true. One that is not reports that to the hub, and ends if the hub is
+	// connected to another.
 	Leading func() bool
-	// TimeFactor scales every interval of the link; 1 by default.
+	// TimeFactor scales every interval of the link. By default 1.
 	TimeFactor float64
 	// Tuning of the streams.
 	Tuning Tuning
 }
 
-// Assignments is what the member holds, from a cache.
+// Assignments are those of the member, from a cache.
 type Assignments interface {
-	// List names all of them, each in which version it is.
+	// List returns all of them, with their versions.
 	List(ctx context.Context) ([]Held, error)
-	// Render gives one as it is now; nil if it is not there.
+	// Render returns the report of one as it is now, and nil if there is none.
 	Render(Ref) *fleetv1.AssignmentReport
 }
 
@@ -47,36 +47,35 @@ type Orders interface {
 	Put(*fleetv1.Order)
 }
 
-// Capacity tells the member's room. Whoever makes the reports calls
-// Client.CapacityChanged after each.
+// Capacity makes the member's capacity reports. It calls Client.CapacityChanged after each.
 type Capacity interface {
-	// Report is the newest, nil before the first; it must not be changed.
+	// Report returns the newest, and nil before the first. It must not be changed.
 	Report() *fleetv1.CapacityReport
-	// NextSequence is the number of a report that counts all that the member
-	// holds by now, and has it made.
+	// NextSequence returns the number of a report that counts all assignments of the
+	// member, which follows.
 	NextSequence() uint64
-	// SetTemplates says which templates to judge, always whole.
+	// SetTemplates replaces the templates that reports are about.
 	SetTemplates(*fleetv1.TemplateSet)
 }
 
 // Terms keeps the agent's and the hub's terms across processes.
 type Terms interface {
-	// Begin makes this process's term durable, one above all before, and
-	// returns it with the highest term of a hub that has been seen.
+	// Begin makes this process's term durable, one above all before, and returns it with
+	// the highest term of a hub that was seen.
 	Begin(ctx context.Context) (agentTerm int64, highest HubTerm, err error)
-	// Observe makes a hub's term and its proof durable; it writes only if the term
-	// is the highest, or the proof of the highest is new.
+	// Observe makes a hub's term and its proof durable. It writes only if the term is the
+	// highest, or the proof of the highest is new.
 	Observe(ctx context.Context, term HubTerm) error
 }
 
-// HubTerm is a hub's term with the proof that came with it, which only a hub can
-// make and check; empty where none came.
+// HubTerm is a hub's term with its proof, if it came with one, which only a hub can make
+// and check.
 type HubTerm struct {
 	Term  int64
 	Proof string
 }
 
-// Lease is told of the renewals that the hub has granted.
+// Lease takes the renewals that the hub has granted.
 type Lease interface {
 	// Sending is called before a renewal is sent. What it returns is called with
 	// the length of the lease once the answer was accepted, and else not at all.
@@ -89,12 +88,12 @@ type Member struct {
 	Orders      Orders
 	Capacity    Capacity
 	Terms       Terms
-	// Lease; nil: nobody wants to know.
+	// Lease may be nil.
 	Lease Lease
 	// Fingerprint is the UID of the cluster's kube-system namespace.
 	Fingerprint func(context.Context) (string, error)
-	// Synced waits until the caches behind all these are filled; false if the
-	// context ended first.
+	// Synced waits until the caches behind all these are filled. It returns false if the
+	// context ends first.
 	Synced func(context.Context) bool
 }
 
@@ -124,7 +123,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// scaled is a time as the time factor has it.
+// scaled returns a duration times the time factor.
 func (o *Options) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * o.TimeFactor)
 }

@@ -10,12 +10,12 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Bounds of a batch: whichever is reached first ends it.
+// Limits of a batch, whichever is reached first.
 const (
 	maxBatchItems = 256
 	maxBatchBytes = 1 << 20
-	// window is how many batches may be unacknowledged. What changes while it
-	// is full is coalesced.
+	// window is how many batches may be unacknowledged. Changes while it is full are
+	// coalesced.
 	window = 8
 )
 
@@ -25,14 +25,14 @@ type Ref struct {
 	types.NamespacedName
 }
 
-// Render gives what the member holds of an assignment now; nil if nothing.
+// Render returns the report of an assignment as it is now, and nil if there is none.
 type Render func(Ref) *fleetv1.AssignmentReport
 
-// Reporter is the set of assignments whose status has changed since it was
-// last sent. It is pure and not safe for concurrent use.
+// Reporter is the set of assignments whose status has changed since it was last sent. It
+// is pure and not safe for concurrent use.
 //
-// An unacknowledged batch is not kept: it is lost only with its stream, and
-// the next one begins with the whole inventory.
+// An unacknowledged batch is not kept: it is lost only with its stream, and the next one
+// begins with the inventory.
 type Reporter struct {
 	debounce time.Duration
 	dirty    map[Ref]bool
@@ -44,16 +44,16 @@ type Reporter struct {
 	sent []time.Time
 }
 
-// NewReporter waits for debounce after the first change, so that a burst of
-// changes is one batch.
+// NewReporter returns a Reporter that waits for debounce after the first change, so that
+// a burst of changes is one batch.
 func NewReporter(debounce time.Duration) *Reporter {
 	return &Reporter{debounce: debounce, dirty: map[Ref]bool{}}
 }
 
-// Reset forgets all: what follows is a new stream with a whole inventory.
+// Reset empties it for a new stream, which begins with the inventory.
 func (r *Reporter) Reset() { *r = *NewReporter(r.debounce) }
 
-// Mark says that the status of an assignment has changed.
+// Mark adds an assignment whose status has changed.
 func (r *Reporter) Mark(ref Ref, now time.Time) {
 	if r.dirty[ref] {
 		return
@@ -65,7 +65,7 @@ func (r *Reporter) Mark(ref Ref, now time.Time) {
 	r.order = append(r.order, ref)
 }
 
-// Ack says that the hub has all batches up to a sequence.
+// Ack takes the hub's acknowledgement of all batches up to a sequence.
 func (r *Reporter) Ack(sequence uint64) {
 	if sequence > r.sequence || sequence <= r.acked {
 		return
@@ -74,7 +74,7 @@ func (r *Reporter) Ack(sequence uint64) {
 	r.acked = sequence
 }
 
-// UnacknowledgedAge is how long the oldest batch has been on its way.
+// UnacknowledgedAge returns how long the oldest batch has been unacknowledged.
 func (r *Reporter) UnacknowledgedAge(now time.Time) time.Duration {
 	if len(r.sent) == 0 {
 		return 0
@@ -82,11 +82,11 @@ func (r *Reporter) UnacknowledgedAge(now time.Time) time.Duration {
 	return now.Sub(r.sent[0])
 }
 
-// Len counts the assignments that are dirty.
+// Len returns the number of assignments that have changed.
 func (r *Reporter) Len() int { return len(r.order) }
 
-// Next is the batch to send now, if there is one. If there will be one by
-// itself, wait says when; a wait of zero means: after the next Mark or Ack.
+// Next returns the batch to send now, if any. Otherwise wait is when there will be one, or
+// zero if only after the next Mark or Ack.
 func (r *Reporter) Next(now time.Time, render Render) (batch *fleetv1.ReportBatch, wait time.Duration) {
 	if len(r.order) == 0 || r.sequence-r.acked >= window {
 		return nil, 0
@@ -115,8 +115,8 @@ func (r *Reporter) take(render Render) []*fleetv1.AssignmentReport {
 	return items
 }
 
-// renderPage renders as many as one batch holds, and says how many refs that
-// took: those of which nothing is left give no item.
+// renderPage renders as many as one batch holds, and returns how many refs that took:
+// those that are gone give no item.
 func renderPage(refs []Ref, render Render) (items []*fleetv1.AssignmentReport, taken int) {
 	bytes := 0
 	for taken < len(refs) && len(items) < maxBatchItems {
@@ -132,16 +132,16 @@ func renderPage(refs []Ref, render Render) (items []*fleetv1.AssignmentReport, t
 	return items, taken
 }
 
-// itemOverhead is what a report costs within its batch besides itself: a tag,
-// a length, its hash, and the batch's own fields.
+// itemOverhead is the size of a report within its batch besides itself: a tag, a length,
+// its hash, and the batch's own fields.
 const itemOverhead = 32
 
-// ReasonReportTooLarge is the reason in a report whose status was left out,
-// since no batch could hold it.
+// ReasonReportTooLarge is the reason in a report whose status was omitted, since no batch
+// could hold it.
 const ReasonReportTooLarge = "ReportTooLarge"
 
-// fitting is a report that fits a batch: in the place of a status that does not
-// stands that it doesn't.
+// fitting returns a report that fits into a batch: a status that does not is replaced by
+// the reason.
 func fitting(r *fleetv1.AssignmentReport) *fleetv1.AssignmentReport {
 	if r == nil || proto.Size(r)+itemOverhead <= maxBatchBytes {
 		return r

@@ -9,29 +9,28 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// resultKey: of a session there is at most one answer about its assignment
-// and one about its withdrawal; the newest is all that counts.
+// resultKey is the key of an answer: for each session the newest about its assignment and
+// the newest about its withdrawal count.
 type resultKey struct {
 	uid        string
 	withdrawal bool
 }
 
-// Results is the set of answers that are still to be sent, in the order in
-// which they became known. It is pure and not safe for concurrent use. It
-// outlives streams: what was done is true whoever asked for it.
+// Results is the set of answers that are still to be sent, in the order in which they
+// were added. It is pure and not safe for concurrent use. It outlives streams: what was
+// done is true whichever hub ordered it.
 type Results struct {
 	newest map[resultKey]*fleetv1.OrderResult
 	order  []resultKey
 }
 
-// NewResults is an empty set.
+// NewResults returns an empty set.
 func NewResults() *Results {
 	return &Results{newest: map[resultKey]*fleetv1.OrderResult{}}
 }
 
-// Add puts an answer behind all others, in the place of an earlier one about
-// the same thing. A stop replaces what was to be said of the assignment that
-// it stopped.
+// Add appends an answer, and removes an earlier one with the same key. A stop also
+// replaces the answer about the assignment that it stopped.
 func (r *Results) Add(result *fleetv1.OrderResult) {
 	key := resultKey{uid: result.GetSessionUid(), withdrawal: result.GetSpecHash() == ""}
 	r.drop(key)
@@ -44,8 +43,8 @@ func (r *Results) Add(result *fleetv1.OrderResult) {
 	r.order = append(r.order, key)
 }
 
-// Begin forgets which assignments were stored: the stream that begins tells
-// all that is, and an older word on it would only confuse.
+// Begin removes the acknowledgements of stored assignments: the inventory of the stream
+// that begins has them, and an older answer could contradict it.
 func (r *Results) Begin() {
 	for _, key := range slices.Clone(r.order) {
 		if !key.withdrawal && r.newest[key].GetCode() == fleetv1.ResultCode_RESULT_CODE_STORED {
@@ -67,10 +66,10 @@ func (r *Results) drop(key resultKey) {
 	}
 }
 
-// Len counts the answers.
+// Len returns the number of answers.
 func (r *Results) Len() int { return len(r.order) }
 
-// Next takes the oldest answers, as many as a batch holds; nil if none.
+// Next removes and returns the oldest answers, as many as a batch holds, or nil.
 func (r *Results) Next() *fleetv1.ResultBatch {
 	batch, bytes := &fleetv1.ResultBatch{}, 0
 	for _, key := range r.order {
@@ -89,11 +88,10 @@ func (r *Results) Next() *fleetv1.ResultBatch {
 	return batch
 }
 
-// maxResultMessage is how much of a message is told; API servers' are some
-// hundred bytes.
+// maxResultMessage is the most bytes of a message; API servers' have some hundred.
 const maxResultMessage = 32 << 10
 
-// bounded is a result whose message is cut where it is too long for people.
+// bounded returns a result with a message of at most maxResultMessage.
 func bounded(result *fleetv1.OrderResult) *fleetv1.OrderResult {
 	if len(result.GetMessage()) <= maxResultMessage {
 		return result

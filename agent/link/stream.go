@@ -40,16 +40,15 @@ type stream struct {
 	renewEvery time.Duration
 	served     atomic.Bool
 	// blockedSince is when the send began that has not returned, in nanoseconds
-	// after the stream's beginning; 0: none.
+	// after the stream's beginning, or 0.
 	blockedSince atomic.Int64
 	began        time.Time
-	// renewed has the highest term that a renewal has brought and that is not stored
-	// yet.
+	// renewed has the highest term of a renewal that is not stored yet.
 	renewed chan HubTerm
 }
 
-// connect runs one stream to its end and says whether the hub had begun to be
-// served. It raises hello's highest term to the hub's.
+// connect runs one stream to its end, and returns whether it reached state Serving. It
+// raises hello's highest term to the hub's.
 func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool, err error) {
 	conn, credential, err := c.options.dial(ctx)
 	if err != nil {
@@ -74,7 +73,7 @@ func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool
 	group.Go(func() error { return s.renew(ctx) })
 	group.Go(func() error { return s.watch(ctx) })
 	group.Go(func() error { return s.replaced(ctx) })
-	group.Go(func() error { return s.remember(ctx) })
+	group.Go(func() error { return s.storeTerms(ctx) })
 	err = group.Wait()
 	metricConnected.Set(0)
 	metricConnects.WithLabelValues(fmt.Sprint(s.served.Load())).Inc()
@@ -120,8 +119,8 @@ func (s *stream) apply(ctx context.Context, effect Effect) error {
 	return nil
 }
 
-// begin makes the hub's term durable before anything is told or done, so that
-// no order of an earlier hub can follow, in whatever process.
+// begin makes the hub's term durable before anything is reported or done, so that no order
+// of an earlier hub can follow, in any process.
 func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
 	s.renewEvery = s.renewInterval(w)
 	close(s.welcomed)
@@ -134,8 +133,8 @@ func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
 	return s.inventory(ctx)
 }
 
-// observe tries until it succeeds or the hub loses patience: the member's API
-// server may be away, and the lease is renewed meanwhile.
+// observe retries until it succeeds or the hub ends the stream: the member's API server
+// may be away, and the lease is renewed meanwhile.
 func (s *stream) observe(ctx context.Context, term HubTerm) error {
 	logged := false
 	ok := untilDone(ctx, func() error {
@@ -152,8 +151,7 @@ func (s *stream) observe(ctx context.Context, term HubTerm) error {
 	return nil
 }
 
-// inventory lists what is there. What changes while it lists is marked, and
-// sent again.
+// inventory lists the assignments. What changes meanwhile is marked, and sent again.
 func (s *stream) inventory(ctx context.Context) error {
 	refs, err := s.listed(ctx)
 	if err != nil {
@@ -181,7 +179,7 @@ func (s *stream) list(ctx context.Context) error {
 	return nil
 }
 
-// listed is what the member holds; the summary is of the same moment or later.
+// listed returns the member's assignments. The summary is of the same moment or later.
 func (s *stream) listed(ctx context.Context) ([]Ref, error) {
 	held, err := s.member.Assignments.List(ctx)
 	if err != nil {
@@ -197,8 +195,8 @@ func (s *stream) listed(ctx context.Context) ([]Ref, error) {
 	return refs, nil
 }
 
-// syncState is what to say on a renewal. That the member can't be listed now is
-// no reason not to renew.
+// syncState returns the digests for a renewal. A renewal is also sent while assignments
+// can't be listed.
 func (s *stream) syncState(ctx context.Context) *fleetv1.SyncState {
 	if !s.served.Load() {
 		return nil
@@ -251,11 +249,11 @@ func (s *stream) watch(ctx context.Context) error {
 	}
 }
 
-// ticksPerTimeout is how often a stream is looked at within the time that a
-// batch may go unacknowledged.
+// ticksPerTimeout is how often a stream is checked within the time that a batch may be
+// unacknowledged.
 const ticksPerTimeout = 12
 
-// send is the only one that sends.
+// send is the only function that sends.
 func (s *stream) send(ctx context.Context) error {
 	timeout := time.AfterFunc(welcomeTimeout, s.signal)
 	defer timeout.Stop()
@@ -326,16 +324,15 @@ func (s *stream) sent(message *fleetv1.ConnectRequest) {
 	metricReports.Add(float64(len(message.GetInventory().GetItems()) + len(message.GetReports().GetItems())))
 }
 
-// noteServing notes that the inventory is on its way. It is called with the
-// lock held.
+// noteServing records that the stream is in state Serving. It is called with the lock
+// held.
 func (s *stream) noteServing() {
 	if s.machine.State() == Serving && !s.served.Swap(true) {
 		metricConnected.Set(1)
 	}
 }
 
-// sendError: why a stream broke is told to the receiver, and a sender is told
-// only that it did.
+// sendError returns nil for a stream that broke, whose cause the receiver returns.
 func sendError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -4,23 +4,20 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// Held is an assignment that the member's API server holds, and in which
-// version the cache has it.
+// Held is an assignment in the member's API server, with the version in the cache.
 type Held struct {
 	Ref
-	// Version is the resource version; empty: not known, so that it is rendered
-	// each time.
+	// Version is the resource version. Without one it is rendered each time.
 	Version string
 }
 
-// Summary sums up all that the member's API server holds. It renders again only
-// what has another version than before, so that it can be brought up to date
-// with every renewal. It is pure and not safe for concurrent use. The zero
-// value is that of nothing.
+// Summary is the digests of all assignments in the member's API server. It renders again
+// only what has another version than before, so that it can be updated with every
+// renewal. It is pure and not safe for concurrent use. The zero value is empty.
 type Summary struct {
 	items    map[Ref]summed
 	assigned uint64
-	// round tells those that are listed from those that are not any more.
+	// round is higher with each update, and finds the assignments that are gone.
 	round uint64
 }
 
@@ -30,7 +27,7 @@ type summed struct {
 	round          uint64
 }
 
-// Update makes the summary one of what is listed.
+// Update makes it the summary of what is listed.
 func (s *Summary) Update(listed []Held, render Render) {
 	if s.items == nil {
 		s.items = make(map[Ref]summed, len(listed))
@@ -69,11 +66,11 @@ func (s *Summary) Update(listed []Held, render Render) {
 	}
 }
 
-// Hash is what an assignment adds to the digest of the reported set.
+// Hash returns what an assignment adds to the digest of the reported set.
 func (s *Summary) Hash(ref Ref) (uint64, bool) {
 	item, ok := s.items[ref]
 	return item.hash, ok
 }
 
-// Assigned is the digest of the assigned set, and how many there are.
+// Assigned returns the digest of the assigned set, and how many there are.
 func (s *Summary) Assigned() (sum uint64, assignments int) { return s.assigned, len(s.items) }

@@ -31,9 +31,9 @@ const (
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=events,verbs=create
 
-// ConfigMapTerms keeps terms in a ConfigMap. It writes once per start of the
-// agent and once per new term of the hub: every ten seconds at most, while the hub
-// gives orders to whatever member.
+// ConfigMapTerms keeps terms in a ConfigMap. It writes once per start of the agent and once
+// per new term of the hub: every ten seconds at most, while the hub gives orders to any
+// member.
 type ConfigMapTerms struct {
 	// Reader must not be a cache.
 	Reader    client.Reader
@@ -44,7 +44,7 @@ type ConfigMapTerms struct {
 	highest HubTerm
 }
 
-// Begin is Terms'.
+// Begin implements Terms.
 func (t *ConfigMapTerms) Begin(ctx context.Context) (agentTerm int64, highest HubTerm, err error) {
 	err = t.update(ctx, func(data map[string]string) bool {
 		agentTerm, highest = number(data, keyAgentTerm)+1, HubTerm{number(data, keyHubTerm), data[keyHubProof]}
@@ -60,7 +60,7 @@ func (t *ConfigMapTerms) Begin(ctx context.Context) (agentTerm int64, highest Hu
 	return agentTerm, highest, nil
 }
 
-// Observe is Terms'.
+// Observe implements Terms.
 func (t *ConfigMapTerms) Observe(ctx context.Context, term HubTerm) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,14 +81,14 @@ func (t *ConfigMapTerms) Observe(ctx context.Context, term HubTerm) error {
 	return nil
 }
 
-// supersedes reports whether a term is to be stored in another's place: it is
-// higher, or the same with a proof that the other lacks or has of another key.
+// supersedes reports whether a term replaces another: it is higher, or the same with a
+// proof that the other lacks or has of another key.
 func (t HubTerm) supersedes(other HubTerm) bool {
 	return t.Term > other.Term || t.Term == other.Term && t.Proof != "" && t.Proof != other.Proof
 }
 
-// number reads a term; one that can't be read counts as none, since the agent
-// could not start otherwise.
+// number reads a term. One that can't be read counts as none, since the agent could not
+// start otherwise.
 func number(data map[string]string, key string) int64 {
 	n, err := strconv.ParseInt(data[key], 10, 64)
 	if err != nil || n < 0 {

@@ -17,8 +17,8 @@ const (
 	gateContainer  = "vdi-gate"
 )
 
-// imageReasons are the kubelet's words for an image that it can't get, and
-// whether it never will as long as nobody changes the Pod.
+// imageReasons are the kubelet's reasons for an image that it can't get, and whether it
+// never will without a change of the Pod.
 var imageReasons = map[string]bool{
 	"ErrImagePull":              false,
 	"ImagePullBackOff":          false,
@@ -29,7 +29,7 @@ var imageReasons = map[string]bool{
 	"SignatureValidationFailed": false,
 }
 
-// containerReasons are the kubelet's words for a container that it can't make.
+// containerReasons are the kubelet's reasons for a container that it can't create.
 var containerReasons = map[string]bool{
 	"CreateContainerConfigError": true,
 	"CreateContainerError":       true,
@@ -39,8 +39,8 @@ var containerReasons = map[string]bool{
 	"RunContainerError":          true,
 }
 
-// FailsToStart reports whether the kubelet says of one of a Pod's containers that it
-// can't start it, or not yet again. What is being started is none of these.
+// FailsToStart reports whether the kubelet can't start one of a Pod's containers, or not
+// yet again. A container that is being started does not count.
 func FailsToStart(pod *corev1.Pod) bool {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil {
@@ -52,12 +52,10 @@ func FailsToStart(pod *corev1.Pod) bool {
 	return false
 }
 
-// crashLoop is the kubelet's word for a container that ended and is started again
-// later.
+// crashLoop is the kubelet's reason for a container that ended and is started again later.
 const crashLoop = "CrashLoopBackOff"
 
-// container says why a container that should run is not ready; no reason where
-// it has nothing to say.
+// container returns why a container that should run is not ready, if it shows a reason.
 func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	last := s.LastTerminationState.Terminated
 	switch {
@@ -82,8 +80,8 @@ func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	}
 }
 
-// guarding is what a guard has to say that was started: until it has a lease, the
-// desktop waits for it.
+// guarding returns the finding of a guard that was started: until it has a lease, the
+// desktop waits.
 func guarding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	if s.Started != nil && *s.Started || s.State.Running == nil {
 		return finding{}
@@ -135,8 +133,7 @@ func waiting(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	}
 }
 
-// neverPulled reports whether the kubelet says of a container's image that it
-// can never be pulled.
+// neverPulled reports whether a container's image can never be pulled.
 func neverPulled(pod *corev1.Pod) bool {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Waiting != nil && imageReasons[s.State.Waiting.Reason] {
@@ -157,8 +154,8 @@ func restarts(pod *corev1.Pod) int32 {
 	return most
 }
 
-// image is what the Pod's spec names: a container's status may tell it as the
-// runtime does, or not at all.
+// image returns the image of the Pod's spec: a container's status may have the runtime's
+// name of it, or none.
 func image(pod *corev1.Pod, s *corev1.ContainerStatus) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == s.Name {
@@ -168,7 +165,7 @@ func image(pod *corev1.Pod, s *corev1.ContainerStatus) string {
 	return s.Image
 }
 
-// pullError is why an image can't be pulled, in the same words whether the
+// pullError returns why an image can't be pulled, in the same words whether the
 // kubelet has just tried or waits to try again: it goes back and forth between
 // the two for as long as the image is missing.
 func pullError(w *corev1.ContainerStateWaiting) string {
@@ -191,7 +188,7 @@ func words(w *corev1.ContainerStateWaiting) string {
 
 func outOfMemory(t *corev1.ContainerStateTerminated) bool { return t.Reason == "OOMKilled" }
 
-// ended says how a container ended, as the end of "The desktop ...".
+// ended returns how a container ended, as the end of "The desktop ...".
 func ended(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case outOfMemory(t):

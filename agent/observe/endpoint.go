@@ -10,9 +10,9 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Endpoint is the condition EndpointReady: Service and Ingress, or HTTPRoute,
-// are in place, and the NetworkPolicy that lets in nobody else. Whether the
-// desktop behind them answers is PodReady's to say.
+// Endpoint returns the condition EndpointReady: Service and Ingress, or HTTPRoute, are in
+// place, and the NetworkPolicy that admits no others. Whether the desktop behind them
+// answers is in PodReady.
 func Endpoint(a *api.SessionAssignment, f Found) metav1.Condition {
 	if p := firstOf(f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem); p != nil {
 		return p.condition(api.ConditionEndpointReady)
@@ -34,8 +34,8 @@ func Endpoint(a *api.SessionAssignment, f Found) metav1.Condition {
 	}
 }
 
-// routed says what the Gateway makes of the route. One of which no Gateway has
-// said anything counts as in place, as an Ingress does, which can't say more.
+// routed returns the Gateway's condition of the route. A route without one counts as in
+// place, as an Ingress does, which has no conditions.
 func routed(a *api.SessionAssignment, route *gatewayv1.HTTPRoute) metav1.Condition {
 	for i := range route.Status.Parents {
 		parent := &route.Status.Parents[i]

@@ -10,7 +10,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Patience says how long something is tried before it is given up.
+// Patience is how long an attempt is retried before it fails.
 type Patience struct {
 	// FailAfter is how long.
 	FailAfter time.Duration
@@ -20,12 +20,12 @@ type Patience struct {
 	Endings int
 }
 
-// GiveUp is why an assignment's attempt has failed, or nil, and when to look
-// again though nothing happens; zero: never. The status is what Status has just
-// made of what was found, endings how many Pods have ended in a row.
+// FailureOf returns why an assignment's attempt has failed, or nil, and when to check again
+// without an event, or zero. The status is what Status has just made of what was found,
+// and endings how many Pods have ended in a row.
 //
-// A desktop that is ready is never given up.
-func GiveUp(a *api.SessionAssignment, f Found, status api.SessionAssignmentStatus, endings int, p Patience, now time.Time) (*api.Failure, time.Duration) {
+// A desktop that is ready never fails.
+func FailureOf(a *api.SessionAssignment, f Found, status api.SessionAssignmentStatus, endings int, p Patience, now time.Time) (*api.Failure, time.Duration) {
 	ready := meta.FindStatusCondition(status.Conditions, api.ConditionPodReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return nil, 0
@@ -51,7 +51,7 @@ func GiveUp(a *api.SessionAssignment, f Found, status api.SessionAssignmentStatu
 		return nil, wait
 	}
 	if !r.patience.exhausted(f.Pod, status, endings, p) {
-		// If it comes to that, there is news of the Pod.
+		// That is followed by an event of the Pod.
 		return nil, 0
 	}
 	return given, 0

@@ -114,7 +114,7 @@ func TestGivesUp(t *testing.T) {
 				a.Status.RunningSince = ptr.To(ago(2 * time.Hour))
 			}
 			s := Status(a, c.f, noon.Add(-time.Hour))
-			got, look := GiveUp(a, c.f, s, c.endings, tried, noon)
+			got, look := FailureOf(a, c.f, s, c.endings, tried, noon)
 			if (got == nil) != (c.reason == "") || look != c.look {
 				t.Fatalf("%+v, looks again after %s; want %q and %s", got, look, c.reason, c.look)
 			}
@@ -139,7 +139,7 @@ func TestWhatPassedBeforeTheTroubleDoesNotCount(t *testing.T) {
 	} {
 		f := Found{Pod: c.pod}
 		s := Status(assignment(), f, noon.Add(-c.readyUntil))
-		if failure, look := GiveUp(assignment(), f, s, 0, tried, noon); failure != nil || look.Round(time.Second) != 4*time.Minute {
+		if failure, look := FailureOf(assignment(), f, s, 0, tried, noon); failure != nil || look.Round(time.Second) != 4*time.Minute {
 			t.Errorf("%s: %+v, looks again after %s", name, failure, look)
 		}
 	}
@@ -148,7 +148,7 @@ func TestWhatPassedBeforeTheTroubleDoesNotCount(t *testing.T) {
 func TestASlowDesktopHasItsTime(t *testing.T) {
 	a := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.StartTimeout = "1h" })
 	f := Found{Pod: pod(made(time.Hour), silent(time.Hour))}
-	if failure, look := GiveUp(a, f, Status(a, f, noon.Add(-time.Hour)), 0, tried, noon); failure != nil || look != tried.FailAfter {
+	if failure, look := FailureOf(a, f, Status(a, f, noon.Add(-time.Hour)), 0, tried, noon); failure != nil || look != tried.FailAfter {
 		t.Errorf("%+v, looks again after %s", failure, look)
 	}
 }
@@ -163,7 +163,7 @@ func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
 	} {
 		a := assignment()
 		s := Status(a, f, noon.Add(-time.Hour))
-		failure, _ := GiveUp(a, f, s, 0, tried, noon)
+		failure, _ := FailureOf(a, f, s, 0, tried, noon)
 		if failure == nil {
 			t.Fatalf("%s: not given up", name)
 		}
@@ -182,7 +182,7 @@ func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
 func TestAFailureIsSaidUntilTheAttemptIsRaised(t *testing.T) {
 	a, f := assignment(), Found{Home: pvc(), Pod: pod(made(time.Hour), wait("InvalidImageName", ""))}
 	a.Status = Status(a, f, noon)
-	failure, _ := GiveUp(a, f, a.Status, 0, tried, noon)
+	failure, _ := FailureOf(a, f, a.Status, 0, tried, noon)
 	Fail(&a.Status, a, failure, noon)
 	if c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady); c.Status != metav1.ConditionFalse || c.Reason != api.ReasonPodTerminating {
 		t.Errorf("while the Pod is there, PodReady says %+v", c)

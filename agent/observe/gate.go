@@ -8,7 +8,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// gating is what a gate has to say: until it has leave, the desktop waits for it.
+// gating returns the finding of a gate: until it opens, the desktop waits.
 func gating(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	switch ended := s.State.Terminated; {
 	case s.State.Running != nil:
@@ -20,8 +20,8 @@ func gating(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	}
 }
 
-// unavailable is a guard or a gate that the kubelet has not started, or not again.
-// Both are the agent's: it is its administrator who can help, and no template.
+// unavailable returns the finding of a guard or a gate that the kubelet has not started, or
+// not again. Both are the agent's: its administrator can help, and no template.
 func unavailable(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	what := "guard"
 	if s.Name == gateContainer {
@@ -42,8 +42,7 @@ func unavailable(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	return finding{api.ReasonGuardUnavailable, what + ", and the desktop waits for it: the member's administrator has to " + remedy}
 }
 
-// awaitsHub says that a desktop waits at its gate because the agent has asked the
-// hub about it and has no word yet; false: it does not.
+// awaitsHub reports whether a desktop waits at its gate until the hub affirms it.
 func awaitsHub(a *api.SessionAssignment, pod *corev1.Pod) (finding, bool) {
 	if a.Spec.FailoverMode != api.FailoverHold || a.Status.Lapse <= a.Spec.Lapse || !atGate(pod) {
 		return finding{}, false
@@ -52,7 +51,7 @@ func awaitsHub(a *api.SessionAssignment, pod *corev1.Pod) (finding, bool) {
 		"it starts once the agent has reached the hub"}, true
 }
 
-// atGate reports whether a Pod's gate runs, and so has no leave.
+// atGate reports whether a Pod's gate runs, and so is not open.
 func atGate(pod *corev1.Pod) bool {
 	for _, s := range pod.Status.InitContainerStatuses {
 		if s.Name == gateContainer {

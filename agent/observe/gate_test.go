@@ -44,7 +44,7 @@ func TestADesktopBehindAGateSaysWhatItWaitsFor(t *testing.T) {
 			if c.Status != metav1.ConditionFalse || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) {
 				t.Errorf("PodReady is %s (%s: %s), want %s that says %q", c.Status, c.Reason, c.Message, tc.reason, tc.says)
 			}
-			if failed, _ := GiveUp(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
+			if failed, _ := FailureOf(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
 				t.Errorf("it is given up: %+v", failed)
 			}
 		})
@@ -77,7 +77,7 @@ func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
 				if c.Reason != api.ReasonGuardUnavailable || !strings.Contains(c.Message, tc.says) || !strings.Contains(c.Message, "--guard-image") || !strings.Contains(c.Message, tc.remedy) || !IsTrouble(c) {
 					t.Errorf("PodReady is %s (%s), want %s that says %q", c.Reason, c.Message, api.ReasonGuardUnavailable, tc.says)
 				}
-				if failed, _ := GiveUp(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
+				if failed, _ := FailureOf(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
 					t.Errorf("it is given up: %+v", failed)
 				}
 			})

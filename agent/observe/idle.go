@@ -8,21 +8,21 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// IdleAfter is how long nobody must have used a desktop for its status to say so.
+// IdleAfter is how long a desktop must not have been used until its status shows that.
 const IdleAfter = 5 * time.Minute
 
 // Use is what is known of a desktop's use.
 type Use struct {
-	// Known: somebody has told.
+	// Known is set once its use was reported.
 	Known bool
-	// Since is when it was last used, by the member's clock; zero: that is not
-	// worth telling yet.
+	// Since is when it was last used, by the member's clock, and zero for less than
+	// IdleAfter.
 	Since time.Time
 }
 
-// ShowIdle puts into a status since when nobody uses a desktop of which a run is
-// on. What an earlier process has written stands until somebody tells. A spell
-// without use costs two writes: it is told once, and taken away by the next use.
+// ShowIdle sets in a status since when a running desktop is not used. What an earlier
+// process has written stands until there is a report. A period without use costs two
+// writes: it is set once, and removed by the next use.
 func ShowIdle(s *api.SessionAssignmentStatus, u Use, running bool) {
 	switch {
 	case !running, u.Known && u.Since.IsZero():

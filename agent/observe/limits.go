@@ -13,22 +13,22 @@ import (
 type Idleness int
 
 const (
-	// IdleUnknown means that it has no such limit, or nobody knows whether it is used.
+	// IdleUnknown means that it has no such limit, or its use is not known.
 	IdleUnknown Idleness = iota
 	// InUse means that it was used lately.
 	InUse
 	// IdleSoon means that its user is to be warned.
 	IdleSoon
-	// IdleOver means that nobody has used it for its idle timeout.
+	// IdleOver means that it was not used for its idle timeout.
 	IdleOver
 )
 
-// IdleLimit is the idle timeout of a desktop; false if it has none.
+// IdleLimit returns the idle timeout of a desktop, and false if it has none.
 func IdleLimit(a *api.SessionAssignment) (time.Duration, bool) {
 	return limitOf(a.Spec.IdleTimeout)
 }
 
-// IdlenessOf is what so long a time without use means under a limit.
+// IdlenessOf returns what a time without use means under a limit.
 func IdlenessOf(idle, limit time.Duration) Idleness {
 	switch {
 	case limit <= 0:
@@ -42,8 +42,7 @@ func IdlenessOf(idle, limit time.Duration) Idleness {
 	}
 }
 
-// IdleFailure is the failure of a desktop that nobody has used for its idle
-// timeout.
+// IdleFailure returns the failure of a desktop that was not used for its idle timeout.
 func IdleFailure(a *api.SessionAssignment) *api.Failure {
 	return &api.Failure{
 		Attempt: a.Spec.Attempt,
@@ -52,14 +51,14 @@ func IdleFailure(a *api.SessionAssignment) *api.Failure {
 	}
 }
 
-// TimeExpired is what PodReady says of a desktop that does not run because its
-// timeout has passed.
+// TimeExpired returns reason and message of PodReady for a desktop that does not run
+// because its timeout has passed.
 func TimeExpired(a *api.SessionAssignment) (reason, message string) {
 	return api.ReasonTimeExpired, fmt.Sprintf("The timeout of %s has passed: raise spec.timeout to go on.", a.Spec.Timeout)
 }
 
-// WarnIdle says in a status that a desktop which runs is about to be ended
-// because nobody uses it.
+// WarnIdle warns in a status that a running desktop is about to be ended since it is not
+// used.
 func WarnIdle(s *api.SessionAssignmentStatus, a *api.SessionAssignment) {
 	if !meta.IsStatusConditionTrue(s.Conditions, api.ConditionPodReady) {
 		return

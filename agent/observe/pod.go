@@ -11,9 +11,9 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Pod is the condition PodReady. The first case that holds is the answer. A
-// failure's reason is said once there is no Pod any more, and not before: the
-// hub gives away what the desktop held when it reads it.
+// Pod returns the condition PodReady: the first case that holds. A failure's reason is set
+// once there is no Pod any more, and not before: the hub then releases what the desktop
+// used.
 func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	switch pod := f.Pod; {
 	case pod == nil:
@@ -39,7 +39,7 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	return notReady(found.reason, found.message())
 }
 
-// absent is why there is no Pod.
+// absent returns why there is no Pod.
 func absent(a *api.SessionAssignment, f Found) metav1.Condition {
 	problem := firstOf(f.PodProblem, f.ConfigProblem, f.BudgetProblem, f.PolicyProblem)
 	switch {
@@ -59,7 +59,7 @@ func absent(a *api.SessionAssignment, f Found) metav1.Condition {
 	}
 }
 
-// unready is why a Pod that is there, and is not ready, is not.
+// unready returns why an existing Pod is not ready.
 func unready(pod *corev1.Pod) finding {
 	switch {
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
@@ -93,8 +93,8 @@ func unbound(pod *corev1.Pod) finding {
 	return finding{api.ReasonPodPending, "The Pod waits for a node"}
 }
 
-// starting is a Pod with a node that is not ready: its containers say why,
-// the first that has something to say.
+// starting returns the condition of a Pod with a node that is not ready: that of the first
+// container with a reason.
 func starting(pod *corev1.Pod) finding {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
@@ -106,7 +106,7 @@ func starting(pod *corev1.Pod) finding {
 	return finding{api.ReasonStarting, "The desktop starts on node " + pod.Spec.NodeName}
 }
 
-// failed says why a Pod ended for good.
+// failed returns why a Pod ended for good.
 func failed(pod *corev1.Pod) finding {
 	why := pod.Status.Reason
 	if pod.Status.Message != "" {
@@ -138,8 +138,8 @@ func terminating(pod *corev1.Pod) string {
 	return fmt.Sprintf("The Pod is being stopped by node %s.", pod.Spec.NodeName)
 }
 
-// lost says what an operator can do about a Pod whose node does not answer.
-// Nobody else knows whether the desktop still runs there.
+// lost returns what an operator can do about a Pod whose node does not answer: only they can
+// find out whether the desktop still runs there.
 func lost(f Found) string {
 	pod := f.Pod
 	switch {

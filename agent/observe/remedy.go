@@ -15,23 +15,23 @@ func (f finding) message() string {
 	return sentence(f.what)
 }
 
-// patience is what must be so before trying is given up.
+// patience is what must be the case before an attempt fails.
 type patience int
 
 const (
-	// atOnce: trying again can't help.
+	// atOnce is for what a retry can't help.
 	atOnce patience = iota
-	// forAWhile: it has been so for Patience.FailAfter.
+	// forAWhile requires that it has been so for Patience.FailAfter.
 	forAWhile
-	// forRestarts: that, and the desktop was started Patience.Restarts times.
+	// forRestarts also requires that the desktop was started Patience.Restarts times.
 	forRestarts
-	// forEndings: that, and Patience.Endings Pods have ended in a row.
+	// forEndings also requires that Patience.Endings Pods have ended in a row.
 	forEndings
-	// untilReady: that, and the desktop has never been ready in this run.
+	// untilReady also requires that the desktop has never been ready in this run.
 	untilReady
 )
 
-// rule is what would help, and when trying without that help is given up.
+// rule is the remedy, and when an attempt fails without it.
 type rule struct {
 	patience patience
 	remedy   string
@@ -41,12 +41,12 @@ type rule struct {
 //
 //   - PodUnschedulable, Binding: an autoscaler or an administrator may add nodes
 //     and volumes, and knows better than we when.
-//   - QuotaExceeded, NameTaken, HomeInUse: somebody else gives it free.
-//   - NodeLost: whether the desktop still runs there, nobody knows.
+//   - QuotaExceeded, NameTaken, HomeInUse: another owner may release it.
+//   - NodeLost: the desktop may still run there.
 //   - SecretMissing: the hub sends it again.
-//   - GuardUnavailable: the member's administrator can mend it, its user can't.
-//   - ApplyFailed: a webhook or a permission can change; what the API server
-//     calls invalid is told by Problem.Invalid, since that can't.
+//   - GuardUnavailable: the member's administrator can repair it, its user can't.
+//   - ApplyFailed: a webhook or a permission can change; Problem.Invalid is for what
+//     the API server calls invalid, which can't.
 //   - Starting, PodPending: the kubelet ends what takes longer than the
 //     template's startTimeout, and then it is a crash loop.
 var rules = map[string]rule{

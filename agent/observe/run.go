@@ -8,31 +8,31 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// clockStep is by how much the wall's clock must have been set before a stored
+// clockStep is by how much the wall clock must have been set before a stored
 // beginning is corrected. It is more than what rounding to seconds explains,
 // and clocks that are merely slewed never differ from each other.
 const clockStep = 2 * time.Second
 
 // Instant is a moment on two clocks.
 type Instant struct {
-	// Wall is what the member's clock shows: somebody may set it.
+	// Wall is the time of the member's clock, which may be set.
 	Wall time.Time
 	// Process is the time since this process first saw the assignment. It only
-	// grows, whatever happens to the wall's clock.
+	// grows, whatever happens to the wall clock.
 	Process time.Duration
 }
 
 // Usage is how long a desktop has run. A run begins when the desktop is first
-// ready, and ends when it is not to run any more: suspended, given up, out of
-// time, or deleted. A Pod that is replaced, a node that is lost and an agent
+// ready, and ends when it is not to run any more: suspended, failed, out of time, or
+// deleted. A Pod that is replaced, a node that is lost and an agent
 // that is away do not end it.
 //
 // Within a process it goes by the process's clock. What is stored is enough
 // for the next process to go on: up to a second is lost in that, and none is
-// added, unless the wall's clock was meanwhile set forward by less than
+// added, unless the wall clock was meanwhile set forward by less than
 // clockStep: then by as much.
 type Usage struct {
-	// Running: a run is on.
+	// running is set during a run.
 	running bool
 	// from is when it began, by the process's clock: before zero, if an earlier
 	// process saw it begin.
@@ -41,7 +41,7 @@ type Usage struct {
 	used time.Duration
 }
 
-// Recall is the usage that an earlier process has stored.
+// Recall returns the usage that an earlier process has stored.
 func Recall(a *api.SessionAssignment, at Instant) Usage {
 	var u Usage
 	stored, ok := a.Status.TimeUsed.Value()
@@ -59,7 +59,7 @@ func Recall(a *api.SessionAssignment, at Instant) Usage {
 // Running reports whether a run is on.
 func (u Usage) Running() bool { return u.running }
 
-// Run is how long the run that is on has lasted; zero if none is.
+// Run returns how long the current run has lasted, and zero without one.
 func (u Usage) Run(at Instant) time.Duration {
 	if !u.running {
 		return 0
@@ -67,12 +67,12 @@ func (u Usage) Run(at Instant) time.Duration {
 	return max(at.Process-u.from, 0)
 }
 
-// Began is the run's beginning by the process's clock.
+// Began returns the run's beginning by the process's clock.
 func (u Usage) Began() time.Duration { return u.from }
 
-// Elapsed is the time that counts towards the timeout: of all runs, here and
-// where the session was before. What the hub says of earlier runs is heard
-// between runs only: during one it may already count a part of it.
+// Elapsed returns the time that counts towards the timeout: of all runs, in this member and
+// earlier ones. The hub's figure of earlier runs is taken between runs only: during one it
+// may already include a part of it.
 func (u Usage) Elapsed(a *api.SessionAssignment, at Instant) time.Duration {
 	if u.running {
 		return u.used + u.Run(at)
@@ -87,14 +87,14 @@ func (u Usage) Expired(a *api.SessionAssignment, at Instant) bool {
 	return limited && left <= 0
 }
 
-// Left is how long the desktop may still run; false if for ever.
+// Left returns how long the desktop may still run, and false if for ever.
 func (u Usage) Left(a *api.SessionAssignment, at Instant) (time.Duration, bool) {
 	limit, ok := limitOf(a.Spec.Timeout)
 	return limit - u.Elapsed(a, at), ok
 }
 
-// Begin is the usage once a run is on that has already lasted for the given
-// time. A run that was on goes on.
+// Begin returns the usage with a run that has already lasted for the given time. A current
+// run goes on.
 func (u Usage) Begin(a *api.SessionAssignment, lasted time.Duration, at Instant) Usage {
 	if u.running {
 		return u
@@ -102,7 +102,7 @@ func (u Usage) Begin(a *api.SessionAssignment, lasted time.Duration, at Instant)
 	return Usage{running: true, from: at.Process - max(lasted, 0), used: max(u.used, usedBefore(a))}
 }
 
-// End is the usage once no run is on: its length counts in whole seconds. What
+// End returns the usage after the run: its length counts in whole seconds. What
 // ended because its time was over has used all of that, though it be no whole
 // number of seconds.
 func (u Usage) End(a *api.SessionAssignment, at Instant) Usage {
@@ -117,8 +117,8 @@ func (u Usage) End(a *api.SessionAssignment, at Instant) Usage {
 }
 
 // Store puts the usage into a status. A beginning that is stored stays as it
-// is, unless the wall's clock was set since: it is what the next process will
-// reckon from.
+// is, unless the wall clock was set since: it is what the next process will
+// continue from.
 func (u Usage) Store(s *api.SessionAssignmentStatus, at Instant) {
 	if used, ok := s.TimeUsed.Value(); (ok || u.used > 0 || u.running) && (!ok || used != u.used) {
 		s.TimeUsed = api.DurationOf(u.used)
@@ -143,13 +143,13 @@ func roundUp(t time.Time) time.Time {
 	return whole
 }
 
-// usedBefore is what the hub says that earlier runs have used.
+// usedBefore returns the hub's figure of what earlier runs have used.
 func usedBefore(a *api.SessionAssignment) time.Duration {
 	used, _ := a.Spec.TimeUsed.Value()
 	return used
 }
 
-// limitOf reads a time limit; false if there is none.
+// limitOf reads a time limit, and returns false if there is none.
 func limitOf(d api.Duration) (time.Duration, bool) {
 	limit, ok := d.Value()
 	return limit, ok && limit > 0

@@ -14,9 +14,8 @@ import (
 // Kinds are the agent's conditions, in the order in which they come true.
 var Kinds = []string{api.ConditionHomeReady, api.ConditionPodReady, api.ConditionEndpointReady}
 
-// Status is what the agent says of an assignment whose children are found as
-// given. It begins from the status that the assignment has, which it does not
-// change.
+// Status returns the status of an assignment from its children. It begins from the status
+// that the assignment has, which it does not change.
 func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentActive)
 	if !a.GivenUp() {
@@ -41,9 +40,8 @@ func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignm
 	return s
 }
 
-// Stopping is what the agent says of a withdrawn assignment while its Pod is
-// not gone, or something else is left, of which the caller says what keeps it.
-// The home's condition stays as it was: the home does.
+// Stopping returns the status of a withdrawn assignment while its Pod exists, or other
+// children do, which the caller describes. The home's condition stays as it was.
 func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentStopping)
 	s.Reason, s.Message = api.ReasonPodTerminating, "The Pod is gone, the rest is being removed."
@@ -119,9 +117,9 @@ func readySince(pod *corev1.Pod, now time.Time) *metav1.Time {
 	return &since
 }
 
-// foremost is the reason and message of the condition that a reader should
-// hear of first: a trouble before what is merely not done yet, and of equals
-// the earlier step. Empty if all are true.
+// foremost returns the reason and message of the most important condition: a problem before
+// what is merely not done yet, and of equals the earlier step. They are empty if all are
+// True.
 func foremost(conditions []metav1.Condition) (reason, message string) {
 	for _, wanted := range []func(metav1.Condition) bool{IsTrouble, isNotTrue} {
 		for _, kind := range Kinds {

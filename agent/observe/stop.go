@@ -11,13 +11,13 @@ import (
 
 // Node is the state of a Pod's node.
 type Node struct {
-	// Known: there is a Node object.
+	// Known is set if there is a Node object.
 	Known bool
-	// Ready: its kubelet answers.
+	// Ready is set if its kubelet answers.
 	Ready bool
-	// Since is when that last changed; zero: not known.
+	// Since is when that last changed, if known.
 	Since time.Time
-	// OutOfService: an operator has tainted it as shut down.
+	// OutOfService is set if an operator has tainted it as shut down.
 	OutOfService bool
 }
 

@@ -8,8 +8,8 @@ import (
 const (
 	// maxMessage is the most bytes of a message: an event's note takes 1,024.
 	maxMessage = 1000
-	// maxCause is the most bytes of what somebody else says within a message, so
-	// that what would help is never cut off.
+	// maxCause is the most bytes of a quoted error within a message, so that the remedy is
+	// never cut off.
 	maxCause = 600
 )
 
@@ -27,7 +27,7 @@ func cut(s string, most int) string {
 	return s[:end] + mark
 }
 
-// cause is what somebody else says, as a part of a sentence of ours.
+// cause quotes an error as a part of a sentence.
 func cause(s string) string {
 	return cut(strings.TrimSuffix(strings.TrimSpace(s), "."), maxCause)
 }

@@ -110,7 +110,7 @@ func bound(list []string) error {
 	return nil
 }
 
-// Wire is what the hub is told of the settings.
+// Wire returns the settings as reported to the hub.
 func (s *Settings) Wire() *fleetv1.Restrictions {
 	return &fleetv1.Restrictions{
 		HostSuffixes: s.HostSuffixes, ImagePrefixes: s.ImagePrefixes,

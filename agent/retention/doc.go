@@ -1,16 +1,14 @@
-// Package retention deletes homes that nobody has used for as long as they
-// were to be kept.
+// Package retention deletes homes that were not used for their retention time.
 //
-// Its place in the walk: at the very end. When the last session that used a
-// home has ended, agent/session writes on its claim when that was and for how
-// long it is kept; both are in the member, so that this needs no hub.
+// When the last session that used a home has ended, agent/session writes on its claim when
+// that was and for how long it is kept; both are in the member, so that no hub is needed.
 //
 // Invariants:
-//   - Only a claim of ours that says both is ever deleted; one of which either
-//     can't be read is kept.
+//   - Only a claim of ours with both is ever deleted; one of which either can't be read
+//     is kept.
 //   - None is deleted that an assignment of the API server itself names.
-//   - None is deleted at the first look: it must have been overdue for a while
-//     of this process's own time, so that a clock that jumps when a member
-//     boots costs nobody a home.
-//   - What is deleted is the very claim that was looked at, unchanged.
+//   - None is deleted at the first reconcile: it must have been overdue for a while of
+//     this process's own time, so that a clock that jumps when a member boots deletes no
+//     home.
+//   - What is deleted is the very claim that was read, unchanged.
 package retention

@@ -8,11 +8,11 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// keptUntil is when the retention of a claim ends, by the member's clock; false
-// if it is used, kept for ever, not ours, or says something that can't be read.
+// keptUntil returns when the retention of a claim ends, by the member's clock, and false if
+// it is used, kept for ever, not ours, or its marks can't be read.
 //
-// A claim was not last used before it was made: a mark that says so was written
-// by a clock that was not set yet.
+// A claim was not last used before it was created: such a mark was written by a clock that
+// was not set yet.
 func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
 	if claim.Labels[api.LabelManagedBy] != api.ManagedBy || claim.DeletionTimestamp != nil {
 		return time.Time{}, false

@@ -19,13 +19,13 @@ type overdue struct {
 // look is the first at a claim that was overdue.
 type look struct {
 	uid types.UID
-	// version of the claim: one that has changed is looked at anew.
+	// version of the claim: for one that has changed the time begins again.
 	version string
 	at      time.Time
 }
 
-// since is for how long a claim has been overdue as it is; 0 at the first look.
-// The time is monotonic: setting the clock does not make it longer.
+// since returns for how long a claim has been overdue unchanged, and 0 the first time. The
+// time is monotonic: setting the clock does not make it longer.
 func (o *overdue) since(claim *corev1.PersistentVolumeClaim, c clock.PassiveClock) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -45,7 +45,7 @@ type Options struct {
 	SkipNameValidation bool
 }
 
-// Reconciler looks after the claims that say until when they are kept.
+// Reconciler reconciles the claims that have a retention time.
 type Reconciler struct {
 	// Client reads claims and assignments from the manager's cache and writes
 	// to the API server, from which Live reads.
@@ -55,14 +55,14 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Clock of the member.
 	Clock clock.PassiveClock
-	// Options; see there.
+	// Options are those of SetupWithManager.
 	Options Options
 
 	overdue overdue
 }
 
-// SetupWithManager fills in what the reconciler lacks from the manager, and
-// has it run there, on the leader alone.
+// SetupWithManager fills in missing fields from the manager, and adds the controller to it,
+// for the leader alone.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r.Options = opts
 	if r.Client == nil {
@@ -88,10 +88,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// marked reports whether a claim says when it was last used.
+// marked reports whether a claim has the time of its last use.
 func marked(o client.Object) bool { return o.GetAnnotations()[api.AnnotationLastUse] != "" }
 
-// Reconcile deletes the claim, or comes back when that may be due.
+// Reconcile deletes the claim, or requeues for when that may be due.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := r.Client.Get(ctx, req.NamespacedName, &claim); err != nil {
@@ -112,8 +112,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if used {
-		// A session that uses it takes the mark away, and that brings it up
-		// again; this is for one that ends without.
+		// A session that uses it removes the mark, which enqueues it; this is for one
+		// that ends without.
 		r.overdue.forget(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: longestWait}, nil
 	}
@@ -144,9 +144,8 @@ func (r *Reconciler) inUse(ctx context.Context, from client.Reader, claim *corev
 	return false, nil
 }
 
-// expire deletes the very claim that was looked at: one that was taken up again
-// since has changed. The API server is asked who uses it, since the cache may
-// lag.
+// expire deletes the very claim that was read: one that is used again has changed. Its
+// users are read from the API server, since the cache may lag.
 func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
 	if used, err := r.inUse(ctx, r.Live, claim); err != nil || used {
 		return ctrl.Result{RequeueAfter: r.patience()}, err
@@ -155,7 +154,7 @@ func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeC
 		UID: ptr.To(claim.UID), ResourceVersion: ptr.To(claim.ResourceVersion)})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// Its change brings it up again.
+		// Its change enqueues it again.
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("deleting a home that was kept long enough: %w", err)

@@ -24,8 +24,8 @@ import (
 
 // Lease is the hub's permission to run fenced desktops: see fence.Keeper.
 type Lease interface {
-	// Ask returns its state, and keeps it durable from then on.
-	Ask() fence.Standing
+	// Require returns its state, and keeps it durable from then on.
+	Require() fence.Standing
 	// Changes has an event when the state changes.
 	Changes() <-chan event.GenericEvent
 }
@@ -78,7 +78,7 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	}
 	s := fenceState{pod: pod}
 	if own := r.ownGuard(); own != nil && r.Lease != nil {
-		s.guard, s.lease = own, r.Lease.Ask()
+		s.guard, s.lease = own, r.Lease.Require()
 	}
 	p.fencing = fencingOf(p.assignment, s)
 	p.RequeueWithin(p.fencing.left)

@@ -70,7 +70,7 @@ func TestWhatFencingMeans(t *testing.T) {
 // said is a lease of which the test decides.
 type said struct{ standing fence.Standing }
 
-func (s *said) Ask() fence.Standing                { return s.standing }
+func (s *said) Require() fence.Standing            { return s.standing }
 func (s *said) Changes() <-chan event.GenericEvent { return nil }
 
 func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {

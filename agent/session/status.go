@@ -111,7 +111,7 @@ func (w *statusWriter) fail(p *pass, status *api.SessionAssignmentStatus) {
 		return
 	}
 	if p.failure == nil {
-		failure, look := observe.GiveUp(p.assignment, p.found, *status, p.memory.ended.times, w.Options.Patience, p.now)
+		failure, look := observe.FailureOf(p.assignment, p.found, *status, p.memory.ended.times, w.Options.Patience, p.now)
 		p.failure = failure
 		p.RequeueWithin(look)
 	}

@@ -11,21 +11,21 @@ import (
 
 // gateCommand runs before a desktop.
 func gateCommand() *cobra.Command {
-	var asking guard.Asking
+	var options guard.ClientOptions
 	command := &cobra.Command{
 		Use:   "gate",
 		Short: "Wait before one desktop, and end once the agent says that it may start.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runGate(cmd.Context(), asking)
+			return runGate(cmd.Context(), options)
 		},
 	}
-	asking.AddFlags(command.Flags())
+	options.AddFlags(command.Flags())
 	return command
 }
 
-func runGate(ctx context.Context, asking guard.Asking) error {
-	g, err := guard.NewGate(asking)
+func runGate(ctx context.Context, options guard.ClientOptions) error {
+	g, err := guard.NewGate(options)
 	if err != nil {
 		return fmt.Errorf("starting the gate: %w", err)
 	}

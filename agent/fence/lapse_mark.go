@@ -20,25 +20,24 @@ import (
 // markers is how many assignments are marked at once.
 const markers = 8
 
-// concerned reports whether a lapse stops an assignment: the hub may have placed
-// it anew since. One that has no guard it holds, and one that is withdrawn does
-// not run again anyway.
+// concerned reports whether a lapse stops an assignment: the hub may have rescheduled it
+// since. It holds one without a guard, and one that is withdrawn does not run again.
 func concerned(a *v1alpha1.SessionAssignment) bool {
 	return a.Spec.FailoverMode == v1alpha1.FailoverFence && a.Status.Guarded && a.DeletionTimestamp.IsZero()
 }
 
-// number gives a lapse its number, if there is anybody whom it concerns.
+// number numbers a lapse, if it concerns any assignment.
 func (k *Keeper) number(ctx context.Context) error {
-	// The lapses that are dealt with are those from before the list.
+	// Lapses from before the list are handled.
 	k.mu.Lock()
 	seen := k.lease.lapses
 	k.mu.Unlock()
 	var all v1alpha1.SessionAssignmentList
 	if err := k.Live.List(ctx, &all); err != nil {
-		return fmt.Errorf("listing whom a lapse concerns: %w", err)
+		return fmt.Errorf("listing the assignments that a lapse concerns: %w", err)
 	}
 	if k.behind(ctx, all.Items) {
-		return nil // Looked at again soon.
+		return nil // The next step retries.
 	}
 	highest, concerns := int64(0), 0
 	for i := range all.Items {
@@ -50,12 +49,12 @@ func (k *Keeper) number(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	now := k.Clock()
-	if k.lease.look(now); k.lease.lapses != seen || !k.lease.renewed(now) {
+	if k.lease.advance(now); k.lease.lapses != seen || !k.lease.renewed(now) {
 		k.mu.Unlock()
-		return nil // Another one: the next step looks again.
+		return nil // There is another one: the next step retries.
 	}
 	if concerns == 0 && !k.lease.record.Marking {
-		k.lease.settle()
+		k.lease.handleAll()
 		k.mu.Unlock()
 		return nil
 	}
@@ -70,19 +69,19 @@ func (k *Keeper) number(ctx context.Context) error {
 	return k.mark(ctx)
 }
 
-// mark has every assignment bear the last lapse that concerns it, and then lets
-// the lease count. It ends early where the cache, by which sessions are
-// reconciled, does not show a mark yet.
+// mark marks every assignment with the last lapse that concerns it, and then makes the
+// lease valid. It ends early where the cache, from which sessions are reconciled, does not
+// show a mark yet.
 func (k *Keeper) mark(ctx context.Context) error {
 	k.mu.Lock()
 	lapse := k.lease.record.Lapse
 	k.mu.Unlock()
 	var all v1alpha1.SessionAssignmentList
 	if err := k.Live.List(ctx, &all); err != nil {
-		return fmt.Errorf("listing whom lapse %d concerns: %w", lapse, err)
+		return fmt.Errorf("listing the assignments that lapse %d concerns: %w", lapse, err)
 	}
 	if k.behind(ctx, all.Items) {
-		return nil // Looked at again soon.
+		return nil // The next step retries.
 	}
 	group, each := errgroup.WithContext(ctx)
 	group.SetLimit(markers)
@@ -99,7 +98,7 @@ func (k *Keeper) mark(ctx context.Context) error {
 		}
 	}
 	if err := group.Wait(); err != nil || !done {
-		return err // Looked at again soon.
+		return err // The next step retries.
 	}
 	k.mu.Lock()
 	marked := k.lease.marked()
@@ -111,10 +110,10 @@ func (k *Keeper) mark(ctx context.Context) error {
 	return k.save(ctx, marked)
 }
 
-// behind reports whether the cache, by which sessions are reconciled and guards
-// answered, still shows fenced assignments that the API server does not, or that
-// are withdrawn there. They bear no mark, so no lease may count for them: while the
-// API server was away the hub may have placed them anew.
+// behind reports whether the cache, from which sessions are reconciled and guards answered,
+// still shows fenced assignments that the API server does not, or that are withdrawn
+// there. They have no mark, so no lease may be valid for them: while the API server was
+// away the hub may have rescheduled them.
 func (k *Keeper) behind(ctx context.Context, live []v1alpha1.SessionAssignment) bool {
 	wanted := make(map[types.UID]bool, len(live))
 	for i := range live {
@@ -129,8 +128,8 @@ func (k *Keeper) behind(ctx context.Context, live []v1alpha1.SessionAssignment) 
 	})
 }
 
-// markOne writes one field that nobody else does of a fenced assignment, and needs no
-// lock for it. Of a held one agent/guard does, and makes sure of what it has written.
+// markOne writes a field that no other part writes for fenced assignments, and needs no
+// optimistic lock. For held ones agent/guard writes it, with one.
 func (k *Keeper) markOne(ctx context.Context, a *v1alpha1.SessionAssignment, lapse int64) error {
 	before := a.DeepCopy()
 	a.Status.Lapse = lapse

@@ -8,26 +8,26 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// wholeEvery is how often the member's room is told whole, changed or not: so
-// the hub knows how old its picture is, and one that lost something has it again.
-const wholeEvery = 30 * time.Second
+// fullEvery is how often a full capacity report is sent, changed or not: it shows the hub
+// the age of its data, and restores what was lost.
+const fullEvery = 30 * time.Second
 
-// room is what the hub was told of the member's room on this stream.
-type room struct {
-	// changes: the hub takes reports of what has changed.
+// capacityReports is what was reported of the member's capacity on this stream.
+type capacityReports struct {
+	// changes is set if the hub accepts reports of changes.
 	changes bool
-	// due: there may be a newer report than told.
+	// due is set if there may be a newer report than sent.
 	due  bool
-	told *fleetv1.CapacityReport
-	// wholeAt is when the next whole report is due.
-	wholeAt time.Time
+	sent *fleetv1.CapacityReport
+	// fullAt is when the next full report is due.
+	fullAt time.Time
 }
 
-// next is the report to send, if there is one: of what has changed since the one
-// before, or whole.
-func (r *room) next(now time.Time, newest func() *fleetv1.CapacityReport, least uint64) *fleetv1.CapacityReport {
-	whole := r.told == nil || !now.Before(r.wholeAt)
-	if !r.due && (r.told == nil || !whole) {
+// next returns the report to send, if any: the changes since the one before, or a full
+// one.
+func (r *capacityReports) next(now time.Time, newest func() *fleetv1.CapacityReport, least uint64) *fleetv1.CapacityReport {
+	full := r.sent == nil || !now.Before(r.fullAt)
+	if !r.due && (r.sent == nil || !full) {
 		return nil
 	}
 	r.due = false
@@ -35,9 +35,9 @@ func (r *room) next(now time.Time, newest func() *fleetv1.CapacityReport, least 
 	if report == nil || report.GetSequence() < least {
 		return nil
 	}
-	before := r.told
-	r.told = report
-	if !whole && r.changes {
+	before := r.sent
+	r.sent = report
+	if !full && r.changes {
 		if report.GetSequence() == before.GetSequence() {
 			return nil
 		}
@@ -45,19 +45,20 @@ func (r *room) next(now time.Time, newest func() *fleetv1.CapacityReport, least 
 			return changes
 		}
 	}
-	r.wholeAt = now.Add(wholeEvery)
+	r.fullAt = now.Add(fullEvery)
 	return report
 }
 
-// wait until the next whole report is due; 0: none is by itself.
-func (r *room) wait(now time.Time) time.Duration {
-	if r.told == nil {
+// wait returns the time until the next full report is due, and 0 if none is without a
+// change.
+func (r *capacityReports) wait(now time.Time) time.Duration {
+	if r.sent == nil {
 		return 0
 	}
-	return max(time.Nanosecond, r.wholeAt.Sub(now))
+	return max(time.Nanosecond, r.fullAt.Sub(now))
 }
 
-// sooner of two waits, of which 0 is for ever.
+// sooner returns the shorter of two waits, of which 0 is for ever.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -71,8 +72,8 @@ func keyOf(t *fleetv1.TemplateCapacity) templateKey {
 	return templateKey{t.GetName(), t.GetRevision()}
 }
 
-// changesOf a report against an earlier one; nil: a template is gone, and that
-// only a whole one tells.
+// changesOf returns the changes of a report since an earlier one, and nil if a template is
+// gone, which only a full report can show.
 func changesOf(before, now *fleetv1.CapacityReport) *fleetv1.CapacityReport {
 	known := make(map[templateKey]*fleetv1.TemplateCapacity, len(before.GetTemplates()))
 	for _, t := range before.GetTemplates() {

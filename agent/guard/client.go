@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// attempts at one question: behind the address there may be replicas of the
-	// agent of which one leads, and each attempt is a connection of its own.
+	// attempts of one request: behind the address there may be replicas of the agent of
+	// which one leads, and each attempt is a connection of its own.
 	attempts = 4
-	// mostAnswer bytes are read of an answer.
+	// mostAnswer is the most bytes of an answer.
 	mostAnswer = 4 << 10
 )
 
-// errDenied is an answer that asking another replica does not change.
+// errDenied is for an answer that another replica would give as well.
 var errDenied = errors.New("the agent says no")
 
-// asker asks the agent on behalf of a guard or a gate.
-type asker struct {
+// agentClient sends the requests of a guard or a gate to the agent.
+type agentClient struct {
 	url     string
 	key     ed25519.PublicKey
 	about   question
@@ -34,21 +34,21 @@ type asker struct {
 	clock   func() time.Duration
 }
 
-func newAsker(o Asking, gate bool, clock func() time.Duration) (*asker, error) {
+func newClient(o ClientOptions, gate bool, clock func() time.Duration) (*agentClient, error) {
 	key, err := parsePublic(o.Key)
 	if err != nil {
 		return nil, err
 	}
-	return &asker{
+	return &agentClient{
 		url: o.LeaseURL, key: key, clock: clock,
 		about:   question{gate: gate, namespace: o.Namespace, name: o.Name, uid: o.UID},
-		timeout: max(o.scaled(askPatience), 100*time.Millisecond),
+		timeout: max(o.scaled(askTimeout), 100*time.Millisecond),
 		client:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}},
 	}, nil
 }
 
-// ask returns what is left of the lease, and when it was asked.
-func (a *asker) ask(ctx context.Context) (asked, left time.Duration, err error) {
+// ask returns what is left of the lease, and when the request was sent.
+func (a *agentClient) ask(ctx context.Context) (asked, left time.Duration, err error) {
 	for range attempts {
 		asked = a.clock()
 		left, err = a.once(ctx)
@@ -59,7 +59,7 @@ func (a *asker) ask(ctx context.Context) (asked, left time.Duration, err error) 
 	return asked, left, err
 }
 
-func (a *asker) once(ctx context.Context) (time.Duration, error) {
+func (a *agentClient) once(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	q := a.about
@@ -70,7 +70,7 @@ func (a *asker) once(ctx context.Context) (time.Duration, error) {
 	}
 	response, err := a.client.Do(request)
 	if err != nil {
-		// The address has the nonce in it: with it no two errors would be alike.
+		// The URL contains the nonce: with it every error would be different.
 		if whole := (*url.Error)(nil); errors.As(err, &whole) {
 			err = whole.Err
 		}

@@ -6,8 +6,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// raise makes a term the one that this process says to have seen, if it supersedes
-// what it has seen so far, and reports whether it did.
+// raise makes a term the highest that this process has seen, if it supersedes that, and
+// reports whether it did.
 func (s *stream) raise(term HubTerm) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -18,16 +18,15 @@ func (s *stream) raise(term HubTerm) bool {
 	return true
 }
 
-// highest is the highest term that this process has seen.
+// highest returns the highest term that this process has seen.
 func (s *stream) highest() HubTerm {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return HubTerm{s.hello.GetHighestHubTerm(), s.hello.GetHighestHubTermProof()}
 }
 
-// note takes the term that a renewal has brought, which grows while the hub gives
-// orders. One without a proof would be of no use: it is an older hub's. Storing it
-// keeps no renewal waiting.
+// note takes the term of a renewal, which grows while the hub gives orders. One without a
+// proof is ignored: it is an older hub's. No renewal waits until it is stored.
 func (s *stream) note(term HubTerm) {
 	if term.Proof == "" || !s.raise(term) {
 		return
@@ -45,9 +44,9 @@ func (s *stream) note(term HubTerm) {
 	}
 }
 
-// remember stores the terms that renewals bring, so that the next process of the
-// agent knows them too. While the member's API server is away it tries on.
-func (s *stream) remember(ctx context.Context) error {
+// storeTerms stores the terms of renewals for the next process of the agent. While the
+// member's API server is away it retries.
+func (s *stream) storeTerms(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():

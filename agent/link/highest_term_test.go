@@ -46,7 +46,7 @@ func TestATermThatARenewalBringsIsSaidAtOnceAndStored(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.remember(ctx) }()
+	go func() { done <- s.storeTerms(ctx) }()
 	for _, term := range []HubTerm{{4, "four"}, {5, "five"}, {3, "three"}, {6, ""}, {7, "seven"}} {
 		s.note(term) // and does not wait for the member's API server
 	}

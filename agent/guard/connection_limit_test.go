@@ -98,7 +98,7 @@ func TestFloodOfOneAddressLeavesOtherGuardsTheirAnswers(t *testing.T) {
 	a.lease(time.Hour)
 	limited := a.limitedTo(200)
 	flood(t, "127.0.0.2", a.address(), 300)
-	asks, err := newAsker(a.asking(), false, fence.SinceBoot)
+	asks, err := newClient(a.asking(), false, fence.SinceBoot)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func report(sequence uint64, templates ...*fleetv1.TemplateCapacity) *fleetv1.Ca
 func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	newest := report(1, slots("a", 1), slots("b", 1))
-	r := room{changes: true}
+	r := capacityReports{changes: true}
 	sends := func(want *fleetv1.CapacityReport) {
 		t.Helper()
 		if diff := cmp.Diff(want, r.next(now, func() *fleetv1.CapacityReport { return newest }, 1), protocmp.Transform()); diff != "" {
@@ -38,7 +38,7 @@ func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
 	changed(newest)
 	sends(newest)
 	sends(nil)
-	if wait := r.wait(now); wait != wholeEvery {
+	if wait := r.wait(now); wait != fullEvery {
 		t.Errorf("the next whole one is due in %s", wait)
 	}
 	changed(report(2, slots("a", 1), slots("b", 2)))
@@ -58,14 +58,14 @@ func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
 	change.BasedOn = 4
 	sends(change)
 
-	now = now.Add(wholeEvery)
+	now = now.Add(fullEvery)
 	if wait := r.wait(now); wait <= 0 || wait > time.Millisecond {
 		t.Errorf("it waits %s for what is due", wait)
 	}
 	sends(newest) // whole, though nothing has changed
 	sends(nil)
 
-	old := room{due: true}
+	old := capacityReports{due: true}
 	r = old
 	sends(newest)
 	changed(report(6, slots("b", 3), slots("c", 7)))

@@ -12,36 +12,35 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// telling is what the hub was told on a stream.
+// inventorySync is what was reported to the hub on a stream.
 //
-// Invariant: told is what the hub has in hand once it has applied all that was
-// sent up to now: the digest that the stream began with, and each assignment's
-// last page or report.
-type telling struct {
-	told convert.Ledger[Ref]
+// Invariant: reported is what the hub has once it has applied all that was sent up to now:
+// the digest that the stream began with, and each assignment's last page or report.
+type inventorySync struct {
+	reported convert.Ledger[Ref]
 	// wanted are the buckets of the request that is being answered.
 	wanted convert.BucketSet
-	// listing: a request came, and what the member holds is being listed.
-	// paging: there are pages to send.
+	// listing is set while the inventory is listed for a request, and paging while there
+	// are pages to send.
 	listing, paging bool
-	// asked is when the digest was sent.
-	asked time.Time
+	// sentAt is when the digest was sent.
+	sentAt time.Time
 }
 
-// note takes down what is sent, and stamps it.
-func (t *telling) note(items []*fleetv1.AssignmentReport) {
+// record records what is sent, and sets its hash.
+func (t *inventorySync) record(items []*fleetv1.AssignmentReport) {
 	for _, item := range items {
 		ref := refOf(item)
 		if item.GetGone() {
-			t.told.Delete(ref)
+			t.reported.Delete(ref)
 			continue
 		}
 		item.ReportHash = convert.ReportHash(item)
-		t.told.Set(ref, convert.BucketOf(item.GetSessionUid()), hashOf(item))
+		t.reported.Set(ref, convert.BucketOf(item.GetSessionUid()), hashOf(item))
 	}
 }
 
-// hashOf is what a report that is stamped adds to a digest.
+// hashOf returns what a report with a hash adds to a digest.
 func hashOf(r *fleetv1.AssignmentReport) uint64 {
 	return convert.ItemHash(r.GetSessionUid(), r.GetEpoch(), r.GetSpecHash(), r.GetReportHash())
 }
@@ -50,13 +49,13 @@ func refOf(r *fleetv1.AssignmentReport) Ref {
 	return Ref{UID: types.UID(r.GetSessionUid()), NamespacedName: types.NamespacedName{Namespace: r.GetNamespace(), Name: r.GetName()}}
 }
 
-// withEnds has what the hub was told of and is there no more reported as gone.
-func (t *telling) withEnds(render Render) Render {
+// withDeletions also renders reports for assignments that were reported and are gone.
+func (t *inventorySync) withDeletions(render Render) Render {
 	return func(ref Ref) *fleetv1.AssignmentReport {
 		if r := render(ref); r != nil {
 			return r
 		}
-		if _, told := t.told.Has(ref); !told {
+		if _, reported := t.reported.Has(ref); !reported {
 			return nil
 		}
 		return &fleetv1.AssignmentReport{SessionUid: string(ref.UID), Namespace: ref.Namespace, Name: ref.Name, Gone: true}
@@ -66,12 +65,12 @@ func (t *telling) withEnds(render Render) Render {
 func (m *Machine) nextDigest(sources Sources) *fleetv1.ConnectRequest {
 	for _, ref := range m.inventory {
 		if hash, ok := sources.hash(ref); ok {
-			m.telling.told.Set(ref, convert.BucketOf(string(ref.UID)), hash)
+			m.sync.reported.Set(ref, convert.BucketOf(string(ref.UID)), hash)
 		}
 	}
-	m.state, m.inventory, m.telling.asked = AwaitRequest, nil, m.now
+	m.state, m.inventory, m.sync.sentAt = AwaitRequest, nil, m.now
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{
-		InventoryDigest: convert.DigestToWire(m.telling.told.Digest())}}
+		InventoryDigest: convert.DigestToWire(m.sync.reported.Digest())}}
 }
 
 func (s Sources) hash(ref Ref) (uint64, bool) {
@@ -92,78 +91,77 @@ func hashRendered(ref Ref, render Render) (uint64, bool) {
 	return hashOf(r), true
 }
 
-// request takes the hub's word on which part of the inventory it lacks.
+// request takes the hub's request for the part of the inventory that it lacks.
 func (m *Machine) request(w *fleetv1.InventoryRequest) (Effect, error) {
 	wanted, err := convert.BucketsFromWire(w)
 	switch {
 	case err != nil:
 		return Effect{}, fmt.Errorf("%w: reading the request for the inventory: %w", errProtocol, err)
-	case m.state != AwaitRequest && (m.state != Serving || m.telling.listing || m.telling.paging):
+	case m.state != AwaitRequest && (m.state != Serving || m.sync.listing || m.sync.paging):
 		return Effect{}, fmt.Errorf("%w: request for the inventory in state %s", errProtocol, m.state)
 	case wanted.Len() == 0:
 		m.serve()
 		return Effect{}, nil
 	}
-	m.telling.wanted, m.telling.listing = wanted, true
+	m.sync.wanted, m.sync.listing = wanted, true
 	return Effect{List: true}, nil
 }
 
-// Listed says what the member holds, as it was asked for. What was told
-// meanwhile counts too: the listing may be older.
+// Listed takes the inventory that a request asked for. What was reported meanwhile counts
+// too: the listing may be older.
 func (m *Machine) Listed(refs []Ref) {
-	t := &m.telling
+	t := &m.sync
 	if !t.listing {
 		return
 	}
-	pages := t.told.Keys(t.wanted)
+	pages := t.reported.Keys(t.wanted)
 	for _, ref := range refs {
 		bucket := convert.BucketOf(string(ref.UID))
-		if _, told := t.told.Has(ref); !told && t.wanted.Has(bucket) {
+		if _, reported := t.reported.Has(ref); !reported && t.wanted.Has(bucket) {
 			pages = append(pages, ref)
 		}
 	}
 	slices.SortFunc(pages, func(a, b Ref) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	t.told.DeleteBuckets(t.wanted)
+	t.reported.DeleteBuckets(t.wanted)
 	t.listing, t.paging, m.inventory = false, true, pages
 	if m.state == AwaitRequest {
 		m.state = SendingInventory
 	}
 }
 
-// SyncState is what to say on a renewal; nil while there is nothing that both
-// sides should agree on. The digest and the number are of the assignments that
-// the member's API server holds.
+// SyncState returns the digests for a renewal, and nil while both sides can't agree yet.
+// The arguments are the digest and the number of the assignments in the member's API
+// server.
 func (m *Machine) SyncState(assigned uint64, assignments int) *fleetv1.SyncState {
-	if m.state != Serving || m.telling.listing || m.telling.paging {
+	if m.state != Serving || m.sync.listing || m.sync.paging {
 		return nil
 	}
 	return &fleetv1.SyncState{
-		ReportSequence: m.reporter.sequence, Reported: m.telling.told.Digest().Sum(),
+		ReportSequence: m.reporter.sequence, Reported: m.sync.reported.Digest().Sum(),
 		Assigned: assigned, Assignments: uint32(assignments),
 	}
 }
 
-// Tick says what time it is, by a clock that never goes back. An error, which
-// wraps ErrStalled, ends the stream: the hub has not acknowledged reports for
-// too long, or not answered the digest.
+// Tick sets the time, by a monotonic clock. An error, which wraps ErrStalled, ends the
+// stream: the hub has not acknowledged reports for too long, or not answered the digest.
 func (m *Machine) Tick(now time.Time) error {
 	m.now = now
 	if age := m.reporter.UnacknowledgedAge(now); age > m.ackTimeout && m.state == Serving {
 		return fmt.Errorf("%w: a batch of reports has not been acknowledged for %s", ErrStalled, age.Round(time.Millisecond))
 	}
-	if m.state != AwaitRequest || m.telling.listing {
+	if m.state != AwaitRequest || m.sync.listing {
 		return nil
 	}
-	if m.telling.asked.IsZero() {
-		m.telling.asked = now
+	if m.sync.sentAt.IsZero() {
+		m.sync.sentAt = now
 	}
-	if age := now.Sub(m.telling.asked); age > m.ackTimeout {
+	if age := now.Sub(m.sync.sentAt); age > m.ackTimeout {
 		return fmt.Errorf("%w: the inventory's digest has not been answered for %s", ErrStalled, age.Round(time.Millisecond))
 	}
 	return nil
 }
 
-// AckTimeout is how long the oldest batch may go unacknowledged.
+// AckTimeout returns how long the oldest batch may be unacknowledged.
 func (m *Machine) AckTimeout() time.Duration { return m.ackTimeout }

@@ -23,21 +23,20 @@ const (
 	maxProbesPerAddress = 8
 )
 
-// limitedServer is an HTTP server for short questions by callers that need not be
-// honest.
+// limitedServer returns an HTTP server for short requests of untrusted callers.
 func limitedServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: serveTimeout, WriteTimeout: serveTimeout,
 		MaxHeaderBytes: mostHeader,
 	}
-	// Each asks seldom: a connection that stays is one that others lack.
+	// Requests are rare, and idle connections would count.
 	server.SetKeepAlivesEnabled(false)
 	return server
 }
 
-// limitListener bounds the connections that are open at once, in total and for each
-// address. It closes those beyond at once, so that no address can hold up the others:
-// netutil.LimitListener, which lets them wait, has them wait behind a flood.
+// limitListener limits the connections that are open at once, in total and for each
+// address. It closes others at once, so that no address can block the others:
+// netutil.LimitListener would let them wait behind a flood.
 type limitListener struct {
 	net.Listener
 	total, perAddress int
@@ -87,14 +86,14 @@ func (l *limitListener) release(address netip.Addr) {
 	}
 }
 
-// addressOf the other side; invalid, and thus shared, where it is no IP address.
+// addressOf returns the peer's address, and the same invalid one for all that are no IP
+// address.
 func addressOf(conn net.Conn) netip.Addr {
 	port, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
 	return port.Addr().Unmap().WithZone("")
 }
 
-// discard closes a connection without lingering, so that the kernel keeps nothing
-// of it.
+// discard closes a connection without lingering, so that the kernel keeps no state.
 func discard(conn net.Conn) {
 	if tcp, ok := conn.(interface{ SetLinger(int) error }); ok {
 		_ = tcp.SetLinger(0)
@@ -102,7 +101,7 @@ func discard(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// limitedConn gives its place back when it is closed.
+// limitedConn is a connection that is counted until it is closed.
 type limitedConn struct {
 	net.Conn
 	release func()
