@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -73,7 +74,7 @@ func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) 
 	if changes && (!known || was.capacity.Sequence != r.GetBasedOn()) {
 		return taken{}, nil
 	}
-	now := reportedCapacity{fresh: true, capacity: capacityFromWire(r), slots: slotsFromWire(r), bytes: bytesOf(r)}
+	now := capacityFromWire(r)
 	if changes {
 		now.capacity.Templates = over(was.capacity.Templates, now.capacity.Templates)
 		now.slots, now.bytes = over(was.slots, now.slots), over(was.bytes, now.bytes)
@@ -106,12 +107,47 @@ func bound(now reportedCapacity, asked templateKeys) error {
 	return nil
 }
 
-func bytesOf(r *fleetv1.CapacityReport) map[placement.TemplateKey]int {
-	bytes := make(map[placement.TemplateKey]int, len(r.GetTemplates()))
-	for _, t := range r.GetTemplates() {
-		bytes[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = proto.Size(t)
+// capacityFromWire reads a report. What is missing in it is no capacity.
+func capacityFromWire(r *fleetv1.CapacityReport) reportedCapacity {
+	c := &placement.Capacity{
+		Sequence:           r.GetSequence(),
+		Nodes:              r.GetNodes(),
+		AdmittedNamespaces: r.GetAdmittedNamespaces(),
+		PodSecurity:        r.GetPodSecurity() != nil,
+		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
+		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),
 	}
-	return bytes
+	out := reportedCapacity{
+		fresh: true, capacity: c,
+		slots: make(map[placement.TemplateKey]int32, len(r.GetTemplates())), bytes: make(map[placement.TemplateKey]int, len(r.GetTemplates())),
+	}
+	for _, t := range r.GetTemplates() {
+		tc := placement.TemplateCapacity{
+			Revision:  t.GetRevision(),
+			Available: t.GetAvailable(),
+			Reason:    t.GetReason(),
+			Message:   t.GetMessage(),
+
+			ImageNodes: t.GetImageNodes(),
+		}
+		if len(t.GetOverhead()) > 0 {
+			tc.Overhead = resourcesFromWire(t.GetOverhead())
+		}
+		for _, b := range t.GetBuckets() {
+			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
+		}
+		key := placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}
+		c.Templates[key], out.slots[key], out.bytes[key] = tc, t.GetSlots(), proto.Size(t)
+	}
+	return out
+}
+
+func resourcesFromWire(amounts map[string]int64) placement.Resources {
+	out := make(placement.Resources, len(amounts))
+	for name, amount := range amounts {
+		out[corev1.ResourceName(name)] = amount
+	}
+	return out
 }
 
 // changedTemplates are the templates on which the verdict differs. before may be nil.

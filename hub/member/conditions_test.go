@@ -26,7 +26,7 @@ func TestConditionsOfAMember(t *testing.T) {
 		for _, r := range reasons {
 			kind, rest, _ := strings.Cut(r, "=")
 			status, reason, _ := strings.Cut(rest, "/")
-			out = append(out, say(kind, metav1.ConditionStatus(status), reason, "as it was"))
+			out = append(out, condition(kind)(metav1.ConditionStatus(status), reason, "as it was"))
 		}
 		return out
 	}
@@ -126,8 +126,8 @@ func TestWhoHasEverConnected(t *testing.T) {
 	g.Expect(everConnected(mc)).To(BeFalse(), "it has enrolled and no more")
 	mc.Status.AgentVersion = "1.0"
 	g.Expect(everConnected(mc)).To(BeTrue(), "written before there was the condition")
-	v1alpha1.SetCondition(&mc.Status.Conditions, 1, say(v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonNeverConnected, ""))
+	v1alpha1.SetCondition(&mc.Status.Conditions, 1, condition(v1alpha1.ConditionConnected)(metav1.ConditionFalse, v1alpha1.ReasonNeverConnected, ""))
 	g.Expect(everConnected(mc)).To(BeFalse())
-	v1alpha1.SetCondition(&mc.Status.Conditions, 1, say(v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonDisconnected, ""))
+	v1alpha1.SetCondition(&mc.Status.Conditions, 1, condition(v1alpha1.ConditionConnected)(metav1.ConditionFalse, v1alpha1.ReasonDisconnected, ""))
 	g.Expect(everConnected(mc)).To(BeTrue())
 }

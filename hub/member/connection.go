@@ -97,7 +97,7 @@ func (c *connection) applyInventory(items int, take func(*cluster.Cache) (stale 
 		ok = c.begin(c.member.cluster.Cache.Held())
 	}
 	if ok && synced {
-		c.fleet.notify(Change{Kind: MemberConnected, Member: c.member.name, UID: c.member.uid})
+		c.fleet.notify(c.member.change(MemberConnected))
 	}
 }
 
@@ -140,7 +140,7 @@ func (c *connection) Agreed(agreement link.Agreement) {
 	changed := false
 	c.current(func(m *member) { changed, m.agreement = m.agreement != agreement, agreement })
 	if changed {
-		c.fleet.notify(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
+		c.fleet.notify(c.member.change(MemberChanged))
 	}
 }
 
@@ -158,7 +158,7 @@ func (c *connection) Results(results []link.Result) {
 		}
 	}
 	if freed {
-		c.fleet.notify(Change{Kind: MemberCapacity, Member: c.member.name, UID: c.member.uid})
+		c.fleet.notify(c.member.change(MemberCapacity))
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 			"member", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
 	}
 	if ok && took.changed {
-		c.fleet.notify(Change{Kind: MemberCapacity, Member: c.member.name, UID: c.member.uid})
+		c.fleet.notify(c.member.change(MemberCapacity))
 	}
 	if ok && len(took.templates) > 0 {
 		c.fleet.notify(Change{Kind: MemberTemplates, Member: c.member.name, UID: c.member.uid, Templates: took.templates})
@@ -205,7 +205,7 @@ func (c *connection) Closed(err error) {
 		return
 	}
 	log.Log.WithName("fleet").Info("Agent disconnected", "member", c.member.name, "reason", err)
-	c.fleet.notify(Change{Kind: MemberChanged, Member: c.member.name, UID: c.member.uid})
+	c.fleet.notify(c.member.change(MemberChanged))
 }
 
 // settle writes a result into the ledger, which has entries of the hub's own

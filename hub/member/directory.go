@@ -50,7 +50,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello link.Hello, p
 	changed := before.State != after.State || before.Cause != after.Cause || otherCluster != m.otherCluster || lowered || alive != m.fence.alive
 	f.mu.Unlock()
 	if changed {
-		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(m.change(MemberChanged))
 	}
 	if err != nil {
 		return nil, err
@@ -112,39 +112,40 @@ func (f *Directory) Refused(uid types.UID, reason error) {
 	changed := m != nil && m.noteIncompatible(f.timings, reason, f.now())
 	f.mu.Unlock()
 	if changed {
-		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(m.change(MemberChanged))
 	}
 }
 
-// Renew records a heartbeat of a member's agent (link.Directory). One that
-// is not the connected one is refused: it must connect first.
+// Renew records a heartbeat of a member's agent (link.Directory). One that is not
+// the connected one is refused: it must connect first.
 func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
 	f.mu.Lock()
-	m := f.uids[uid]
-	if m == nil {
-		f.mu.Unlock()
-		return link.Grant{}, link.ErrUnknownMember
+	changes, err := f.renew(f.uids[uid], renewal)
+	f.mu.Unlock()
+	f.notify(changes...)
+	if err != nil {
+		return link.Grant{}, err
 	}
-	if m.revoked {
-		f.mu.Unlock()
-		return link.Grant{}, link.ErrRevoked
-	}
-	switch m.instance {
-	case renewal.Instance:
-	case "":
-		f.mu.Unlock()
-		return link.Grant{}, link.ErrNotConnected
+	return link.Grant{Lease: f.timings.Failover.Lease}, nil
+}
+
+// renew notes a renewal, or returns why it is not granted. The caller holds the lock.
+func (f *Directory) renew(m *member, renewal link.Renewal) (changes []Change, err error) {
+	switch {
+	case m == nil:
+		return nil, link.ErrUnknownMember
+	case m.revoked:
+		return nil, link.ErrRevoked
+	case m.instance == renewal.Instance:
+	case m.instance == "":
+		return nil, link.ErrNotConnected
 	default:
-		f.mu.Unlock()
-		return link.Grant{}, link.ErrAlreadyConnected
+		return nil, link.ErrAlreadyConnected
 	}
 	now := f.now()
 	if m.fence.bars() {
 		f.outageEnds(m, now)
-		err := m.refuseFenced(f.timings, now)
-		f.mu.Unlock()
-		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
-		return link.Grant{}, err
+		return []Change{m.change(MemberChanged)}, m.refuseFenced(f.timings, now)
 	}
 	before := m.assess(f.timings, now)
 	m.uncertain = renewal.LeadershipUncertain
@@ -152,24 +153,18 @@ func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (link.Grant, erro
 	m.heartbeats.Renewed(f.timings, now)
 	m.grant(now)
 	after := m.assess(f.timings, now)
-	back := before.State == health.Unreachable && m.serving && m.cluster.Synced.Load()
-	f.mu.Unlock()
 	if before.State != after.State || before.Cause != after.Cause {
-		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		changes = append(changes, m.change(MemberChanged))
 	}
-	if back {
-		f.notify(Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
+	if before.State == health.Unreachable && m.serving && m.cluster.Synced.Load() {
+		changes = append(changes, m.change(MemberConnected))
 	}
-	return link.Grant{Lease: f.timings.Failover.Lease}, nil
+	return changes, nil
 }
 
-// Access is what bears on what a member's agent may do (link.Directory).
+// Access returns what bears on what a member's agent may do (link.Directory).
 func (f *Directory) Access(uid types.UID) (link.Access, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.uids[uid]
-	if m == nil {
-		return link.Access{}, false
-	}
-	return link.Access{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}, true
+	return of(f.state, uid, func(m *member) link.Access {
+		return link.Access{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}
+	})
 }

@@ -193,16 +193,6 @@ func (f *DryRuns) ResumeSlots(req placement.Request, member types.UID, most int6
 	return placement.Room(req, []placement.Candidate{c}, f.ledger, most)
 }
 
-// ReportedAt returns when a member's last report of its capacity came.
-func (f *Registry) ReportedAt(member types.UID) time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if m := f.uids[member]; m != nil {
-		return m.reportedAt
-	}
-	return time.Time{}
-}
-
 // maxAtOnce is how many sessions are judged under one hold of the fleet's
 // lock: with a thousand members that is a few milliseconds, for which decisions
 // wait.

@@ -174,7 +174,7 @@ func (f *state) degradationChanges(now time.Time) []Change {
 	var changes []Change
 	for _, m := range f.members {
 		if m.assess(f.timings, now).State == health.Unreachable {
-			changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+			changes = append(changes, m.change(MemberChanged))
 		}
 	}
 	return changes

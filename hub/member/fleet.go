@@ -185,9 +185,9 @@ func (f *Registry) Listen(listener func(Change)) {
 	f.listeners = append(f.listeners, listener)
 	var now []Change
 	for _, m := range f.members {
-		now = append(now, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		now = append(now, m.change(MemberChanged))
 		if m.serving && m.cluster.Synced.Load() {
-			now = append(now, Change{Kind: MemberConnected, Member: m.name, UID: m.uid})
+			now = append(now, m.change(MemberConnected))
 		}
 	}
 	f.mu.Unlock()
@@ -196,13 +196,15 @@ func (f *Registry) Listen(listener func(Change)) {
 	}
 }
 
-// notify is called without the lock.
-func (f *state) notify(c Change) {
+// notify calls the listeners. It is called without the lock.
+func (f *state) notify(changes ...Change) {
 	f.mu.Lock()
 	listeners := slices.Clone(f.listeners)
 	f.mu.Unlock()
-	for _, l := range listeners {
-		l(c)
+	for _, c := range changes {
+		for _, l := range listeners {
+			l(c)
+		}
 	}
 }
 
@@ -232,34 +234,34 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 		return false
 	}
 	m.version, m.adopted = mc.ResourceVersion, now
+	var changes []Change
 	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
 	// The URLs of what runs there are made of these.
 	moved := ok && m.serving && m.cluster.Synced.Load() &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
 	was := m.revoked
 	m.take(mc, f.timings, now)
-	changed = changed || was != m.revoked
-	f.mu.Unlock()
-	if changed {
-		f.notify(Change{Kind: MemberChanged, Member: mc.Name, UID: mc.UID})
+	if changed || was != m.revoked {
+		changes = append(changes, m.change(MemberChanged))
 	}
 	if moved {
-		f.notify(Change{Kind: MemberConnected, Member: mc.Name, UID: mc.UID})
+		changes = append(changes, m.change(MemberConnected))
 	}
+	f.mu.Unlock()
+	f.notify(changes...)
 	return true
 }
 
 // Remove forgets a member whose MemberCluster is gone and ends its connection.
 func (f *Registry) Remove(name string) {
 	f.mu.Lock()
-	m, ok := f.members[name]
-	if ok {
+	var changes []Change
+	if m := f.members[name]; m != nil {
 		f.removeLocked(m)
+		changes = append(changes, m.change(MemberChanged))
 	}
 	f.mu.Unlock()
-	if ok {
-		f.notify(Change{Kind: MemberChanged, Member: name, UID: m.uid})
-	}
+	f.notify(changes...)
 }
 
 func (f *state) removeLocked(m *member) {
@@ -314,32 +316,47 @@ func (f *Registry) RefOf(name string) (v1alpha1.ClusterRef, bool) {
 	return v1alpha1.ClusterRef{Name: m.name, UID: m.uid}, true
 }
 
-// IngressOf returns the scheme and domain of a member's URLs, and false if
-// there is no such member.
-func (f *Registry) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
+// of returns what read returns for a member, and its zero value if there is no such
+// member.
+func of[T any](f *state, uid types.UID, read func(m *member) T) (value T, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.uids[uid]
 	if m == nil {
-		return "", "", false
+		return value, false
 	}
-	return m.spec.IngressScheme, m.spec.IngressDomain, true
+	return read(m), true
+}
+
+// IngressOf returns the scheme and domain of a member's URLs, and false if
+// there is no such member.
+func (f *Registry) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
+	spec, ok := of(f.state, uid, func(m *member) v1alpha1.MemberClusterSpec { return m.spec })
+	return spec.IngressScheme, spec.IngressDomain, ok
+}
+
+// RegionOf returns the region of a member; empty if there is no such member.
+func (f *Registry) RegionOf(uid types.UID) string {
+	region, _ := of(f.state, uid, func(m *member) string { return m.spec.Region })
+	return region
+}
+
+// ReportedAt returns when a member's last report of its capacity came.
+func (f *Registry) ReportedAt(uid types.UID) time.Time {
+	at, _ := of(f.state, uid, func(m *member) time.Time { return m.reportedAt })
+	return at
+}
+
+// HealthOf returns the health of a member; one that there is no more is Unreachable.
+func (f *Registry) HealthOf(uid types.UID) health.State {
+	if state, ok := of(f.state, uid, func(m *member) health.State { return m.assess(f.timings, f.now()).State }); ok {
+		return state
+	}
+	return health.Unreachable
 }
 
 // steady is the wall clock's time at the start plus what has passed since: a
 // wall clock that is set meanwhile makes no certificate expire.
 func (f *state) steady(now time.Time) time.Time {
 	return f.started.Round(0).Add(now.Sub(f.started))
-}
-
-// HealthOf returns the health of a member; a member that there is no more is
-// Unreachable.
-func (f *Registry) HealthOf(uid types.UID) health.State {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.uids[uid]
-	if m == nil {
-		return health.Unreachable
-	}
-	return m.assess(f.timings, f.now()).State
 }

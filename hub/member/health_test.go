@@ -27,5 +27,5 @@ func TestNewLeaderHoldsNothingAgainstMembers(t *testing.T) {
 // connectedBefore is a member whose agent has said hello to an earlier leader.
 func connectedBefore(mc *v1alpha1.MemberCluster) {
 	mc.Status.Fingerprint = "fp"
-	v1alpha1.SetCondition(&mc.Status.Conditions, 1, say(v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected, ""))
+	v1alpha1.SetCondition(&mc.Status.Conditions, 1, condition(v1alpha1.ConditionConnected)(metav1.ConditionTrue, v1alpha1.ReasonConnected, ""))
 }

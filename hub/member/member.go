@@ -76,6 +76,11 @@ type agent struct {
 	lowered string
 }
 
+// change of the member.
+func (m *member) change(kind ChangeKind) Change {
+	return Change{Kind: kind, Member: m.name, UID: m.uid}
+}
+
 func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 	return &member{
 		name:              mc.Name,
@@ -131,7 +136,7 @@ func (r clusterRegistry) Send(order link.Order) error {
 
 // Engaged announces that orders flow.
 func (r clusterRegistry) Engaged() {
-	r.fleet.notify(Change{Kind: MemberConnected, Member: r.member.name, UID: r.member.uid})
+	r.fleet.notify(r.member.change(MemberConnected))
 }
 
 // Placed reports of a session whether it is placed in the member or not confirmed

@@ -33,31 +33,32 @@ func conditionsOf(v view, status *v1alpha1.MemberClusterStatus) []metav1.Conditi
 func podSecurityCondition(notEnforced []string) metav1.Condition {
 	const most = 5
 	if len(notEnforced) == 0 {
-		return say(v1alpha1.ConditionPodSecurity, metav1.ConditionTrue, v1alpha1.ReasonEnforced,
+		return condition(v1alpha1.ConditionPodSecurity)(metav1.ConditionTrue, v1alpha1.ReasonEnforced,
 			"all admitted namespaces enforce Pod Security level restricted")
 	}
 	names := strings.Join(notEnforced[:min(most, len(notEnforced))], ", ")
 	if more := len(notEnforced) - most; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return say(v1alpha1.ConditionPodSecurity, metav1.ConditionFalse, v1alpha1.ReasonNotEnforced,
+	return condition(v1alpha1.ConditionPodSecurity)(metav1.ConditionFalse, v1alpha1.ReasonNotEnforced,
 		fmt.Sprintf("Pod Security level restricted is not enforced in %s: have the member's administrator run `kubectl vdi admit` for each namespace", names))
 }
 
-func say(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+// condition returns a function that makes conditions of one type.
+func condition(kind string) func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	}
 }
 
-// join is what an operator does to let a member's agent in.
+// join returns the instruction to let a member's agent in.
 func join(member string) string {
 	return fmt.Sprintf("run `kubectl vdi join %s` and, in the member, the command that it prints", member)
 }
 
 // readyCondition sums up.
 func readyCondition(v view, was *metav1.Condition) metav1.Condition {
-	ready := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return say(v1alpha1.ConditionReady, status, reason, message)
-	}
+	ready := condition(v1alpha1.ConditionReady)
 	switch {
 	case v.Cause == health.Revoked:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRevoked,
@@ -108,9 +109,7 @@ func incompatibleMessage(v view) string {
 
 // enrolledCondition reports whether the member's agent has a certificate.
 func enrolledCondition(v view, c *v1alpha1.MemberCertificate) metav1.Condition {
-	enrolled := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return say(v1alpha1.ConditionEnrolled, status, reason, message)
-	}
+	enrolled := condition(v1alpha1.ConditionEnrolled)
 	switch {
 	case v.revoked:
 		return enrolled(metav1.ConditionFalse, v1alpha1.ReasonRevoked,
@@ -153,9 +152,7 @@ func expired(c *v1alpha1.MemberCertificate, now time.Time) bool {
 // ago, while the member is Ready, is not shown: a link that flaps would be
 // written of all the time.
 func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
-	connected := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return say(v1alpha1.ConditionConnected, status, reason, message)
-	}
+	connected := condition(v1alpha1.ConditionConnected)
 	switch {
 	case v.connected:
 		return connected(metav1.ConditionTrue, v1alpha1.ReasonConnected, "the agent's stream is open")
@@ -177,9 +174,7 @@ func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
 
 // syncedCondition reports whether hub and agent agree.
 func syncedCondition(v view, was *metav1.Condition) metav1.Condition {
-	synced := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return say(v1alpha1.ConditionSynced, status, reason, message)
-	}
+	synced := condition(v1alpha1.ConditionSynced)
 	switch {
 	case v.excess > 0:
 		return synced(metav1.ConditionFalse, v1alpha1.ReasonExcess, fmt.Sprintf("the stream was ended at %s: %s", v.exceededAt.UTC().Format(time.RFC3339), v.exceeded))

@@ -166,7 +166,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := errors.Join(notWritten, notUnfenced, notBeaten); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: soonest(wait, beat, v.Recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
+	return ctrl.Result{RequeueAfter: health.Soonest(wait, beat, v.Recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
 }
 
 // locked patches what changed since an object was read, and nothing if
@@ -275,14 +275,4 @@ func (r *Reconciler) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.progress, name)
-}
-
-func soonest(waits ...time.Duration) time.Duration {
-	var least time.Duration
-	for _, w := range waits {
-		if w > 0 && (least == 0 || w < least) {
-			least = w
-		}
-	}
-	return least
 }

@@ -86,7 +86,7 @@ func (f *Registry) ShowDrain(member types.UID, counts DrainCounts) {
 	}
 	f.mu.Unlock()
 	if changed {
-		f.notify(Change{Kind: MemberSessions, Member: m.name, UID: m.uid})
+		f.notify(m.change(MemberSessions))
 	}
 }
 
@@ -104,7 +104,7 @@ func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 	}
 	f.mu.Unlock()
 	if began {
-		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(m.change(MemberChanged))
 	}
 }
 
@@ -142,9 +142,7 @@ func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) 
 // drainedCondition reports whether a member that is drained is empty, and if not,
 // what it waits for.
 func drainedCondition(v view) metav1.Condition {
-	drained := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return say(v1alpha1.ConditionDrained, status, reason, message)
-	}
+	drained := condition(v1alpha1.ConditionDrained)
 	d := v.drain
 	stay := d.NoRoom + d.Homes + d.Failed
 	switch {

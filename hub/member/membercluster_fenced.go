@@ -28,9 +28,7 @@ func writeFenced(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 
 // fencedCondition reports whether a declaration holds, and why not.
 func fencedCondition(v view) metav1.Condition {
-	fenced := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return say(v1alpha1.ConditionFenced, status, reason, message)
-	}
+	fenced := condition(v1alpha1.ConditionFenced)
 	who := declaredBy(v.fence.declared)
 	switch {
 	case v.fence.other:

@@ -94,7 +94,7 @@ func (f *Registry) viewOf(name string) (view, bool) {
 		}
 		v.settling = max(0, f.timings.Suspect-now.Sub(since))
 	}
-	v.Recheck = soonest(v.Recheck, v.settling, v.excess)
+	v.Recheck = health.Soonest(v.Recheck, v.settling, v.excess)
 	return v, true
 }
 
@@ -117,13 +117,11 @@ func (f *Registry) show(name string) {
 	if was != "" && was != m.shown {
 		log.Log.WithName("fleet").Info("Member changed its health", "member", m.name,
 			"from", was, "to", m.shown, "reason", verdict.Cause, "silence", m.heartbeats.Silence(now).String())
-		changes = append(changes, Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		changes = append(changes, m.change(MemberChanged))
 	}
 	changes = append(changes, f.degradationChanges(now)...)
 	f.mu.Unlock()
-	for _, c := range changes {
-		f.notify(c)
-	}
+	f.notify(changes...)
 }
 
 // writeStatus makes a status say what the view shows. What the member last

@@ -244,9 +244,7 @@ func (f *Reservations) Observe(s *v1alpha1.VDISession, gone bool) {
 	}
 	changes := f.changesOf(m)
 	f.mu.Unlock()
-	for _, c := range changes {
-		f.notify(c)
-	}
+	f.notify(changes...)
 }
 
 // correct makes the ledger agree with a session that the hub's cache shows as placed

@@ -9,20 +9,14 @@ import (
 )
 
 // outranked refuses an agent of a lower term than the last one that was let in,
-// while that one is alive: connections that renew nothing do not count, as
-// nowhere else.
+// while that one sends heartbeats.
 //
-// Later the lower one is let in, and nothing is lost by it. The term only tells a
-// member's agent from one that it has superseded; that it speaks for this member
-// is in its certificate, and that it is the only one that speaks is the work of
-// leader election among the member's agents: one that has lost its lease there
-// ends, and one that can't reach it ends when it is refused here. What is left is an
-// agent that was cut off from the hub too, or asleep, all that while and
-// wakes after the later one died: it writes nothing before it has renewed its lease
-// there, which is another's. Without
-// this rule a member whose etcd was restored from a backup, where its terms are
-// kept, would be shut out until the hub's next leader, and so would one of which
-// a process that had its certificate once told a term far ahead.
+// Later the lower one is let in, and nothing is lost by it: the term only tells a
+// member's agent from one that it has superseded. That it is the only one that speaks
+// for the member is the work of its certificate and of leader election among the
+// member's agents. Without this rule a member whose etcd, where its terms are kept,
+// was restored from a backup would be shut out until the hub's next leader, and so
+// would one of which a process that had its certificate once sent a term far ahead.
 func (m *member) outranked(t health.Timings, term int64, now time.Time) error {
 	if term < m.term && m.heartbeats.Silence(now) < t.Unreachable {
 		return fmt.Errorf("%w: this one is of term %d, that one of %d, and was heard of %s ago",

@@ -6,8 +6,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -93,15 +91,13 @@ func (f *Reservations) Release(session types.UID) {
 	d, ok := f.takeBack(session)
 	var changes []Change
 	if m := f.uids[d.member]; ok && m != nil {
-		changes = append(changes, Change{Kind: MemberCapacity, Member: m.name, UID: m.uid})
+		changes = append(changes, m.change(MemberCapacity))
 	}
 	if d.added && d.policy != "" {
 		changes = append(changes, Change{Kind: PolicyCapacity, Policy: d.policy})
 	}
 	f.mu.Unlock()
-	for _, c := range changes {
-		f.notify(c)
-	}
+	f.notify(changes...)
 }
 
 // takeBack undoes a decision that the hub's cache has never shown; it is false
@@ -190,52 +186,6 @@ func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
 		return false, "its agent has not reported its capacity yet"
 	}
 	return true, ""
-}
-
-// capacityFromWire reads a report. What is missing in it is no capacity.
-func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
-	c := &placement.Capacity{
-		Sequence:           r.GetSequence(),
-		Nodes:              r.GetNodes(),
-		AdmittedNamespaces: r.GetAdmittedNamespaces(),
-		PodSecurity:        r.GetPodSecurity() != nil,
-		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
-		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),
-	}
-	for _, t := range r.GetTemplates() {
-		tc := placement.TemplateCapacity{
-			Revision:  t.GetRevision(),
-			Available: t.GetAvailable(),
-			Reason:    t.GetReason(),
-			Message:   t.GetMessage(),
-
-			ImageNodes: t.GetImageNodes(),
-		}
-		if len(t.GetOverhead()) > 0 {
-			tc.Overhead = resourcesFromWire(t.GetOverhead())
-		}
-		for _, b := range t.GetBuckets() {
-			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
-		}
-		c.Templates[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = tc
-	}
-	return c
-}
-
-func resourcesFromWire(amounts map[string]int64) placement.Resources {
-	out := make(placement.Resources, len(amounts))
-	for name, amount := range amounts {
-		out[corev1.ResourceName(name)] = amount
-	}
-	return out
-}
-
-func slotsFromWire(r *fleetv1.CapacityReport) map[placement.TemplateKey]int32 {
-	slots := make(map[placement.TemplateKey]int32, len(r.GetTemplates()))
-	for _, t := range r.GetTemplates() {
-		slots[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = t.GetSlots()
-	}
-	return slots
 }
 
 // evaluationWait is how long a session waits until the members have evaluated a

@@ -112,16 +112,6 @@ func (f *Restores) Unreported() []string {
 	return names
 }
 
-// RegionOf a member; empty where there is no such member.
-func (f *Registry) RegionOf(member types.UID) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if m := f.uids[member]; m != nil {
-		return m.spec.Region
-	}
-	return ""
-}
-
 // awaited reports whether the member has yet to report to this hub. One that never
 // connected has nothing to tell, and one that is revoked can't.
 func (m *member) awaited() bool {

@@ -49,7 +49,7 @@ func (f *Registry) MayWithdraw(member, session types.UID) bool {
 		log.Log.WithName("fleet").Info("Withdrawals without a durable cause are stopped: the hub may have lost state", "member", m.name, "assignments", holds)
 	}
 	if !may {
-		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(m.change(MemberChanged))
 	}
 	return may
 }
@@ -66,7 +66,7 @@ func (f *Registry) Withdrawn(member, session types.UID) {
 	}
 	f.mu.Unlock()
 	if held {
-		f.notify(Change{Kind: MemberChanged, Member: m.name, UID: m.uid})
+		f.notify(m.change(MemberChanged))
 	}
 }
 

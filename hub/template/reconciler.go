@@ -20,6 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -123,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		again = soonest(again, wait)
+		again = health.Soonest(again, wait)
 	}
 	if unreadable != nil {
 		return ctrl.Result{}, reconcile.TerminalError(unreadable)
@@ -166,7 +167,7 @@ func (r *Reconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision
 			since = now
 		}
 		if wait := since.Add(pruneAfter).Sub(now); wait > 0 {
-			unused[cr.Name], again = since, soonest(again, wait)
+			unused[cr.Name], again = since, health.Soonest(again, wait)
 			continue
 		}
 		if err := r.Client.Delete(ctx, cr, client.Preconditions{UID: &cr.UID}); client.IgnoreNotFound(err) != nil {
@@ -175,12 +176,4 @@ func (r *Reconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision
 	}
 	r.unused = unused
 	return again, nil
-}
-
-// soonest returns the sooner of two waits, of which 0 is none.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }

@@ -21,8 +21,6 @@ const (
 	// HubUser and AgentUser are who they are in audit logs.
 	HubUser   = "system:serviceaccount:" + SystemNamespace + ":vdi-hub"
 	AgentUser = "system:serviceaccount:" + SystemNamespace + ":vdi-agent"
-
-	agentSessions = "vdi-agent-sessions"
 )
 
 // serviceAccountGroups are those of both.

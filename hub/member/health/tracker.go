@@ -292,18 +292,20 @@ func (s Tracker) assess(t Timings, now time.Time) Verdict {
 	case s.stalled:
 		return Verdict{Suspect, Stalled, next}
 	case s.quarantined.After(now):
-		return Verdict{Suspect, Quarantined, sooner(next, s.quarantined.Sub(now))}
+		return Verdict{Suspect, Quarantined, Soonest(next, s.quarantined.Sub(now))}
 	case s.troubled:
-		return Verdict{Suspect, Recovering, sooner(next, t.Stable-now.Sub(s.since))}
+		return Verdict{Suspect, Recovering, Soonest(next, t.Stable-now.Sub(s.since))}
 	default:
 		return Verdict{State: Ready, Recheck: next}
 	}
 }
 
-// sooner returns the sooner of two waits, of which the second counts if there is one.
-func sooner(a, b time.Duration) time.Duration {
-	if b > 0 && b < a {
-		return b
+// Soonest returns the least of the waits that are more than nothing; 0: there is none.
+func Soonest(waits ...time.Duration) (least time.Duration) {
+	for _, w := range waits {
+		if w > 0 && (least == 0 || w < least) {
+			least = w
+		}
 	}
-	return a
+	return least
 }
