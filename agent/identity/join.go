@@ -158,6 +158,5 @@ func (k *Keeper) ask(ctx context.Context, purpose string) (request []byte, asked
 	if request, err = requestFor(k.state.pending.key); err != nil {
 		return nil, asked, err
 	}
-	asked, err = k.readClocks()
-	return request, asked, err
+	return request, k.readClocks(), nil
 }

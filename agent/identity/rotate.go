@@ -37,10 +37,7 @@ func (k *Keeper) tend(ctx context.Context) time.Duration {
 	if connected == nil {
 		return idle // The hub would not answer, or not to this agent.
 	}
-	now, err := k.readClocks()
-	if err == nil {
-		err = k.load(ctx)
-	}
+	now, err := k.readClocks(), k.load(ctx)
 	if err == nil {
 		err = k.settle(ctx, connected, now)
 	}
