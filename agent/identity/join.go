@@ -83,7 +83,7 @@ func (k *Keeper) needed() error {
 	return k.operatorError(errNotJoined)
 }
 
-// bootstrap is what the Secret says, or else the flags.
+// bootstrap returns what the Secret says, or else the flags.
 func (k *Keeper) bootstrap(ctx context.Context) (bootstrap, error) {
 	b, err := k.store.bootstrap(ctx)
 	if err != nil {

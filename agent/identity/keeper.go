@@ -230,7 +230,7 @@ const (
 	eventJoinNeeded = "JoinNeeded"
 )
 
-// event is on the bootstrap Secret, which is where the remedy goes.
+// event records an event on the bootstrap Secret, which the remedy changes.
 func (k *Keeper) event(severity, reason, note string) {
 	secret := &corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Secret", Namespace: k.options.Namespace, Name: v1alpha1.AgentBootstrap,
