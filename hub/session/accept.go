@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 )
 
 // acceptance is whether a session may be placed as it is, in a namespace that this
@@ -168,7 +169,7 @@ func checkPolicy(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (s
 	if s.Status.Placement != nil {
 		return "", ""
 	}
-	if _, found := governing(s, policies); !found {
+	if _, found := policy.Governing(s, policies); !found {
 		return v1alpha1.ReasonPolicyNotFound, fmt.Sprintf("there is no placement policy %q: create it, or change spec.placement.policy", s.Spec.Placement.Policy)
 	}
 	return "", ""

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 func TestAcceptance(t *testing.T) {
@@ -43,58 +44,58 @@ func TestAcceptance(t *testing.T) {
 		template *v1alpha1.TemplateSpec
 		want     condition
 	}{
-		{"anybody may where nothing is limited", sessionWith(), &v1alpha1.TemplateSpec{}, yes},
-		{"no template", sessionWith(), nil, condition{"False", "TemplateNotFound",
+		{"anybody may where nothing is limited", sessiontest.With(), &v1alpha1.TemplateSpec{}, yes},
+		{"no template", sessiontest.With(), nil, condition{"False", "TemplateNotFound",
 			`there is no template "browser": create it, or delete the session and name one that exists (kubectl get vditemplates)`}},
-		{"disabled", sessionWith(fresh), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateDisabled}, condition{"False", "TemplateDisabled",
+		{"disabled", sessiontest.With(fresh), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateDisabled}, condition{"False", "TemplateDisabled",
 			`template "browser" takes no new sessions: its spec.state is Disabled; set it to Enabled, or delete the session and name another template`}},
-		{"disabled, but it was placed before", sessionWith(), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateDisabled}, yes},
-		{"hidden", sessionWith(fresh), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateHidden}, yes},
-		{"another user", sessionWith(), &v1alpha1.TemplateSpec{AllowedUsers: []string{"bob"}}, condition{"False", "UserNotAllowed",
+		{"disabled, but it was placed before", sessiontest.With(), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateDisabled}, yes},
+		{"hidden", sessiontest.With(fresh), &v1alpha1.TemplateSpec{State: v1alpha1.TemplateHidden}, yes},
+		{"another user", sessiontest.With(), &v1alpha1.TemplateSpec{AllowedUsers: []string{"bob"}}, condition{"False", "UserNotAllowed",
 			`template "browser" is not for user "ann": it has to be added to the template's spec.allowedUsers`}},
-		{"another user, of an allowed group", sessionWith(groups("eng", "ops")),
+		{"another user, of an allowed group", sessiontest.With(groups("eng", "ops")),
 			&v1alpha1.TemplateSpec{AllowedUsers: []string{"bob"}, AllowedGroups: []string{"ops"}}, yes},
-		{"an allowed user, of another group", sessionWith(groups("eng")),
+		{"an allowed user, of another group", sessiontest.With(groups("eng")),
 			&v1alpha1.TemplateSpec{AllowedUsers: []string{"ann"}, AllowedGroups: []string{"ops"}}, yes},
-		{"other groups", sessionWith(groups("eng", "art")), &v1alpha1.TemplateSpec{AllowedGroups: []string{"ops"}}, condition{"False", "UserNotAllowed",
+		{"other groups", sessiontest.With(groups("eng", "art")), &v1alpha1.TemplateSpec{AllowedGroups: []string{"ops"}}, condition{"False", "UserNotAllowed",
 			`template "browser" is not for user "ann": it has to be added to the template's spec.allowedUsers, or one of its groups (eng, art) to spec.allowedGroups`}},
-		{"no groups", sessionWith(), &v1alpha1.TemplateSpec{AllowedGroups: []string{"ops"}}, condition{"False", "UserNotAllowed",
+		{"no groups", sessiontest.With(), &v1alpha1.TemplateSpec{AllowedGroups: []string{"ops"}}, condition{"False", "UserNotAllowed",
 			`template "browser" is not for user "ann": it has to be added to the template's spec.allowedUsers, or the session created with spec.groups that has one of the template's spec.allowedGroups`}},
-		{"another namespace", sessionWith(), &v1alpha1.TemplateSpec{AllowedNamespaces: []string{"lab"}}, condition{"False", "NamespaceNotAllowed",
+		{"another namespace", sessiontest.With(), &v1alpha1.TemplateSpec{AllowedNamespaces: []string{"lab"}}, condition{"False", "NamespaceNotAllowed",
 			`template "browser" is not for namespace "desktops": it has to be added to the template's spec.allowedNamespaces`}},
-		{"as much as the maximum", sessionWith(ask("memory", "4Gi")), limits, yes},
-		{"more than the maximum", sessionWith(ask("memory", "5Gi")), limits, condition{"False", "ResourcesExceedMaximum",
+		{"as much as the maximum", sessiontest.With(ask("memory", "4Gi")), limits, yes},
+		{"more than the maximum", sessiontest.With(ask("memory", "5Gi")), limits, condition{"False", "ResourcesExceedMaximum",
 			`5Gi of memory is more than the 4Gi that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
-		{"none of the memory, which would be no limit", sessionWith(ask("memory", "0")), limits, condition{"False", "ResourcesInvalid",
+		{"none of the memory, which would be no limit", sessiontest.With(ask("memory", "0")), limits, condition{"False", "ResourcesInvalid",
 			`0 of memory is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
-		{"none of the disk space", sessionWith(ask("ephemeral-storage", "0Gi")), limits, condition{"False", "ResourcesInvalid",
+		{"none of the disk space", sessiontest.With(ask("ephemeral-storage", "0Gi")), limits, condition{"False", "ResourcesInvalid",
 			`0 of ephemeral-storage is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
-		{"none of the cpu, placed before that was refused", sessionWith(ask("cpu", "0"), placedAt(here, 5)), limits, condition{"False", "ResourcesInvalid",
+		{"none of the cpu, placed before that was refused", sessiontest.With(ask("cpu", "0"), sessiontest.PlacedAt(sessiontest.Here, 5)), limits, condition{"False", "ResourcesInvalid",
 			`0 of cpu is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
-		{"a template that gives none", sessionWith(), none, condition{"False", "ResourcesInvalid",
+		{"a template that gives none", sessiontest.With(), none, condition{"False", "ResourcesInvalid",
 			`template "browser" gives 0 of cpu, which would be no limit: raise it in the template's spec.resources.default or spec.resources.max`}},
-		{"what a template gives none of, asked for", sessionWith(ask("cpu", "1")), none, yes},
-		{"no devices", sessionWith(ask("nvidia.com/gpu", "0")), limits, yes},
-		{"no maximum of cpu", sessionWith(ask("cpu", "64")), limits, yes},
-		{"more devices than the default, which is the most", sessionWith(ask("nvidia.com/gpu", "2")), limits, condition{"False", "ResourcesExceedMaximum",
+		{"what a template gives none of, asked for", sessiontest.With(ask("cpu", "1")), none, yes},
+		{"no devices", sessiontest.With(ask("nvidia.com/gpu", "0")), limits, yes},
+		{"no maximum of cpu", sessiontest.With(ask("cpu", "64")), limits, yes},
+		{"more devices than the default, which is the most", sessiontest.With(ask("nvidia.com/gpu", "2")), limits, condition{"False", "ResourcesExceedMaximum",
 			`2 of nvidia.com/gpu is more than the 1 that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
-		{"devices that the template does not offer", sessionWith(ask("amd.com/gpu", "1")), limits, condition{"False", "ResourcesExceedMaximum",
+		{"devices that the template does not offer", sessiontest.With(ask("amd.com/gpu", "1")), limits, condition{"False", "ResourcesExceedMaximum",
 			`1 of amd.com/gpu is more than the 0 that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
-		{"as long as the maximum", sessionWith(timeout("480m")), limits, yes},
-		{"longer than the maximum", sessionWith(timeout("9h")), limits, condition{"False", "TimeoutExceedsMaximum",
+		{"as long as the maximum", sessiontest.With(timeout("480m")), limits, yes},
+		{"longer than the maximum", sessiontest.With(timeout("9h")), limits, condition{"False", "TimeoutExceedsMaximum",
 			`spec.timeout of 9h is more than the 8h that template "browser" allows: ask for less, or raise the template's spec.timeout.max`}},
-		{"no limit, which the template does not allow", sessionWith(timeout("0s")), limits, condition{"False", "TimeoutExceedsMaximum",
+		{"no limit, which the template does not allow", sessiontest.With(timeout("0s")), limits, condition{"False", "TimeoutExceedsMaximum",
 			`spec.timeout of 0s asks for no limit, which template "browser" does not allow: ask for a time, or set the template's spec.timeout.unlimited`}},
-		{"no limit, written otherwise, where there is no maximum", sessionWith(timeout("0h0m")), &v1alpha1.TemplateSpec{}, condition{"False", "TimeoutExceedsMaximum",
+		{"no limit, written otherwise, where there is no maximum", sessiontest.With(timeout("0h0m")), &v1alpha1.TemplateSpec{}, condition{"False", "TimeoutExceedsMaximum",
 			`spec.timeout of 0h0m asks for no limit, which template "browser" does not allow: ask for a time, or set the template's spec.timeout.unlimited`}},
-		{"no limit, which the template allows", sessionWith(timeout("0s")), unlimited, yes},
-		{"a longer idle time than the maximum", sessionWith(idle("2h")), limits, condition{"False", "IdleTimeoutExceedsMaximum",
+		{"no limit, which the template allows", sessiontest.With(timeout("0s")), unlimited, yes},
+		{"a longer idle time than the maximum", sessiontest.With(idle("2h")), limits, condition{"False", "IdleTimeoutExceedsMaximum",
 			`spec.idleTimeout of 2h is more than the 1h that template "browser" allows: ask for less, or raise the template's spec.idleTimeout.max`}},
-		{"no idle limit, which the template does not allow", sessionWith(idle("0s")), unlimited, condition{"False", "IdleTimeoutExceedsMaximum",
+		{"no idle limit, which the template does not allow", sessiontest.With(idle("0s")), unlimited, condition{"False", "IdleTimeoutExceedsMaximum",
 			`spec.idleTimeout of 0s asks for no limit, which template "browser" does not allow: ask for a time, or set the template's spec.idleTimeout.unlimited`}},
-		{"a policy that there is not", sessionWith(named), &v1alpha1.TemplateSpec{}, condition{"False", "PolicyNotFound",
+		{"a policy that there is not", sessiontest.With(named), &v1alpha1.TemplateSpec{}, condition{"False", "PolicyNotFound",
 			`there is no placement policy "home": create it, or change spec.placement.policy`}},
-		{"a policy that there is no more, once placed", sessionWith(named, placedAt(here, 5)), &v1alpha1.TemplateSpec{}, yes},
+		{"a policy that there is no more, once placed", sessiontest.With(named, sessiontest.PlacedAt(sessiontest.Here, 5)), &v1alpha1.TemplateSpec{}, yes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := acceptance(c.session, c.template, false, []v1alpha1.PlacementPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "other"}}})
@@ -111,86 +112,10 @@ func TestTemplateThatIsBeingDeletedTakesNoNewSessions(t *testing.T) {
 		epoch int64
 		want  string
 	}{{"new", 0, v1alpha1.ReasonTemplateTerminating}, {"placed before", 3, v1alpha1.ReasonAccepted}} {
-		s := sessionWith()
+		s := sessiontest.With()
 		s.Status.Epoch = c.epoch
 		if got := acceptance(s, &v1alpha1.TemplateSpec{}, true, nil); got.Reason != c.want {
 			t.Errorf("%s: got %s: %s", c.name, got.Reason, got.Message)
 		}
-	}
-}
-
-func TestGoverning(t *testing.T) {
-	policy := func(name string, precedence int32, match v1alpha1.PolicyMatch) v1alpha1.PlacementPolicy {
-		p := v1alpha1.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		p.Spec.Precedence, p.Spec.Match = precedence, match
-		return p
-	}
-	selector := func(value string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{"team": value}}
-	}
-	malformed := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Like"}}}
-	for _, c := range []struct {
-		name     string
-		policies []v1alpha1.PlacementPolicy
-		named    string
-		want     string
-		found    bool
-	}{
-		{name: "there is none", found: true},
-		{name: "one for all", policies: []v1alpha1.PlacementPolicy{policy("all", 0, v1alpha1.PolicyMatch{})}, want: "all", found: true},
-		{
-			name:     "the highest precedence",
-			policies: []v1alpha1.PlacementPolicy{policy("a", 1, v1alpha1.PolicyMatch{}), policy("z", 2, v1alpha1.PolicyMatch{})},
-			want:     "z", found: true,
-		},
-		{
-			name:     "by name among equals",
-			policies: []v1alpha1.PlacementPolicy{policy("z", 1, v1alpha1.PolicyMatch{}), policy("a", 1, v1alpha1.PolicyMatch{})},
-			want:     "a", found: true,
-		},
-		{
-			name: "everything that is given must hold",
-			policies: []v1alpha1.PlacementPolicy{
-				policy("namespace", 9, v1alpha1.PolicyMatch{Namespaces: []string{"lab"}}),
-				policy("user", 8, v1alpha1.PolicyMatch{Namespaces: []string{"desktops"}, Users: []string{"bob"}}),
-				policy("group", 8, v1alpha1.PolicyMatch{Groups: []string{"admins", "ops"}}),
-				policy("template", 7, v1alpha1.PolicyMatch{Templates: []string{"gpu"}}),
-				policy("selector", 6, v1alpha1.PolicyMatch{Selector: selector("red")}),
-				policy("malformed", 5, v1alpha1.PolicyMatch{Selector: malformed}),
-				policy("fits", 4, v1alpha1.PolicyMatch{
-					Namespaces: []string{"desktops"}, Users: []string{"ann"}, Templates: []string{"browser"}, Selector: selector("blue"),
-				}),
-			},
-			want: "fits", found: true,
-		},
-		{
-			name:     "one of the groups is enough",
-			policies: []v1alpha1.PlacementPolicy{policy("all", 1, v1alpha1.PolicyMatch{}), policy("groups", 9, v1alpha1.PolicyMatch{Groups: []string{"ops", "makers"}})},
-			want:     "groups", found: true,
-		},
-		{
-			name:     "the one that is named, whatever it matches",
-			policies: []v1alpha1.PlacementPolicy{policy("all", 9, v1alpha1.PolicyMatch{}), policy("mine", 0, v1alpha1.PolicyMatch{Users: []string{"bob"}})},
-			named:    "mine", want: "mine", found: true,
-		},
-		{
-			name:     "the one that is named is not there",
-			policies: []v1alpha1.PlacementPolicy{policy("all", 9, v1alpha1.PolicyMatch{})},
-			named:    "mine",
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := sessionWith()
-			s.Labels, s.Spec.Groups = map[string]string{"team": "blue"}, []string{"staff", "makers"}
-			s.Spec.Placement.Policy = c.named
-			got, found := governing(s, c.policies)
-			name := ""
-			if got != nil {
-				name = got.Name
-			}
-			if name != c.want || found != c.found {
-				t.Errorf("got %q, %t; want %q, %t", name, found, c.want, c.found)
-			}
-		})
 	}
 }

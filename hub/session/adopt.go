@@ -13,7 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // errOldView: the session is not as the cache has it.
@@ -33,7 +36,7 @@ func (r *MemberReconciler) adopt(ctx context.Context, v *visit) (ctrl.Result, er
 	after := v.session.DeepCopy()
 	after.Status.Epoch = epoch
 	switch p := after.Status.Placement; {
-	case ended(v.reported):
+	case status.Ended(v.reported):
 	case p != nil && p.ClusterUID == v.ref.UID:
 		p.Epoch = epoch
 		if err := r.patch(ctx, v.session, after); err != nil {
@@ -42,17 +45,11 @@ func (r *MemberReconciler) adopt(ctx context.Context, v *visit) (ctrl.Result, er
 		r.account(v, after)
 		return ctrl.Result{}, nil
 	case !after.DeletionTimestamp.IsZero() || v.reported.Status.State != v1alpha1.AssignmentActive:
-		release(after, v.ref, epoch)
+		status.AddRelease(after, v.ref, epoch)
 	default:
 		return r.takeOver(ctx, v, epoch)
 	}
 	return ctrl.Result{}, r.patch(ctx, v.session, after)
-}
-
-// release has a member stop a session up to an epoch.
-func release(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64) {
-	left := v1alpha1.Release{ClusterName: ref.Name, ClusterUID: ref.UID, Epoch: epoch}
-	s.Status.Releasing = append(others(s.Status.Releasing, left), left)
 }
 
 // takeOver makes a copy that a member runs the session's placement. What the hub
@@ -80,7 +77,7 @@ func (r *MemberReconciler) takeOver(ctx context.Context, v *visit, epoch int64) 
 	}
 	// The room of a decision that was not written yet is given back.
 	r.Fleet.Release(v.session.UID)
-	summarise(p.session, p.spec, r.Clock.Now())
+	status.Summarize(p.session, p.spec, r.Clock.Now())
 	if err := r.patch(ctx, v.session, p.session); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -105,19 +102,19 @@ func (r *MemberReconciler) account(v *visit, s *v1alpha1.VDISession) {
 // replace writes the placement in the member of the visit into the pass' status.
 func (r *MemberReconciler) replace(p *pass, v *visit, epoch int64) {
 	s := p.session
-	policy, _ := governing(s, p.policies)
+	policy, _ := policy.Governing(s, p.policies)
 	p.resources = s.Status.Resources
 	if s.Status.Placement == nil {
 		p.resources = p.spec.Resources.For(s.Spec.Resources)
 	}
-	s.Status.Releasing = others(s.Status.Releasing, v1alpha1.Release{ClusterUID: v.ref.UID})
+	s.Status.Releasing = status.ReleasesElsewhere(s.Status.Releasing, v1alpha1.Release{ClusterUID: v.ref.UID})
 	if at := s.Status.Placement; at != nil {
-		release(s, refOf(at), at.Epoch)
+		status.AddRelease(s, refOf(at), at.Epoch)
 	}
 	region := r.Fleet.RegionOf(v.ref.UID)
 	p.reserved = &v1alpha1.Placement{
-		ClusterName: v.ref.Name, ClusterUID: v.ref.UID, Region: region, Epoch: epoch, PlacementTime: seconds(r.Clock.Now()), Run: 1,
-		FailoverMode: failoverOf(s, p.spec, policy).Mode, Idle: liesIdle(v.reported),
+		ClusterName: v.ref.Name, ClusterUID: v.ref.UID, Region: region, Epoch: epoch, PlacementTime: status.Seconds(r.Clock.Now()), Run: 1,
+		FailoverMode: status.FailoverFor(s, p.spec, policy).Mode, Idle: liesIdle(v.reported),
 	}
 	if policy != nil {
 		p.reserved.Policy = policy.Name
@@ -141,15 +138,15 @@ func liesIdle(reported *v1alpha1.SessionAssignment) bool {
 // record of a user's home that has moved since the backup is brought up to date,
 // unless another session has it by the hub's account.
 func (r *MemberReconciler) takeHomeThere(ctx context.Context, v *visit, p *pass) error {
-	if !toRun(p.session) || p.spec.Home.Mode != v1alpha1.HomePerUser {
+	if !status.ToRun(p.session) || p.spec.Home.Mode != v1alpha1.HomePerUser {
 		return r.Sessions.takeHome(ctx, v.session, p)
 	}
 	record := &v1alpha1.VDIHome{}
-	switch err := r.Client.Get(ctx, homeKey(p.session), record); {
+	switch err := r.Client.Get(ctx, home.Key(p.session), record); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return fmt.Errorf("reading the home: %w", err)
-	case homeInUse(p.session, record) != "":
+	case home.InUse(p.session, record) != "":
 		log.FromContext(ctx).Info("The home of a session that was taken over is another's by the hub's record", "home", record.Name, "by", record.Status.MountedBy)
 		return nil
 	default:

@@ -2,6 +2,8 @@ package session
 
 import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // defaultMountPath of a home whose template does not say.
@@ -11,7 +13,7 @@ const defaultMountPath = "/home/user"
 // session, the template revision that it runs, the member's ingress domain and
 // the Secrets that travel with it alone. What is in the Secrets is not in it:
 // see Secrets.Payload.
-func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets Secrets) *v1alpha1.SessionAssignment {
+func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets secret.Set) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
 	a.Spec = v1alpha1.SessionAssignmentSpec{
@@ -20,13 +22,13 @@ func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain 
 		Template:         s.Spec.Template,
 		TemplateRevision: s.Status.TemplateRevision,
 		RunState:         runState(s),
-		FailoverMode:     failoverMode(s, t),
+		FailoverMode:     status.FailoverMode(s, t),
 		Attempt:          s.Status.Attempt,
-		Timeout:          effectiveTimeout(s, t),
-		IdleTimeout:      effectiveLimit(s.Spec.IdleTimeout, t.IdleTimeout),
+		Timeout:          status.EffectiveTimeout(s, t),
+		IdleTimeout:      status.EffectiveLimit(s.Spec.IdleTimeout, t.IdleTimeout),
 		TimeUsed:         s.Status.TimeUsed,
 		Host:             a.Name + "." + ingressDomain,
-		Secrets:          secrets.references(),
+		Secrets:          secrets.References(),
 		Desktop:          desktop(s, t, secrets),
 	}
 	if p := s.Status.Placement; p != nil {
@@ -35,11 +37,11 @@ func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain 
 	return a
 }
 
-func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets Secrets) v1alpha1.Desktop {
+func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets secret.Set) v1alpha1.Desktop {
 	return v1alpha1.Desktop{
 		Image:             t.Image,
 		ImagePullPolicy:   t.ImagePullPolicy,
-		ImagePullSecrets:  secrets.pullSecrets(t),
+		ImagePullSecrets:  secrets.PullSecrets(t),
 		Command:           t.Command,
 		Args:              t.Args,
 		Port:              t.Port,
@@ -49,8 +51,8 @@ func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets Secrets) 
 		Env:               merged(t.Env, ownEnv(s, t), func(e v1alpha1.EnvVar) string { return e.Name }),
 		Files:             merged(t.Files, ownFiles(s, t), func(f v1alpha1.ConfigFile) string { return f.Name }),
 		ConfigMountPath:   t.ConfigMountPath,
-		Secrets:           secrets.uses(t),
-		Access:            secrets.access(t),
+		Secrets:           secrets.Uses(t),
+		Access:            secrets.AssignedAccess(t),
 		Activity:          t.Activity,
 		StartTimeout:      t.StartTimeout,
 		SharedMemory:      t.SharedMemory,
@@ -61,7 +63,7 @@ func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets Secrets) 
 		IngressClassName:  t.IngressClassName,
 		TLSSecretName:     t.TLSSecretName,
 		NetworkPolicy:     t.NetworkPolicy,
-		Home:              home(s, t),
+		Home:              assignedHome(s, t),
 	}
 }
 
@@ -91,8 +93,8 @@ func merged[T any](template, session []T, name func(T) string) []T {
 	return out
 }
 
-// home of the desktop, with the claim that the session was given.
-func home(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.AssignedHome {
+// assignedHome of the desktop, with the claim that the session was given.
+func assignedHome(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.AssignedHome {
 	h := v1alpha1.AssignedHome{
 		Mode: t.Home.Mode, Size: t.Home.Size, StorageClassName: t.Home.StorageClassName, AccessMode: t.Home.AccessMode,
 		Retention: t.Home.Retention, RetentionTime: t.Home.RetentionTime, MountPath: t.Home.MountPath,
@@ -125,31 +127,4 @@ func runState(s *v1alpha1.VDISession) v1alpha1.OperatingMode {
 		return v1alpha1.ModeSuspended
 	}
 	return v1alpha1.ModeRunning
-}
-
-// effectiveTimeout is how long the session's desktop may run; empty: no limit.
-func effectiveTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Duration {
-	return effectiveLimit(s.Spec.Timeout, t.Timeout)
-}
-
-// effectiveLimit is what the session asks for, or the template's default, and
-// never more than the template's maximum; empty: no limit. Zero asks for none,
-// and counts where the template lets it.
-func effectiveLimit(asked v1alpha1.Duration, limit v1alpha1.TimeLimit) v1alpha1.Duration {
-	d, ok := asked.Value()
-	if ok && d == 0 && limit.Unlimited {
-		return ""
-	}
-	if !ok || d == 0 {
-		asked = limit.Default
-		d, ok = asked.Value()
-	}
-	most, limited := limit.Max.Value()
-	switch {
-	case limited && most > 0 && (!ok || d == 0 || d > most):
-		return limit.Max
-	case !ok || d == 0:
-		return ""
-	}
-	return asked
 }

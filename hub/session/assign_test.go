@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -50,14 +52,14 @@ func fullTemplate() *v1alpha1.TemplateSpec {
 }
 
 func TestAssignmentGolden(t *testing.T) {
-	s := sessionWith(placedAt(here, 5))
+	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	s.Spec.Env = []v1alpha1.EnvVar{{Name: "TZ", Value: "Europe/Vienna"}, {Name: "LAUNCH_URL", Value: "https://example.com"}}
 	s.Spec.Files = []v1alpha1.ConfigFile{{Name: "motd", Content: "hello"}}
 	s.Status.TemplateRevision = "rev1"
 	s.Status.TimeUsed, s.Status.Attempt = "1h30m0s", 2
-	s.Status.Home = &v1alpha1.SessionHome{Name: "home-browser-x", ClusterName: "eu", ClusterUID: here, ClaimName: "home-browser-second"}
+	s.Status.Home = &v1alpha1.SessionHome{Name: "home-browser-x", ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "home-browser-second"}
 	s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi")}
-	secrets := Secrets{
+	secrets := secret.Set{
 		Access: &v1alpha1.SecretPayload{Name: "mine-access", Version: "v1", Data: map[string][]byte{"password": []byte("hidden")}},
 		Distributed: map[string]v1alpha1.SecretPayload{
 			"registry": {Name: "registry-of-mine", Version: "v2", Data: map[string][]byte{"auths": []byte("hidden")}},
@@ -105,11 +107,11 @@ func TestAssignmentHome(t *testing.T) {
 		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}, claim: "second", want: v1alpha1.AssignedHome{
 			Mode: v1alpha1.HomePerUser, ClaimName: "second", MountPath: "/home/user", Retention: v1alpha1.RetentionRetain}},
 	} {
-		s := sessionWith()
+		s := sessiontest.With()
 		if c.claim != "" {
 			s.Status.Home = &v1alpha1.SessionHome{ClaimName: c.claim}
 		}
-		got := Assignment(s, &v1alpha1.TemplateSpec{Home: c.asked}, "x", Secrets{}).Spec.Desktop.Home
+		got := Assignment(s, &v1alpha1.TemplateSpec{Home: c.asked}, "x", secret.Set{}).Spec.Desktop.Home
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c.asked, diff)
 		}
@@ -138,21 +140,21 @@ func TestMergedConfig(t *testing.T) {
 }
 
 func TestRunState(t *testing.T) {
-	suspended := sessionWith(placedAt(here, 5))
+	suspended := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	suspended.Spec.OperatingMode = v1alpha1.ModeSuspended
-	idle := sessionWith(placedAt(here, 5))
+	idle := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	idle.Status.Placement.Idle = true
-	expired := sessionWith(placedAt(here, 5), conditionOf(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTimeExpired))
+	expired := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTimeExpired))
 	for name, c := range map[string]struct {
 		session *v1alpha1.VDISession
 		want    v1alpha1.OperatingMode
 	}{
-		"not placed":                          {sessionWith(), v1alpha1.ModeRunning},
-		"placed":                              {sessionWith(placedAt(here, 5)), v1alpha1.ModeRunning},
+		"not placed":                          {sessiontest.With(), v1alpha1.ModeRunning},
+		"placed":                              {sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), v1alpha1.ModeRunning},
 		"idle":                                {idle, v1alpha1.ModeSuspended},
 		"to be suspended, and not idle yet":   {suspended, v1alpha1.ModeRunning},
 		"its time is over, and not idle yet":  {expired, v1alpha1.ModeRunning},
-		"its member is not heard of any more": {sessionWith(placedAt(here, 5), conditionOf(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable)), v1alpha1.ModeRunning},
+		"its member is not heard of any more": {sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable)), v1alpha1.ModeRunning},
 	} {
 		if got := runState(c.session); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
@@ -160,36 +162,10 @@ func TestRunState(t *testing.T) {
 	}
 }
 
-func TestEffectiveLimit(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		asked v1alpha1.Duration
-		limit v1alpha1.TimeLimit
-		want  v1alpha1.Duration
-	}{
-		{name: "no limit"},
-		{name: "the template's default", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
-		{name: "what the session asks for", asked: "2h", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "2h"},
-		{name: "never more than the maximum", asked: "9h", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "the maximum where nobody asks", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "none, where the template lets it", asked: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h", Unlimited: true}},
-		{name: "the default where none is not for it to ask", asked: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
-		{name: "the maximum where none is not for it to ask", asked: "0s", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "the default where the template only lets it ask", limit: v1alpha1.TimeLimit{Default: "1h", Unlimited: true}, want: "1h"},
-		{name: "the default where what it asks can't be read", asked: "soon", limit: v1alpha1.TimeLimit{Default: "1h"}, want: "1h"},
-		{name: "none where nothing can be read", asked: "soon", limit: v1alpha1.TimeLimit{Default: "later", Max: "never"}},
-	} {
-		if got := effectiveLimit(c.asked, c.limit); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
-	}
-}
-
-func conditionOf(name string, status metav1.ConditionStatus, reason string) func(*v1alpha1.VDISession) {
-	return func(s *v1alpha1.VDISession) {
-		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-			Type: name, Status: status, Reason: reason, Message: "message of " + reason,
-			LastTransitionTime: metav1.Unix(1_700_000_000, 0),
-		})
+func TestAssignmentAffirmsTheLapseOfThePlacement(t *testing.T) {
+	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
+	s.Status.Placement.Lapse = 2
+	if got := Assignment(s, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.Lapse; got != 2 {
+		t.Errorf("lapse %d is affirmed, want 2", got)
 	}
 }

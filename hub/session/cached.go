@@ -3,84 +3,30 @@ package session
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
-const (
-	// largestSpec is how many bytes the cache keeps of what a session asks for besides
-	// env and files, its labels and owners included. No schema bounds all of these.
-	largestSpec = 32 << 10
-	// largestAccess is how many bytes the cache keeps of an access secret's data before
-	// it leaves out all keys but those that travel.
-	largestAccess = 4 << 10
-	// annotationLeftOut is on the cache's copy of an object of which something was left
-	// out: the size in bytes where that is why, else zero. An API server never has it.
-	// It also keeps a merge patch from taking away all annotations with the last one
-	// that the copy has.
-	annotationLeftOut = "vdi.kasm.io/left-out"
-)
+const ()
 
 // sessionAnnotations are those that the hub reads of a session.
-var sessionAnnotations = []string{v1alpha1.AnnotationForceCleanup, v1alpha1.AnnotationMove, annotationLeftOut}
+var sessionAnnotations = []string{v1alpha1.AnnotationForceCleanup, v1alpha1.AnnotationMove, trim.AnnotationOmitted}
 
 // Cached is what the hub's cache holds of objects that users write: no more of each
 // than the hub needs, whatever they put there. own is the hub's namespace, served are
 // those whose sessions it serves; none: all.
 func Cached(own string, served []string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
-		&v1alpha1.VDISession{}:      {Transform: transform(trimSession)},
-		&v1alpha1.PlacementReview{}: {Transform: transform(trimReview)},
-		&corev1.Secret{}:            cachedSecrets(own, served),
-	}
-}
-
-// cachedSecrets are access secrets in the namespaces of sessions, and Secrets to
-// distribute in the hub's own.
-func cachedSecrets(own string, served []string) cache.ByObject {
-	access := cache.Config{LabelSelector: labelled(v1alpha1.SecretAccess)}
-	namespaces := map[string]cache.Config{}
-	for _, namespace := range served {
-		namespaces[namespace] = access
-	}
-	if len(served) == 0 {
-		namespaces[cache.AllNamespaces] = access
-	}
-	here := cache.Config{LabelSelector: labelled(v1alpha1.SecretDistribute)}
-	if len(served) == 0 || slices.Contains(served, own) {
-		here.LabelSelector = labelled(v1alpha1.SecretAccess, v1alpha1.SecretDistribute)
-	}
-	namespaces[own] = here
-	return cache.ByObject{Namespaces: namespaces, Transform: transform(trimSecret)}
-}
-
-func labelled(values ...string) labels.Selector {
-	in, err := labels.NewRequirement(v1alpha1.LabelSecret, selection.In, values)
-	if err != nil {
-		panic(err) // the label is none: a mistake in the program
-	}
-	return labels.NewSelector().Add(*in)
-}
-
-// transform calls trim with an object that is about to be cached. It may be called
-// again with what it has trimmed.
-func transform[T client.Object](trim func(T)) func(any) (any, error) {
-	return func(o any) (any, error) {
-		if object, ok := o.(T); ok {
-			object.SetManagedFields(nil)
-			trim(object)
-		}
-		return o, nil
+		&v1alpha1.VDISession{}:      {Transform: trim.Transform(trimSession)},
+		&v1alpha1.PlacementReview{}: {Transform: trim.Transform(trimReview)},
+		&corev1.Secret{}:            secret.Cached(own, served),
 	}
 }
 
@@ -121,7 +67,7 @@ func trimPayload(spec *v1alpha1.SessionSpec) {
 // kubectl keeps the object a second time. Of the others a merge patch removes one at
 // a time, since there is always another.
 func keepAnnotations(o client.Object) {
-	kept := map[string]string{annotationLeftOut: "0"}
+	kept := map[string]string{trim.AnnotationOmitted: "0"}
 	for _, name := range sessionAnnotations {
 		if value, has := o.GetAnnotations()[name]; has {
 			kept[name] = truncate(value)
@@ -136,7 +82,7 @@ func keepAnnotations(o client.Object) {
 // finalizers it keeps the hub's own: with it the others go.
 func trimSpec(o client.Object, spec *v1alpha1.SessionSpec, of *map[string]string) {
 	asked, err := json.Marshal([]any{o.GetOwnerReferences(), o.GetFinalizers(), *of, spec.Groups, spec.Placement, spec.Resources})
-	if err == nil && len(asked) <= largestSpec {
+	if err == nil && len(asked) <= trim.MaxSize {
 		return
 	}
 	o.SetOwnerReferences(nil)
@@ -146,54 +92,14 @@ func trimSpec(o client.Object, spec *v1alpha1.SessionSpec, of *map[string]string
 		o.SetFinalizers(nil)
 	}
 	*of, spec.Groups, spec.Placement, spec.Resources = nil, nil, v1alpha1.SessionPlacement{}, nil
-	leaveOut(o, len(asked))
-}
-
-// trimSecret leaves out data of a Secret that is too large to travel, and of an access
-// secret what does not travel.
-func trimSecret(secret *corev1.Secret) {
-	if kind := secret.Labels[v1alpha1.LabelSecret]; sizeOfMeta(secret) > largestSpec {
-		run := secret.Annotations[v1alpha1.AnnotationRun]
-		secret.Labels, secret.Annotations, secret.OwnerReferences, secret.Finalizers = nil, nil, nil, nil
-		metav1.SetMetaDataLabel(&secret.ObjectMeta, v1alpha1.LabelSecret, kind)
-		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, v1alpha1.AnnotationRun, truncate(run))
-	}
-	size := sizeOf(secret.Data)
-	switch {
-	case secret.Labels[v1alpha1.LabelSecret] == v1alpha1.SecretAccess && size > largestAccess:
-		secret.Data, _ = accessData(secret)
-	case size > largestSecret:
-		secret.Data = nil
-		leaveOut(secret, size)
-	}
-}
-
-func sizeOfMeta(o client.Object) int {
-	raw, _ := json.Marshal([]any{o.GetLabels(), o.GetAnnotations(), o.GetOwnerReferences(), o.GetFinalizers()}) // plain text
-	return len(raw)
-}
-
-func leaveOut(o client.Object, size int) {
-	annotations := o.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[annotationLeftOut] = strconv.Itoa(size)
-	o.SetAnnotations(annotations)
-}
-
-// leftOut returns how large an object is of which the cache has left out what is too
-// large; zero: nothing.
-func leftOut(o metav1.Object) int {
-	size, _ := strconv.Atoi(o.GetAnnotations()[annotationLeftOut])
-	return size
+	trim.Omit(o, len(asked))
 }
 
 func checkSize(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
-	size := leftOut(s)
+	size := trim.Omitted(s)
 	if size == 0 {
 		return "", ""
 	}
 	return v1alpha1.ReasonSessionTooLarge, fmt.Sprintf(
-		"its labels, ownerReferences, finalizers, groups, placement and resources have %d bytes together, at most %d: delete the session and create it with less", size, largestSpec)
+		"its labels, ownerReferences, finalizers, groups, placement and resources have %d bytes together, at most %d: delete the session and create it with less", size, trim.MaxSize)
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
 // large is a session with all that a user may put into one.
 func large(change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
-	s := sessionWith(change...)
+	s := sessiontest.With(change...)
 	s.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 200<<10), v1alpha1.AnnotationMove: "eu"}
 	s.Labels = map[string]string{"team": "a"}
 	s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
@@ -39,13 +39,13 @@ func manyLabels() map[string]string {
 }
 
 func TestTheCacheKeepsOfASessionWhatTheHubReads(t *testing.T) {
-	placed, waiting := large(placedAt(here, 5)), large(nowhere)
+	placed, waiting := large(sessiontest.PlacedAt(sessiontest.Here, 5)), large(nowhere)
 	for range 2 { // as when what is cached is gone through again
 		for _, s := range []*v1alpha1.VDISession{placed, waiting} {
 			trimmed(t, s)
 		}
 	}
-	want := map[string]string{v1alpha1.AnnotationMove: "eu", annotationLeftOut: "0"}
+	want := map[string]string{v1alpha1.AnnotationMove: "eu", trim.AnnotationOmitted: "0"}
 	for _, s := range []*v1alpha1.VDISession{placed, waiting} {
 		if diff := cmp.Diff(want, s.Annotations); diff != "" || s.ManagedFields != nil || s.Labels["team"] != "a" {
 			t.Errorf("metadata: managed fields %v, labels %v, annotations (-want +got):\n%s", s.ManagedFields, s.Labels, diff)
@@ -95,7 +95,7 @@ func TestASessionThatIsTooLargeIsNotAccepted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := sessionWith(change)
+			s := sessiontest.With(change)
 			s.Finalizers = append(s.Finalizers, v1alpha1.Finalizer)
 			trimmed(t, s)
 			trimmed(t, s)
@@ -105,7 +105,7 @@ func TestASessionThatIsTooLargeIsNotAccepted(t *testing.T) {
 			if diff := cmp.Diff([]string{v1alpha1.Finalizer}, s.Finalizers); diff != "" {
 				t.Errorf("finalizers (-want +got):\n%s", diff)
 			}
-			if size := sizeOfMeta(s); size > largestSpec || len(s.Spec.Placement.ClusterTolerations) > 0 || s.Spec.Placement.ClusterSelector != nil {
+			if size := trim.MetadataSize(s); size > trim.MaxSize || len(s.Spec.Placement.ClusterTolerations) > 0 || s.Spec.Placement.ClusterSelector != nil {
 				t.Errorf("%d bytes of metadata, and %+v are kept", size, s.Spec.Placement)
 			}
 		})
@@ -117,67 +117,12 @@ func TestTheCacheKeepsOfAReviewWhatIsPlacedBy(t *testing.T) {
 	review := &v1alpha1.PlacementReview{}
 	review.Spec.Session, review.Spec.Labels = &s.Spec, s.Labels
 	trimmed(t, review)
-	if s := review.Spec.Session; s.Env[0].Value != "" || s.Files[0].Content != "" || s.User == "" || leftOut(review) != 0 {
+	if s := review.Spec.Session; s.Env[0].Value != "" || s.Files[0].Content != "" || s.User == "" || trim.Omitted(review) != 0 {
 		t.Errorf("kept: %+v", s)
 	}
 	review.Spec.Labels = manyLabels()
 	trimmed(t, review)
-	if leftOut(review) < 1<<20 || review.Spec.Labels != nil {
-		t.Errorf("%d labels are kept of a review of %d bytes", len(review.Spec.Labels), leftOut(review))
-	}
-}
-
-func TestTheCacheKeepsNoLargeSecret(t *testing.T) {
-	secret := func(kind string, data map[string][]byte) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelSecret: kind}}, Data: data}
-	}
-	bulk := []byte(strings.Repeat("x", 1<<20))
-	login := map[string][]byte{"username": []byte("ann"), "password": []byte("chosen")}
-	for _, tc := range []struct {
-		name   string
-		secret *corev1.Secret
-		keys   int
-		size   int
-	}{
-		{"access, as the hub makes it", secret(v1alpha1.SecretAccess, login), 2, 0},
-		{"access, with something beside", secret(v1alpha1.SecretAccess, map[string][]byte{"username": login["username"], "password": login["password"], "bulk": bulk}), 2, 0},
-		{"access, with a password that is too long", secret(v1alpha1.SecretAccess, map[string][]byte{"username": login["username"], "password": bulk}), 0, 0},
-		{"to distribute", secret(v1alpha1.SecretDistribute, map[string][]byte{"key": bulk[:100<<10]}), 1, 0},
-		{"to distribute, and too large", secret(v1alpha1.SecretDistribute, map[string][]byte{"key": bulk}), 0, 3 + 1<<20},
-	} {
-		trimmed(t, tc.secret)
-		if len(tc.secret.Data) != tc.keys || leftOut(tc.secret) != tc.size {
-			t.Errorf("%s: %d keys are kept of %d bytes", tc.name, len(tc.secret.Data), leftOut(tc.secret))
-		}
-	}
-	huge := secret(v1alpha1.SecretAccess, login)
-	huge.Annotations = map[string]string{"x": string(bulk), v1alpha1.AnnotationRun: "1.2"}
-	trimmed(t, huge)
-	if diff := cmp.Diff(map[string]string{v1alpha1.AnnotationRun: "1.2"}, huge.Annotations); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
-	}
-}
-
-func TestTheCacheSelectsTheSecretsThatMatter(t *testing.T) {
-	both, access, distribute := "vdi.kasm.io/secret in (access,distribute)", "vdi.kasm.io/secret in (access)", "vdi.kasm.io/secret in (distribute)"
-	for _, tc := range []struct {
-		name   string
-		served []string
-		want   map[string]string
-	}{
-		{"all namespaces", nil, map[string]string{cache.AllNamespaces: access, "vdi-system": both}},
-		{"some namespaces", []string{"a", "b"}, map[string]string{"a": access, "b": access, "vdi-system": distribute}},
-		{"its own among them", []string{"a", "vdi-system"}, map[string]string{"a": access, "vdi-system": both}},
-	} {
-		got := map[string]string{}
-		for namespace, config := range cachedSecrets("vdi-system", tc.served).Namespaces {
-			got[namespace] = config.LabelSelector.String()
-		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
-		}
-		if labelled("access").Matches(labels.Set{v1alpha1.LabelSecret: "mine"}) {
-			t.Error("any value of the label will do")
-		}
+	if trim.Omitted(review) < 1<<20 || review.Spec.Labels != nil {
+		t.Errorf("%d labels are kept of a review of %d bytes", len(review.Spec.Labels), trim.Omitted(review))
 	}
 }

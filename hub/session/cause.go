@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // causeless reports whether no durable record says why a member is to stop what it
@@ -13,6 +14,6 @@ func causeless(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.Sess
 	if s == nil || reported == nil || !s.DeletionTimestamp.IsZero() {
 		return false
 	}
-	w := wantOf(s, member)
-	return !w.stop && !w.run && reported.Spec.Epoch >= s.Status.Epoch
+	w := status.DesiredIn(s, member)
+	return !w.Stop && !w.Run && reported.Spec.Epoch >= s.Status.Epoch
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
@@ -33,14 +34,14 @@ func (r *Reconciler) showDenied(ctx context.Context, key types.NamespacedName, c
 	default:
 		setDenied(after, v1alpha1.ConditionAccepted, cause)
 	}
-	summarise(after, nil, r.Clock.Now())
+	status.Summarize(after, nil, r.Clock.Now())
 	if equality.Semantic.DeepEqual(s.Status, after.Status) {
 		if s.Status.Placement != nil && s.DeletionTimestamp.IsZero() {
 			r.denialEvent(s, cause)
 		}
 		return cause
 	}
-	if err := r.patchStatus(ctx, s, after); denied.Is(err) {
+	if err := r.WriteStatus(ctx, s, after); denied.Is(err) {
 		cause = errors.Join(cause, err)
 	} else if err != nil {
 		return errors.Join(cause, err)

@@ -8,6 +8,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // maxDepartures bounds the memory for sessions that were deleted without their
@@ -66,7 +67,7 @@ func (d *departures) observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 		return
 	}
 	left := &departure{session: s.UID, members: map[types.UID]v1alpha1.Release{}}
-	for _, o := range outstanding(s) {
+	for _, o := range status.Outstanding(s) {
 		if held, ok := left.members[o.ClusterUID]; !ok || held.Epoch < o.Epoch {
 			left.members[o.ClusterUID] = o
 		}
@@ -161,10 +162,10 @@ func (d *departures) listen(notify func([]mcreconcile.Request)) {
 // member has to stop up to an epoch. What the member has of a later epoch the hub
 // never gave it.
 func planDeparted(upTo int64, reported *v1alpha1.SessionAssignment) (step, int64) {
-	if reported != nil && reported.Spec.Epoch > upTo && !ended(reported) {
+	if reported != nil && reported.Spec.Epoch > upTo && !status.Ended(reported) {
 		return stepOrphan, reported.Spec.Epoch
 	}
-	next, epoch := planStop(want{stop: true, stopEpoch: upTo}, reported)
+	next, epoch := planStop(status.Desired{Stop: true, StopEpoch: upTo}, reported)
 	if next == stepRecordStopped {
 		return stepForget, max(epoch, reported.Spec.Epoch)
 	}

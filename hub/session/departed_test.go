@@ -16,6 +16,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // memberInMemory is the only member, and what it reports of the only session.
@@ -61,7 +62,7 @@ func assignmentOf(s *v1alpha1.VDISession) types.NamespacedName {
 
 func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) {
 	g := NewWithT(t)
-	s := sessionWith(placedAt(here, 5), releasingAt(elsewhere, 4))
+	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.ReleasingAt(elsewhere, 4))
 	var d departures
 	var requested []mcreconcile.Request
 	d.listen(func(r []mcreconcile.Request) { requested = append(requested, r...) })
@@ -69,15 +70,15 @@ func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) 
 	g.Expect(requested).To(HaveLen(2), "it is withdrawn from both members")
 
 	key := assignmentOf(s)
-	for member, epoch := range map[types.UID]int64{here: 5, elsewhere: 4} {
+	for member, epoch := range map[types.UID]int64{sessiontest.Here: 5, elsewhere: 4} {
 		uid, upTo, ok := d.of(key, member)
 		g.Expect(ok).To(BeTrue())
 		g.Expect(uid).To(Equal(s.UID))
 		g.Expect(upTo).To(Equal(epoch))
 		g.Expect(d.in(member)).To(ConsistOf(key))
 	}
-	d.stopped(key, here)
-	_, _, ok := d.of(key, here)
+	d.stopped(key, sessiontest.Here)
+	_, _, ok := d.of(key, sessiontest.Here)
 	g.Expect(ok).To(BeFalse())
 	g.Expect(d.in(elsewhere)).To(ConsistOf(key))
 	d.stopped(key, elsewhere)
@@ -87,12 +88,12 @@ func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) 
 func TestWhatTheHubLetGoOrNeverPlacedIsNoDeparture(t *testing.T) {
 	g := NewWithT(t)
 	var d departures
-	s := sessionWith(placedAt(here, 5))
+	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	d.release(s.UID)
 	d.observe(s, noneGone)
 	g.Expect(d.by).To(BeEmpty())
 	g.Expect(d.released).To(BeEmpty(), "nothing is left of a session that is gone")
-	d.observe(sessionWith(), noneGone)
+	d.observe(sessiontest.With(), noneGone)
 	g.Expect(d.by).To(BeEmpty())
 
 	d.release(s.UID)
@@ -105,23 +106,23 @@ func TestTheMemoryForDepartedSessionsIsBounded(t *testing.T) {
 	g := NewWithT(t)
 	d := departures{most: 3}
 	named := func(i int, member types.UID) *v1alpha1.VDISession {
-		return sessionWith(placedAt(member, 5), func(s *v1alpha1.VDISession) { s.UID = types.UID(fmt.Sprint("u", i)) })
+		return sessiontest.With(sessiontest.PlacedAt(member, 5), func(s *v1alpha1.VDISession) { s.UID = types.UID(fmt.Sprint("u", i)) })
 	}
 	for i := range 2 {
 		d.observe(named(i, elsewhere), noneGone)
 	}
 	for i := range 5 {
-		d.observe(named(10+i, here), noneGone)
+		d.observe(named(10+i, sessiontest.Here), noneGone)
 	}
 	g.Expect(d.by).To(HaveLen(3))
 	elsewhereIsGone := func(member types.UID) bool { return member == elsewhere }
-	d.observe(named(20, here), elsewhereIsGone)
+	d.observe(named(20, sessiontest.Here), elsewhereIsGone)
 	g.Expect(d.by).To(HaveLen(2), "nobody will confirm for a member that was removed")
-	g.Expect(d.in(here)).To(HaveLen(2))
+	g.Expect(d.in(sessiontest.Here)).To(HaveLen(2))
 }
 
 func TestOnlyAnObservedDeletionIsADeparture(t *testing.T) {
-	s := sessionWith(placedAt(here, 5))
+	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	for _, c := range []struct {
 		name     string
 		obj      any
@@ -181,10 +182,10 @@ func TestTheHomeOfASessionThatIsGoneIsHeldWhileItMayBeMounted(t *testing.T) {
 		{"the member is away", func(x *homesInMemory) { x.member.away = true }, false},
 		{"the member was removed for good", func(x *homesInMemory) {
 			x.member.away = true
-			x.homes.Sessions.Fleet.(*oneMember).gone = map[types.UID]bool{here: true}
+			x.sessions.Fleet.(*oneMember).gone = map[types.UID]bool{sessiontest.Here: true}
 		}, true},
 		{"its withdrawal is not confirmed", func(x *homesInMemory) {
-			x.homes.Sessions.departed.observe(sessionWith(idleAt(5, 1)), noneGone)
+			x.sessions.departed.observe(sessiontest.With(idleAt(5, 1)), noneGone)
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

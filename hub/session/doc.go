@@ -2,16 +2,12 @@
 // it to its member, mirror what the member reports, place it anew when its member
 // is lost, and finalize it.
 //
-// Three controllers share the work. The Reconciler is keyed by session and looks
+// Two controllers share the work. The Reconciler is keyed by session and looks
 // at the hub alone: it accepts, places, lets rest and resumes, moves what finds no
 // node where it is, and lays over what the hub knows of the member's health. The
 // MemberReconciler is keyed by (cluster, assignment) and compares what the
 // session's status wants of a member with what that member reports: it assigns,
-// withdraws, mirrors and records ends, and makes the Secrets that travel. The
-// HomeReconciler is keyed by home and frees those whose session needs them no more.
-//
-// Beside them the PolicyReconciler shows on the placement policies what they
-// govern; it moves nothing.
+// withdraws, mirrors and records ends.
 //
 // The ReviewReconciler answers PlacementReviews: it takes a session's steps up to
 // its placement on a copy, and writes into the review what would come of them.
@@ -55,9 +51,6 @@
 //     deletion. An absence from a list is no deletion, and no later leader knows of
 //     one. Its home is given back once the home's member reports that nothing of the
 //     session runs.
-//   - A PerUser home is one session's at a time: its record names the session
-//     before that session's status says that its desktop is to run, and until a
-//     member has confirmed that it does not.
 //   - The content of a Secret is in no assignment until that is sent, and in no
 //     log and no event ever. A Secret that is not ours is never written.
 //   - One optimistic status patch a reconcile, and none when nothing changed.

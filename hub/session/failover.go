@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // failover places a session anew whose member is lost, once its mode lets it and
@@ -32,10 +35,10 @@ func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	if err := r.readPolicies(ctx, p); err != nil {
 		return done, err
 	}
-	policy, found := governing(s, p.policies)
-	ask := lossOf(s, p.spec, failoverOf(s, p.spec, policy))
-	why, v := reposeOf(s, p.spec, true, r.Clock.Now()), r.Fleet.Lost(ask, at.ClusterUID)
-	if why != reposeNone {
+	policy, found := policy.Governing(s, p.policies)
+	ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
+	why, v := status.StopReasonOf(s, p.spec, true, r.Clock.Now()), r.Fleet.Lost(ask, at.ClusterUID)
+	if why != status.NotStopped {
 		return r.leaveIdle(p, why, v)
 	}
 	r.lost.note(s.UID, r.Clock.Now())
@@ -75,15 +78,15 @@ func (r *Reconciler) placeAnew(ctx context.Context, p *pass, policy *v1alpha1.Pl
 	case d.Placed:
 		p.holds = true
 		return goOn, r.failOver(ctx, p, req, d, v)
-	case v.Due && v.Wait > 0 && pendingFailover(s):
+	case v.Due && v.Wait > 0 && status.FailoverPending(s):
 		// Its turn comes soon, and it says already that it waits.
-		return r.awaitFailover(ctx, p, v, failoverMessage(s))
+		return r.awaitFailover(ctx, p, v, status.FailoverPendingMessage(s))
 	case v.Due && v.Wait == 0:
 		placements.WithLabelValues("unschedulable").Inc()
 		r.await(p, v1alpha1.ReasonFailoverPending, &question{request: req})
 		return r.awaitFailover(ctx, p, v, fmt.Sprintf("%s, and no other takes the session now: %s", v.Message, d.Message))
 	}
-	return r.awaitFailover(ctx, p, v, or(d.Message, v.Message))
+	return r.awaitFailover(ctx, p, v, cmp.Or(d.Message, v.Message))
 }
 
 // failOver writes a decision to place a session anew into the status.
@@ -99,16 +102,16 @@ func (r *Reconciler) failOver(ctx context.Context, p *pass, req placement.Reques
 	if since.IsZero() || since.After(now) {
 		since = now
 	}
-	policy, _ := governing(s, p.policies)
-	mode := failoverOf(s, p.spec, policy).Mode
+	policy, _ := policy.Governing(s, p.policies)
+	mode := status.FailoverFor(s, p.spec, policy).Mode
 	left := r.leaveBehind(p, since)
 	p.reserved = &v1alpha1.Placement{
 		ClusterName: d.Cluster.Name, ClusterUID: d.Cluster.UID, Region: d.Region, Policy: req.PolicyName,
-		Epoch: r.nextEpoch(s), PlacementTime: seconds(now), Run: 1, FailoverMode: mode,
+		Epoch: r.nextEpoch(s), PlacementTime: status.Seconds(now), Run: 1, FailoverMode: mode,
 	}
 	r.scheduled(p, d)
 	s.Status.LastFailover = &v1alpha1.FailoverRecord{
-		From: from.ClusterName, FromRegion: from.Region, FromEpoch: from.Epoch, Reason: v.Reason, LostTime: seconds(since), Time: seconds(now),
+		From: from.ClusterName, FromRegion: from.Region, FromEpoch: from.Epoch, Reason: v.Reason, LostTime: status.Seconds(since), Time: status.Seconds(now),
 	}
 	if url, ok := r.urlOf(s, p.spec); ok && had != "" {
 		s.Status.URL = url
@@ -146,14 +149,14 @@ func region(name string) string {
 
 // leaveIdle gives up the placement of a session whose desktop is not to run, once
 // its mode lets it.
-func (r *Reconciler) leaveIdle(p *pass, why repose, v failover.Verdict) (next, error) {
+func (r *Reconciler) leaveIdle(p *pass, why status.StopReason, v failover.Verdict) (next, error) {
 	s := p.session
 	off := v.Reason == v1alpha1.ReasonMemberFenced
-	if !v.Due || why != reposeSuspended && !off {
+	if !v.Due || why != status.StopSuspended && !off {
 		p.again = soonest(p.again, v.Wait)
 		return goOn, nil
 	}
-	failed := givenUp(s).DeepCopy()
+	failed := status.FailedPermanently(s).DeepCopy()
 	left := r.leaveBehind(p, r.Clock.Now())
 	if failed != nil {
 		// It is not to be tried again because its member is off.
@@ -173,14 +176,6 @@ func unplaced(s *v1alpha1.VDISession) *v1alpha1.VDISession {
 	out := s.DeepCopy()
 	out.Status.Placement = nil
 	return out
-}
-
-// goesOn is whether the placement that a session has now follows on an earlier run
-// of it by a failover, or by going back to what was left behind: its user knows the
-// password, and a copy that is kept was started with it.
-func goesOn(s *v1alpha1.VDISession, earlier run) bool {
-	f, at := s.Status.LastFailover, s.Status.Placement
-	return f != nil && at.Run == 1 && earlier.epoch < at.Epoch && (earlier.epoch == f.FromEpoch || at.ClusterName == f.From)
 }
 
 // urlOf is where a session is reached that is placed.

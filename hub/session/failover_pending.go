@@ -5,19 +5,19 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // awaitFailover says what a session waits for whose member is lost. Nothing else
 // is done with it but to show its last known state.
 func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verdict, message string) (next, error) {
 	s := p.session
-	waited := pendingFailover(s)
+	waited := status.FailoverPending(s)
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonFailoverPending, Message: message,
 	}
@@ -31,40 +31,6 @@ func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verd
 	p.again = soonest(p.again, v.Wait)
 	_, err := r.overlay(ctx, p)
 	return done, err
-}
-
-// failoverCondition says that a session's member is lost, and what it waits for;
-// nil: it does not wait for that.
-func failoverCondition(s *v1alpha1.VDISession) *metav1.Condition {
-	for _, name := range []string{v1alpha1.ConditionAssigned, v1alpha1.ConditionScheduled} {
-		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Reason == v1alpha1.ReasonFailoverPending {
-			return c
-		}
-	}
-	return nil
-}
-
-func pendingFailover(s *v1alpha1.VDISession) bool { return failoverCondition(s) != nil }
-
-func failoverMessage(s *v1alpha1.VDISession) string {
-	if c := failoverCondition(s); c != nil {
-		return c.Message
-	}
-	return ""
-}
-
-// awaiting is Ready of a session whose member is lost and that waits to be placed
-// anew; nil: it does not. It is Unknown of one that was ready then.
-func awaiting(s *v1alpha1.VDISession) *metav1.Condition {
-	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
-	if c == nil || c.Reason != v1alpha1.ReasonFailoverPending {
-		return nil
-	}
-	ready := readyOf(metav1.ConditionUnknown, c.Reason, c.Message)
-	if firstMissing(s, agents) != nil {
-		ready.Status = metav1.ConditionFalse
-	}
-	return &ready
 }
 
 // losses remembers since when this process has known of each session that its

@@ -15,6 +15,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 func due(reason string) failover.Verdict {
@@ -26,16 +28,16 @@ func due(reason string) failover.Verdict {
 func lostInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) *hubInMemory {
 	t.Helper()
 	h := newHubInMemory(t)
-	h.Clock = clocktesting.NewFakePassiveClock(testNow.Truncate(time.Second))
+	h.Clock = clocktesting.NewFakePassiveClock(sessiontest.Now.Truncate(time.Second))
 	h.pass()
 	h.fleet.other, h.fleet.away = true, true
 	h.edit(func(s *v1alpha1.VDISession) {
-		at := metav1.NewTime(testNow.Truncate(time.Second).Add(-time.Hour))
-		s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Region: "europe", Epoch: 1, Run: 1, PlacementTime: at}
+		at := metav1.NewTime(sessiontest.Now.Truncate(time.Second).Add(-time.Hour))
+		s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Region: "europe", Epoch: 1, Run: 1, PlacementTime: at}
 		s.Status.StartTime, s.Status.RunningSince, s.Status.URL = &at, &at, "https://old"
-		conditionOf(v1alpha1.ConditionAssigned, yes, v1alpha1.ReasonStored)(s)
-		for _, name := range agents {
-			conditionOf(name, yes, v1alpha1.ReasonPodReady)(s)
+		sessiontest.Condition(v1alpha1.ConditionAssigned, sessiontest.Yes, v1alpha1.ReasonStored)(s)
+		for _, name := range status.AgentConditions {
+			sessiontest.Condition(name, sessiontest.Yes, v1alpha1.ReasonPodReady)(s)
 		}
 		for _, f := range change {
 			f(s)
@@ -64,21 +66,21 @@ func TestSessionOfALostMemberIsPlacedAnewInOneWrite(t *testing.T) {
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
 	h.Expect(s.Status.Placement.FailoverMode).To(Equal(v1alpha1.FailoverRestart))
 	h.Expect(s.Status.Epoch).To(Equal(int64(2)))
-	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1, Superseded: true}}))
+	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1, Superseded: true}}))
 	f := s.Status.LastFailover
 	h.Expect(f).To(HaveField("From", "eu"))
 	h.Expect(f).To(HaveField("FromRegion", "europe"))
 	h.Expect(f).To(HaveField("FromEpoch", int64(1)))
 	h.Expect(f).To(HaveField("Reason", v1alpha1.ReasonMemberUnreachable))
-	h.Expect(f.LostTime.Time).To(BeTemporally("~", testNow.Add(-time.Minute), time.Second))
+	h.Expect(f.LostTime.Time).To(BeTemporally("~", sessiontest.Now.Add(-time.Minute), time.Second))
 	h.Expect(f.RecoveredTime).To(BeNil())
-	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.DurationOf(h.fleet.LostSince(here).Sub(before.Status.RunningSince.Time)+time.Millisecond-time.Nanosecond)),
+	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.DurationOf(h.fleet.LostSince(sessiontest.Here).Sub(before.Status.RunningSince.Time)+time.Millisecond-time.Nanosecond)),
 		"while nobody knew whether it ran its time stood still")
 	h.Expect(s.Status.URL).To(HavePrefix("https://mine-"))
 	h.Expect(s.Status.URL).To(HaveSuffix(".of-" + string(elsewhere) + ".example.com"))
 	h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseCreating))
-	h.Expect(h.fleet.refused).To(HaveKey(here))
+	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here))
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventFailedOver}))
 	h.pass() // and nothing more
 	h.Expect(h.fleet.placed).To(Equal([]int64{2}))
@@ -140,7 +142,7 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.Expect(h.stored().ResourceVersion).To(Equal(before))
 	})
 	t.Run("and was not ready", func(t *testing.T) {
-		h := lostInMemory(t, conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonCrashLoop))
+		h := lostInMemory(t, sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonCrashLoop))
 		h.fleet.verdict = waiting("soon")
 		s := h.pass()
 		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("False/FailoverPending: soon"))
@@ -200,7 +202,7 @@ func TestSessionThatWasGivenUpWhileSuspendedRunsElsewhere(t *testing.T) {
 	s := h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
-	h.Expect(h.fleet.refused).To(HaveKey(here), "something of it may still run there")
+	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here), "something of it may still run there")
 	h.Expect(s.Status.Releasing).To(HaveLen(1))
 }
 
@@ -230,7 +232,7 @@ func TestFailoverIsAskedWithWhatHolds(t *testing.T) {
 
 func TestHomeThatIsLeftBehind(t *testing.T) {
 	h := lostInMemory(t, func(s *v1alpha1.VDISession) {
-		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "claim"}
+		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "claim"}
 	})
 	h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("eu"), "with a home it is held")
 	h.fleet.verdict = fenced
@@ -252,14 +254,14 @@ func TestWriteOfAFailoverThatIsRejectedGivesTheRoomBack(t *testing.T) {
 func TestStopThatALostMemberCanNotConfirm(t *testing.T) {
 	given := func(s *v1alpha1.VDISession) {
 		s.Status.Placement = nil
-		s.Status.Releasing = []v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1, Policy: "p"}}
+		s.Status.Releasing = []v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1, Policy: "p"}}
 	}
 	t.Run("is not waited for by Restart", func(t *testing.T) {
 		h := lostInMemory(t, given)
 		s := h.pass()
 		h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
-		h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1, Superseded: true}}))
-		h.Expect(h.fleet.refused).To(HaveKey(here))
+		h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1, Superseded: true}}))
+		h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here))
 	})
 	t.Run("is waited for by Fence and by Hold, who say why", func(t *testing.T) {
 		for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverFence, v1alpha1.FailoverHold} {
@@ -273,7 +275,7 @@ func TestStopThatALostMemberCanNotConfirm(t *testing.T) {
 	})
 	t.Run("is forgotten once the member is gone for good", func(t *testing.T) {
 		h := lostInMemory(t, given)
-		h.fleet.gone = map[types.UID]bool{here: true}
+		h.fleet.gone = map[types.UID]bool{sessiontest.Here: true}
 		h.Expect(h.pass().Status.Releasing).To(BeEmpty())
 	})
 }
@@ -310,7 +312,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		another := &Reconciler{Client: h.api, Clock: h.Clock} // another leader: this one does not know
 		after := h.stored()
 		after.Status.Placement.Lapse = 1
-		h.Expect(another.patchStatus(context.Background(), h.stored(), after)).To(Succeed())
+		h.Expect(another.WriteStatus(context.Background(), h.stored(), after)).To(Succeed())
 		_, err := h.reconcile()
 		h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 		h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))

@@ -16,6 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // finalize shows that a session is Terminating, and lets it go once no member
@@ -33,13 +34,13 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 	case at == nil:
 	case r.Fleet.Gone(at.ClusterUID):
 		s.Status.Placement = nil
-	case r.isOff(at.ClusterUID):
+	case r.DeclaredFenced(at.ClusterUID):
 		// Nothing is placed there any more, so that the member may be removed; what may
 		// be left of it is remembered until it is.
 		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
-		s.Status.Releasing, s.Status.Placement = append(others(s.Status.Releasing, left), left), nil
+		s.Status.Releasing, s.Status.Placement = append(status.ReleasesElsewhere(s.Status.Releasing, left), left), nil
 	}
-	if len(outstanding(s)) == 0 {
+	if len(status.Outstanding(s)) == 0 {
 		return ctrl.Result{}, r.letGo(ctx, before)
 	}
 	wait, forced := r.forced(s)
@@ -47,15 +48,15 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 		return ctrl.Result{}, r.letGoByForce(ctx, s)
 	}
 	r.showAway(s)
-	summarise(s, nil, r.Clock.Now())
+	status.Summarize(s, nil, r.Clock.Now())
 	if equality.Semantic.DeepEqual(before.Status, s.Status) {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.patchStatus(ctx, before, s))
+	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.WriteStatus(ctx, before, s))
 }
 
-// isOff is whether an operator's word that nothing runs in a member holds.
-func (r *Reconciler) isOff(member types.UID) bool {
+// DeclaredFenced reports whether an operator declared a member fenced.
+func (r *Reconciler) DeclaredFenced(member types.UID) bool {
 	return r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, member).Reason == v1alpha1.ReasonMemberFenced
 }
 
@@ -63,7 +64,7 @@ func (r *Reconciler) isOff(member types.UID) bool {
 // what would help.
 func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
 	away := ""
-	for _, o := range outstanding(s) {
+	for _, o := range status.Outstanding(s) {
 		if r.Fleet.HealthOf(o.ClusterUID) == fleet.HealthUnreachable {
 			away = o.ClusterName
 		}
@@ -99,7 +100,7 @@ func (r *MemberReconciler) showLeaving(ctx context.Context, v *visit) (ctrl.Resu
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPodTerminating,
 		Message: v.ref.Name + ": " + reported.Status.Message,
 	})
-	summarise(after, nil, now)
+	status.Summarize(after, nil, now)
 	return ctrl.Result{}, r.patch(ctx, s, after)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // DefaultForceAfter is how long a member gets to confirm a forced withdrawal
@@ -65,7 +66,7 @@ func (r *Reconciler) forced(s *v1alpha1.VDISession) (time.Duration, bool) {
 	}
 	now := r.Clock.Now()
 	left := r.forcing.first(s.UID, now).Add(r.forceAfter()).Sub(now)
-	for _, o := range outstanding(s) {
+	for _, o := range status.Outstanding(s) {
 		if r.Fleet.HealthOf(o.ClusterUID) != fleet.HealthUnreachable {
 			return max(0, left), true
 		}
@@ -84,7 +85,7 @@ func (r *Reconciler) forceAfter() time.Duration {
 // confirmed that nothing of it runs, and says what may still run where: to the
 // hub it is unknown from now on, and so left alone.
 func (r *Reconciler) letGoByForce(ctx context.Context, s *v1alpha1.VDISession) error {
-	why, left := forceCleanup(s), outstanding(s)
+	why, left := forceCleanup(s), status.Outstanding(s)
 	if err := r.removeFinalizer(ctx, s); err != nil {
 		return client.IgnoreNotFound(err) // it is gone: somebody had the members' word
 	}

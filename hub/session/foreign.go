@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // ownOf is what of a session and a member's report bears on each other. proven
@@ -18,8 +19,8 @@ func ownOf(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionA
 	if s == nil || reported == nil {
 		return s, reported
 	}
-	w := wantOf(s, member)
-	given := w.run || w.stop
+	w := status.DesiredIn(s, member)
+	given := w.Run || w.Stop
 	switch {
 	case believed(s, given, reported, proven):
 		return s, reported
@@ -51,13 +52,13 @@ func believed(s *v1alpha1.VDISession, given bool, reported *v1alpha1.SessionAssi
 // refusal that is noted on it is of the hub's order. The member could say either
 // in so many words, so nobody is believed in more than before; unheard, the same
 // order would go out for ever.
-func answerOf(s *v1alpha1.VDISession, w want, reported *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
+func answerOf(s *v1alpha1.VDISession, w status.Desired, reported *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 	answer := reported.DeepCopy()
 	answer.Spec.Session.UID, answer.Spec.Epoch, answer.Spec.Proof = s.UID, s.Status.Epoch, ""
 	switch {
-	case ended(reported) && reported.Spec.Session.UID == s.UID:
+	case status.Ended(reported) && reported.Spec.Session.UID == s.UID:
 		return answer
-	case w.run && !ended(reported) && notesRefusal(reported):
+	case w.Run && !status.Ended(reported) && status.NotesRefusal(reported):
 		answer.Status.State = v1alpha1.AssignmentRefused
 		return answer
 	}

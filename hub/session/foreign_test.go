@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing has a member report,
@@ -22,18 +24,18 @@ func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
 		session.UID = "its-own"
 		for _, state := range statesReported {
 			for epoch := int64(4); epoch <= 6; epoch++ {
-				forged := reports(state, epoch, "hash")
+				forged := sessiontest.Reported(state, epoch, "hash")
 				forged.Spec.Session.UID = "a-guess"
-				s, reported := ownOf(session, here, forged, true)
+				s, reported := ownOf(session, sessiontest.Here, forged, true)
 				want := planned(nil, forged)
-				if w := wantOf(session, here); w.run || w.stop {
+				if w := status.DesiredIn(session, sessiontest.Here); w.Run || w.Stop {
 					want = planned(session, nil)
 				}
 				if got := planned(s, reported); got != want {
 					t.Errorf("%s, reported %s of epoch %d: %s, want %s", wanted.name, state, epoch, got, want)
 				}
 				forged.Spec.Session.UID = "its-own"
-				if s, reported := ownOf(session, here, forged, true); s != session || reported != forged {
+				if s, reported := ownOf(session, sessiontest.Here, forged, true); s != session || reported != forged {
 					t.Errorf("%s, reported %s of epoch %d: what bears the UID is left aside", wanted.name, state, epoch)
 				}
 			}
@@ -59,18 +61,18 @@ func wrongProofs(p *Proofs, epoch int64) map[string]string {
 		"none":            "",
 		"nonsense":        "nonsense",
 		"another member":  p.of(elsewhere, "uid-session", epoch),
-		"another session": p.of(here, "uid-other", epoch),
-		"another epoch":   p.of(here, "uid-session", epoch+1),
-		"another key":     proofsOf('x').of(here, "uid-session", epoch),
+		"another session": p.of(sessiontest.Here, "uid-other", epoch),
+		"another epoch":   p.of(sessiontest.Here, "uid-session", epoch+1),
+		"another key":     proofsOf('x').of(sessiontest.Here, "uid-session", epoch),
 	}
 }
 
 func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
 	proofs := proofsOf('k')
 	plannedFor := func(s *v1alpha1.VDISession, epoch int64, proof string) string {
-		reported := reports(v1alpha1.AssignmentActive, epoch, "hash")
+		reported := sessiontest.Reported(v1alpha1.AssignmentActive, epoch, "hash")
 		reported.Spec.Proof = proof
-		return planned(ownOf(s, here, reported, proofs.proves(s, here, reported)))
+		return planned(ownOf(s, sessiontest.Here, reported, proofs.proves(s, sessiontest.Here, reported)))
 	}
 	for _, wanted := range sessionsAsWanted {
 		if wanted.session == nil {
@@ -83,7 +85,7 @@ func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
 					t.Errorf("%s, epoch %d, proof of %s: %s, want %s", wanted.name, epoch, name, got, want)
 				}
 			}
-			proof := proofs.of(here, "uid-session", epoch)
+			proof := proofs.of(sessiontest.Here, "uid-session", epoch)
 			if got, want := plannedFor(wanted.session, epoch, proof), strings.Split(want[1], "|")[n]; got != want {
 				t.Errorf("%s, epoch %d, the right proof: %s, want %s", wanted.name, epoch, got, want)
 			}
@@ -94,11 +96,11 @@ func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
 // TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone, whatever it says of
 // it: no state and no epoch tells it that there is one.
 func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
-	session := sessionWith(placedAt(elsewhere, 5))
+	session := sessiontest.With(sessiontest.PlacedAt(elsewhere, 5))
 	for _, state := range statesReported {
 		for _, epoch := range []int64{1, 5, 6, 1 << 40} {
-			lie := reports(state, epoch, "hash")
-			s, reported := ownOf(session, here, lie, false)
+			lie := sessiontest.Reported(state, epoch, "hash")
+			s, reported := ownOf(session, sessiontest.Here, lie, false)
 			if s != nil || planned(s, reported) != planned(nil, lie) {
 				t.Errorf("%s of epoch %d: %s", state, epoch, planned(s, reported))
 			}
@@ -110,7 +112,7 @@ func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
 // refuse, an epoch beyond the hub's: what it says of the hub's own epoch with that
 // counts, lest the hub order the same for ever.
 func TestAnAnswerIsHeardThoughItsEpochIsNotProven(t *testing.T) {
-	refuses := reports(v1alpha1.AssignmentActive, 7, "hash")
+	refuses := sessiontest.Reported(v1alpha1.AssignmentActive, 7, "hash")
 	refuses.Status.Reason = v1alpha1.RefusedStaleEpoch
 	for _, c := range []struct {
 		name     string
@@ -118,15 +120,15 @@ func TestAnAnswerIsHeardThoughItsEpochIsNotProven(t *testing.T) {
 		reported *v1alpha1.SessionAssignment
 		want     string
 	}{
-		{"its end, where the session is placed", sessionWith(placedAt(here, 5)), reports(v1alpha1.AssignmentStopped, 7, ""), "RecordStopped 5"},
-		{"its end, where the session is being released", sessionWith(releasingAt(here, 4)), reports(v1alpha1.AssignmentStopped, 7, ""), "RecordStopped 4"},
-		{"a refusal of the epoch", sessionWith(placedAt(here, 5)), reports(v1alpha1.AssignmentRefused, 7, ""), "RecordRefused 5"},
-		{"a refusal of the hub's order", sessionWith(placedAt(here, 5)), refuses, "RecordRefused 5"},
-		{"a refusal ends nothing that runs", sessionWith(releasingAt(here, 5)), refuses, "Withdraw 5"},
+		{"its end, where the session is placed", sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), sessiontest.Reported(v1alpha1.AssignmentStopped, 7, ""), "RecordStopped 5"},
+		{"its end, where the session is being released", sessiontest.With(sessiontest.ReleasingAt(sessiontest.Here, 4)), sessiontest.Reported(v1alpha1.AssignmentStopped, 7, ""), "RecordStopped 4"},
+		{"a refusal of the epoch", sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), sessiontest.Reported(v1alpha1.AssignmentRefused, 7, ""), "RecordRefused 5"},
+		{"a refusal of the hub's order", sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), refuses, "RecordRefused 5"},
+		{"a refusal ends nothing that runs", sessiontest.With(sessiontest.ReleasingAt(sessiontest.Here, 5)), refuses, "Withdraw 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := c.reported.DeepCopy()
-			if got := planned(ownOf(c.session, here, c.reported, false)); got != c.want {
+			if got := planned(ownOf(c.session, sessiontest.Here, c.reported, false)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if !equality.Semantic.DeepEqual(before, c.reported) {

@@ -2,21 +2,13 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // A PerUser home has one writer, in whatever members. Its record, the VDIHome,
@@ -25,17 +17,6 @@ import (
 // only by somebody who sees the session at that run or beyond, and stopped: an
 // older view, or one from between the two writes, shows the session before that
 // run. Every write of the record is locked to the version that was read.
-
-// annotationUnused on a VDIHome: no session was ever ready with it, so nothing
-// is in it and it may still be made in another member.
-const annotationUnused = "vdi.kasm.io/unused"
-
-// mostLeftBehind are the earlier claims that a record names, the newest.
-const mostLeftBehind = 64
-
-// mostFreshHomes is how many earlier homes a user may have left behind and still
-// get a fresh one: each is a volume that nobody uses.
-const mostFreshHomes = 3
 
 // homeStep is what a pass knows of the session's home.
 type homeStep struct {
@@ -72,23 +53,23 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 func (r *Reconciler) acquireUserHome(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	h := &v1alpha1.VDIHome{}
-	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {
+	if err := r.Client.Get(ctx, home.Key(s), h); err != nil {
 		if apierrors.IsNotFound(err) {
 			return goOn, nil
 		}
 		return done, fmt.Errorf("reading the home: %w", err)
 	}
-	if message := homeInUse(s, h); message != "" {
+	if message := home.InUse(s, h); message != "" {
 		r.unscheduled(p, v1alpha1.ReasonHomeInUse, message)
 		r.await(p, v1alpha1.ReasonHomeInUse, nil)
 		return done, nil
 	}
-	unused := h.Annotations[annotationUnused] != ""
+	unused := h.Annotations[home.AnnotationUnused] != ""
 	p.home = homeStep{record: h, movable: unused && s.Status.StartTime == nil || r.leftBehind(s, h)}
 	// One that was made for this very session is fresh enough.
 	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
-	if left := r.unclaimed(h); p.home.fresh && len(left) >= mostFreshHomes {
-		r.unscheduled(p, v1alpha1.ReasonTooManyHomes, tooManyHomes(h, left))
+	if message := home.TooMany(h, r.Clock.Now(), r.Fleet.Gone); p.home.fresh && message != "" {
+		r.unscheduled(p, v1alpha1.ReasonTooManyHomes, message)
 		r.await(p, v1alpha1.ReasonTooManyHomes, nil)
 		return done, nil
 	}
@@ -110,30 +91,12 @@ func (r *Reconciler) pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	return done
 }
 
-func homeKey(s *v1alpha1.VDISession) types.NamespacedName {
-	return types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.HomeName(s.Namespace, s.Spec.User, s.Spec.Template)}
-}
-
-// homeInUse says why a session can't have a home now; empty: it can.
-func homeInUse(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) string {
-	switch {
-	case h.Status.MountedByUID == s.UID:
-		return ""
-	case h.Status.MountedByUID != "":
-		return fmt.Sprintf("the home of %s is in use by session %s (%s/%s): it is free once that one is deleted or suspended, and has stopped",
-			s.Spec.User, h.Status.MountedBy, h.Namespace, h.Status.MountedBy)
-	case !h.DeletionTimestamp.IsZero():
-		return fmt.Sprintf("the record of the home of %s (VDIHome %s) is being deleted: a new one is made once it is gone", s.Spec.User, h.Name)
-	}
-	return ""
-}
-
 // takeHome makes durable that the session has its home, and notes it in the
 // status that is about to be written. It does so for every status that says
 // that the desktop is to run where the one before did not.
 func (r *Reconciler) takeHome(ctx context.Context, before *v1alpha1.VDISession, p *pass) error {
 	at := p.session.Status.Placement
-	if at == nil || at.Idle || p.spec == nil || toRun(before) && before.Status.Placement.Epoch == at.Epoch {
+	if at == nil || at.Idle || p.spec == nil || status.ToRun(before) && before.Status.Placement.Epoch == at.Epoch {
 		return nil
 	}
 	s := p.session
@@ -149,7 +112,7 @@ func (r *Reconciler) takeHome(ctx context.Context, before *v1alpha1.VDISession, 
 		return nil
 	}
 	h := r.homeFor(p)
-	if err := r.storeHome(ctx, p.home.record, h); err != nil {
+	if err := home.Store(ctx, r.Client, p.home.record, h, status.Seconds(r.Clock.Now())); err != nil {
 		return err
 	}
 	s.Status.Home = &v1alpha1.SessionHome{
@@ -158,120 +121,20 @@ func (r *Reconciler) takeHome(ctx context.Context, before *v1alpha1.VDISession, 
 	return nil
 }
 
-// toRun is whether a session's status says that its desktop is to run.
-func toRun(s *v1alpha1.VDISession) bool {
-	return s.Status.Placement != nil && !s.Status.Placement.Idle
-}
-
-// homeFor is the record of the session's home as it must be for the session to
-// run where its status is about to say.
+// homeFor is the record of the session's home as it must be for the session to run
+// where its status is about to place it.
 func (r *Reconciler) homeFor(p *pass) *v1alpha1.VDIHome {
-	s, t, at := p.session, p.spec, p.session.Status.Placement
-	h := &v1alpha1.VDIHome{}
-	old := p.home.record
-	if old == nil {
-		h.Namespace, h.Name = s.Namespace, homeKey(s).Name
-		h.Spec = v1alpha1.HomeSpec{User: s.Spec.User, Template: s.Spec.Template, Generation: 1, ClaimName: h.Name}
-		h.Spec.ClusterName, h.Spec.ClusterUID, h.Spec.Size = at.ClusterName, at.ClusterUID, t.Home.Size
-		metav1.SetMetaDataAnnotation(&h.ObjectMeta, annotationUnused, "true")
-	} else {
-		h = old.DeepCopy()
-		if p.home.fresh || p.home.movable && h.Spec.ClusterUID != at.ClusterUID {
-			r.makeAnew(p, h)
-		}
-		h.Spec.Size = larger(h.Spec.Size, t.Home.Size)
+	s, now := p.session, status.Seconds(r.Clock.Now())
+	refused := false
+	if old := p.home.record; old != nil {
+		_, refused = r.refusals.of(s.UID, now.Time)[old.Spec.ClusterUID]
 	}
-	h.Spec.RetentionTime = t.Home.RetentionTime
-	controllerutil.AddFinalizer(h, v1alpha1.HomeFinalizer)
-	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.AnnotationRun, runOf(at).String())
-	h.Status.MountedBy, h.Status.MountedByUID = s.Name, s.UID
-	return h
-}
-
-// makeAnew gives a home a new claim where the session goes, and names the one
-// that is left behind. A member that refused the session has none.
-func (r *Reconciler) makeAnew(p *pass, h *v1alpha1.VDIHome) {
-	now, at := seconds(r.Clock.Now()), p.session.Status.Placement
-	left := v1alpha1.LeftBehindHome{
-		ClaimName: h.Spec.ClaimName, ClusterName: h.Spec.ClusterName, ClusterUID: h.Spec.ClusterUID, Time: now,
-	}
-	if _, refused := r.refusals.of(p.session.UID, now.Time)[left.ClusterUID]; !refused || !p.home.movable {
-		h.Status.LeftBehind = append(h.Status.LeftBehind, left)
-		h.Status.LeftBehind = h.Status.LeftBehind[max(0, len(h.Status.LeftBehind)-mostLeftBehind):]
-	}
-	h.Spec.Generation++
-	h.Spec.ClaimName = v1alpha1.HomeClaimName(h.Namespace, h.Spec.User, h.Spec.Template, h.Spec.Generation)
-	h.Spec.ClusterName, h.Spec.ClusterUID = at.ClusterName, at.ClusterUID
-	metav1.SetMetaDataAnnotation(&h.ObjectMeta, annotationUnused, "true")
-	if p.home.fresh {
+	h, left := home.Claim{
+		Session: s, Template: p.spec, Record: p.home.record, Fresh: p.home.fresh, Movable: p.home.movable, Refused: refused, Now: now,
+	}.Apply()
+	if left != nil && p.home.fresh {
 		p.record(r, "Normal", v1alpha1.EventFreshHome, "Place", fmt.Sprintf(
-			"a fresh home is made in %s; the earlier one stays in %s, as claim %s", at.ClusterName, left.ClusterName, left.ClaimName))
+			"a fresh home is made in %s; the earlier one stays in %s, as claim %s", s.Status.Placement.ClusterName, left.ClusterName, left.ClaimName))
 	}
-}
-
-// storeHome writes the record, if it says anything new. That somebody was
-// first is a conflict: what there is then is looked at anew.
-func (r *Reconciler) storeHome(ctx context.Context, old, h *v1alpha1.VDIHome) error {
-	if old != nil && sameHome(old, h) {
-		return nil
-	}
-	at := seconds(r.Clock.Now())
-	h.Status.LastUseTime = &at
-	var err error
-	if old == nil {
-		err = r.Client.Create(ctx, h)
-	} else {
-		err = r.Client.Update(ctx, h)
-	}
-	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdihomes").GroupResource(), h.Name, errors.New("somebody else was first"))
-	}
-	if err != nil {
-		return fmt.Errorf("recording the home: %w", err)
-	}
-	return nil
-}
-
-func sameHome(a, b *v1alpha1.VDIHome) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && equality.Semantic.DeepEqual(a.Status, b.Status) &&
-		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
-}
-
-// giveBack frees a home for others. holder is the session that had it, nil if
-// it is gone; the caller has seen that it runs no more.
-func giveBack(ctx context.Context, c client.Client, h *v1alpha1.VDIHome, holder *v1alpha1.VDISession, now metav1.Time) error {
-	after := h.DeepCopy()
-	after.Status.MountedBy, after.Status.MountedByUID, after.Status.LastUseTime = "", "", &now
-	delete(after.Annotations, v1alpha1.AnnotationRun)
-	if holder == nil || holder.Status.StartTime != nil {
-		delete(after.Annotations, annotationUnused)
-	}
-	controllerutil.RemoveFinalizer(after, v1alpha1.HomeFinalizer)
-	if err := c.Update(ctx, after); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("giving back the home: %w", err))
-	}
-	return nil
-}
-
-// takenFor is the run that a home was taken for. Where somebody has edited that
-// away, it is the first.
-func takenFor(h *v1alpha1.VDIHome) run {
-	of, _ := parseRun(h.Annotations[v1alpha1.AnnotationRun])
-	return of
-}
-
-// reached is the last run that a session's status tells of, or any of its last
-// epoch where that is over.
-func reached(s *v1alpha1.VDISession) run {
-	if p := s.Status.Placement; p != nil && p.Epoch == s.Status.Epoch {
-		return runOf(p)
-	}
-	return run{epoch: s.Status.Epoch, number: math.MaxInt64}
-}
-
-func larger(a, b *resource.Quantity) *resource.Quantity {
-	if a == nil || b != nil && b.Cmp(*a) > 0 {
-		return b
-	}
-	return a
+	return h
 }

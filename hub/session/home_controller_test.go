@@ -17,6 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // homesInMemory is a hub with one session, and the home that was taken for a
@@ -25,30 +28,33 @@ type homesInMemory struct {
 	*WithT
 	c     client.Client
 	clock *clocktesting.FakeClock
-	homes *HomeReconciler
+	homes *home.Reconciler
+	// sessions whose homes they are.
+	sessions *Reconciler
 	// member where the home lies.
 	member *memberInMemory
 }
 
-func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDISession), home ...func(*v1alpha1.VDIHome)) *homesInMemory {
+func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDISession), changes ...func(*v1alpha1.VDIHome)) *homesInMemory {
 	x := &homesInMemory{WithT: NewWithT(t), clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
 	scheme := runtime.NewScheme()
 	x.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
-	s := sessionWith(session)
+	s := sessiontest.With(session)
 	h := &v1alpha1.VDIHome{}
-	h.Namespace, h.Name = "desktops", homeKey(s).Name
-	h.Spec = v1alpha1.HomeSpec{User: "ann", Template: "browser", ClusterName: "eu", ClusterUID: here, ClaimName: h.Name, Generation: 1}
+	h.Namespace, h.Name = "desktops", home.Key(s).Name
+	h.Spec = v1alpha1.HomeSpec{User: "ann", Template: "browser", ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: h.Name, Generation: 1}
 	h.Finalizers = []string{v1alpha1.HomeFinalizer}
-	h.Annotations = map[string]string{v1alpha1.AnnotationRun: takenFor, annotationUnused: "true"}
+	h.Annotations = map[string]string{v1alpha1.AnnotationRun: takenFor, home.AnnotationUnused: "true"}
 	at := metav1.NewTime(x.clock.Now())
 	h.Status = v1alpha1.HomeStatus{MountedBy: s.Name, MountedByUID: s.UID, LastUseTime: &at}
-	for _, change := range home {
+	for _, change := range changes {
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
 	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}}
 	x.member = &memberInMemory{}
-	x.homes = &HomeReconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member}
+	x.sessions = sessions
+	x.homes = &home.Reconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member, Gone: sessions.Fleet.Gone, Clock: x.clock}
 	return x
 }
 
@@ -73,10 +79,10 @@ func (x *homesInMemory) reconcile() ctrl.Result {
 
 func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) {
-		placedAt(here, epoch)(s)
+		sessiontest.PlacedAt(sessiontest.Here, epoch)(s)
 		s.Status.Epoch = epoch
 		s.Status.Placement.Idle, s.Status.Placement.Run = true, number
-		s.Status.Home = &v1alpha1.SessionHome{Name: homeKey(s).Name}
+		s.Status.Home = &v1alpha1.SessionHome{Name: home.Key(s).Name}
 	}
 }
 
@@ -86,19 +92,19 @@ func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
 		name     string
 		session  func(*v1alpha1.VDISession)
 		takenFor string
-		reached  run
+		reached  status.Run
 	}{
-		{"by one that was to be placed", func(s *v1alpha1.VDISession) { s.Status.Epoch = 4 }, "5.1", run{5, 9}},
-		{"by one that was to be resumed", idleAt(5, 1), "5.2", run{5, 2}},
+		{"by one that was to be placed", func(s *v1alpha1.VDISession) { s.Status.Epoch = 4 }, "5.1", status.Run{Epoch: 5, Number: 9}},
+		{"by one that was to be resumed", idleAt(5, 1), "5.2", status.Run{Epoch: 5, Number: 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, c.takenFor, c.session)
 			before := x.session()
-			x.Expect(x.reconcile().RequeueAfter).To(Equal(takenWait))
-			x.clock.Step(takenWait)
+			x.Expect(x.reconcile().RequeueAfter).To(Equal(home.ClaimTimeout))
+			x.clock.Step(home.ClaimTimeout)
 			x.reconcile()
 			x.Expect(x.home().Status.MountedByUID).NotTo(BeEmpty(), "the session comes first")
-			x.Expect(reached(x.session()).before(c.reached)).To(BeFalse())
+			x.Expect(home.LastRun(x.session()).Before(c.reached)).To(BeFalse())
 
 			// The write of old comes now: too late.
 			late := before.DeepCopy()
@@ -108,16 +114,16 @@ func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
 			if x.session().Status.Placement == nil {
 				x.reconcile()
 				x.Expect(x.home().Status.MountedByUID).To(BeEmpty())
-				x.Expect(x.home().Annotations).To(HaveKey(annotationUnused), "it was never ready with it")
+				x.Expect(x.home().Annotations).To(HaveKey(home.AnnotationUnused), "it was never ready with it")
 			}
 		})
 	}
 }
 
 func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
-	suspended := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: no, Reason: v1alpha1.ReasonSuspended}
+	suspended := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: sessiontest.No, Reason: v1alpha1.ReasonSuspended}
 	told := func(change func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {
-		a := reports(v1alpha1.AssignmentActive, 5, "hash")
+		a := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 		a.Status.ObservedGeneration, a.Status.Conditions = 3, []metav1.Condition{suspended}
 		change(a)
 		return a
@@ -157,18 +163,18 @@ func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
 		{"it runs", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.Status.Placement.Idle = false }, told(same), false},
 		{"the view is older than the home's run", idleAt(5, 1), told(same), false},
 		{"the home is another session's", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.UID = "uid-other" }, told(same), false},
-		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); releasingAt(elsewhere, 4)(s) }, told(same), false},
+		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); sessiontest.ReleasingAt(elsewhere, 4)(s) }, told(same), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", idleAt(5, 2))
-			r := &MemberReconciler{Client: x.c, Sessions: x.homes.Sessions, Clock: x.clock}
-			s := sessionWith(c.session)
+			r := &MemberReconciler{Client: x.c, Sessions: x.sessions, Clock: x.clock}
+			s := sessiontest.With(c.session)
 			x.Expect(r.giveBackHome(context.Background(), &visit{session: s, reported: c.reported, hash: "hash"})).To(Succeed())
 			h := x.home()
 			x.Expect(h.Status.MountedByUID == "").To(Equal(c.want))
 			x.Expect(len(h.Finalizers) == 0).To(Equal(c.want))
 			if c.want {
-				_, unused := h.Annotations[annotationUnused]
+				_, unused := h.Annotations[home.AnnotationUnused]
 				x.Expect(unused).To(Equal(s.Status.StartTime == nil))
 			}
 		})
@@ -201,7 +207,7 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 	perSession := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}}
 	fresh := func(s *v1alpha1.VDISession) { s.Spec.FreshHome = true }
 	hasOwn := func(s *v1alpha1.VDISession) {
-		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "mine"}
+		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "mine"}
 	}
 	started := func(s *v1alpha1.VDISession) {
 		at := metav1.Unix(1_600_000_000, 0)
@@ -213,7 +219,7 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 				h.Status.MountedBy = ""
 			}
 			if !unused {
-				delete(h.Annotations, annotationUnused)
+				delete(h.Annotations, home.AnnotationUnused)
 			}
 		}
 	}
@@ -233,15 +239,15 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 		{"the fresh one that was made for it", perUser, mounted("uid-session", true), []func(*v1alpha1.VDISession){fresh}, "anywhere"},
 		{"the fresh one that it has had", perUser, mounted("uid-session", false), []func(*v1alpha1.VDISession){fresh, hasOwn, started}, "uid-here"},
 		{"nothing is in its home yet", perUser, mounted("", true), nil, "anywhere"},
-		{"it lies elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){placedAt(elsewhere, 5)}, "waits: NoRoomToResume"},
+		{"it lies elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(elsewhere, 5)}, "waits: NoRoomToResume"},
 		{"a home of its own, which it has used", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, started}, "uid-here"},
 		{"a home of its own, which it never came to use", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn}, "anywhere"},
-		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, placedAt(here, 5)}, "uid-here"},
+		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, sessiontest.PlacedAt(sessiontest.Here, 5)}, "uid-here"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", func(*v1alpha1.VDISession) {}, c.home)
-			p := &pass{session: sessionWith(c.session...), spec: c.spec}
-			n, err := x.homes.Sessions.acquireHome(context.Background(), p)
+			p := &pass{session: sessiontest.With(c.session...), spec: c.spec}
+			n, err := x.sessions.acquireHome(context.Background(), p)
 			x.Expect(err).NotTo(HaveOccurred())
 			got := "anywhere"
 			switch {

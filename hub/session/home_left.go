@@ -3,11 +3,11 @@ package session
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 )
 
 // leaveHome looks whether a session that is placed anew, because its member is
@@ -20,13 +20,13 @@ func (r *Reconciler) leaveHome(ctx context.Context, p *pass) (message string, er
 		return "", nil
 	}
 	h := &v1alpha1.VDIHome{}
-	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {
+	if err := r.Client.Get(ctx, home.Key(s), h); err != nil {
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}
 		return "", fmt.Errorf("reading the home: %w", err)
 	}
-	if message := homeInUse(s, h); message != "" {
+	if message := home.InUse(s, h); message != "" {
 		return message, nil
 	}
 	p.home = homeStep{record: h, movable: true}
@@ -45,42 +45,4 @@ func (r *Reconciler) leftBehind(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) boo
 		}
 	}
 	return r.Fleet.Gone(h.Spec.ClusterUID)
-}
-
-// stillUses is whether something of a session that was given up may still write
-// to a home. What was left behind in a lost member does so to the claim that it
-// had there, and to no other.
-func stillUses(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) bool {
-	for _, o := range s.Status.Releasing {
-		if !o.Superseded || o.ClusterUID == h.Spec.ClusterUID && o.HomeClaimName == h.Spec.ClaimName {
-			return true
-		}
-	}
-	return false
-}
-
-// unclaimed are the earlier homes that a user has left behind and that still take
-// up storage: they are neither past their retention time nor in a member that is
-// gone for good.
-func (r *Reconciler) unclaimed(h *v1alpha1.VDIHome) []string {
-	keep, limited := h.Spec.RetentionTime.Value()
-	var claims []string
-	for _, left := range h.Status.LeftBehind {
-		expired := limited && r.Clock.Since(left.Time.Time) > keep
-		if !expired && !r.Fleet.Gone(left.ClusterUID) {
-			claims = append(claims, left.ClaimName+" in "+left.ClusterName)
-		}
-	}
-	return claims
-}
-
-// tooManyHomes says why a session gets no fresh home, and what would help.
-func tooManyHomes(h *v1alpha1.VDIHome, left []string) string {
-	message := fmt.Sprintf("no fresh home: %s has left %d homes of template %s behind already, of at most %d (%s); set spec.freshHome to false to run with the home that there is, "+
-		"or have an operator delete claims that nobody needs and take them out of status.leftBehind of VDIHome %s",
-		h.Spec.User, len(left), h.Spec.Template, mostFreshHomes, strings.Join(left[:mostFreshHomes], ", "), h.Name)
-	if keep, limited := h.Spec.RetentionTime.Value(); limited {
-		message += fmt.Sprintf("; each counts until %s after it was left", keep)
-	}
-	return message
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 )
 
 func TestHomeHasOneWriterWhateverComesBetween(t *testing.T) {
@@ -71,7 +72,7 @@ func TestHomeHasOneWriterWhateverComesBetween(t *testing.T) {
 			},
 			"finish":     func(*rapid.T) { w.finish(pick("session")) },
 			"new leader": func(*rapid.T) { w.newLeader() },
-			"time":       func(*rapid.T) { w.clock.Step(takenWait / 2) },
+			"time":       func(*rapid.T) { w.clock.Step(home.ClaimTimeout / 2) },
 			"quiet":      func(*rapid.T) { w.quiet() },
 		}
 		for range 3 {

@@ -21,6 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // homeWorld is an API server, a leader that sees it late, one member, and
@@ -45,7 +48,7 @@ type homeWorld struct {
 }
 
 type order struct {
-	run  run
+	run  status.Run
 	idle bool
 }
 
@@ -226,7 +229,7 @@ func (w *homeWorld) reconcile(name string) {
 				at.Idle, at.Run = false, at.Run+1
 			} else {
 				p.session.Status.Epoch++
-				p.session.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: p.session.Status.Epoch, Run: 1}
+				p.session.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: p.session.Status.Epoch, Run: 1}
 			}
 		}
 		_ = r.write(ctx, s, p)
@@ -235,7 +238,7 @@ func (w *homeWorld) reconcile(name string) {
 
 func (w *homeWorld) controlHome() {
 	w.start("home", func(r *Reconciler, live client.Reader) {
-		homes := &HomeReconciler{Client: r.Client, Live: live, Sessions: r, Members: &memberInMemory{}}
+		homes := &home.Reconciler{Client: r.Client, Live: live, Sessions: r, Members: &memberInMemory{}, Gone: r.Fleet.Gone, Clock: r.Clock}
 		_, _ = homes.Reconcile(context.Background(), ctrl.Request{})
 	})
 }
@@ -249,7 +252,7 @@ func (w *homeWorld) tell(name string) {
 	case !s.DeletionTimestamp.IsZero():
 		w.ordered[s.UID] = order{idle: true}
 	default:
-		w.ordered[s.UID] = order{runOf(s.Status.Placement), s.Status.Placement.Idle}
+		w.ordered[s.UID] = order{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}
 	}
 }
 
@@ -276,7 +279,7 @@ func (w *homeWorld) visit(name string) {
 	if s == nil || w.heard[s.UID] == nil || s.Status.Placement == nil || !s.DeletionTimestamp.IsZero() {
 		return
 	}
-	v := &visit{session: s.DeepCopy(), reported: w.heard[s.UID].DeepCopy(), hash: order{runOf(s.Status.Placement), s.Status.Placement.Idle}.hash()}
+	v := &visit{session: s.DeepCopy(), reported: w.heard[s.UID].DeepCopy(), hash: order{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}.hash()}
 	w.start("visit "+name, func(r *Reconciler, _ client.Reader) {
 		_ = (&MemberReconciler{Client: r.Client, Sessions: r, Clock: w.clock}).giveBackHome(context.Background(), v)
 	})
@@ -347,7 +350,7 @@ func (w *homeWorld) oneWriter() {
 		mountedBy = h.Status.MountedByUID
 	}
 	for _, name := range homeSessions {
-		if s := w.stored(name); s != nil && toRun(s) && s.UID != mountedBy {
+		if s := w.stored(name); s != nil && status.ToRun(s) && s.UID != mountedBy {
 			w.Fatalf("session %s is to run with the home of %q", s.UID, mountedBy)
 		}
 	}

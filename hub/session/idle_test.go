@@ -50,15 +50,15 @@ func runState(a *agent, s *api.VDISession) func() api.OperatingMode {
 	}
 }
 
-// home pins a session to its member.
-func home(t *api.TemplateSpec) {
+// perSessionHome pins a session to its member.
+func perSessionHome(t *api.TemplateSpec) {
 	size := resource.MustParse("1Gi")
 	t.Home.Mode, t.Home.Size = api.HomePerSession, &size
 }
 
 var _ = Describe("A suspended session", func() {
 	It("gives its slot to another, and waits for room when it is resumed", func(ctx SpecContext) {
-		template(ctx, "browser", home)
+		template(ctx, "browser", perSessionHome)
 		a := join(ctx, "eu", func(a *agent) { a.slots = 1 })
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
 		second := create(ctx, "desktops", "second")
@@ -147,7 +147,7 @@ var _ = Describe("A suspended session", func() {
 	})
 
 	It("takes no room under the next leader either, and gets it back under it", func(ctx SpecContext) {
-		template(ctx, "browser", home)
+		template(ctx, "browser", perSessionHome)
 		a := join(ctx, "eu", func(a *agent) { a.slots = 1 })
 		s, _ := running(ctx, create(ctx, "desktops", "first"))
 		suspend(ctx, s)

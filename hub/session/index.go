@@ -10,6 +10,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // Indexes of the hub's cache of sessions.
@@ -32,7 +34,7 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		},
 		indexMember: func(s *v1alpha1.VDISession) []string {
 			var names []string
-			for _, r := range outstanding(s) {
+			for _, r := range status.Outstanding(s) {
 				names = append(names, r.ClusterName)
 			}
 			return names
@@ -42,7 +44,7 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexRevision: func(s *v1alpha1.VDISession) []string {
 			return []string{revisionKey(s.Spec.Template, s.Status.TemplateRevision)}
 		},
-		indexHome: func(s *v1alpha1.VDISession) []string { return []string{homeKey(s).Name} },
+		indexHome: func(s *v1alpha1.VDISession) []string { return []string{home.Key(s).Name} },
 	} {
 		extract := func(o client.Object) []string { return values(o.(*v1alpha1.VDISession)) }
 		if err := indexer.IndexField(ctx, &v1alpha1.VDISession{}, name, extract); err != nil {
@@ -107,7 +109,7 @@ func PlacedWith(c client.Reader) func(ctx context.Context, template string) (map
 		}
 		count := map[string]int32{}
 		for i := range list.Items {
-			if s := &list.Items[i]; len(outstanding(s)) > 0 {
+			if s := &list.Items[i]; len(status.Outstanding(s)) > 0 {
 				count[s.Status.TemplateRevision]++
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // Why sessions leave a member though it is well, as the metric says it.
@@ -63,7 +64,7 @@ func (r *Reconciler) drain(ctx context.Context, p *pass, d fleet.Drain) (next, e
 		return done, err
 	case kept:
 		return waits(leaveHome, fmt.Sprintf("%s is being drained; the session stays, for its home is there: save what you need, delete it and create it anew with spec.freshHome", at.ClusterName))
-	case givenUp(s) != nil:
+	case status.FailedPermanently(s) != nil:
 		return waits(leaveFailed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or tried again by spec.attempt", at.ClusterName))
 	case at.Idle:
 		r.depart(p, movedByDrain, fmt.Sprintf("%s is being drained: it is placed anew when it is to run again", at.ClusterName))
@@ -107,7 +108,7 @@ const isDrained = "Draining: it is being drained"
 // inUse is whether somebody may lose something when the desktop is stopped: all
 // are in use that do not tell that nobody uses them, and were ever ready.
 func inUse(s *v1alpha1.VDISession) bool {
-	return toRun(s) && s.Status.IdleSince == nil && !neverRan(s)
+	return status.ToRun(s) && s.Status.IdleSince == nil && !neverRan(s)
 }
 
 func inUseMessage(cluster string, d fleet.Drain) string {
@@ -177,7 +178,7 @@ func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 		return r.asked(ctx, p, "") // it has left
 	case r.Fleet.HealthOf(at.ClusterUID) != fleet.HealthReady:
 		return r.asked(ctx, p, at.ClusterName+" could not confirm its stop now: see the member's condition Ready")
-	case givenUp(s) != nil:
+	case status.FailedPermanently(s) != nil:
 		return r.asked(ctx, p, "it has failed where it is: raise spec.attempt to try it again")
 	case inUse(s):
 		return r.asked(ctx, p, "it is in use, or does not tell that it is not")

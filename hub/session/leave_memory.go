@@ -16,6 +16,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // leaves remembers who leaves the members that are drained, and what sessions
@@ -140,7 +141,7 @@ func settledElsewhere(s *v1alpha1.VDISession) bool {
 	case !s.DeletionTimestamp.IsZero(), s.Spec.OperatingMode == v1alpha1.ModeSuspended:
 		return true
 	case s.Status.Placement != nil:
-		return s.Status.Placement.Idle && givenUp(s) != nil || s.Status.Phase == v1alpha1.PhaseRunning || s.Status.Phase == v1alpha1.PhaseFailed
+		return s.Status.Placement.Idle && status.FailedPermanently(s) != nil || s.Status.Phase == v1alpha1.PhaseRunning || s.Status.Phase == v1alpha1.PhaseFailed
 	}
 	accepted := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAccepted)
 	scheduled := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // drainage is the draining of a fleet's one member; nil: there is none.
@@ -23,7 +24,7 @@ type drainage struct {
 }
 
 func (d *drainage) DrainOf(member types.UID) (fleet.Drain, bool) {
-	if d.drain == nil || member != here {
+	if d.drain == nil || member != sessiontest.Here {
 		return fleet.Drain{}, false
 	}
 	return *d.drain, true
@@ -49,7 +50,7 @@ func drainedInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubIn
 }
 
 func idle(s *v1alpha1.VDISession) {
-	at := metav1.NewTime(testNow.Truncate(time.Second))
+	at := metav1.NewTime(sessiontest.Now.Truncate(time.Second))
 	s.Status.IdleSince = &at
 }
 
@@ -57,12 +58,12 @@ func TestIdleSessionLeavesAMemberThatIsDrainedAtOnce(t *testing.T) {
 	h, _ := drainedInMemory(t, idle)
 	s := h.pass()
 	h.Expect(s.Status.Placement).To(BeNil())
-	h.Expect(s.Status.Releasing).To(HaveExactElements(And(HaveField("ClusterUID", here), HaveField("Epoch", int64(1)))))
+	h.Expect(s.Status.Releasing).To(HaveExactElements(And(HaveField("ClusterUID", sessiontest.Here), HaveField("Epoch", int64(1)))))
 	h.Expect(s.Status.IdleSince).To(BeNil())
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
 	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "room elsewhere first")
 	h.Expect(h.fleet.released).To(BeZero(), "and it is kept")
-	h.Expect(h.fleet.refused).To(HaveKeyWithValue(here, ContainSubstring("drained")))
+	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, ContainSubstring("drained")))
 	h.Expect(h.fleet.counts).To(Equal(fleet.DrainCounts{Moving: 1}))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
@@ -72,7 +73,7 @@ func TestIdleSessionLeavesAMemberThatIsDrainedAtOnce(t *testing.T) {
 	h.Expect(h.fleet.counts).To(Equal(fleet.DrainCounts{Moving: 1}), "it does not run there yet")
 	h.edit(func(s *v1alpha1.VDISession) {
 		at := s.Status.Placement
-		ready(s)
+		sessiontest.Ready(s)
 		s.Status.Placement = at
 	})
 	h.pass()
@@ -134,7 +135,7 @@ func TestSessionStaysInAMemberThatIsDrained(t *testing.T) {
 	}{
 		{"where its home is", func(h *hubInMemory) {
 			h.edit(func(s *v1alpha1.VDISession) {
-				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "c"}
+				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "c"}
 			})
 		}, fleet.DrainCounts{Homes: 1}, "its home is there"},
 		{"while no other member takes it", func(h *hubInMemory) { h.fleet.nowhere = true }, fleet.DrainCounts{NoRoom: 1}, "2 clusters: 2 lack cpu"},
@@ -196,7 +197,7 @@ func TestGivingUpThatIsNotWrittenIsTriedAgain(t *testing.T) {
 }
 
 func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
-	since := testNow.Truncate(time.Second)
+	since := sessiontest.Now.Truncate(time.Second)
 	at := func(cluster types.UID, epoch int64, placed time.Time) func(*v1alpha1.VDISession) {
 		return func(s *v1alpha1.VDISession) {
 			s.Status.Epoch = epoch
@@ -209,26 +210,26 @@ func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
 		want   int64
 	}{
 		{"still stopping there", func(s *v1alpha1.VDISession) {
-			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: here, Epoch: 4}}
+			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: sessiontest.Here, Epoch: 4}}
 		}, 4},
 		{"superseded there", func(s *v1alpha1.VDISession) {
-			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: here, Epoch: 4, Superseded: true}}
+			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: sessiontest.Here, Epoch: 4, Superseded: true}}
 		}, 0},
 		{"stopped, and not placed yet", func(s *v1alpha1.VDISession) { s.Status.Placement, s.Status.Epoch = nil, 4 }, 4},
 		{"placed elsewhere, and not running yet", at(elsewhere, 5, since), 4},
 		{"placed elsewhere before", at(elsewhere, 5, since.Add(-time.Second)), 0},
 		{"placed elsewhere for the first time", at(elsewhere, 1, since), 0},
-		{"placed there still", at(here, 5, since), 0},
+		{"placed there still", at(sessiontest.Here, 5, since), 0},
 		{"running elsewhere", func(s *v1alpha1.VDISession) {
 			at(elsewhere, 5, since)(s)
 			s.Status.Phase = v1alpha1.PhaseRunning
 		}, 0},
 		{"suspended", func(s *v1alpha1.VDISession) { s.Status.Placement, s.Status.Epoch = nil, 4; suspended(s) }, 0},
 	} {
-		s := sessionWith()
+		s := sessiontest.With()
 		s.Status.Phase = v1alpha1.PhaseCreating
 		c.change(s)
-		if got := mayHaveLeft(s, here, since); got != c.want {
+		if got := mayHaveLeft(s, sessiontest.Here, since); got != c.want {
 			t.Errorf("%s: epoch %d, want %d", c.name, got, c.want)
 		}
 	}

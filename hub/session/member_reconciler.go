@@ -18,9 +18,16 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
+
+// DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
+const DefaultIdleAfter = 5 * time.Minute
 
 // MemberReconciler compares, for one assignment of one member, what the
 // session's status wants with what the member reports, and acts on the
@@ -35,14 +42,14 @@ type MemberReconciler struct {
 	Recorder  events.EventRecorder
 	Fleet     Fleet
 	Revisions *Revisions
-	Sessions  *Reconciler
-	Proofs    *Proofs
-	Clock     clock.PassiveClock
+	// Secrets that are sent with assignments.
+	Secrets  *secret.Manager
+	Sessions *Reconciler
+	Proofs   *Proofs
+	Clock    clock.PassiveClock
 	// IdleAfter is for how long a desktop is not used before its agent says so;
 	// zero: DefaultIdleAfter.
 	IdleAfter time.Duration
-
-	kept keptSecrets
 }
 
 // visit is one reconcile of one assignment.
@@ -65,13 +72,13 @@ type visit struct {
 	spec   *v1alpha1.TemplateSpec
 	url    string
 	// secrets that travel with what is wanted.
-	secrets Secrets
+	secrets secret.Set
 }
 
 // Reconcile compares and acts.
 func (r *MemberReconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	result, err := r.update(ctx, req)
-	return unlessConflict(result, err)
+	return backoff.OnConflict(result, err)
 }
 
 func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
@@ -98,10 +105,10 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 	}
 	v.proven = r.Proofs.proves(v.session, v.ref.UID, v.reported)
 	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported, v.proven)
-	var why *unfit
+	var why *secret.NotAssignableError
 	err = r.render(ctx, v)
 	if denied.Is(err) {
-		why = &unfit{v1alpha1.ReasonWriteDenied, denied.Explain(err)}
+		why = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(err)}
 		err = why
 	}
 	if errors.As(err, &why) && !over(v) {
@@ -219,13 +226,13 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 	}
 	epoch := v.wanted.Spec.Epoch
 	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
-	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || usesRecord(v.session) && toRun(v.session) {
+	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || home.UsesRecord(v.session) && status.ToRun(v.session) {
 		live := &v1alpha1.VDISession{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if w := wantOf(live, v.ref.UID); live.UID != v.session.UID || !w.run || w.epoch != epoch || toRun(live) != toRun(v.session) {
-			return ctrl.Result{RequeueAfter: conflictWait}, nil
+		if w := status.DesiredIn(live, v.ref.UID); live.UID != v.session.UID || !w.Run || w.Epoch != epoch || status.ToRun(live) != status.ToRun(v.session) {
+			return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, nil
 		}
 	}
 	v.wanted.Payload = v.secrets.Payload()
@@ -244,13 +251,13 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	}
 	after := v.session.DeepCopy()
 	stored := v.reported.Annotations[v1alpha1.AnnotationSpecHash] == v.hash
-	mirror(after, v.spec, v.reported, stored, v.url, now)
-	mirrorIdle(after, v.reported, now, r.idleAfter())
-	after.Status.AccessSecretName = accessSecretName(after, v.spec)
+	status.Mirror(after, v.spec, v.reported, stored, v.url, now)
+	status.MirrorIdle(after, v.reported, now, r.idleAfter())
+	after.Status.AccessSecretName = secret.AccessName(after, v.spec)
 	if equality.Semantic.DeepEqual(v.session.Status, after.Status) {
 		return ctrl.Result{}, nil
 	}
-	if wait := holdBack(v.session, after, now); wait > 0 {
+	if wait := status.HoldBack(v.session, after, now); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.patch(ctx, v.session, after); err != nil {
@@ -264,7 +271,7 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 	if f := after.Status.LastFailover; f != nil && f.RecoveredTime != nil && v.session.Status.LastFailover.RecoveredTime == nil {
 		recovery.Observe(max(0, now.Sub(f.Time.Time).Seconds()))
 	}
-	if message, ok := warned(v.session, after); ok {
+	if message, ok := status.ExpiryWarning(v.session, after); ok {
 		r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventExpiringSoon, "Expire", "%s", truncate(message))
 	}
 	return ctrl.Result{}, nil
@@ -274,7 +281,7 @@ func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, e
 // this member.
 func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 	s := v.session
-	if s == nil || !wantOf(s, v.ref.UID).run {
+	if s == nil || !status.DesiredIn(s, v.ref.UID).Run {
 		return nil
 	}
 	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
@@ -286,7 +293,10 @@ func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
 		return multicluster.ErrClusterNotFound
 	}
 	v.spec = spec
-	if v.secrets, err = r.secretsOf(ctx, s, spec); err != nil {
+	if !r.Sessions.serves(s.Namespace) {
+		return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: r.Sessions.notServed(s.Namespace)}
+	}
+	if v.secrets, err = r.Secrets.For(ctx, s, spec); err != nil {
 		return err
 	}
 	v.wanted = Assignment(s, spec, domain, v.secrets)
@@ -306,7 +316,7 @@ func (r *MemberReconciler) patch(ctx context.Context, before, after *v1alpha1.VD
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.Sessions.patchStatus(ctx, before, after))
+	return client.IgnoreNotFound(r.Sessions.WriteStatus(ctx, before, after))
 }
 
 func reportedOf(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {

@@ -14,7 +14,10 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // DefaultMoveAfter is how long a member's kube-scheduler gets to find a node for
@@ -68,7 +71,7 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 // placed.
 func neverRan(s *v1alpha1.VDISession) bool {
 	at, start := s.Status.Placement, s.Status.StartTime
-	if !toRun(s) {
+	if !status.ToRun(s) {
 		return false
 	}
 	return start == nil || s.Status.RunningSince == nil && at.Run <= 1 && start.Before(&at.PlacementTime)
@@ -79,7 +82,7 @@ func neverRan(s *v1alpha1.VDISession) bool {
 func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
 	s := p.session
 	switch {
-	case !hasHome(p.spec):
+	case !status.HasHome(p.spec):
 		return s.Status.Home != nil, nil
 	case s.Status.StartTime != nil:
 		return true, nil
@@ -87,13 +90,13 @@ func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
 		return false, nil
 	}
 	h := &v1alpha1.VDIHome{}
-	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {
+	if err := r.Client.Get(ctx, home.Key(s), h); err != nil {
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		return true, fmt.Errorf("reading the home: %w", err)
 	}
-	return h.Annotations[annotationUnused] == "" || h.Status.MountedByUID != s.UID, nil
+	return h.Annotations[home.AnnotationUnused] == "" || h.Status.MountedByUID != s.UID, nil
 }
 
 // another asks for room in any member but the one where the session is placed,
@@ -104,7 +107,7 @@ func (r *Reconciler) another(ctx context.Context, p *pass, why string) (placemen
 	if err := r.readPolicies(ctx, p); err != nil {
 		return placement.Decision{}, nil, err
 	}
-	policy, found := governing(s, p.policies)
+	policy, found := policy.Governing(s, p.policies)
 	if !found {
 		return placement.Decision{}, nil, nil
 	}
@@ -134,10 +137,10 @@ func (r *Reconciler) giveUpPlace(p *pass) {
 		ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Policy: held.Policy, Epoch: held.Epoch, FailoverMode: held.FailoverMode,
 	})
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
-	s.Status.Conditions = dropAgents(s.Status.Conditions)
+	s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
 	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: releasing(s, ""),
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: status.ReleasingMessage(s, ""),
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // misfitInMemory is a hub whose session is placed in "eu", where no node fits
@@ -19,14 +21,14 @@ import (
 func misfitInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubInMemory, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	h := newHubInMemory(t)
-	clock := clocktesting.NewFakePassiveClock(testNow.Truncate(time.Second))
+	clock := clocktesting.NewFakePassiveClock(sessiontest.Now.Truncate(time.Second))
 	h.Clock = clock
 	h.pass()
 	h.fleet.other = true
 	h.edit(func(s *v1alpha1.VDISession) {
-		s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: 1, Run: 1, PlacementTime: seconds(clock.Now())}
-		conditionOf(v1alpha1.ConditionAssigned, yes, v1alpha1.ReasonStored)(s)
-		conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonUnschedulablePod)(s)
+		s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1, Run: 1, PlacementTime: status.Seconds(clock.Now())}
+		sessiontest.Condition(v1alpha1.ConditionAssigned, sessiontest.Yes, v1alpha1.ReasonStored)(s)
+		sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonUnschedulablePod)(s)
 		for _, f := range change {
 			f(s)
 		}
@@ -52,7 +54,7 @@ func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 
 	s = h.later(clock, time.Second)
 	h.Expect(s.Status.Placement).To(BeNil())
-	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1}}))
+	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}}))
 	h.Expect(s.Status.Epoch).To(Equal(int64(1)), "it is placed anew once the stop is confirmed")
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
 	h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
@@ -65,7 +67,7 @@ func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
-	h.Expect(h.fleet.refused).To(HaveKey(here), "it may not go back at once")
+	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here), "it may not go back at once")
 	h.later(clock, leftFor)
 	h.Expect(h.unwilling(s.UID)).To(BeEmpty(), "but it may later")
 }
@@ -86,7 +88,7 @@ func TestSessionThatNoNodeFitsStays(t *testing.T) {
 		"while no other member would take it": func(h *hubInMemory) { h.fleet.nowhere = true },
 		"while its member can't confirm":      func(h *hubInMemory) { h.fleet.away = true },
 		"while its Pod waits for something else": func(h *hubInMemory) {
-			h.edit(conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonPodPending))
+			h.edit(sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonPodPending))
 		},
 		"once it has run there": func(h *hubInMemory) {
 			h.edit(func(s *v1alpha1.VDISession) {
@@ -104,7 +106,7 @@ func TestSessionThatNoNodeFitsStays(t *testing.T) {
 			h.edit(func(s *v1alpha1.VDISession) {
 				at := metav1.NewTime(s.Status.Placement.PlacementTime.Add(-time.Hour))
 				s.Status.StartTime = &at
-				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "c"}
+				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "c"}
 			})
 		},
 	} {
@@ -142,17 +144,17 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 	classes, _ := h.waiting().asking(h.waiting().begin())
 	h.Expect(classes).To(HaveLen(1))
 	for _, a := range classes {
-		h.Expect(a.question.request.Refused).To(HaveKey(here), "room where it is helps it no more")
+		h.Expect(a.question.request.Refused).To(HaveKey(sessiontest.Here), "room where it is helps it no more")
 	}
 	result, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(result.RequeueAfter).To(And(BeNumerically(">", 0), BeNumerically("<=", DefaultLookAfter)))
 
-	h.edit(conditionOf(v1alpha1.ConditionPodReady, yes, v1alpha1.ReasonPodReady))
+	h.edit(sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.Yes, v1alpha1.ReasonPodReady))
 	h.pass()
 	h.Expect(waits()).To(BeZero(), "it has found a node after all")
 
-	h.edit(conditionOf(v1alpha1.ConditionPodReady, no, v1alpha1.ReasonUnschedulablePod))
+	h.edit(sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonUnschedulablePod))
 	h.pass()
 	h.later(clock, DefaultMoveAfter)
 	h.Expect(waits()).To(Equal(1))
@@ -163,9 +165,9 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 
 func TestEachMoveTakesLonger(t *testing.T) {
 	var m moves
-	s := sessionWith()
-	s.Status.Placement = &v1alpha1.Placement{ClusterUID: here}
-	now := testNow
+	s := sessiontest.With()
+	s.Status.Placement = &v1alpha1.Placement{ClusterUID: sessiontest.Here}
+	now := sessiontest.Now
 	var waits []time.Duration
 	for epoch := range int64(8) {
 		s.Status.Placement.Epoch = epoch + 1

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // overlay makes the agent's conditions Unknown while the member is
@@ -21,7 +22,7 @@ func (r *Reconciler) overlay(_ context.Context, p *pass) (next, error) {
 		return goOn, nil
 	}
 	changed := false
-	for _, name := range agents {
+	for _, name := range status.AgentConditions {
 		if meta.IsStatusConditionTrue(s.Status.Conditions, name) {
 			changed = v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 				Type: name, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // lockedTemplate is a browser with policies of its own, a page that users may
@@ -59,8 +61,8 @@ func TestUserCannotReplaceWhatATemplateLocks(t *testing.T) {
 			`variable LICENCE of spec.env is not allowed by template "browser", and not given to the desktop: the template takes it from a Secret; remove it from spec.env`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fresh := sessionWith(func(s *v1alpha1.VDISession) { s.Status.Epoch = 0 }, c.change)
-			for _, s := range []*v1alpha1.VDISession{fresh, sessionWith(placedAt(here, 5), c.change)} {
+			fresh := sessiontest.With(func(s *v1alpha1.VDISession) { s.Status.Epoch = 0 }, c.change)
+			for _, s := range []*v1alpha1.VDISession{fresh, sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), c.change)} {
 				got := acceptance(s, lockedTemplate(), false, nil)
 				if got.Status != metav1.ConditionFalse || got.Reason != c.reason {
 					t.Errorf("accepted: %s, %s", got.Status, got.Reason)
@@ -69,8 +71,8 @@ func TestUserCannotReplaceWhatATemplateLocks(t *testing.T) {
 					t.Errorf("message (-want +got):\n%s", diff)
 				}
 			}
-			want := desktop(sessionWith(), lockedTemplate(), Secrets{})
-			if diff := cmp.Diff(want, desktop(sessionWith(c.change), lockedTemplate(), Secrets{})); diff != "" {
+			want := desktop(sessiontest.With(), lockedTemplate(), secret.Set{})
+			if diff := cmp.Diff(want, desktop(sessiontest.With(c.change), lockedTemplate(), secret.Set{})); diff != "" {
 				t.Errorf("the user changed the desktop (-template's +got):\n%s", diff)
 			}
 		})
@@ -90,11 +92,11 @@ func TestSessionOverridesWhatItsTemplateLists(t *testing.T) {
 		{"any file, where the template has none", withFile("zz.json"), &v1alpha1.TemplateSpec{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := sessionWith(c.change)
+			s := sessiontest.With(c.change)
 			if got := acceptance(s, c.template, false, nil); got.Status != metav1.ConditionTrue {
 				t.Errorf("not accepted: %s", got.Message)
 			}
-			d := desktop(s, c.template, Secrets{})
+			d := desktop(s, c.template, secret.Set{})
 			found := false
 			for _, e := range d.Env {
 				found = found || e.Value == "mine"

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // judgePoll is how often a session looks whether the members have judged its
@@ -23,7 +25,7 @@ const judgePoll = 50 * time.Millisecond
 // failed, the template as it stands.
 func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
 	s := p.session
-	anew := s.Status.Placement == nil && s.Spec.Attempt > s.Status.Attempt || retrying(s)
+	anew := s.Status.Placement == nil && s.Spec.Attempt > s.Status.Attempt || status.Retrying(s)
 	if (s.Status.Placement != nil || s.Status.StartTime != nil) && !anew {
 		spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 		if err != nil {
@@ -63,7 +65,7 @@ func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 		p.record(r, "Warning", v1alpha1.EventNotAllowed, "Accept", c.Message)
 	}
 	switch {
-	case s.Status.Placement != nil && !retrying(s):
+	case s.Status.Placement != nil && !status.Retrying(s):
 		p.resources = s.Status.Resources
 		return goOn, nil
 	case c.Status == metav1.ConditionFalse:
@@ -96,22 +98,22 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 		r.Fleet.Release(s.UID)
 		r.unscheduled(p, v1alpha1.ReasonSuspended, "suspended, and placed nowhere: set spec.operatingMode to Running")
 		return done, nil
-	case timeOver(s, p.spec):
+	case status.TimeOver(s, p.spec):
 		r.Fleet.Release(s.UID)
-		r.unscheduled(p, v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec))
+		r.unscheduled(p, v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec))
 		return done, nil
-	case givenUp(s) != nil && s.Spec.Attempt <= s.Status.Attempt:
+	case status.FailedPermanently(s) != nil && s.Spec.Attempt <= s.Status.Attempt:
 		r.Fleet.Release(s.UID)
-		r.unscheduled(p, givenUp(s).Reason, givenUp(s).Message)
+		r.unscheduled(p, status.FailedPermanently(s).Reason, status.FailedPermanently(s).Message)
 		return done, nil
-	case len(holding(s)) > 0:
-		r.unscheduled(p, v1alpha1.ReasonReleasing, releasing(s, p.stays))
+	case len(status.AwaitedReleases(s)) > 0:
+		r.unscheduled(p, v1alpha1.ReasonReleasing, status.ReleasingMessage(s, p.stays))
 		return done, nil
 	}
 	if n, err := r.acquireHome(ctx, p); err != nil || n == done {
 		return n, err
 	}
-	policy, _ := governing(s, p.policies)
+	policy, _ := policy.Governing(s, p.policies)
 	req := r.request(p, policy)
 	if r.Fleet.Judging(req.Template) {
 		p.hold, p.again = true, judgePoll
@@ -120,7 +122,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	if r.pauses(p) {
 		return done, nil
 	}
-	if message := r.unheard(s, failoverOf(s, p.spec, policy).Mode); message != "" {
+	if message := r.unheard(s, status.FailoverFor(s, p.spec, policy).Mode); message != "" {
 		r.unscheduled(p, v1alpha1.ReasonHubRestored, message)
 		r.await(p, v1alpha1.ReasonHubRestored, nil)
 		return done, nil
@@ -134,7 +136,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	p.holds = true
 	p.reserved = &v1alpha1.Placement{
 		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region, Policy: req.PolicyName,
-		Epoch: epoch, PlacementTime: seconds(r.Clock.Now()), Run: 1, FailoverMode: failoverOf(s, p.spec, policy).Mode,
+		Epoch: epoch, PlacementTime: status.Seconds(r.Clock.Now()), Run: 1, FailoverMode: status.FailoverFor(s, p.spec, policy).Mode,
 	}
 	if p.template != nil {
 		if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
@@ -173,32 +175,11 @@ func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
 	p.decision = d
 	s.Status.Placement, s.Status.Epoch = p.reserved, max(s.Status.Epoch, p.reserved.Epoch)
 	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
-	s.Status.AccessSecretName = accessSecretName(s, p.spec)
+	s.Status.AccessSecretName = secret.AccessName(s, p.spec)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
 	})
-	sending(s)
-}
-
-// sending says that the member has yet to hear of a run that begins. What it
-// reported before is of no account.
-func sending(s *v1alpha1.VDISession) {
-	s.Status.Conditions = dropAgents(s.Status.Conditions)
-	s.Status.Placement.Guarded, s.Status.IdleSince = false, nil
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSending,
-		Message: fmt.Sprintf("sent to %s: waiting until its API server has stored it", s.Status.Placement.ClusterName),
-	})
-}
-
-// releasing says what a session waits for that was given up where it was, and why
-// it waits on where that member is lost.
-func releasing(s *v1alpha1.VDISession, stays string) string {
-	message := fmt.Sprintf("waiting until %s has confirmed that nothing of it runs", holding(s)[0].ClusterName)
-	if stays != "" {
-		message += ": " + stays
-	}
-	return message
+	status.SetSending(s)
 }
 
 // unscheduled says why the session has no member.
@@ -212,38 +193,11 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 
 // request resolves what placement must know of the session. policy may be nil.
 func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placement.Request {
-	req := requestOf(p.session, p.spec, p.revision, policy)
+	req := placement.RequestFor(p.session, p.spec, p.revision, policy)
 	req.Resources = placement.ResourcesOf(p.resources)
 	req.Refused = r.unwilling(p.session.UID)
 	avoid(&req, p.session)
-	req.Failover = displaced(p.session)
+	req.Failover = status.Displaced(p.session)
 	req.Home = p.home.pinned
 	return req
-}
-
-// requestOf is what a session, a template's revision and a policy, which may be
-// nil, ask of a member, but for resources.
-func requestOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, revision string, policy *v1alpha1.PlacementPolicy) placement.Request {
-	req := placement.Request{
-		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
-		Template:                placement.TemplateKey{Name: s.Spec.Template, Revision: revision},
-		TemplateClusterSelector: t.ClusterSelector,
-		RequiredRegions:         s.Spec.Placement.RequiredRegions,
-		PreferredRegions:        s.Spec.Placement.PreferredRegions,
-		ClusterSelector:         s.Spec.Placement.ClusterSelector,
-		ClusterTolerations:      s.Spec.Placement.ClusterTolerations,
-		Priority:                s.Spec.Placement.Priority,
-	}
-	if policy != nil {
-		req.PolicyName, req.Policy = policy.Name, &policy.Spec
-	}
-	return req
-}
-
-// dropAgents removes the conditions that spoke of an earlier placement.
-func dropAgents(conditions []metav1.Condition) []metav1.Condition {
-	for _, name := range append(agents[:len(agents):len(agents)], v1alpha1.ConditionProgressing) {
-		meta.RemoveStatusCondition(&conditions, name)
-	}
-	return conditions
 }

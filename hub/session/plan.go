@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // step is what to do about one assignment of one member.
@@ -35,34 +36,6 @@ const (
 	stepMirror step = "Mirror"
 )
 
-// want is what a session's status asks of one member.
-type want struct {
-	// run: the session is placed there, under epoch.
-	run   bool
-	epoch int64
-	// stop: everything up to stopEpoch must stop there, and its end recorded.
-	stop      bool
-	stopEpoch int64
-}
-
-// wantOf reads what a session asks of a member from its status.
-func wantOf(s *v1alpha1.VDISession, member types.UID) want {
-	var w want
-	for _, r := range s.Status.Releasing {
-		if r.ClusterUID == member {
-			w.stop, w.stopEpoch = true, r.Epoch
-		}
-	}
-	if p := s.Status.Placement; p != nil && p.ClusterUID == member {
-		if s.DeletionTimestamp.IsZero() {
-			w.run, w.epoch = true, p.Epoch
-		} else {
-			w.stop, w.stopEpoch = true, max(w.stopEpoch, p.Epoch)
-		}
-	}
-	return w
-}
-
 // plan says what to do about one assignment of one member, and up to which
 // epoch where that matters. s is nil where the hub has no such session,
 // reported is nil where the member reports nothing, and hash is that of the
@@ -75,18 +48,18 @@ func plan(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAs
 	if s == nil {
 		return planUnknown(reported)
 	}
-	w := wantOf(s, member)
+	w := status.DesiredIn(s, member)
 	if reported != nil && reported.Spec.Epoch > s.Status.Epoch {
 		return stepAdopt, reported.Spec.Epoch
 	}
 	switch {
-	case w.stop:
+	case w.Stop:
 		return planStop(w, reported)
-	case w.run:
+	case w.Run:
 		return planRun(w, reported, hash)
 	case reported == nil:
 		return stepNone, 0
-	case ended(reported):
+	case status.Ended(reported):
 		return stepForget, reported.Spec.Epoch
 	default:
 		return stepWithdraw, reported.Spec.Epoch
@@ -97,55 +70,39 @@ func planUnknown(reported *v1alpha1.SessionAssignment) (step, int64) {
 	switch {
 	case reported == nil:
 		return stepNone, 0
-	case ended(reported):
+	case status.Ended(reported):
 		return stepForget, reported.Spec.Epoch
 	default:
 		return stepOrphan, reported.Spec.Epoch
 	}
 }
 
-func planStop(w want, reported *v1alpha1.SessionAssignment) (step, int64) {
-	if reported != nil && ended(reported) && reported.Spec.Epoch >= w.stopEpoch {
-		return stepRecordStopped, w.stopEpoch
+func planStop(w status.Desired, reported *v1alpha1.SessionAssignment) (step, int64) {
+	if reported != nil && status.Ended(reported) && reported.Spec.Epoch >= w.StopEpoch {
+		return stepRecordStopped, w.StopEpoch
 	}
-	return stepWithdraw, w.stopEpoch
+	return stepWithdraw, w.StopEpoch
 }
 
-func planRun(w want, reported *v1alpha1.SessionAssignment, hash string) (step, int64) {
+func planRun(w status.Desired, reported *v1alpha1.SessionAssignment, hash string) (step, int64) {
 	switch {
-	case reported != nil && reported.Spec.Epoch < w.epoch && !ended(reported) && notesRefusal(reported):
+	case reported != nil && reported.Spec.Epoch < w.Epoch && !status.Ended(reported) && status.NotesRefusal(reported):
 		// It refused the placement and runs an earlier one: that has to stop,
 		// and with it goes the placement.
-		return stepWithdraw, w.epoch
-	case reported == nil, reported.Spec.Epoch < w.epoch:
-		return stepAssign, w.epoch
+		return stepWithdraw, w.Epoch
+	case reported == nil, reported.Spec.Epoch < w.Epoch:
+		return stepAssign, w.Epoch
 	case reported.Status.State == v1alpha1.AssignmentStopped:
-		return stepRecordStopped, w.epoch
+		return stepRecordStopped, w.Epoch
 	case reported.Status.State == v1alpha1.AssignmentRefused:
-		return stepRecordRefused, w.epoch
+		return stepRecordRefused, w.Epoch
 	case reported.Status.State == v1alpha1.AssignmentStopping:
-		return stepMirror, w.epoch
-	case reported.Annotations[v1alpha1.AnnotationSpecHash] != hash && !notesRefusal(reported):
-		return stepAssign, w.epoch
+		return stepMirror, w.Epoch
+	case reported.Annotations[v1alpha1.AnnotationSpecHash] != hash && !status.NotesRefusal(reported):
+		return stepAssign, w.Epoch
 	case len(reported.Status.MissingSecrets) > 0:
-		return stepResend, w.epoch
+		return stepResend, w.Epoch
 	default:
-		return stepMirror, w.epoch
+		return stepMirror, w.Epoch
 	}
-}
-
-// notesRefusal is whether an assignment that goes on bears the note that the member
-// would not store a change of it. Any other reason is of the agent's conditions.
-func notesRefusal(reported *v1alpha1.SessionAssignment) bool {
-	switch reported.Status.Reason {
-	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoRoom, v1alpha1.RefusedStaleEpoch,
-		v1alpha1.RefusedNotAllowed:
-		return true
-	}
-	return false
-}
-
-// ended is true of what the member says is over: stopped, or never stored.
-func ended(reported *v1alpha1.SessionAssignment) bool {
-	return reported.Status.State == v1alpha1.AssignmentStopped || reported.Status.State == v1alpha1.AssignmentRefused
 }

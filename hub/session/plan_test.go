@@ -5,13 +5,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
-const here, elsewhere = types.UID("uid-here"), types.UID("uid-elsewhere")
+const elsewhere = sessiontest.Elsewhere
 
 // The session's status has epoch 5 throughout; the member is "here".
 var sessionsAsWanted = []struct {
@@ -19,11 +18,11 @@ var sessionsAsWanted = []struct {
 	session *v1alpha1.VDISession
 }{
 	{"unknown", nil},
-	{"placed", sessionWith(placedAt(here, 5))},
-	{"releasing", sessionWith(releasingAt(here, 5))},
-	{"deleted", sessionWith(placedAt(here, 5), deleted)},
-	{"elsewhere", sessionWith(placedAt(elsewhere, 5))},
-	{"nowhere", sessionWith()},
+	{"placed", sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))},
+	{"releasing", sessiontest.With(sessiontest.ReleasingAt(sessiontest.Here, 5))},
+	{"deleted", sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Deleted)},
+	{"elsewhere", sessiontest.With(sessiontest.PlacedAt(elsewhere, 5))},
+	{"nowhere", sessiontest.With()},
 }
 
 var statesReported = []v1alpha1.AssignmentState{
@@ -88,7 +87,7 @@ func TestPlanOfEveryCombination(t *testing.T) {
 				if row != "" {
 					row += "|"
 				}
-				row += planned(s.session, reports(state, epoch, "hash"))
+				row += planned(s.session, sessiontest.Reported(state, epoch, "hash"))
 			}
 			got[s.name][string(state)] = row
 		}
@@ -99,33 +98,33 @@ func TestPlanOfEveryCombination(t *testing.T) {
 }
 
 func TestPlanOfAChange(t *testing.T) {
-	placed := sessionWith(placedAt(here, 5))
-	refusedChange := reports(v1alpha1.AssignmentActive, 5, "other")
+	placed := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
+	refusedChange := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "other")
 	refusedChange.Status.Reason = v1alpha1.RefusedInvalid
-	refusedEpoch := reports(v1alpha1.AssignmentActive, 4, "other")
+	refusedEpoch := sessiontest.Reported(v1alpha1.AssignmentActive, 4, "other")
 	refusedEpoch.Status.Reason = v1alpha1.RefusedInvalid
-	inTrouble := reports(v1alpha1.AssignmentActive, 5, "other")
+	inTrouble := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "other")
 	inTrouble.Status.Reason = v1alpha1.ReasonImagePull
-	earlierInTrouble := reports(v1alpha1.AssignmentActive, 4, "other")
+	earlierInTrouble := sessiontest.Reported(v1alpha1.AssignmentActive, 4, "other")
 	earlierInTrouble.Status.Reason = v1alpha1.ReasonImagePull
-	lacking := reports(v1alpha1.AssignmentActive, 5, "hash")
+	lacking := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 	lacking.Status.MissingSecrets = []string{"access"}
-	both := sessionWith(placedAt(elsewhere, 5), releasingAt(here, 3))
+	both := sessiontest.With(sessiontest.PlacedAt(elsewhere, 5), sessiontest.ReleasingAt(sessiontest.Here, 3))
 	for _, c := range []struct {
 		name     string
 		session  *v1alpha1.VDISession
 		reported *v1alpha1.SessionAssignment
 		want     string
 	}{
-		{"a changed assignment is sent again", placed, reports(v1alpha1.AssignmentActive, 5, "other"), "Assign 5"},
+		{"a changed assignment is sent again", placed, sessiontest.Reported(v1alpha1.AssignmentActive, 5, "other"), "Assign 5"},
 		{"a change is sent though the desktop is in trouble", placed, inTrouble, "Assign 5"},
 		{"a higher epoch is sent where an earlier one is in trouble", placed, earlierInTrouble, "Assign 5"},
 		{"a change that was refused is not sent again and again", placed, refusedChange, "Mirror 5"},
 		{"a placement that was refused where an earlier one runs stops that one", placed, refusedEpoch, "Withdraw 5"},
 		{"what lacks its Secrets is sent again", placed, lacking, "Resend 5"},
-		{"a stop of an older epoch frees nothing newer", sessionWith(releasingAt(here, 5)), reports(v1alpha1.AssignmentStopped, 3, ""), "Withdraw 5"},
-		{"an earlier placement is stopped though the session is placed elsewhere", both, reports(v1alpha1.AssignmentActive, 3, "hash"), "Withdraw 3"},
-		{"its end is recorded", both, reports(v1alpha1.AssignmentStopped, 3, ""), "RecordStopped 3"},
+		{"a stop of an older epoch frees nothing newer", sessiontest.With(sessiontest.ReleasingAt(sessiontest.Here, 5)), sessiontest.Reported(v1alpha1.AssignmentStopped, 3, ""), "Withdraw 5"},
+		{"an earlier placement is stopped though the session is placed elsewhere", both, sessiontest.Reported(v1alpha1.AssignmentActive, 3, "hash"), "Withdraw 3"},
+		{"its end is recorded", both, sessiontest.Reported(v1alpha1.AssignmentStopped, 3, ""), "RecordStopped 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := planned(c.session, c.reported); got != c.want {
@@ -136,42 +135,6 @@ func TestPlanOfAChange(t *testing.T) {
 }
 
 func planned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) string {
-	step, epoch := plan(s, here, reported, "hash")
+	step, epoch := plan(s, sessiontest.Here, reported, "hash")
 	return fmt.Sprintf("%s %d", step, epoch)
-}
-
-func sessionWith(changes ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
-	s := &v1alpha1.VDISession{}
-	s.Namespace, s.Name, s.UID, s.Generation = "desktops", "mine", "uid-session", 1
-	s.Spec.User, s.Spec.Template, s.Spec.OperatingMode = "ann", "browser", v1alpha1.ModeRunning
-	s.Status.Epoch = 5
-	for _, change := range changes {
-		change(s)
-	}
-	return s
-}
-
-func placedAt(member types.UID, epoch int64) func(*v1alpha1.VDISession) {
-	return func(s *v1alpha1.VDISession) {
-		s.Status.Placement = &v1alpha1.Placement{ClusterName: "name-of-" + string(member), ClusterUID: member, Epoch: epoch}
-	}
-}
-
-func releasingAt(member types.UID, epoch int64) func(*v1alpha1.VDISession) {
-	return func(s *v1alpha1.VDISession) {
-		s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{ClusterName: "name-of-" + string(member), ClusterUID: member, Epoch: epoch})
-	}
-}
-
-func deleted(s *v1alpha1.VDISession) {
-	at := metav1.Unix(1_700_000_000, 0)
-	s.DeletionTimestamp = &at
-}
-
-func reports(state v1alpha1.AssignmentState, epoch int64, hash string) *v1alpha1.SessionAssignment {
-	a := &v1alpha1.SessionAssignment{}
-	a.Spec.Session.UID, a.Spec.Epoch = "uid-session", epoch
-	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
-	a.Status.State = state
-	return a
 }

@@ -12,7 +12,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func policy(ctx context.Context, name string, change func(*api.PlacementPolicySpec)) *api.PlacementPolicy {
+func createPolicy(ctx context.Context, name string, change func(*api.PlacementPolicySpec)) *api.PlacementPolicy {
 	GinkgoHelper()
 	p := &api.PlacementPolicy{}
 	p.Name = name
@@ -26,7 +26,7 @@ var _ = Describe("A placement policy", func() {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		join(ctx, "us")
-		p := policy(ctx, "lab", func(p *api.PlacementPolicySpec) {
+		p := createPolicy(ctx, "lab", func(p *api.PlacementPolicySpec) {
 			p.RequiredRegions, p.SessionCaps.PerUser = []string{"eu"}, ptr.To[int32](1)
 		})
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -68,7 +68,7 @@ var _ = Describe("A placement policy", func() {
 		edit(ctx, mc, func() {
 			mc.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "lab", Effect: corev1.TaintEffectNoSchedule}}
 		})
-		policy(ctx, "lab", func(p *api.PlacementPolicySpec) {
+		createPolicy(ctx, "lab", func(p *api.PlacementPolicySpec) {
 			p.ClusterTolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 		})
 		s, _ := running(ctx, create(ctx, "desktops", "s"))

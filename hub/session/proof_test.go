@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // proofsOf has a key of one letter.
@@ -27,7 +28,7 @@ func proofsOf(letter byte) *Proofs {
 // wrong.
 func TestAProofStaysTheSame(t *testing.T) {
 	const want = "pr5XML5XaXr_-VsdEPozoGlpQfEACqiFWje-JHqOTJI"
-	if got := proofsOf('k').of(here, "uid-session", 5); got != want {
+	if got := proofsOf('k').of(sessiontest.Here, "uid-session", 5); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -35,13 +36,13 @@ func TestAProofStaysTheSame(t *testing.T) {
 func TestTheProofOfATermIsOfItsMemberAndTermAlone(t *testing.T) {
 	const want = "CisR0emXbSPqhF5cs4-bnnhobzv-leEszj_zQDGbsFM"
 	p := proofsOf('k')
-	got := p.Term(here, 5)
+	got := p.Term(sessiontest.Here, 5)
 	if got != want {
 		t.Errorf("got %s, want %s: it is stored in members", got, want)
 	}
 	for name, other := range map[string]string{
-		"another term": p.Term(here, 6), "another member": p.Term(here+"2", 5), "another key": proofsOf('l').Term(here, 5),
-		"a placement": p.of(here, "", 5), "a placement of an empty member": p.of("", here, 5),
+		"another term": p.Term(sessiontest.Here, 6), "another member": p.Term(sessiontest.Here+"2", 5), "another key": proofsOf('l').Term(sessiontest.Here, 5),
+		"a placement": p.of(sessiontest.Here, "", 5), "a placement of an empty member": p.of("", sessiontest.Here, 5),
 	} {
 		if other == got {
 			t.Errorf("%s has the same proof", name)
@@ -59,7 +60,7 @@ func TestTheKeyIsMadeOnceAndReadByAll(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		proofs[i] = p.of(here, "uid-session", 5)
+		proofs[i] = p.of(sessiontest.Here, "uid-session", 5)
 	}
 	if proofs[0] != proofs[1] || len(proofs[0]) > 64 {
 		t.Errorf("one leader's proof is %s, the next one's %s", proofs[0], proofs[1])
@@ -80,7 +81,7 @@ func TestTheKeyOfWhoeverIsQuickerCounts(t *testing.T) {
 	if err := p.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if p.of(here, "uid-session", 5) != proofsOf('k').of(here, "uid-session", 5) {
+	if p.of(sessiontest.Here, "uid-session", 5) != proofsOf('k').of(sessiontest.Here, "uid-session", 5) {
 		t.Error("its own key counts, which nobody else knows")
 	}
 }

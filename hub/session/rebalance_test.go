@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 func askedToLeave(s *v1alpha1.VDISession) {
@@ -21,13 +22,13 @@ func TestSessionThatWasAskedToLeaveItsMemberIsMovedIfNobodyUsesIt(t *testing.T) 
 	s := h.pass()
 	h.Expect(s.Status.Placement).To(BeNil())
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
-	h.Expect(h.unwilling(s.UID)).To(HaveKeyWithValue(here, wasLeft))
+	h.Expect(h.unwilling(s.UID)).To(HaveKeyWithValue(sessiontest.Here, wasLeft))
 	h.Expect(s.Annotations).To(HaveKey(v1alpha1.AnnotationMove))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	_, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(h.fleet.refused).To(HaveKeyWithValue(here, wasLeft), "it does not go back at once")
+	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, wasLeft), "it does not go back at once")
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Annotations).NotTo(HaveKey(v1alpha1.AnnotationMove), "that is done")
@@ -41,7 +42,7 @@ func TestSessionThatWasAskedToLeaveAndStaysSaysWhy(t *testing.T) {
 		"its member is away": func(h *hubInMemory) { h.fleet.away = true },
 		"it has failed":      func(h *hubInMemory) { h.edit(hasFailed) },
 		"where its home is": func(h *hubInMemory) {
-			h.edit(func(s *v1alpha1.VDISession) { s.Status.Home = &v1alpha1.SessionHome{ClusterUID: here} })
+			h.edit(func(s *v1alpha1.VDISession) { s.Status.Home = &v1alpha1.SessionHome{ClusterUID: sessiontest.Here} })
 		},
 		"asked to leave others": func(h *hubInMemory) {
 			h.edit(func(s *v1alpha1.VDISession) { s.Annotations[v1alpha1.AnnotationMove] = "us" })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // rebuild is done once, before the first decision.
@@ -42,7 +43,7 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 		for _, o := range s.Status.Releasing {
 			r.Fleet.Reserve(s.UID, o.Epoch, 1, o.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
 		}
-		if toRun(s) {
+		if status.ToRun(s) {
 			r.reserve(s)
 		}
 	}

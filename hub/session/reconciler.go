@@ -17,9 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -189,20 +191,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if denied.Is(err) {
 		return ctrl.Result{}, r.showDenied(ctx, req.NamespacedName, err)
 	}
-	return unlessConflict(result, err)
-}
-
-// conflictWait is how long the hub's cache gets to show what a write found
-// changed. The change itself brings the object up again, as a rule earlier.
-const conflictWait = 100 * time.Millisecond
-
-// unlessConflict makes nothing of a write that came too late: that is how the
-// lock is meant to work.
-func unlessConflict(result ctrl.Result, err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictWait}, nil
-	}
-	return result, err
+	return backoff.OnConflict(result, err)
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -292,12 +281,12 @@ func (r *Reconciler) steps(ctx context.Context, before *v1alpha1.VDISession, p *
 // conclude sums up, and looks again when the session's time asks for it.
 func (r *Reconciler) conclude(before *v1alpha1.VDISession, p *pass) {
 	now := r.Clock.Now()
-	summarise(p.session, p.spec, now)
-	if message, ok := warned(before, p.session); ok {
+	status.Summarize(p.session, p.spec, now)
+	if message, ok := status.ExpiryWarning(before, p.session); ok {
 		p.record(r, "Warning", v1alpha1.EventExpiringSoon, "Expire", message)
 	}
 	if p.spec != nil {
-		p.again = soonest(p.again, nextDue(p.session, p.spec, now))
+		p.again = soonest(p.again, status.NextDue(p.session, p.spec, now))
 	}
 }
 
@@ -310,7 +299,7 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 		return err
 	}
 	p.sent = true
-	if err := r.patchStatus(ctx, before, p.session); err != nil {
+	if err := r.WriteStatus(ctx, before, p.session); err != nil {
 		return err
 	}
 	if p.reserved != nil {
@@ -332,9 +321,9 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 	return nil
 }
 
-// patchStatus writes a status, if nobody else has written the session since it
+// WriteStatus writes a status, if nobody else has written the session since it
 // was read, and remembers the version that this made.
-func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.VDISession) error {
+func (r *Reconciler) WriteStatus(ctx context.Context, before, after *v1alpha1.VDISession) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)

@@ -3,12 +3,12 @@ package session
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // recordStopped makes durable that nothing up to an epoch runs in a member any
@@ -16,12 +16,12 @@ import (
 // so that the session is placed anew, and a deleted session of which nothing
 // else is outstanding is let go.
 func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment, epoch int64) error {
-	after, left := s.DeepCopy(), leftIn(s, member)
-	strikeOff(after, member.UID, epoch)
+	after, left := s.DeepCopy(), status.SupersededIn(s, member)
+	status.ConfirmStopped(after, member.UID, epoch)
 	if after.Status.Placement == nil {
-		endStopped(after, reported, r.Clock.Now())
+		status.EndStoppedRun(after, reported, r.Clock.Now())
 	}
-	if !s.DeletionTimestamp.IsZero() && len(outstanding(after)) == 0 {
+	if !s.DeletionTimestamp.IsZero() && len(status.Outstanding(after)) == 0 {
 		if err := r.Sessions.letGo(ctx, s); err != nil {
 			return err
 		}
@@ -33,9 +33,9 @@ func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISes
 			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
 			Message: "its assignment ended in its member: it is placed anew",
 		})
-		after.Status.Conditions = dropAgents(after.Status.Conditions)
+		after.Status.Conditions = status.DropAgentConditions(after.Status.Conditions)
 	}
-	summarise(after, nil, r.Clock.Now())
+	status.Summarize(after, nil, r.Clock.Now())
 	if err := r.patch(ctx, s, after); err != nil {
 		return err
 	}
@@ -43,16 +43,6 @@ func (r *MemberReconciler) recordStopped(ctx context.Context, s *v1alpha1.VDISes
 		r.healed(after, *left)
 	}
 	return nil
-}
-
-// strikeOff removes what a member has confirmed from what is outstanding.
-func strikeOff(s *v1alpha1.VDISession, member types.UID, epoch int64) {
-	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(r v1alpha1.Release) bool {
-		return r.ClusterUID == member && r.Epoch <= epoch
-	})
-	if p := s.Status.Placement; p != nil && p.ClusterUID == member && p.Epoch <= epoch {
-		s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
-	}
 }
 
 // recordRefused gives up a placement that the member would not store: nothing
@@ -72,7 +62,7 @@ func (r *MemberReconciler) recordRefused(ctx context.Context, s *v1alpha1.VDISes
 	} {
 		v1alpha1.SetCondition(&after.Status.Conditions, after.Generation, c)
 	}
-	summarise(after, nil, r.Clock.Now())
+	status.Summarize(after, nil, r.Clock.Now())
 	if err := r.patch(ctx, s, after); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // observed is a fleet that notes which sessions it was told are gone.
@@ -27,7 +28,7 @@ func TestSessionThatWasRecreatedUnseenIsForgotten(t *testing.T) {
 	g := NewWithT(t)
 	o := &observed{oneMember: &oneMember{}}
 	r := &Reconciler{Fleet: o}
-	before, after := sessionWith(placedAt(here, 5)), sessionWith()
+	before, after := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), sessiontest.With()
 	after.UID = "uid-of-the-next"
 	r.given.add(before.UID, 5)
 	r.changed(before, after)

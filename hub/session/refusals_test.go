@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 func textOf(r *refusals, at time.Time) map[string]string {
@@ -28,25 +29,25 @@ func textOf(r *refusals, at time.Time) map[string]string {
 
 func TestRefusalsFade(t *testing.T) {
 	var r refusals
-	r.add("s", here, 1, "NoRoom", "full", testNow)
-	r.add("s", elsewhere, 2, "Invalid", "bad", testNow.Add(refusalLasts))
-	if diff := cmp.Diff(map[string]string{"uid-here": "NoRoom: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, testNow.Add(refusalLasts))); diff != "" {
+	r.add("s", sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
+	r.add("s", elsewhere, 2, "Invalid", "bad", sessiontest.Now.Add(refusalLasts))
+	if diff := cmp.Diff(map[string]string{"uid-here": "NoRoom: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "Invalid: bad"}, textOf(&r, testNow.Add(refusalLasts+1))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts+1))); diff != "" {
 		t.Errorf("refusals, later (-want +got):\n%s", diff)
 	}
 	for at := time.Duration(0); ; {
-		left := r.fade("s", testNow.Add(at))
+		left := r.fade("s", sessiontest.Now.Add(at))
 		if left == 0 {
 			break
 		}
-		before := len(r.of("s", testNow.Add(at)))
-		if at += left; len(r.of("s", testNow.Add(at))) >= before {
+		before := len(r.of("s", sessiontest.Now.Add(at)))
+		if at += left; len(r.of("s", sessiontest.Now.Add(at))) >= before {
 			t.Fatalf("after %s there are still %d refusals", at, before)
 		}
 	}
-	r.add("other", here, 3, "NoRoom", "full", testNow.Add(refusalLasts+streakLasts+1))
+	r.add("other", sessiontest.Here, 3, "NoRoom", "full", sessiontest.Now.Add(refusalLasts+streakLasts+1))
 	if len(r.by) != 1 {
 		t.Errorf("%d sessions are remembered, want the last alone", len(r.by))
 	}
@@ -54,20 +55,20 @@ func TestRefusalsFade(t *testing.T) {
 
 func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
 	var r refusals
-	r.add("s", here, 10, v1alpha1.RefusedNotAllowed, "host", testNow)
-	r.add("s", elsewhere, 11, v1alpha1.RefusedNoRoom, "full", testNow)
+	r.add("s", sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
+	r.add("s", elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
 	want := map[string]string{"uid-here": "NotAllowed: host"}
-	if diff := cmp.Diff(want, textOf(&r, testNow.Add(refusalStays))); diff != "" {
+	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(refusalStays))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
-	if left := textOf(&r, testNow.Add(refusalStays+1)); len(left) != 0 {
+	if left := textOf(&r, sessiontest.Now.Add(refusalStays+1)); len(left) != 0 {
 		t.Errorf("it is never asked again: %v", left)
 	}
 }
 
 func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	var r refusals
-	now := testNow
+	now := sessiontest.Now
 	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {
 		most *= time.Second
 		pauses := r.add("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
@@ -84,49 +85,49 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 		t.Error("another session pauses too")
 	}
 	r.forget("s")
-	if r.add("s", here, 4, "NoRoom", "full", now) || r.pause("s", now) != 0 {
+	if r.add("s", sessiontest.Here, 4, "NoRoom", "full", now) || r.pause("s", now) != 0 {
 		t.Error("one refusal pauses, after a member took the session")
 	}
 }
 
 func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	var r refusals
-	r.add("s", here, 5, "NoRoom", "full", testNow)
-	r.add("s", elsewhere, 6, "NoRoom", "full", testNow)
-	r.add("s", "uid-invalid", 7, "Invalid", "bad", testNow)
+	r.add("s", sessiontest.Here, 5, "NoRoom", "full", sessiontest.Now)
+	r.add("s", elsewhere, 6, "NoRoom", "full", sessiontest.Now)
+	r.add("s", "uid-invalid", 7, "Invalid", "bad", sessiontest.Now)
 	for _, c := range []struct {
 		session, member types.UID
 		reported        time.Time
 		want            bool
 	}{
-		{"other", here, testNow.Add(time.Second), false},
-		{"s", "unknown", testNow.Add(time.Second), false},
-		{"s", here, testNow, false},
-		{"s", "uid-invalid", testNow.Add(time.Second), false},
-		{"s", here, testNow.Add(time.Second), true},
-		{"s", here, testNow.Add(time.Second), false},
+		{"other", sessiontest.Here, sessiontest.Now.Add(time.Second), false},
+		{"s", "unknown", sessiontest.Now.Add(time.Second), false},
+		{"s", sessiontest.Here, sessiontest.Now, false},
+		{"s", "uid-invalid", sessiontest.Now.Add(time.Second), false},
+		{"s", sessiontest.Here, sessiontest.Now.Add(time.Second), true},
+		{"s", sessiontest.Here, sessiontest.Now.Add(time.Second), false},
 	} {
 		if got := r.lift(c.session, c.member, c.reported); got != c.want {
-			t.Errorf("lift of %s by %s, reported %s: %v, want %v", c.session, c.member, c.reported.Sub(testNow), got, c.want)
+			t.Errorf("lift of %s by %s, reported %s: %v, want %v", c.session, c.member, c.reported.Sub(sessiontest.Now), got, c.want)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "NoRoom: full", "uid-invalid": "Invalid: bad"}, textOf(&r, testNow)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "NoRoom: full", "uid-invalid": "Invalid: bad"}, textOf(&r, sessiontest.Now)); diff != "" {
 		t.Errorf("refusals that are left (-want +got):\n%s", diff)
 	}
 }
 
 func TestSessionThatPausesSaysWhy(t *testing.T) {
-	clock := clocktesting.NewFakeClock(testNow)
+	clock := clocktesting.NewFakeClock(sessiontest.Now)
 	r := &Reconciler{Clock: clock}
 	p := &pass{session: inLine("desktops", "s", "ann", 0)}
 	p.session.UID = "s"
-	for i, member := range []types.UID{here, elsewhere} {
-		r.refusals.add("s", member, int64(i+1), "NoRoom", "full", testNow)
+	for i, member := range []types.UID{sessiontest.Here, elsewhere} {
+		r.refusals.add("s", member, int64(i+1), "NoRoom", "full", sessiontest.Now)
 	}
 	if r.pauses(p) || p.waits != nil {
 		t.Fatal("it pauses after two refusals")
 	}
-	r.refusals.add("s", here, 9, "Invalid", "bad", testNow)
+	r.refusals.add("s", sessiontest.Here, 9, "Invalid", "bad", sessiontest.Now)
 	if !r.pauses(p) || p.waits == nil || p.waits.question != nil || p.again == 0 || p.again > refusalPause {
 		t.Fatalf("after three it waits for %+v and is looked at after %s", p.waits, p.again)
 	}
@@ -148,19 +149,19 @@ func TestSessionThatPausesSaysWhy(t *testing.T) {
 // again: the refusal is one.
 func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
 	h := newHubInMemory(t)
-	h.edit(func(s *v1alpha1.VDISession) { placedAt(here, 1)(s); s.Status.Epoch = 1 })
+	h.edit(func(s *v1alpha1.VDISession) { sessiontest.PlacedAt(sessiontest.Here, 1)(s); s.Status.Epoch = 1 })
 	r := &MemberReconciler{Client: h.Client, Live: h.api, Fleet: h.fleet, Sessions: h.Reconciler, Clock: h.Clock, Recorder: h.Recorder}
-	refused := reports(v1alpha1.AssignmentRefused, 1, "")
+	refused := sessiontest.Reported(v1alpha1.AssignmentRefused, 1, "")
 	refused.Status.Reason, refused.Status.Message = v1alpha1.RefusedNoRoom, "full"
 	before := placementsRefused(h.WithT)
 	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("it has changed"))
 	for range 2 * refusalStreak {
-		h.Expect(r.recordRefused(t.Context(), h.stored(), refused, here)).NotTo(Succeed())
+		h.Expect(r.recordRefused(t.Context(), h.stored(), refused, sessiontest.Here)).NotTo(Succeed())
 	}
 	h.Expect(placementsRefused(h.WithT)).To(Equal(before))
 	h.answer = nil
 	s := h.stored()
-	h.Expect(r.recordRefused(t.Context(), s, refused, here)).To(Succeed())
+	h.Expect(r.recordRefused(t.Context(), s, refused, sessiontest.Here)).To(Succeed())
 	h.Expect(placementsRefused(h.WithT)).To(Equal(before + 1))
 	h.Expect(h.Reconciler.refusals.pause(s.UID, h.Clock.Now())).To(BeZero(), "one refusal makes no streak")
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).NotTo(ContainSubstring("in a row"))

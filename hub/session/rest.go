@@ -3,59 +3,14 @@ package session
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
-
-// repose is why a session's desktop is not to run.
-type repose string
-
-const (
-	// reposeNone: it is to run.
-	reposeNone repose = ""
-	// reposeSuspended: spec.operatingMode says so.
-	reposeSuspended repose = "Suspended"
-	// reposeFailed: the agent has given up this attempt, and no higher one is
-	// asked for.
-	reposeFailed repose = "Failed"
-	// reposeExpired: its time is used up.
-	reposeExpired repose = "Expired"
-)
-
-// reposeOf returns the first that applies. All of them are durable: what the spec
-// says, what the mirror has written, and, of a member that is away, the time.
-func reposeOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, away bool, now time.Time) repose {
-	switch {
-	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		return reposeSuspended
-	case givenUp(s) != nil && s.Spec.Attempt <= s.Status.Attempt:
-		return reposeFailed
-	case timeOver(s, t), away && overdue(s, t, now):
-		return reposeExpired
-	}
-	return reposeNone
-}
-
-// givenUp is the condition that says that the agent has given the session up,
-// or nil.
-func givenUp(s *v1alpha1.VDISession) *metav1.Condition {
-	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionProgressing)
-	if c == nil || c.Status != metav1.ConditionFalse {
-		return nil
-	}
-	return c
-}
-
-// retrying is true of a session that was given up and is to be tried again.
-func retrying(s *v1alpha1.VDISession) bool {
-	return s.Status.Placement != nil && givenUp(s) != nil && s.Spec.Attempt > s.Status.Attempt &&
-		s.Spec.OperatingMode != v1alpha1.ModeSuspended
-}
 
 // rest ends the run of a session whose desktop is not to run. It keeps its
 // place, home and URL; its slot is given back, by its member's next report. One
@@ -63,19 +18,19 @@ func retrying(s *v1alpha1.VDISession) bool {
 func (r *Reconciler) rest(_ context.Context, p *pass) (next, error) {
 	s, now := p.session, r.Clock.Now()
 	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == fleet.HealthUnreachable
-	why := reposeOf(s, p.spec, away, now)
-	if s.Status.Placement.Idle || why == reposeNone && givenUp(s) == nil {
+	why := status.StopReasonOf(s, p.spec, away, now)
+	if s.Status.Placement.Idle || why == status.NotStopped && status.FailedPermanently(s) == nil {
 		return goOn, nil
 	}
 	s.Status.Placement.Idle = true
-	endRun(s, now)
+	status.EndRun(s, now)
 	switch cluster := s.Status.Placement.ClusterName; why {
-	case reposeSuspended:
+	case status.StopSuspended:
 		p.record(r, "Normal", v1alpha1.EventSuspended, "Suspend", fmt.Sprintf("its desktop in %s is stopped, as spec.operatingMode says; its home and its URL are kept", cluster))
-	case reposeExpired:
-		p.record(r, "Warning", v1alpha1.EventExpired, "Expire", expiredMessage(s, p.spec))
+	case status.StopExpired:
+		p.record(r, "Warning", v1alpha1.EventExpired, "Expire", status.ExpiredMessage(s, p.spec))
 	default:
-		p.record(r, "Warning", v1alpha1.EventFailed, "Fail", fmt.Sprintf("given up in %s: %s", cluster, givenUp(s).Message))
+		p.record(r, "Warning", v1alpha1.EventFailed, "Fail", fmt.Sprintf("given up in %s: %s", cluster, status.FailedPermanently(s).Message))
 	}
 	return goOn, nil
 }

@@ -16,21 +16,24 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // placedInMemory is a hub whose session is placed in "eu" and runs.
 func placedInMemory(t *testing.T) (*hubInMemory, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	h := newHubInMemory(t)
-	clock := clocktesting.NewFakePassiveClock(testNow.Truncate(time.Second))
+	clock := clocktesting.NewFakePassiveClock(sessiontest.Now.Truncate(time.Second))
 	h.Clock = clock
 	h.pass()
 	h.edit(func(s *v1alpha1.VDISession) {
-		ready(s)
+		sessiontest.Ready(s)
 		placedBy := s.Status.Placement
-		*placedBy = v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: 1, Run: 1}
+		*placedBy = v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1, Run: 1}
 		s.Status.Epoch = 1
-		startRun(s, clock.Now())
+		status.StartRun(s, clock.Now())
 	})
 	h.pass()
 	h.Expect(h.stored().Status.Phase).To(Equal(v1alpha1.PhaseRunning))
@@ -81,7 +84,7 @@ func (h *hubInMemory) says(name string) string {
 func suspended(s *v1alpha1.VDISession)   { s.Spec.OperatingMode = v1alpha1.ModeSuspended }
 func toBeResumed(s *v1alpha1.VDISession) { s.Spec.OperatingMode = v1alpha1.ModeRunning }
 func hasFailed(s *v1alpha1.VDISession) {
-	conditionOf(v1alpha1.ConditionProgressing, no, v1alpha1.ReasonImagePull)(s)
+	sessiontest.Condition(v1alpha1.ConditionProgressing, sessiontest.No, v1alpha1.ReasonImagePull)(s)
 }
 
 // outOfTime is a session of which the agent has reported that its time is over.
@@ -158,7 +161,7 @@ func TestSessionIsLookedAtAgainWhenItsTimeAsksForIt(t *testing.T) {
 	clock.SetTime(clock.Now().Add(time.Minute + time.Second))
 	h.Expect(again()).To(BeZero())
 	h.Expect(h.stored().Status.Placement.Idle).To(BeFalse(), "that it is over is the agent's to say")
-	h.edit(func(s *v1alpha1.VDISession) { endRun(s, clock.Now()) })
+	h.edit(func(s *v1alpha1.VDISession) { status.EndRun(s, clock.Now()) })
 	h.Expect(again()).To(BeZero())
 	h.Expect(h.stored().Status.Placement.Idle).To(BeTrue())
 	h.Expect(h.stored().Status.ExpirationTime.Time).To(BeTemporally("==", clock.Now()))
@@ -175,7 +178,7 @@ func TestSessionThatFindsNoRoomToResume(t *testing.T) {
 		{"its home is there", func(h *hubInMemory) {
 			h.fleet.other = true
 			h.edit(func(s *v1alpha1.VDISession) {
-				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: here, ClaimName: "claim"}
+				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "claim"}
 			})
 		}, "no room to resume it: eu lacks cpu; its home is there"},
 	} {
@@ -214,7 +217,7 @@ func TestRoomThatComesJustNowWhereASessionIs(t *testing.T) {
 	before := h.stored().ResourceVersion
 	result, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(result.RequeueAfter).To(Equal(conflictWait))
+	h.Expect(result.RequeueAfter).To(Equal(backoff.ConflictDelay))
 	h.Expect(h.stored().ResourceVersion).To(Equal(before))
 }
 
@@ -226,13 +229,13 @@ func TestSessionThatMovesToResume(t *testing.T) {
 	h.edit(toBeResumed)
 	s := h.pass()
 	h.Expect(s.Status.Placement).To(BeNil())
-	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: here, Epoch: 1}}))
+	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}}))
 	h.Expect(s.Status.URL).To(BeEmpty())
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
 	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "room is reserved before anything is given up")
 	h.Expect(h.fleet.released).To(BeZero(), "and kept")
 
-	h.edit(func(s *v1alpha1.VDISession) { strikeOff(s, here, 1) })
+	h.edit(func(s *v1alpha1.VDISession) { status.ConfirmStopped(s, sessiontest.Here, 1) })
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
@@ -355,7 +358,7 @@ func TestPlacementThatEnded(t *testing.T) {
 			h.edit(c.change)
 			h.pass()
 			r := &MemberReconciler{Client: h.Client, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock}
-			h.Expect(r.recordStopped(context.Background(), h.stored(), v1alpha1.ClusterRef{Name: "eu", UID: here}, reports(v1alpha1.AssignmentStopped, 1, ""), 1)).To(Succeed())
+			h.Expect(r.recordStopped(context.Background(), h.stored(), v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, sessiontest.Reported(v1alpha1.AssignmentStopped, 1, ""), 1)).To(Succeed())
 			s := h.stored()
 			h.Expect(s.Status.Placement).To(BeNil())
 			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")))

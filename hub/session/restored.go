@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // A hub whose etcd was restored from a backup has forgotten placements and epochs
@@ -113,7 +114,7 @@ func (r *MemberReconciler) inRecovery(v *visit, s step) (step, bool) {
 		return s, false
 	case s != stepWithdraw && v.reported != nil && v.reported.Spec.Epoch == v.wanted.Spec.Epoch:
 		return stepMirror, true
-	case s == stepWithdraw && wantOf(v.session, v.ref.UID).stop && leftIn(v.session, v.ref) == nil:
+	case s == stepWithdraw && status.DesiredIn(v.session, v.ref.UID).Stop && status.SupersededIn(v.session, v.ref) == nil:
 		return s, false
 	}
 	return stepNone, true
@@ -122,7 +123,7 @@ func (r *MemberReconciler) inRecovery(v *visit, s step) (step, bool) {
 // usedUp reports whether a placement from the backup is in a member that holds
 // nothing of it: it may have ended there, and its epoch been used up.
 func (r *MemberReconciler) usedUp(v *visit) bool {
-	return (v.reported == nil || ended(v.reported)) && r.Sessions.lastRestore().lastGiven(v.session) >= v.wanted.Spec.Epoch
+	return (v.reported == nil || status.Ended(v.reported)) && r.Sessions.lastRestore().lastGiven(v.session) >= v.wanted.Spec.Epoch
 }
 
 // reissue gives up a placement from the backup of which the member holds nothing.
@@ -130,7 +131,7 @@ func (r *MemberReconciler) usedUp(v *visit) bool {
 func (r *MemberReconciler) reissue(ctx context.Context, v *visit) error {
 	after := v.session.DeepCopy()
 	r.Sessions.giveUpPlace(&pass{session: after})
-	summarise(after, nil, r.Clock.Now())
+	status.Summarize(after, nil, r.Clock.Now())
 	log.FromContext(ctx).Info("A placement from the hub's backup is not in its member any more; the session is placed under a new epoch",
 		"session", client.ObjectKeyFromObject(v.session), "member", v.ref.Name, "epoch", v.wanted.Spec.Epoch)
 	return r.patch(ctx, v.session, after)

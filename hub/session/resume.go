@@ -5,7 +5,10 @@ import (
 	"fmt"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // resume lets a desktop run again once nothing keeps it from that: where it is,
@@ -19,7 +22,7 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	case !held.Idle:
 		r.startAnew(p)
 		return goOn, nil
-	case reposeOf(s, p.spec, false, r.Clock.Now()) != reposeNone:
+	case status.StopReasonOf(s, p.spec, false, r.Clock.Now()) != status.NotStopped:
 		r.remain(p)
 		return goOn, nil
 	}
@@ -52,7 +55,7 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 		r.unscheduled(p, decision.Reason, decision.Message)
 		r.await(p, decision.Reason, there)
 		return done, nil
-	case hasHome(p.spec) || s.Status.Home != nil:
+	case status.HasHome(p.spec) || s.Status.Home != nil:
 		r.waitForRoom(p, message+"; its home is there", there)
 		return done, nil
 	case away:
@@ -82,7 +85,7 @@ func (r *Reconciler) placedBy(ctx context.Context, p *pass) (*v1alpha1.Placement
 			return &p.policies[i], nil
 		}
 	}
-	policy, _ := governing(p.session, p.policies)
+	policy, _ := policy.Governing(p.session, p.policies)
 	return policy, nil
 }
 
@@ -108,7 +111,7 @@ func refOf(p *v1alpha1.Placement) v1alpha1.ClusterRef {
 func (r *Reconciler) resumed(p *pass, d placement.Decision) {
 	s := p.session
 	reason, message := v1alpha1.EventResumed, "runs again in "+d.Message
-	if retrying(s) {
+	if status.Retrying(s) {
 		reason, message = v1alpha1.EventRetried, fmt.Sprintf("attempt %d, in %s", s.Spec.Attempt, d.Message)
 	}
 	r.scheduled(p, d)
@@ -123,9 +126,9 @@ func (r *Reconciler) startAnew(p *pass) {
 	if s.Spec.Attempt <= s.Status.Attempt {
 		return
 	}
-	endRun(s, r.Clock.Now())
+	status.EndRun(s, r.Clock.Now())
 	s.Status.Attempt, held.Run = s.Spec.Attempt, max(1, held.Run)+1
-	sending(s)
+	status.SetSending(s)
 	p.record(r, "Normal", v1alpha1.EventRetried, "Resume", fmt.Sprintf("attempt %d: its desktop in %s is started anew", s.Spec.Attempt, held.ClusterName))
 }
 
@@ -138,7 +141,7 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, the
 	if err := r.readPolicies(ctx, p); err != nil {
 		return done, err
 	}
-	policy, found := governing(s, p.policies)
+	policy, found := policy.Governing(s, p.policies)
 	if !found {
 		r.waitForRoom(p, message, there)
 		return done, nil
@@ -152,7 +155,7 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, the
 	case d.Cluster.UID == held.ClusterUID:
 		// There has just come room where it is.
 		r.Fleet.Release(s.UID)
-		p.hold, p.again = true, conflictWait
+		p.hold, p.again = true, backoff.ConflictDelay
 		return done, nil
 	}
 	p.holds = true
@@ -168,8 +171,4 @@ func (r *Reconciler) waitForRoom(p *pass, message string, q *question) {
 	placements.WithLabelValues("unschedulable").Inc()
 	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, r.rechecked(p, message, q))
 	r.await(p, v1alpha1.ReasonNoRoomToResume, q)
-}
-
-func hasHome(t *v1alpha1.TemplateSpec) bool {
-	return t.Home.Mode == v1alpha1.HomePerSession || t.Home.Mode == v1alpha1.HomePerUser
 }

@@ -19,7 +19,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 const (
@@ -88,20 +91,20 @@ func (r *ReviewReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if r.Clock.Since(review.CreationTimestamp.Time) > reviewLasts {
 		return ctrl.Result{}, r.drop(ctx, review) // nobody waits for it any more
 	}
-	status, err := r.answer(ctx, review)
+	answer, err := r.answer(ctx, review)
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
-	case status == nil:
+	case answer == nil:
 		return ctrl.Result{RequeueAfter: judgePoll}, nil
 	}
 	after := review.DeepCopy()
-	after.Status = *status
-	now := seconds(r.Clock.Now())
+	after.Status = *answer
+	now := status.Seconds(r.Clock.Now())
 	after.Status.ReviewTime = &now
 	patch := client.MergeFromWithOptions(review, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
-		return unlessConflict(ctrl.Result{}, client.IgnoreNotFound(err))
+		return backoff.OnConflict(ctrl.Result{}, client.IgnoreNotFound(err))
 	}
 	return ctrl.Result{RequeueAfter: reviewLasts}, nil
 }
@@ -149,7 +152,7 @@ func (r *ReviewReconciler) answer(ctx context.Context, review *v1alpha1.Placemen
 	if err != nil {
 		return nil, err
 	}
-	policy, _ := governing(s, p.policies)
+	policy, _ := policy.Governing(s, p.policies)
 	req := r.Sessions.request(p, policy)
 	req.Seat = seat
 	if r.Fleet.Judging(req.Template) {
@@ -199,10 +202,10 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
 		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it goes where the verdicts say"), nil
-	case timeOver(s, p.spec):
-		return condition(v1alpha1.ReasonTimeExpired, expiredMessage(s, p.spec)), nil
-	case len(holding(s)) > 0:
-		return condition(v1alpha1.ReasonReleasing, releasing(s, "")), nil
+	case status.TimeOver(s, p.spec):
+		return condition(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec)), nil
+	case len(status.AwaitedReleases(s)) > 0:
+		return condition(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, "")), nil
 	case n == goOn:
 		return nil, nil
 	}
@@ -210,11 +213,11 @@ func (r *ReviewReconciler) heldUp(ctx context.Context, p *pass) (*metav1.Conditi
 		return c, nil
 	}
 	h := &v1alpha1.VDIHome{}
-	if err := r.Client.Get(ctx, homeKey(s), h); err != nil {
+	if err := r.Client.Get(ctx, home.Key(s), h); err != nil {
 		return nil, fmt.Errorf("reading the home: %w", err)
 	}
 	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
-	return condition(v1alpha1.ReasonHomeInUse, homeInUse(s, h)), nil
+	return condition(v1alpha1.ReasonHomeInUse, home.InUse(s, h)), nil
 }
 
 // ask the fleet, and write down what it says.

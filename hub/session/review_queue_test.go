@@ -17,6 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // countingFleet counts the reviews that are computed, by namespace.
@@ -50,7 +51,7 @@ func newReviewsInMemory(t *testing.T) *reviewsInMemory {
 	api := fake.NewClientBuilder().WithScheme(h.api.Scheme()).WithObjects(template).WithStatusSubresource(&v1alpha1.PlacementReview{}).Build()
 	h.Client, h.Revisions.Client = api, api
 	r := &reviewsInMemory{WithT: h.WithT, fleet: &countingFleet{computed: map[string]int{}}}
-	r.ReviewReconciler = &ReviewReconciler{Client: api, Fleet: r.fleet, Sessions: h.Reconciler, Clock: testclock.NewFakePassiveClock(testNow)}
+	r.ReviewReconciler = &ReviewReconciler{Client: api, Fleet: r.fleet, Sessions: h.Reconciler, Clock: testclock.NewFakePassiveClock(sessiontest.Now)}
 	r.queue = r.pending.workqueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(r.queue.ShutDown)
 	return r
@@ -58,7 +59,7 @@ func newReviewsInMemory(t *testing.T) *reviewsInMemory {
 
 func (r *reviewsInMemory) create(namespace, name string, count int32) client.ObjectKey {
 	review := &v1alpha1.PlacementReview{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(testNow),
+		Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(sessiontest.Now),
 	}}
 	review.Spec.Session, review.Spec.Count = &v1alpha1.SessionSpec{User: "ann", Template: "browser"}, count
 	r.Expect(r.Client.Create(context.Background(), review)).To(Succeed())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 )
 
 // The hub's cache gets cacheWait to show a revision that was just stored, and
@@ -95,7 +96,7 @@ func (r *Revisions) Spec(ctx context.Context, template, revision string) (*v1alp
 }
 
 // naming are the revisions, as the index has them, whose spec names a Secret.
-func (r *Revisions) naming(ctx context.Context, secret string) ([]string, error) {
+func (r *Revisions) naming(ctx context.Context, name string) ([]string, error) {
 	kept := &appsv1.ControllerRevisionList{}
 	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{fleet.LabelTemplate}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing template revisions: %w", err)
@@ -104,7 +105,7 @@ func (r *Revisions) naming(ctx context.Context, secret string) ([]string, error)
 	for i := range kept.Items {
 		template, revision := kept.Items[i].Labels[fleet.LabelTemplate], kept.Items[i].Labels[fleet.LabelRevision]
 		spec, err := r.Spec(ctx, template, revision)
-		if err == nil && slices.Contains(namedSecrets(spec), secret) {
+		if err == nil && slices.Contains(secret.NamedBy(spec), name) {
 			out = append(out, revisionKey(template, revision))
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // workers of each controller. They wait for the API server most of the time;
@@ -138,7 +139,7 @@ func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcil
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		if s := &list.Items[i]; s.Status.Placement == nil || retrying(s) {
+		if s := &list.Items[i]; s.Status.Placement == nil || status.Retrying(s) {
 			out = append(out, requestFor(&list.Items[i]))
 		}
 	}
@@ -235,7 +236,7 @@ func (r *MemberReconciler) ofSecret(ctx context.Context, secret *corev1.Secret) 
 }
 
 func (r *MemberReconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
-	r.kept.forget(client.ObjectKeyFromObject(secret))
+	r.Secrets.Forget(client.ObjectKeyFromObject(secret))
 	s, err := byAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
 	if err != nil || s == nil {
 		return nil
@@ -247,7 +248,7 @@ func (r *MemberReconciler) ofAccessSecret(ctx context.Context, secret *corev1.Se
 // that holds it or may still do so.
 func requestsOf(s *v1alpha1.VDISession) []mcreconcile.Request {
 	var out []mcreconcile.Request
-	for _, o := range outstanding(s) {
+	for _, o := range status.Outstanding(s) {
 		out = append(out, memberRequest(o.ClusterName, s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)))
 	}
 	return out

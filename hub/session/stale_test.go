@@ -23,6 +23,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // restOfFleet is what nobody asks of oneMember.
@@ -57,7 +59,7 @@ type oneMember struct {
 }
 
 func (f *oneMember) Lost(ask failover.Session, member types.UID) failover.Verdict {
-	if f.verdict == nil || member != here {
+	if f.verdict == nil || member != sessiontest.Here {
 		return failover.Verdict{}
 	}
 	return f.verdict(ask)
@@ -72,7 +74,7 @@ func (f *oneMember) Failover(req placement.Request, ask failover.Session, from t
 	return f.Place(req, epoch), v
 }
 
-func (f *oneMember) LostSince(types.UID) time.Time { return testNow.Add(-time.Minute) }
+func (f *oneMember) LostSince(types.UID) time.Time { return sessiontest.Now.Add(-time.Minute) }
 
 func (f *oneMember) Gone(member types.UID) bool { return f.gone[member] }
 
@@ -96,7 +98,7 @@ func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision
 	if f.other {
 		return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "us", UID: elsewhere}, Reason: v1alpha1.ReasonPlaced, Message: "us has room"}
 	}
-	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has room"}
+	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has room"}
 }
 
 func (f *oneMember) Release(types.UID) { f.released++ }
@@ -150,7 +152,7 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	h.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	template := &v1alpha1.VDITemplate{}
 	template.Name, template.Spec.Image, template.Spec.Port = "browser", "browser:1", 80
-	s := sessionWith()
+	s := sessiontest.With()
 	s.Status.Epoch = 0
 	s.Finalizers = []string{v1alpha1.Finalizer}
 	h.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(template, s).WithStatusSubresource(s).Build()
@@ -264,15 +266,15 @@ func TestOldViewAssignsNothing(t *testing.T) {
 	}{
 		{name: "it is as it was", change: func(*v1alpha1.VDISession) {}, ordered: true},
 		{name: "it has ended", change: func(s *v1alpha1.VDISession) { s.Status.Placement = nil }},
-		{name: "it was placed elsewhere", change: func(s *v1alpha1.VDISession) { placedAt(elsewhere, 2)(s); s.Status.Epoch = 2 }},
-		{name: "it was placed anew", change: func(s *v1alpha1.VDISession) { placedAt(here, 2)(s); s.Status.Epoch = 2 }},
+		{name: "it was placed elsewhere", change: func(s *v1alpha1.VDISession) { sessiontest.PlacedAt(elsewhere, 2)(s); s.Status.Epoch = 2 }},
+		{name: "it was placed anew", change: func(s *v1alpha1.VDISession) { sessiontest.PlacedAt(sessiontest.Here, 2)(s); s.Status.Epoch = 2 }},
 		{name: "this leader knows better", change: func(*v1alpha1.VDISession) {}, given: true, ordered: true},
-		{name: "the member has it", change: func(*v1alpha1.VDISession) {}, reported: reports(v1alpha1.AssignmentActive, 1, "old"), ordered: true},
+		{name: "the member has it", change: func(*v1alpha1.VDISession) {}, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old"), ordered: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHubInMemory(t)
 			s := h.stored()
-			placedAt(here, 1)(s)
+			sessiontest.PlacedAt(sessiontest.Here, 1)(s)
 			s.Status.Epoch = 1
 			h.Expect(h.api.Status().Update(context.Background(), s)).To(Succeed())
 			view := s.DeepCopy()
@@ -284,8 +286,8 @@ func TestOldViewAssignsNothing(t *testing.T) {
 			box := &box{}
 			live := &counting{Reader: h.api}
 			r := &MemberReconciler{Client: h.Client, Live: live, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock.RealClock{}}
-			wanted := Assignment(view, &v1alpha1.TemplateSpec{}, "example.com", Secrets{})
-			_, err := r.assign(context.Background(), &visit{member: box, ref: v1alpha1.ClusterRef{UID: here}, session: view, reported: c.reported, wanted: wanted})
+			wanted := Assignment(view, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})
+			_, err := r.assign(context.Background(), &visit{member: box, ref: v1alpha1.ClusterRef{UID: sessiontest.Here}, session: view, reported: c.reported, wanted: wanted})
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(box.ordered == 1).To(Equal(c.ordered))
 			h.Expect(live.reads == 0).To(Equal(c.given || c.reported != nil), "asks the API server only where it must")

@@ -12,6 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // A release is superseded where the session was placed anew, or may be, without
@@ -20,23 +22,6 @@ import (
 //
 // It names no policy: caps of policies count a session once, where it is placed.
 // Its member counts it until it has confirmed the stop, for its room is taken.
-
-// holding are the releases of which the stop is waited for before the session is
-// placed anew.
-func holding(s *v1alpha1.VDISession) []v1alpha1.Release {
-	var out []v1alpha1.Release
-	for _, o := range s.Status.Releasing {
-		if !o.Superseded {
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
-// displaced is whether a session that is placed nowhere has lost its member.
-func displaced(s *v1alpha1.VDISession) bool {
-	return s.Status.Placement == nil && len(holding(s)) < len(s.Status.Releasing)
-}
 
 // leaveBehind takes a session from a member that is lost, without waiting for its
 // stop. Its desktop is taken to have run there until since.
@@ -49,21 +34,16 @@ func (r *Reconciler) leaveBehind(p *pass, since time.Time) v1alpha1.Release {
 			s.Status.Home = nil // its own; a user's has a record of where it lies
 		}
 	}
-	endRun(s, since)
-	s.Status.Releasing = append(others(s.Status.Releasing, left), left)
+	status.EndRun(s, since)
+	s.Status.Releasing = append(status.ReleasesElsewhere(s.Status.Releasing, left), left)
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
-	s.Status.Conditions = dropAgents(s.Status.Conditions)
+	s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
 	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
 		Message: left.ClusterName + " is lost: it is placed anew",
 	})
 	return left
-}
-
-// others are the releases from other members.
-func others(all []v1alpha1.Release, than v1alpha1.Release) []v1alpha1.Release {
-	return slices.DeleteFunc(slices.Clone(all), func(o v1alpha1.Release) bool { return o.ClusterUID == than.ClusterUID })
 }
 
 // supersede ceases to wait for stops that members can't confirm that are lost, as
@@ -80,9 +60,9 @@ func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 		if err := r.readPolicies(ctx, p); err != nil {
 			return err
 		}
-		policy, _ := governing(s, p.policies)
-		ask := lossOf(s, p.spec, failoverOf(s, p.spec, policy))
-		ask.Mode, ask.Guarded = releasedMode(s, p.spec, policy, o), false // nobody has told of what runs there now
+		policy, _ := policy.Governing(s, p.policies)
+		ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
+		ask.Mode, ask.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // nobody has told of what runs there now
 		v := r.Fleet.Lost(ask, o.ClusterUID)
 		p.again = soonest(p.again, v.Wait)
 		if p.stays = v.Message; v.Due {
@@ -90,16 +70,6 @@ func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 		}
 	}
 	return nil
-}
-
-// releasedMode is the failover mode of a copy that was given up: the one that its
-// placement had, unless the session says another itself. An edit of a policy changes
-// it with the next placement only.
-func releasedMode(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, policy *v1alpha1.PlacementPolicy, o *v1alpha1.Release) v1alpha1.FailoverMode {
-	if s.Spec.Failover.Mode == "" && o.FailoverMode != "" {
-		return o.FailoverMode
-	}
-	return failoverOf(s, t, policy).Mode
 }
 
 // forgetGone drops what was left behind in members that are gone for good.

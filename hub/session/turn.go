@@ -14,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/queue"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // gateWait is how long a decision waits at most for those whose turn came
@@ -139,13 +140,13 @@ func rankAmongWaiting(s *v1alpha1.VDISession) queue.Rank {
 
 // wantsPlace is whether a session is to run and has no room to.
 func wantsPlace(s *v1alpha1.VDISession) bool {
-	if !s.DeletionTimestamp.IsZero() || s.Spec.OperatingMode == v1alpha1.ModeSuspended || len(holding(s)) > 0 {
+	if !s.DeletionTimestamp.IsZero() || s.Spec.OperatingMode == v1alpha1.ModeSuspended || len(status.AwaitedReleases(s)) > 0 {
 		return false
 	}
-	if s.Status.Placement == nil || pendingFailover(s) {
+	if s.Status.Placement == nil || status.FailoverPending(s) {
 		return true
 	}
-	return s.Status.Placement.Idle && (givenUp(s) == nil || retrying(s))
+	return s.Status.Placement.Idle && (status.FailedPermanently(s) == nil || status.Retrying(s))
 }
 
 // waitsSince is since when a session has had no place, or, before it ever had

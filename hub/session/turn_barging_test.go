@@ -10,23 +10,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // newcomer is a session that is reconciled now.
 func newcomer(name, user string, priority int32) *v1alpha1.VDISession {
-	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(testNow)}}
+	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(sessiontest.Now)}}
 	s.Spec.User, s.Spec.Placement.Priority = user, priority
 	return s
 }
 
 func TestCapacityThatBecomesFreeIsNotTakenOutOfTurn(t *testing.T) {
-	f := &rooms{free: map[types.UID]map[string]int64{here: {"browser": 1}}}
+	f := &rooms{free: map[types.UID]map[string]int64{sessiontest.Here: {"browser": 1}}}
 	r := lineOf(f)
 	for i := range 3 {
 		r.waitFor(fmt.Sprint("burst", i), "ann", 0, asks("browser"))
 	}
 	last := newcomer("burst2", "ann", 0)
-	last.CreationTimestamp = metav1.NewTime(testNow.Add(-time.Minute))
+	last.CreationTimestamp = metav1.NewTime(sessiontest.Now.Add(-time.Minute))
 	outOfTurn := func(s *v1alpha1.VDISession, want bool, when string) {
 		t.Helper()
 		if got := r.outOfTurn(s, asks("browser")); got != want {
@@ -35,7 +36,7 @@ func TestCapacityThatBecomesFreeIsNotTakenOutOfTurn(t *testing.T) {
 	}
 	outOfTurn(last, false, "nothing has changed, so that nobody is called")
 
-	r.news().note(roomIn(here))
+	r.news().note(roomIn(sessiontest.Here))
 	outOfTurn(last, true, "room was reported and the first are not called yet")
 	outOfTurn(newcomer("new", "ann", 0), true, "room was reported and the first are not called yet")
 	outOfTurn(newcomer("high", "ann", 7), false, "it has the highest priority")

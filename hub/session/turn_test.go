@@ -16,11 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // inLine is a session that waits for a place.
 func inLine(namespace, name, user string, priority int32) *v1alpha1.VDISession {
-	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(testNow)}}
+	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(sessiontest.Now)}}
 	s.Spec.User, s.Spec.Placement.Priority = user, priority
 	return s
 }
@@ -28,7 +29,7 @@ func inLine(namespace, name, user string, priority int32) *v1alpha1.VDISession {
 // queued are the turns and a workqueue in their order that holds the sessions.
 func queued(t *testing.T, sessions ...*v1alpha1.VDISession) (*turns, workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	t.Helper()
-	turns := newTurns(clocktesting.NewFakeClock(testNow))
+	turns := newTurns(clocktesting.NewFakeClock(sessiontest.Now))
 	q := turns.workqueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(q.ShutDown)
 	for _, s := range sessions {
@@ -68,7 +69,7 @@ func TestSessionThatIsQueuedMovesWithItsPriority(t *testing.T) {
 }
 
 func TestWhoWantsAPlace(t *testing.T) {
-	now := metav1.NewTime(testNow)
+	now := metav1.NewTime(sessiontest.Now)
 	for _, c := range []struct {
 		name   string
 		change func(*v1alpha1.VDISession)
@@ -77,7 +78,7 @@ func TestWhoWantsAPlace(t *testing.T) {
 		{"new", func(*v1alpha1.VDISession) {}, true},
 		{"being deleted", func(s *v1alpha1.VDISession) { s.DeletionTimestamp = &now }, false},
 		{"suspended", func(s *v1alpha1.VDISession) { s.Spec.OperatingMode = v1alpha1.ModeSuspended }, false},
-		{"stopping elsewhere", func(s *v1alpha1.VDISession) { s.Status.Releasing = []v1alpha1.Release{{ClusterUID: here}} }, false},
+		{"stopping elsewhere", func(s *v1alpha1.VDISession) { s.Status.Releasing = []v1alpha1.Release{{ClusterUID: sessiontest.Here}} }, false},
 		{"placed", func(s *v1alpha1.VDISession) { s.Status.Placement = &v1alpha1.Placement{} }, false},
 		{"idle, to run again", func(s *v1alpha1.VDISession) { s.Status.Placement = &v1alpha1.Placement{Idle: true} }, true},
 		{"idle and given up", func(s *v1alpha1.VDISession) {
@@ -97,9 +98,9 @@ func TestWhoWantsAPlace(t *testing.T) {
 
 func TestAgeIsSinceThePlaceWasLost(t *testing.T) {
 	s := inLine("a", "s", "ann", 0)
-	lost := metav1.NewTime(testNow.Add(time.Hour))
+	lost := metav1.NewTime(sessiontest.Now.Add(time.Hour))
 	s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, LastTransitionTime: lost}}
-	if got := waitsSince(s); !got.Equal(testNow) {
+	if got := waitsSince(s); !got.Equal(sessiontest.Now) {
 		t.Errorf("one that never had a place waits since %s, want its creation", got)
 	}
 	s.Status.Epoch = 1
@@ -115,7 +116,7 @@ func TestDecisionsAreMadeInTheOrderOfTheTurns(t *testing.T) {
 		all = append(all, inLine("a", fmt.Sprintf("s%02d", i), "ann", int32(sessions-i)))
 	}
 	turns, q := queued(t, all...)
-	r := &Reconciler{Clock: clocktesting.NewFakeClock(testNow)}
+	r := &Reconciler{Clock: clocktesting.NewFakeClock(sessiontest.Now)}
 	r.lines.once.Do(func() { r.lines.turns, r.lines.waiting, r.lines.news = turns, newWaiting(), newNews() })
 	var mu sync.Mutex
 	var got, want []string

@@ -22,6 +22,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // rooms is a fleet that answers how much room there is, and counts the questions.
@@ -62,12 +63,12 @@ func lineOf(f *rooms) *Reconciler {
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	none := func(client.Object) []string { return nil }
 	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.VDISession{}, indexMember, none).Build()
-	return &Reconciler{Client: c, Fleet: f, Clock: clocktesting.NewFakeClock(testNow)}
+	return &Reconciler{Client: c, Fleet: f, Clock: clocktesting.NewFakeClock(sessiontest.Now)}
 }
 
 // waitFor has a session wait, by number: user, age and priority are as given.
 func (r *Reconciler) waitFor(name, user string, priority int32, q *question) reconcile.Request {
-	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(testNow.Add(-time.Minute))}}
+	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(sessiontest.Now.Add(-time.Minute))}}
 	s.Spec.User, s.Spec.Placement.Priority = user, priority
 	r.wish(&pass{session: s}, q)
 	return requestFor(s)
@@ -107,13 +108,13 @@ func roomIn(member types.UID) fleet.Change {
 }
 
 func TestRoomCallsNoMoreThanItHelps(t *testing.T) {
-	f := &rooms{free: map[types.UID]map[string]int64{here: {"browser": 2}}}
+	f := &rooms{free: map[types.UID]map[string]int64{sessiontest.Here: {"browser": 2}}}
 	r := lineOf(f)
 	for i := range 100 {
 		r.waitFor(fmt.Sprint("b", i), "ann", 0, asks("browser"))
 		r.waitFor(fmt.Sprint("g", i), "ann", 0, asks("gpu"))
 	}
-	if got := r.called(roomIn(here)); !slices.Equal(got, []string{"b0", "b1", "b2"}) {
+	if got := r.called(roomIn(sessiontest.Here)); !slices.Equal(got, []string{"b0", "b1", "b2"}) {
 		t.Errorf("called %v, want the first two that fit and one more", got)
 	}
 	if f.asked != 2 {
@@ -122,30 +123,30 @@ func TestRoomCallsNoMoreThanItHelps(t *testing.T) {
 	if got := r.called(roomIn(elsewhere)); len(got) > 0 {
 		t.Errorf("called %v by a member without room", got)
 	}
-	if got := r.called(fleet.Change{Kind: fleet.MemberSessions, UID: here}); len(got) > 0 {
+	if got := r.called(fleet.Change{Kind: fleet.MemberSessions, UID: sessiontest.Here}); len(got) > 0 {
 		t.Errorf("called %v when a member got more sessions", got)
 	}
 }
 
 func TestThoseThatAreCalledAreFirstInOrder(t *testing.T) {
-	f := &rooms{free: map[types.UID]map[string]int64{here: {"browser": 1}}}
+	f := &rooms{free: map[types.UID]map[string]int64{sessiontest.Here: {"browser": 1}}}
 	r := lineOf(f)
 	for i := range 50 {
 		r.waitFor(fmt.Sprint("burst", i), "ann", 0, asks("browser"))
 	}
 	r.waitFor("single", "ben", 0, asks("browser"))
-	if got := r.called(roomIn(here)); !slices.Equal(got, []string{"burst0", "single"}) {
+	if got := r.called(roomIn(sessiontest.Here)); !slices.Equal(got, []string{"burst0", "single"}) {
 		t.Errorf("called %v", got)
 	}
-	if got := r.called(roomIn(here)); !slices.Equal(got, []string{"burst0", "single"}) {
+	if got := r.called(roomIn(sessiontest.Here)); !slices.Equal(got, []string{"burst0", "single"}) {
 		t.Errorf("called %v the second time: nobody got a place meanwhile", got)
 	}
-	r.waiting().strike(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "desktops", Name: "burst0"}}, true, testNow)
-	if got := r.called(roomIn(here)); !slices.Equal(got, []string{"single", "burst1"}) {
+	r.waiting().strike(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "desktops", Name: "burst0"}}, true, sessiontest.Now)
+	if got := r.called(roomIn(sessiontest.Here)); !slices.Equal(got, []string{"single", "burst1"}) {
 		t.Errorf("called %v after ann got a place", got)
 	}
 	r.waitFor("high", "ann", 7, asks("browser"))
-	if got := r.called(roomIn(here)); !slices.Equal(got, []string{"high", "single"}) {
+	if got := r.called(roomIn(sessiontest.Here)); !slices.Equal(got, []string{"high", "single"}) {
 		t.Errorf("called %v after one of higher priority came", got)
 	}
 }
@@ -159,7 +160,7 @@ func TestWhatCallsWhom(t *testing.T) {
 		q.request.PolicyName, q.request.Policy = "gold", &v1alpha1.PlacementPolicySpec{}
 	}
 	idleHere := func(stays bool) func(*question) {
-		return func(q *question) { q.in, q.stays = &v1alpha1.ClusterRef{Name: "here", UID: here}, stays }
+		return func(q *question) { q.in, q.stays = &v1alpha1.ClusterRef{Name: "here", UID: sessiontest.Here}, stays }
 	}
 	refusedBy := func(member types.UID) func(*question) {
 		return func(q *question) { q.request.Refused = map[types.UID]string{member: "NoRoom: full"} }
@@ -178,17 +179,17 @@ func TestWhatCallsWhom(t *testing.T) {
 		{"a cap that counts less", rooms{free: free}, asks("browser", capped), fleet.Change{Kind: fleet.PolicyRoom, Policy: "gold"}, true},
 		{"another policy's cap", rooms{free: free}, asks("browser", capped), fleet.Change{Kind: fleet.PolicyRoom, Policy: "tin"}, false},
 		{"a policy without caps", rooms{free: free}, asks("browser", uncapped), fleet.Change{Kind: fleet.PolicyRoom, Policy: "gold"}, false},
-		{"room where it lies idle", rooms{again: map[types.UID]int64{here: 1}}, asks("browser", idleHere(true)), roomIn(here), true},
+		{"room where it lies idle", rooms{again: map[types.UID]int64{sessiontest.Here: 1}}, asks("browser", idleHere(true)), roomIn(sessiontest.Here), true},
 		{"room elsewhere, for one that stays", rooms{free: free}, asks("browser", idleHere(true)), roomIn(elsewhere), false},
 		{"room elsewhere, for one that may go", rooms{free: free}, asks("browser", idleHere(false)), roomIn(elsewhere), true},
 		{"room that is not for it", rooms{free: free}, asks("gpu"), roomIn(elsewhere), false},
-		{"room in a member that refused it before it reported", rooms{free: free, reported: testNow.Add(time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), true},
-		{"room in a member that refused it since", rooms{free: free, reported: testNow.Add(-time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), false},
-		{"no room in a member that refused it", rooms{reported: testNow.Add(time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), false},
+		{"room in a member that refused it before it reported", rooms{free: free, reported: sessiontest.Now.Add(time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), true},
+		{"room in a member that refused it since", rooms{free: free, reported: sessiontest.Now.Add(-time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), false},
+		{"no room in a member that refused it", rooms{reported: sessiontest.Now.Add(time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := lineOf(&c.fleet)
-			r.refusals.add("uid-s", elsewhere, 12, "NoRoom", "full", testNow)
+			r.refusals.add("uid-s", elsewhere, 12, "NoRoom", "full", sessiontest.Now)
 			r.waitFor("s", "ann", 0, c.asks)
 			if got := len(r.called(c.change)) > 0; got != c.called {
 				t.Errorf("called: %v, want %v", got, c.called)
@@ -209,36 +210,36 @@ func TestAllWhoWaitSayWhatForAfterAMemberChanged(t *testing.T) {
 		r.correct(news.read(), func(_ reconcile.Request, after time.Duration) { n, last = n+1, max(last, after) })
 		return n, last
 	}
-	if n, _ := look(roomIn(here)); n > 0 {
+	if n, _ := look(roomIn(sessiontest.Here)); n > 0 {
 		t.Errorf("%d look again after a report of capacity", n)
 	}
-	n, last := look(fleet.Change{Kind: fleet.MemberChanged, Member: "here", UID: here})
+	n, last := look(fleet.Change{Kind: fleet.MemberChanged, Member: "here", UID: sessiontest.Here})
 	if n != 250 || last < 2*time.Second {
 		t.Errorf("%d look again within %s, want all 250, %d a second", n, last, looksASecond)
 	}
 	of := asks("t1").request.Template
-	if n, _ := look(fleet.Change{Kind: fleet.MemberVerdicts, Member: "here", UID: here, Templates: []placement.TemplateKey{of}}); n != 83 {
+	if n, _ := look(fleet.Change{Kind: fleet.MemberVerdicts, Member: "here", UID: sessiontest.Here, Templates: []placement.TemplateKey{of}}); n != 83 {
 		t.Errorf("%d look again after a member judged %s anew, want the 83 that ask for it", n, of)
 	}
 }
 
 func TestWhoWaitsNoMoreIsNotCalled(t *testing.T) {
-	f := &rooms{free: map[types.UID]map[string]int64{here: {"browser": 5}}}
+	f := &rooms{free: map[types.UID]map[string]int64{sessiontest.Here: {"browser": 5}}}
 	r := lineOf(f)
 	item := r.waitFor("s", "ann", 0, asks("browser"))
 	r.waitFor("home", "ann", 0, nil)
-	if got := r.called(roomIn(here)); !slices.Equal(got, []string{"s"}) {
+	if got := r.called(roomIn(sessiontest.Here)); !slices.Equal(got, []string{"s"}) {
 		t.Errorf("called %v: room does not help who waits for his home", got)
 	}
-	r.waiting().strike(item, false, testNow)
-	if got := r.called(roomIn(here)); len(got) > 0 {
+	r.waiting().strike(item, false, sessiontest.Now)
+	if got := r.called(roomIn(sessiontest.Here)); len(got) > 0 {
 		t.Errorf("called %v, who waits no more", got)
 	}
 	if len(r.waiting().classes) > 0 {
 		t.Error("a class without sessions is remembered")
 	}
 	reasons, classes, oldest := r.waiting().count()
-	if diff := cmp.Diff(map[string]int{v1alpha1.ReasonUnschedulable: 1}, reasons); diff != "" || classes != 0 || !oldest.Equal(testNow.Add(-time.Minute)) {
+	if diff := cmp.Diff(map[string]int{v1alpha1.ReasonUnschedulable: 1}, reasons); diff != "" || classes != 0 || !oldest.Equal(sessiontest.Now.Add(-time.Minute)) {
 		t.Errorf("%d classes, oldest since %s, reasons (-want +got):\n%s", classes, oldest, diff)
 	}
 }
@@ -255,10 +256,10 @@ func TestClassesAskWhatDecidesWhetherItFits(t *testing.T) {
 			q.request.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		},
 		"tolerations": func(q *question) { q.request.ClusterTolerations = []corev1.Toleration{{Key: "gpu"}} },
-		"home":        func(q *question) { q.request.Home = &v1alpha1.ClusterRef{UID: here} },
-		"refusals":    func(q *question) { q.request.Refused = map[types.UID]string{here: "x"} },
+		"home":        func(q *question) { q.request.Home = &v1alpha1.ClusterRef{UID: sessiontest.Here} },
+		"refusals":    func(q *question) { q.request.Refused = map[types.UID]string{sessiontest.Here: "x"} },
 		"failover":    func(q *question) { q.request.Failover = true },
-		"where it is": func(q *question) { q.in = &v1alpha1.ClusterRef{UID: here} },
+		"where it is": func(q *question) { q.in = &v1alpha1.ClusterRef{UID: sessiontest.Here} },
 		"a user where users are counted": func(q *question) {
 			q.request.User, q.request.Policy = "ann", &v1alpha1.PlacementPolicySpec{SessionCaps: v1alpha1.SessionCaps{PerUser: ptr.To[int32](1)}}
 		},
@@ -277,7 +278,7 @@ func TestClassesAskWhatDecidesWhetherItFits(t *testing.T) {
 }
 
 func TestWhoWaitsIsLookedAtAgainAfterAsLongAgain(t *testing.T) {
-	c := clocktesting.NewFakeClock(testNow)
+	c := clocktesting.NewFakeClock(sessiontest.Now)
 	r := &Reconciler{Fleet: &rooms{}, Clock: c}
 	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: "s", UID: "s"}}
 	for _, want := range []time.Duration{30, 30, 60, 120, 240, 300, 300} {
@@ -293,7 +294,7 @@ func TestWhoWaitsIsLookedAtAgainAfterAsLongAgain(t *testing.T) {
 	if r.wish(p, asks("gpu")); p.again > DefaultLookAfter {
 		t.Errorf("looked at again after %s though it asks for something else now", p.again)
 	}
-	r.refusals.add("s", here, 13, "NoRoom", "full", c.Now())
+	r.refusals.add("s", sessiontest.Here, 13, "NoRoom", "full", c.Now())
 	if r.wish(p, asks("gpu")); p.again > refusalLasts+time.Second {
 		t.Errorf("looked at again after %s though a refusal fades sooner", p.again)
 	}
@@ -305,7 +306,7 @@ func BenchmarkWake(b *testing.B) {
 	for _, room := range []int64{0, 1, 100} {
 		b.Run(fmt.Sprintf("room for %d of each class", room), func(b *testing.B) {
 			free := map[string]int64{}
-			f := &rooms{free: map[types.UID]map[string]int64{here: free}}
+			f := &rooms{free: map[types.UID]map[string]int64{sessiontest.Here: free}}
 			r := lineOf(f)
 			for i := range 5000 {
 				template := fmt.Sprint("t", i%10)
@@ -317,7 +318,7 @@ func BenchmarkWake(b *testing.B) {
 			called := 0
 			for range b.N {
 				n := newNews()
-				n.note(roomIn(here))
+				n.note(roomIn(sessiontest.Here))
 				r.spread(wave{of: n.read(), number: r.waiting().begin()}, func(reconcile.Request) { called++ })
 			}
 			b.ReportMetric(float64(f.asked)/float64(b.N), "questions/event")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -26,8 +27,8 @@ const (
 // under lock, so that each transition is told once, by the leader that made it.
 func (r *Reconciler) wrote(ctx context.Context, before, after *v1alpha1.VDISession) {
 	now := r.Clock.Now()
-	for _, t := range transitions(before, after, now) {
-		log.FromContext(ctx).Info(t.message, append([]any{"session", nameOf(after)}, t.values...)...)
+	for _, t := range status.Transitions(before, after, now) {
+		log.FromContext(ctx).Info(t.Message, append([]any{"session", nameOf(after)}, t.Values...)...)
 	}
 	if r.Trace.On() {
 		r.traceWrite(before, after, now)
@@ -37,7 +38,7 @@ func (r *Reconciler) wrote(ctx context.Context, before, after *v1alpha1.VDISessi
 // wroteEnd is wrote of the end, with which the object goes.
 func (r *Reconciler) wroteEnd(ctx context.Context, s *v1alpha1.VDISession) {
 	now := r.Clock.Now()
-	log.FromContext(ctx).Info(transitionGone, append([]any{"session", nameOf(s)}, append(whereValues(s), "from", string(s.Status.Phase),
+	log.FromContext(ctx).Info(status.TransitionDeleted, append([]any{"session", nameOf(s)}, append(status.PlacementValues(s), "from", string(s.Status.Phase),
 		"duration", now.Sub(s.DeletionTimestamp.Time).String())...)...)
 	walk := r.walkOf(s)
 	if !walk.Traced() {
@@ -45,7 +46,7 @@ func (r *Reconciler) wroteEnd(ctx context.Context, s *v1alpha1.VDISession) {
 	}
 	r.Trace.Add(walk, tracing.Span{Name: spanTerminate, From: s.DeletionTimestamp.Time, To: now, Attributes: about(s)})
 	gone := s.DeepCopy()
-	if gone.Status.Placement = nil; missesRun(s, gone) {
+	if gone.Status.Placement = nil; status.RunMissed(s, gone) {
 		r.traceRoot(s, walk, now, "deleted before it ran")
 	}
 }
@@ -67,16 +68,16 @@ func (r *Reconciler) walkOf(s *v1alpha1.VDISession) tracing.Point {
 func (r *Reconciler) traceWrite(before, after *v1alpha1.VDISession, now time.Time) {
 	walk := r.walkOf(before)
 	switch {
-	case startsRun(before, after):
+	case status.RunStarts(before, after):
 		r.traceRoot(before, walk, now, "")
-	case missesRun(before, after):
-		r.traceRoot(before, walk, now, reasonOf(after, v1alpha1.ConditionReady))
+	case status.RunMissed(before, after):
+		r.traceRoot(before, walk, now, status.ReasonOf(after, v1alpha1.ConditionReady))
 	}
-	if t := placementTransition(before, after); t != nil {
-		name := map[string]string{transitionRests: spanRest, transitionUnplaced: spanLeave, transitionFailover: spanLeave}[t.message]
+	if t := status.PlacementTransition(before, after); t != nil {
+		name := map[string]string{status.TransitionStopped: spanRest, status.TransitionUnplaced: spanLeave, status.TransitionFailedOver: spanLeave}[t.Message]
 		if name != "" {
 			r.Trace.Add(walk, tracing.Span{Name: name, From: now, To: now, Attributes: append(about(before),
-				tracing.Reason.String(reasonOf(after, v1alpha1.ConditionReady)))})
+				tracing.Reason.String(status.ReasonOf(after, v1alpha1.ConditionReady)))})
 		}
 	}
 }
@@ -86,11 +87,11 @@ func (r *Reconciler) traceRoot(s *v1alpha1.VDISession, walk tracing.Point, now t
 	if !walk.Traced() {
 		return
 	}
-	p, span := s.Status.Placement, tracing.Span{Name: spanSession, From: walkBegan(s), To: now, Failed: failed, Attributes: about(s)}
+	p, span := s.Status.Placement, tracing.Span{Name: spanSession, From: status.RunRequested(s), To: now, Failed: failed, Attributes: about(s)}
 	switch {
 	case p.Run > 1:
 		span.Before = r.Trace.Walk(string(s.UID), p.Epoch, p.Run-1)
-	case failedOver(s):
+	case status.PlacedByFailover(s):
 		f := s.Status.LastFailover
 		span.Attributes = append(span.Attributes, tracing.From.String(f.From), tracing.Reason.String(f.Reason))
 	}
@@ -105,9 +106,9 @@ func (r *Reconciler) tracePlaced(before *v1alpha1.VDISession, p *pass, result st
 		return
 	}
 	if at := p.session.Status.Placement; at.Run <= 1 {
-		if asked := walkBegan(p.session); asked.Before(p.began) && (at.Epoch == 1 || failedOver(p.session)) {
+		if asked := status.RunRequested(p.session); asked.Before(p.began) && (at.Epoch == 1 || status.PlacedByFailover(p.session)) {
 			r.Trace.Add(walk, tracing.Span{Name: spanWait, From: asked, To: p.began, Attributes: []tracing.Attribute{
-				tracing.Reason.String(waitsFor(before)),
+				tracing.Reason.String(status.UnscheduledReason(before)),
 			}})
 		}
 	}
@@ -129,7 +130,7 @@ func (r *Reconciler) traceMirrored(before, after *v1alpha1.VDISession, from time
 	if walk := r.walkOf(after); walk.Traced() {
 		r.Trace.Add(walk, tracing.Span{Name: spanMirror, From: from, To: r.Clock.Now(), Attributes: []tracing.Attribute{
 			tracing.From.String(string(before.Status.Phase)), tracing.To.String(string(after.Status.Phase)),
-			tracing.Reason.String(reasonOf(after, v1alpha1.ConditionReady)),
+			tracing.Reason.String(status.ReasonOf(after, v1alpha1.ConditionReady)),
 		}})
 	}
 }

@@ -31,6 +31,7 @@ var pure = []string{
 	"proto/version/",
 	"hub/access/desired.go",
 	"hub/failover/",
+	"hub/session/status/",
 	"hub/placement/",
 	"hub/queue/",
 	"hub/fleet/liveness.go",

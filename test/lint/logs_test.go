@@ -46,7 +46,7 @@ func TestLogsOfTransitionsAreThoseThatAreDocumented(t *testing.T) {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.ValueSpec); ok {
 				for i, name := range spec.Names {
-					if strings.HasPrefix(name.Name, "transition") && len(spec.Values) > i && !documented[literal(spec.Values[i])] {
+					if strings.HasPrefix(strings.ToLower(name.Name), "transition") && len(spec.Values) > i && !documented[literal(spec.Values[i])] {
 						t.Errorf("%s: %q is not in %s", f.at(n), literal(spec.Values[i]), logsFile)
 					}
 				}

@@ -1,4 +1,4 @@
-package session
+package policy
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/fleet"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
 // appraiser says that as many sessions as it is told would go elsewhere, one in
@@ -43,16 +44,16 @@ func (a *appraiser) Elsewhere(_ context.Context, requests []placement.Request) (
 
 func (a *appraiser) Listen(func(fleet.Change)) {}
 
-type policyHub struct {
+type fixture struct {
 	*WithT
-	*PolicyReconciler
+	*Reconciler
 	fleet *appraiser
 	clock *clocktesting.FakePassiveClock
 }
 
 // newPolicyHub has policy "lab" for namespace lab, and "all" for the rest.
-func newPolicyHub(t *testing.T, sessions ...*v1alpha1.VDISession) *policyHub {
-	h := &policyHub{WithT: NewWithT(t), fleet: &appraiser{}, clock: clocktesting.NewFakePassiveClock(testNow)}
+func newFixture(t *testing.T, sessions ...*v1alpha1.VDISession) *fixture {
+	h := &fixture{WithT: NewWithT(t), fleet: &appraiser{}, clock: clocktesting.NewFakePassiveClock(sessiontest.Now)}
 	scheme := runtime.NewScheme()
 	h.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	lab, all := &v1alpha1.PlacementPolicy{}, &v1alpha1.PlacementPolicy{}
@@ -63,18 +64,30 @@ func newPolicyHub(t *testing.T, sessions ...*v1alpha1.VDISession) *policyHub {
 		builder = builder.WithObjects(s)
 	}
 	api := builder.Build()
-	h.PolicyReconciler = &PolicyReconciler{
+	h.Reconciler = &Reconciler{
 		Client: api, Fleet: h.fleet, Clock: h.clock,
-		Revisions: &Revisions{Client: api, specs: map[string]*v1alpha1.TemplateSpec{
-			fleet.RevisionName("browser", "r1"): {},
-			fleet.RevisionName("at-home", "r1"): {Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
-		}},
+		Revisions: revisions{
+			"browser/r1": {},
+			"at-home/r1": {Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
+		},
 	}
 	return h
 }
 
-// of is a session of a namespace.
-func of(namespace, name string, change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
+// revisions are template specs by template and revision.
+type revisions map[string]*v1alpha1.TemplateSpec
+
+func (r revisions) Spec(_ context.Context, template, revision string) (*v1alpha1.TemplateSpec, error) {
+	if spec := r[template+"/"+revision]; spec != nil {
+		return spec, nil
+	}
+	return nil, fmt.Errorf("no revision %s of template %s", revision, template)
+}
+
+func suspended(s *v1alpha1.VDISession) { s.Spec.OperatingMode = v1alpha1.ModeSuspended }
+
+// session is a session of a namespace.
+func session(namespace, name string, change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)}}
 	s.Spec.User, s.Spec.Template = "ann", "browser"
 	s.Status.Phase = v1alpha1.PhasePending
@@ -86,87 +99,87 @@ func of(namespace, name string, change ...func(*v1alpha1.VDISession)) *v1alpha1.
 
 func atEU(s *v1alpha1.VDISession) {
 	s.Status.Phase, s.Status.TemplateRevision = v1alpha1.PhaseRunning, "r1"
-	s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: here, Epoch: 1}
+	s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}
 }
 
 // look lets the controller look once, or rest.
-func (h *policyHub) look() (wait time.Duration) {
-	if h.resting.IsZero() {
-		h.resting = h.clock.Now()
+func (h *fixture) look() (wait time.Duration) {
+	if h.notBefore.IsZero() {
+		h.notBefore = h.clock.Now()
 	}
 	result, err := h.Reconcile(context.Background(), allPolicies)
 	h.Expect(err).NotTo(HaveOccurred())
 	return result.RequeueAfter
 }
 
-func (h *policyHub) policy(name string) *v1alpha1.PlacementPolicy {
+func (h *fixture) policy(name string) *v1alpha1.PlacementPolicy {
 	p := &v1alpha1.PlacementPolicy{}
 	h.Expect(h.Client.Get(context.Background(), client.ObjectKey{Name: name}, p)).To(Succeed())
 	return p
 }
 
-func (h *policyHub) numbers(name string) string {
+func (h *fixture) numbers(name string) string {
 	s := h.policy(name).Status
 	return fmt.Sprintf("%d: %d placed, %d waiting, %d elsewhere", s.Sessions, s.Placed, s.Waiting, s.Elsewhere)
 }
 
-func TestPolicyShowsWhatItGoverns(t *testing.T) {
-	refused := conditionOf(v1alpha1.ConditionAccepted, no, v1alpha1.ReasonUserNotAllowed)
-	h := newPolicyHub(t,
-		of("lab", "placed", atEU), of("lab", "new", func(s *v1alpha1.VDISession) { s.Status.Phase = "" }), of("lab", "waiting"),
-		of("lab", "refused", refused), of("lab", "suspended", suspended),
-		of("lab", "failed", func(s *v1alpha1.VDISession) { s.Status.Phase = v1alpha1.PhaseFailed }),
-		of("desktops", "mine", atEU), of("desktops", "by name", func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "lab" }),
-		of("desktops", "by no name", func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "gone" }),
-		of("desktops", "leaving", atEU, func(s *v1alpha1.VDISession) {
-			s.Finalizers, s.DeletionTimestamp = []string{v1alpha1.Finalizer}, &metav1.Time{Time: testNow}
+func TestStatusOfAPolicy(t *testing.T) {
+	refused := sessiontest.Condition(v1alpha1.ConditionAccepted, sessiontest.No, v1alpha1.ReasonUserNotAllowed)
+	h := newFixture(t,
+		session("lab", "placed", atEU), session("lab", "new", func(s *v1alpha1.VDISession) { s.Status.Phase = "" }), session("lab", "waiting"),
+		session("lab", "refused", refused), session("lab", "suspended", suspended),
+		session("lab", "failed", func(s *v1alpha1.VDISession) { s.Status.Phase = v1alpha1.PhaseFailed }),
+		session("desktops", "mine", atEU), session("desktops", "by name", func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "lab" }),
+		session("desktops", "by no name", func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "gone" }),
+		session("desktops", "leaving", atEU, func(s *v1alpha1.VDISession) {
+			s.Finalizers, s.DeletionTimestamp = []string{v1alpha1.Finalizer}, &metav1.Time{Time: sessiontest.Now}
 		}),
 	)
 	h.fleet.oneIn = 1
 	h.look()
 	h.Expect(h.numbers("lab")).To(Equal("7: 1 placed, 3 waiting, 1 elsewhere"))
 	h.Expect(h.numbers("all")).To(Equal("1: 1 placed, 0 waiting, 1 elsewhere"))
-	h.Expect(h.policy("lab").Status.LastReviewTime.Time).To(BeTemporally("==", testNow.Truncate(time.Second)))
+	h.Expect(h.policy("lab").Status.LastReviewTime.Time).To(BeTemporally("==", sessiontest.Now.Truncate(time.Second)))
 }
 
 func TestPolicyIsWrittenOnlyWhenItsNumbersChange(t *testing.T) {
-	h := newPolicyHub(t, of("lab", "placed", atEU))
+	h := newFixture(t, session("lab", "placed", atEU))
 	h.look()
 	before := h.policy("lab")
-	h.Expect(h.look()).To(Equal(DefaultPolicyInterval), "it rests")
-	h.clock.SetTime(testNow.Add(DefaultPolicyInterval))
+	h.Expect(h.look()).To(Equal(DefaultInterval), "it rests")
+	h.clock.SetTime(sessiontest.Now.Add(DefaultInterval))
 	h.fleet.asked = nil
 	h.Expect(h.look()).To(BeZero())
 	h.Expect(h.fleet.asked).NotTo(BeEmpty(), "it has looked")
 	h.Expect(h.policy("lab").ResourceVersion).To(Equal(before.ResourceVersion))
 
-	h.clock.SetTime(testNow.Add(2 * DefaultPolicyInterval))
+	h.clock.SetTime(sessiontest.Now.Add(2 * DefaultInterval))
 	h.fleet.unknown = true
-	h.Expect(h.Client.Create(context.Background(), of("lab", "another"))).To(Succeed())
+	h.Expect(h.Client.Create(context.Background(), session("lab", "another"))).To(Succeed())
 	h.look()
 	h.Expect(h.numbers("lab")).To(Equal("2: 1 placed, 1 waiting, 0 elsewhere"))
 }
 
-func TestNothingIsSaidBeforeTheMembersCouldComeBack(t *testing.T) {
-	h := newPolicyHub(t, of("lab", "placed", atEU))
+func TestNoStatusBeforeMembersCouldReconnect(t *testing.T) {
+	h := newFixture(t, session("lab", "placed", atEU))
 	result, err := h.Reconcile(context.Background(), allPolicies)
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(result.RequeueAfter).To(Equal(DefaultPolicyInterval))
+	h.Expect(result.RequeueAfter).To(Equal(DefaultInterval))
 	h.Expect(h.policy("lab").Status.LastReviewTime).To(BeNil())
-	h.clock.SetTime(testNow.Add(DefaultPolicyInterval))
+	h.clock.SetTime(sessiontest.Now.Add(DefaultInterval))
 	h.Expect(h.look()).To(BeZero())
 	h.Expect(h.policy("lab").Status.LastReviewTime).NotTo(BeNil())
 }
 
-func TestLooksThatTakeLongAreFewer(t *testing.T) {
-	h := newPolicyHub(t, of("lab", "placed", atEU))
+func TestSlowUpdatesAreRarer(t *testing.T) {
+	h := newFixture(t, session("lab", "placed", atEU))
 	h.fleet.takes = func() { h.clock.SetTime(h.clock.Now().Add(time.Second)) }
 	h.look()
-	h.Expect(h.look()).To(Equal(2*restShare*time.Second), "two policies took a second each")
+	h.Expect(h.look()).To(Equal(2*idleFactor*time.Second), "two policies took a second each")
 }
 
-func TestSlowWritesMakeNoFewerLooks(t *testing.T) {
-	h := newPolicyHub(t, of("lab", "placed", atEU))
+func TestSlowWritesDoNotDelayUpdates(t *testing.T) {
+	h := newFixture(t, session("lab", "placed", atEU))
 	h.Client = interceptor.NewClient(h.Client.(client.WithWatch), interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			h.clock.SetTime(h.clock.Now().Add(time.Second))
@@ -174,15 +187,15 @@ func TestSlowWritesMakeNoFewerLooks(t *testing.T) {
 		},
 	})
 	h.look()
-	h.Expect(h.look()).To(Equal(DefaultPolicyInterval), "two writes took a second each")
+	h.Expect(h.look()).To(Equal(DefaultInterval), "two writes took a second each")
 }
 
-func TestWhatIsAskedOfASessionThatIsPlaced(t *testing.T) {
-	h := newPolicyHub(t,
-		of("lab", "plain", atEU, func(s *v1alpha1.VDISession) { s.Spec.Placement.PreferredRegions = []string{"us"} }),
-		of("lab", "idle", atEU, func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }),
-		of("lab", "at home", atEU, func(s *v1alpha1.VDISession) { s.Spec.Template = "at-home" }),
-		of("lab", "of a template that is gone", atEU, func(s *v1alpha1.VDISession) { s.Status.TemplateRevision = "r0" }),
+func TestRequestOfAPlacedSession(t *testing.T) {
+	h := newFixture(t,
+		session("lab", "plain", atEU, func(s *v1alpha1.VDISession) { s.Spec.Placement.PreferredRegions = []string{"us"} }),
+		session("lab", "idle", atEU, func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }),
+		session("lab", "at home", atEU, func(s *v1alpha1.VDISession) { s.Spec.Template = "at-home" }),
+		session("lab", "of a template that is gone", atEU, func(s *v1alpha1.VDISession) { s.Status.TemplateRevision = "r0" }),
 	)
 	h.look()
 	seats := map[string]placement.Seat{}
@@ -193,34 +206,34 @@ func TestWhatIsAskedOfASessionThatIsPlaced(t *testing.T) {
 			h.Expect(r.PreferredRegions).To(Equal([]string{"us"}))
 		}
 	}
-	h.Expect(seats).To(Equal(map[string]placement.Seat{"plain": {Cluster: here, Taken: true}, "idle": {Cluster: here}}))
+	h.Expect(seats).To(Equal(map[string]placement.Seat{"plain": {Cluster: sessiontest.Here, Taken: true}, "idle": {Cluster: sessiontest.Here}}))
 }
 
-func TestOfManySessionsSomeAreDrawnAndTheNumberIsScaled(t *testing.T) {
+func TestLargePoliciesAreSampled(t *testing.T) {
 	var sessions []*v1alpha1.VDISession
-	for i := range 4 * judgedMost {
-		sessions = append(sessions, of("lab", fmt.Sprint("s", i), atEU))
+	for i := range 4 * maxSampled {
+		sessions = append(sessions, session("lab", fmt.Sprint("s", i), atEU))
 	}
-	h := newPolicyHub(t, sessions...)
+	h := newFixture(t, sessions...)
 	h.fleet.oneIn = 5
 	h.look()
-	h.Expect(h.fleet.asked).To(HaveLen(judgedMost))
-	h.Expect(h.policy("lab").Status.Elsewhere).To(Equal(int32(4 * judgedMost / 5)))
+	h.Expect(h.fleet.asked).To(HaveLen(maxSampled))
+	h.Expect(h.policy("lab").Status.Elsewhere).To(Equal(int32(4 * maxSampled / 5)))
 
 	first := h.fleet.asked
 	h.fleet.asked = nil
-	h.clock.SetTime(testNow.Add(time.Minute))
+	h.clock.SetTime(sessiontest.Now.Add(time.Minute))
 	h.look()
 	h.Expect(h.fleet.asked).To(Equal(first), "the same are drawn again")
 }
 
-func TestWhatMattersToPolicies(t *testing.T) {
+func TestRelevantChanges(t *testing.T) {
 	x := NewWithT(t)
 	changed := func(change func(*v1alpha1.VDISession)) bool {
-		before, after := of("lab", "s", atEU), of("lab", "s", atEU)
+		before, after := session("lab", "s", atEU), session("lab", "s", atEU)
 		before.ResourceVersion, after.ResourceVersion = "1", "2"
 		change(after)
-		return matters(before, after)
+		return relevant(before, after)
 	}
 	x.Expect(changed(func(s *v1alpha1.VDISession) { s.Status.URL = "https://example.com" })).To(BeFalse())
 	x.Expect(changed(func(s *v1alpha1.VDISession) { s.Status.Placement.ClusterUID = "other" })).To(BeTrue())
@@ -231,7 +244,7 @@ func TestWhatMattersToPolicies(t *testing.T) {
 
 // BenchmarkGovernedBy is a look at 100,000 sessions and ten policies, less what
 // the fleet is asked.
-func BenchmarkGovernedBy(b *testing.B) {
+func BenchmarkUsageBy(b *testing.B) {
 	policies := make([]v1alpha1.PlacementPolicy, 10)
 	for i := range policies {
 		p := &policies[i]
@@ -240,13 +253,13 @@ func BenchmarkGovernedBy(b *testing.B) {
 	}
 	sessions := make([]v1alpha1.VDISession, 100_000)
 	for i := range sessions {
-		sessions[i] = *of("lab", fmt.Sprint("s", i), atEU)
+		sessions[i] = *session("lab", fmt.Sprint("s", i), atEU)
 		sessions[i].Labels = map[string]string{"tier": fmt.Sprint(i % 11)}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, g := range governedBy(policies, sessions) {
-			draw(g.placed, judgedMost)
+		for _, g := range usageBy(policies, sessions) {
+			sample(g.placed, maxSampled)
 		}
 	}
 }

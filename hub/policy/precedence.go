@@ -1,4 +1,4 @@
-package session
+package policy
 
 import (
 	"cmp"
@@ -10,9 +10,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// precedence is policies made ready to be asked of many sessions: the highest
-// first, by name among equals.
-type precedence []ranked
+// Precedence is a list of policies prepared for many sessions: highest precedence first,
+// by name among equals.
+type Precedence []ranked
 
 type ranked struct {
 	policy *v1alpha1.PlacementPolicy
@@ -20,8 +20,9 @@ type ranked struct {
 	selector labels.Selector
 }
 
-func precedenceOf(policies []v1alpha1.PlacementPolicy) precedence {
-	out := make(precedence, 0, len(policies))
+// NewPrecedence sorts policies.
+func NewPrecedence(policies []v1alpha1.PlacementPolicy) Precedence {
+	out := make(Precedence, 0, len(policies))
 	for i := range policies {
 		one := ranked{policy: &policies[i], selector: labels.Everything()}
 		if by := policies[i].Spec.Match.Selector; by != nil {
@@ -39,10 +40,10 @@ func precedenceOf(policies []v1alpha1.PlacementPolicy) precedence {
 	return out
 }
 
-// governing is the policy that a session is placed by: the one that it names,
-// whether that matches it or not, or else the first that does. It is nil where
-// none matches, and false where the one named is not there.
-func (p precedence) governing(s *v1alpha1.VDISession) (*v1alpha1.PlacementPolicy, bool) {
+// Governing returns the policy that a session names, whether it matches or not, or else
+// the first that matches, or nil if none does. It returns false if the named policy does
+// not exist.
+func (p Precedence) Governing(s *v1alpha1.VDISession) (*v1alpha1.PlacementPolicy, bool) {
 	name := s.Spec.Placement.Policy
 	for i := range p {
 		if name != "" && p[i].policy.Name == name || name == "" && p[i].matches(s) {
@@ -52,8 +53,7 @@ func (p precedence) governing(s *v1alpha1.VDISession) (*v1alpha1.PlacementPolicy
 	return nil, name == ""
 }
 
-// matches is whether everything that a policy's match gives holds for a
-// session.
+// matches reports whether all criteria of a policy's match hold for a session.
 func (r *ranked) matches(s *v1alpha1.VDISession) bool {
 	m := &r.policy.Spec.Match
 	in := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
@@ -62,7 +62,7 @@ func (r *ranked) matches(s *v1alpha1.VDISession) bool {
 		r.selector.Matches(labels.Set(s.Labels))
 }
 
-// governing is the policy that one session is placed by; see precedence.
-func governing(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (*v1alpha1.PlacementPolicy, bool) {
-	return precedenceOf(policies).governing(s)
+// Governing returns the policy that governs one session; see Precedence.Governing.
+func Governing(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (*v1alpha1.PlacementPolicy, bool) {
+	return NewPrecedence(policies).Governing(s)
 }

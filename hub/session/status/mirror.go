@@ -1,4 +1,4 @@
-package session
+package status
 
 import (
 	"fmt"
@@ -11,18 +11,18 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// While a session is being created, a status that says nothing yet is held
-// back: most sessions are ready soon, and one write says it all. settling is
-// for how long after the placement, and settlingMore after the first such write.
 const (
-	settling     = 5 * time.Second
-	settlingMore = 10 * time.Second
+	// While a session is being created, statuses that show no problem are held back: most
+	// sessions are ready soon, and one write shows it all. settleTime counts from the
+	// placement, settleInterval from the first such write.
+	settleTime     = 5 * time.Second
+	settleInterval = 10 * time.Second
 )
 
-// mirror writes what a member reports of the current epoch on a session.
-// stored is whether the member holds the very assignment that is wanted.
-func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1.SessionAssignment, stored bool, url string, now time.Time) {
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, assigned(s, reported, stored))
+// Mirror copies what a member reports of the current epoch into a session's status. stored
+// reports whether the member holds the current assignment.
+func Mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1.SessionAssignment, stored bool, url string, now time.Time) {
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, assignedCondition(s, reported, stored))
 	if !outdated(s, reported) {
 		mirrorConditions(s, reported)
 	}
@@ -30,37 +30,36 @@ func mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 	mirrorLease(s, reported, stored)
 	mirrorConfig(s, reported, now)
 	if reported.TimeExpired() {
-		endRun(s, now)
+		EndRun(s, now)
 	}
-	takeUsed(s, reported, stored)
-	summarise(s, t, now)
-	if toRun(s) && s.Status.Phase == v1alpha1.PhaseRunning && meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
+	takeTimeUsed(s, reported, stored)
+	Summarize(s, t, now)
+	if ToRun(s) && s.Status.Phase == v1alpha1.PhaseRunning && meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
 		if s.Status.StartTime == nil {
-			at := seconds(now)
+			at := Seconds(now)
 			s.Status.StartTime = &at
 		}
-		startRun(s, now)
+		StartRun(s, now)
 		recovered(s, now)
-		summarise(s, t, now)
+		Summarize(s, t, now)
 	}
 	if s.Status.URL != "" || s.Status.Phase == v1alpha1.PhaseRunning {
 		s.Status.URL = url
 	}
 }
 
-// outdated is true of a report from before the run that is wanted now: it says
-// that the desktop does not run because it was not to. Once it has run, that is
-// news.
+// outdated reports whether a report predates the current run: it shows that the desktop
+// was stopped on purpose. Once the desktop has run, such a report is current.
 func outdated(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) bool {
 	pod := meta.FindStatusCondition(reported.Status.Conditions, v1alpha1.ConditionPodReady)
-	if pod == nil || !toRun(s) || s.Status.RunningSince != nil {
+	if pod == nil || !ToRun(s) || s.Status.RunningSince != nil {
 		return false
 	}
 	return pod.Reason == v1alpha1.ReasonSuspended || pod.Reason == v1alpha1.ReasonTimeExpired
 }
 
 func mirrorConditions(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) {
-	for _, name := range agents {
+	for _, name := range AgentConditions {
 		c := meta.FindStatusCondition(reported.Status.Conditions, name)
 		if c == nil {
 			continue
@@ -73,8 +72,8 @@ func mirrorConditions(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignme
 	}
 }
 
-// mirrorFailure shows that the agent has given up, if that is about the attempt
-// that is wanted: a report that is older than a retry tells nothing of it.
+// mirrorFailure shows that the agent has ended the current attempt. Failures of earlier
+// attempts are ignored.
 func mirrorFailure(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) {
 	f := reported.Status.Failure
 	if f == nil || f.Attempt < s.Status.Attempt {
@@ -86,8 +85,7 @@ func mirrorFailure(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment)
 	})
 }
 
-// failureMessage is the agent's, which names what to mend, and how to go on
-// where that does not say so.
+// failureMessage is the agent's message, and how to retry if that does not state it.
 func failureMessage(s *v1alpha1.VDISession, f *v1alpha1.Failure) string {
 	if strings.Contains(f.Message, "spec.attempt") {
 		return f.Message
@@ -95,18 +93,19 @@ func failureMessage(s *v1alpha1.VDISession, f *v1alpha1.Failure) string {
 	return fmt.Sprintf("%s; to try again raise spec.attempt to %d", strings.TrimRight(f.Message, ". "), s.Status.Attempt+1)
 }
 
-// mirrorConfig notes what config the desktop has, and since when.
+// mirrorConfig records which config the desktop has, and since when.
 func mirrorConfig(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, now time.Time) {
 	have, had := reported.Status.Config, s.Status.Config
 	switch {
 	case have == nil:
 		s.Status.Config = nil
 	case had == nil || had.Name != have.Name || had.Hash != have.Hash:
-		s.Status.Config = &v1alpha1.SessionConfig{Name: have.Name, Hash: have.Hash, ChangeTime: seconds(now)}
+		s.Status.Config = &v1alpha1.SessionConfig{Name: have.Name, Hash: have.Hash, ChangeTime: Seconds(now)}
 	}
 }
 
-func assigned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) metav1.Condition {
+// assignedCondition returns the condition Assigned of a reported assignment.
+func assignedCondition(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse}
 	cluster := s.Status.Placement.ClusterName
 	switch {
@@ -119,7 +118,7 @@ func assigned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stor
 	case stored:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonStored
 		c.Message = fmt.Sprintf("%s has stored the assignment", cluster)
-	case notesRefusal(reported):
+	case NotesRefusal(reported):
 		c.Reason = v1alpha1.ReasonRefused
 		c.Message = fmt.Sprintf("%s would not store the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
 	default:
@@ -129,33 +128,33 @@ func assigned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stor
 	return c
 }
 
-// holdBack is how long the write of a mirrored status may wait: while a
-// session settles, a status that neither ends nor fails anything.
-func holdBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
+// HoldBack returns how long the write of a mirrored status may wait: while a session is
+// being created, a status that neither ends anything nor shows a problem.
+func HoldBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 	if before.Status.Phase != v1alpha1.PhaseCreating || after.Status.Phase != v1alpha1.PhaseCreating || before.Status.Placement == nil ||
-		urgent(before.Status.Placement, after.Status.Placement) {
+		leaseUrgent(before.Status.Placement, after.Status.Placement) {
 		return 0
 	}
-	if firstTrouble(after) != nil {
+	if firstProblem(after) != nil {
 		return 0
 	}
-	until := before.Status.Placement.PlacementTime.Add(settling)
+	until := before.Status.Placement.PlacementTime.Add(settleTime)
 	switch c := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionAssigned); {
 	case c != nil && c.Status == metav1.ConditionTrue:
-		until = c.LastTransitionTime.Add(settlingMore)
+		until = c.LastTransitionTime.Add(settleInterval)
 	case c != nil && c.LastTransitionTime.After(before.Status.Placement.PlacementTime.Time):
 		// It runs again: that began when the assignment was sent.
-		until = c.LastTransitionTime.Add(settling)
+		until = c.LastTransitionTime.Add(settleTime)
 	}
 	wait := until.Sub(now)
-	if wait > settlingMore {
+	if wait > settleInterval {
 		return 0 // the clock was set back
 	}
 	return max(0, wait)
 }
 
-// telling are the reasons that a user should see at once.
-func telling(reason string) bool {
+// isProblem reports whether a user should see a reason at once.
+func isProblem(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonContainerError, v1alpha1.ReasonPodFailed,
 		v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonOutOfMemory,
@@ -163,4 +162,20 @@ func telling(reason string) bool {
 		return true
 	}
 	return false
+}
+
+// NotesRefusal reports whether an active assignment carries the member's refusal of a
+// change. Any other reason belongs to the agent's conditions.
+func NotesRefusal(reported *v1alpha1.SessionAssignment) bool {
+	switch reported.Status.Reason {
+	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoRoom, v1alpha1.RefusedStaleEpoch,
+		v1alpha1.RefusedNotAllowed:
+		return true
+	}
+	return false
+}
+
+// Ended reports whether a member reports an assignment as over: stopped, or never stored.
+func Ended(reported *v1alpha1.SessionAssignment) bool {
+	return reported.Status.State == v1alpha1.AssignmentStopped || reported.Status.State == v1alpha1.AssignmentRefused
 }

@@ -1,14 +1,88 @@
-package session
+package status
 
 import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
+
+func TestEffectiveLimit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		asked v1alpha1.Duration
+		limit v1alpha1.TimeLimit
+		want  v1alpha1.Duration
+	}{
+		{name: "no limit"},
+		{name: "the template's default", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
+		{name: "what the session asks for", asked: "2h", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "2h"},
+		{name: "never more than the maximum", asked: "9h", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "the maximum where nobody asks", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "none, where the template lets it", asked: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h", Unlimited: true}},
+		{name: "the default where none is not for it to ask", asked: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
+		{name: "the maximum where none is not for it to ask", asked: "0s", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "the default where the template only lets it ask", limit: v1alpha1.TimeLimit{Default: "1h", Unlimited: true}, want: "1h"},
+		{name: "the default where what it asks can't be read", asked: "soon", limit: v1alpha1.TimeLimit{Default: "1h"}, want: "1h"},
+		{name: "none where nothing can be read", asked: "soon", limit: v1alpha1.TimeLimit{Default: "later", Max: "never"}},
+	} {
+		if got := EffectiveLimit(c.asked, c.limit); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// An account of the time used lowers the hub's only if it is complete.
+func TestAgentsAccountReplacesTheHubs(t *testing.T) {
+	since := metav1.NewTime(sessiontest.Now)
+	for _, c := range []struct {
+		name   string
+		stored bool
+		change func(*v1alpha1.VDISession, *v1alpha1.SessionAssignment)
+		want   v1alpha1.Duration
+	}{
+		{"the desktop has stopped", true, func(*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {}, "2m0s"},
+		{"the agent has not stored that it is to stop", false, func(*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {}, "1h0m0s"},
+		{"its status is of an earlier spec", true, func(_ *v1alpha1.VDISession, a *v1alpha1.SessionAssignment) { a.Status.ObservedGeneration = 0 }, "1h0m0s"},
+		{"its run is on", true, func(_ *v1alpha1.VDISession, a *v1alpha1.SessionAssignment) { a.Status.RunningSince = &since }, "1h0m0s"},
+		{"it is to run again", true, func(s *v1alpha1.VDISession, _ *v1alpha1.SessionAssignment) { s.Status.Placement.Idle = false }, "1h0m0s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, a := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 1)), sessiontest.StoppedReport()
+			s.Status.Placement.Idle, s.Status.TimeUsed = true, "1h0m0s"
+			c.change(s, a)
+			takeTimeUsed(s, a, c.stored)
+			NewWithT(t).Expect(s.Status.TimeUsed).To(Equal(c.want))
+		})
+	}
+}
+
+// A session that is moved is charged what the agent counted.
+func TestStoppedRunIsChargedByTheAgentsAccount(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*v1alpha1.SessionAssignment)
+		want   v1alpha1.Duration
+	}{
+		{"it has told it", func(*v1alpha1.SessionAssignment) {}, "2m0s"},
+		{"its run was on when it told last", func(a *v1alpha1.SessionAssignment) { a.Status.RunningSince = &metav1.Time{Time: sessiontest.Now} }, "1h0m0s"},
+		{"it never told", func(a *v1alpha1.SessionAssignment) { a.Status.TimeUsed = "" }, "1h0m0s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, a := sessiontest.With(), sessiontest.StoppedReport()
+			StartRun(s, sessiontest.Now.Truncate(time.Second))
+			c.change(a)
+			EndStoppedRun(s, a, sessiontest.Now.Truncate(time.Second).Add(time.Hour))
+			NewWithT(t).Expect(s.Status.TimeUsed).To(Equal(c.want))
+			NewWithT(t).Expect(s.Status.RunningSince).To(BeNil())
+		})
+	}
+}
 
 func TestExpiry(t *testing.T) {
 	start := metav1.Unix(1_000_000, 0)
@@ -30,7 +104,7 @@ func TestExpiry(t *testing.T) {
 		{name: "what can't be read is no limit", asked: "soon"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := sessionWith()
+			s := sessiontest.With()
 			s.Spec.Timeout, s.Status.TimeUsed = c.asked, c.used
 			if !c.suspended {
 				s.Status.RunningSince = &start
@@ -46,7 +120,7 @@ func TestExpiry(t *testing.T) {
 
 func TestTimeOfARun(t *testing.T) {
 	template := &v1alpha1.TemplateSpec{Timeout: v1alpha1.TimeLimit{Default: "1h"}}
-	start := testNow.Truncate(time.Second)
+	start := sessiontest.Now.Truncate(time.Second)
 	for _, c := range []struct {
 		after          time.Duration
 		over, expiring bool
@@ -59,9 +133,9 @@ func TestTimeOfARun(t *testing.T) {
 		{time.Hour, true, false, 0},
 		{2 * time.Hour, true, false, 0},
 	} {
-		s, now := sessionWith(), start.Add(c.after)
-		startRun(s, start)
-		if over, soon, next := overdue(s, template, now), expiring(s, template, now), nextDue(s, template, now); over != c.over || soon != c.expiring || next != c.next {
+		s, now := sessiontest.With(), start.Add(c.after)
+		StartRun(s, start)
+		if over, soon, next := overdue(s, template, now), expiring(s, template, now), NextDue(s, template, now); over != c.over || soon != c.expiring || next != c.next {
 			t.Errorf("after %s: over %t, expiring %t, next in %s; want %t, %t, %s", c.after, over, soon, next, c.over, c.expiring, c.next)
 		}
 	}
@@ -69,7 +143,7 @@ func TestTimeOfARun(t *testing.T) {
 
 func TestExpirationThatIsShown(t *testing.T) {
 	template := &v1alpha1.TemplateSpec{}
-	s, start := sessionWith(), testNow.Truncate(time.Second)
+	s, start := sessiontest.With(), sessiontest.Now.Truncate(time.Second)
 	s.Spec.Timeout = "1h"
 	shown := func() time.Duration {
 		showExpiration(s, template)
@@ -85,19 +159,19 @@ func TestExpirationThatIsShown(t *testing.T) {
 		}
 	}
 	expect("before it runs", shown(), 0)
-	startRun(s, start)
+	StartRun(s, start)
 	expect("running", shown(), time.Hour)
-	endRun(s, start.Add(20*time.Minute))
+	EndRun(s, start.Add(20*time.Minute))
 	expect("suspended", shown(), 0)
-	startRun(s, start.Add(2*time.Hour))
+	StartRun(s, start.Add(2*time.Hour))
 	expect("resumed", shown(), 2*time.Hour+40*time.Minute)
-	endRun(s, start.Add(3*time.Hour))
+	EndRun(s, start.Add(3*time.Hour))
 	expect("over: it says when", shown(), 2*time.Hour+40*time.Minute)
 	s.Spec.Timeout = "2h"
 	expect("extended, and not resumed yet", shown(), 0)
 }
 
-func TestAgentsWordOnTheTimeUsed(t *testing.T) {
+func TestTimeUsedReportedByTheAgent(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		used, reported v1alpha1.Duration
@@ -113,15 +187,15 @@ func TestAgentsWordOnTheTimeUsed(t *testing.T) {
 		{"hardly more, and that was all", "10m0s", "601s", false, v1alpha1.ReasonTimeExpired, "10m1s"},
 		{"while a run is on", "10m0s", "12m", true, v1alpha1.ReasonPodReady, "10m0s"},
 	} {
-		s := sessionWith()
+		s := sessiontest.With()
 		s.Status.TimeUsed = c.used
 		if c.running {
-			startRun(s, testNow)
+			StartRun(s, sessiontest.Now)
 		}
-		reported := reports(v1alpha1.AssignmentActive, 5, "hash")
+		reported := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 		reported.Status.TimeUsed = c.reported
 		reported.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodReady, Reason: c.reason}}
-		if takeUsed(s, reported, false); s.Status.TimeUsed != c.want {
+		if takeTimeUsed(s, reported, false); s.Status.TimeUsed != c.want {
 			t.Errorf("%s: %s are used, want %s", c.name, s.Status.TimeUsed, c.want)
 		}
 	}
@@ -132,7 +206,7 @@ func TestAgentsWordOnTheTimeUsed(t *testing.T) {
 // just when its time makes it another.
 func TestTimeUnderAnySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, now := sessionWith(), testNow
+		s, now := sessiontest.With(), sessiontest.Now
 		template := &v1alpha1.TemplateSpec{Timeout: v1alpha1.TimeLimit{Max: "1000h", Unlimited: true}}
 		var used, ran time.Duration
 		runs := 0
@@ -148,9 +222,9 @@ func TestTimeUnderAnySequence(t *testing.T) {
 				if s.Status.RunningSince == nil {
 					runs++
 				}
-				startRun(s, now)
+				StartRun(s, now)
 			},
-			"end": func(*rapid.T) { endRun(s, now) },
+			"end": func(*rapid.T) { EndRun(s, now) },
 			"extend": func(t *rapid.T) {
 				s.Spec.Timeout = rapid.SampledFrom([]v1alpha1.Duration{"", "0s", "1500ms", "1h", "30m", "7h", "2000h"}).Draw(t, "timeout")
 			},
@@ -172,8 +246,10 @@ func TestTimeUnderAnySequence(t *testing.T) {
 
 // checkDue holds nextDue to what the other functions say.
 func checkDue(t *rapid.T, s *v1alpha1.VDISession, template *v1alpha1.TemplateSpec, now time.Time) {
-	state := func(at time.Time) [2]bool { return [2]bool{overdue(s, template, at), expiring(s, template, at)} }
-	due := nextDue(s, template, now)
+	state := func(at time.Time) [2]bool {
+		return [2]bool{overdue(s, template, at), expiring(s, template, at)}
+	}
+	due := NextDue(s, template, now)
 	if due == 0 {
 		if later := now.Add(3000 * time.Hour); state(later) != state(now) {
 			t.Fatalf("nothing is due, and it is %v now and %v later", state(now), state(later))

@@ -1,0 +1,201 @@
+package home
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes,verbs=list;watch;create;update;delete
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdihomes/finalizers,verbs=update
+
+const (
+	// deletedSessionInterval is how often a home is checked whose session is gone but
+	// may still have it mounted.
+	deletedSessionInterval = 5 * time.Second
+	// ClaimTimeout is how long the status may be under way for which a home was claimed.
+	ClaimTimeout = 30 * time.Second
+)
+
+// Sessions is what the home controller needs of the session controller.
+type Sessions interface {
+	// Departed reports whether a session was deleted without its finalizer and a member
+	// has not confirmed its stop.
+	Departed(assignment types.NamespacedName, member types.UID) bool
+	// DeclaredFenced reports whether an operator declared a member fenced.
+	DeclaredFenced(member types.UID) bool
+	// WriteStatus patches a session's status under optimistic lock.
+	WriteStatus(ctx context.Context, before, after *v1alpha1.VDISession) error
+}
+
+// Reconciler releases the homes of sessions that are gone or of which nothing is
+// outstanding, and deletes records that have not been used for their retention time.
+// Homes of stopped sessions are released once their member has reported the stop.
+type Reconciler struct {
+	// Client of the hub, which reads from its cache.
+	Client client.Client
+	// Live reads from the hub's API server.
+	Live     client.Reader
+	Sessions Sessions
+	// Members by name.
+	Members multicluster.Provider
+	// Gone reports whether a member was removed from the fleet for good.
+	Gone  func(member types.UID) bool
+	Clock clock.PassiveClock
+
+	once  sync.Once
+	start time.Time
+}
+
+// now is the wall clock's time, or less if it was set forward since this process started:
+// the record of a home outlives a clock that is an hour ahead.
+func (r *Reconciler) now() time.Time {
+	c := r.Clock
+	r.once.Do(func() { r.start = c.Now() })
+	wall, steady := c.Now(), r.start.Round(0).Add(c.Since(r.start))
+	if steady.Before(wall) {
+		return steady
+	}
+	return wall
+}
+
+// SetupWithManager registers the controller of homes.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("vdihome").
+		For(&v1alpha1.VDIHome{}).
+		Watches(&v1alpha1.VDISession{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: Key(o.(*v1alpha1.VDISession))}}
+		})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: backoff.Limiter[reconcile.Request]()}).
+		Complete(r)
+}
+
+// Reconcile releases one home, or deletes its record.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.update(ctx, req)
+	return backoff.OnConflict(result, err)
+}
+
+func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	h := &v1alpha1.VDIHome{}
+	if err := r.Client.Get(ctx, req.NamespacedName, h); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if h.Status.MountedByUID == "" {
+		return r.expire(ctx, h)
+	}
+	holder, err := r.holderOf(ctx, h)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	now := r.Clock.Now()
+	switch {
+	case holder == nil && r.mayBeMounted(ctx, h):
+		return ctrl.Result{RequeueAfter: deletedSessionInterval}, nil
+	case holder == nil:
+		log.FromContext(ctx).V(1).Info("Giving back the home of a session that is gone", "session", h.Status.MountedBy)
+		return ctrl.Result{}, Release(ctx, r.Client, h, nil, status.Seconds(now))
+	case LastRun(holder).Before(ClaimedRun(h)):
+		return r.catchUp(ctx, h, holder)
+	case !MayStillUse(holder, h) && (holder.Status.Placement == nil || !UsesRecord(holder)):
+		return ctrl.Result{}, Release(ctx, r.Client, h, holder, status.Seconds(now))
+	}
+	return ctrl.Result{}, nil
+}
+
+// mayBeMounted reports whether the home's member may still run the session that claimed
+// it, although that session is gone because its finalizer was removed. Only the member's
+// own report can rule that out.
+func (r *Reconciler) mayBeMounted(ctx context.Context, h *v1alpha1.VDIHome) bool {
+	if r.Gone(h.Spec.ClusterUID) || r.Sessions.DeclaredFenced(h.Spec.ClusterUID) {
+		return false
+	}
+	key := types.NamespacedName{Namespace: h.Namespace, Name: v1alpha1.AssignmentName(h.Status.MountedBy, h.Status.MountedByUID)}
+	if r.Sessions.Departed(key, h.Spec.ClusterUID) {
+		return true
+	}
+	member, err := r.Members.Get(ctx, multicluster.ClusterName(h.Spec.ClusterName))
+	if err != nil {
+		return true // it is away
+	}
+	reported := &v1alpha1.SessionAssignment{}
+	err = member.GetClient().Get(ctx, key, reported)
+	return client.IgnoreNotFound(err) != nil || err == nil && !status.Ended(reported)
+}
+
+// holderOf returns the session that claimed a home, or nil if it is gone, which the API
+// server decides, not a cache.
+func (r *Reconciler) holderOf(ctx context.Context, h *v1alpha1.VDIHome) (*v1alpha1.VDISession, error) {
+	key := types.NamespacedName{Namespace: h.Namespace, Name: h.Status.MountedBy}
+	for _, c := range []client.Reader{r.Client, r.Live} {
+		s := &v1alpha1.VDISession{}
+		err := c.Get(ctx, key, s)
+		if err == nil && s.UID == h.Status.MountedByUID {
+			return s, nil
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("reading the session that has the home: %w", err)
+		}
+	}
+	return nil, nil
+}
+
+// catchUp handles a home that was claimed for a run which the session's status does not
+// have: the hub ended between the two writes, or the second failed. After ClaimTimeout
+// that run is skipped. The optimistic lock makes the old write fail, should it still be
+// under way.
+func (r *Reconciler) catchUp(ctx context.Context, h *v1alpha1.VDIHome, s *v1alpha1.VDISession) (ctrl.Result, error) {
+	if h.Status.LastUseTime != nil {
+		// A longer wait is that of a clock that was set back.
+		if wait := h.Status.LastUseTime.Add(ClaimTimeout).Sub(r.now()); wait > 0 && wait <= ClaimTimeout {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+	}
+	of, after := ClaimedRun(h), s.DeepCopy()
+	switch p := after.Status.Placement; {
+	case p != nil && p.Epoch == of.Epoch:
+		p.Run = of.Number
+	default:
+		after.Status.Epoch = of.Epoch
+	}
+	return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, client.IgnoreNotFound(r.Sessions.WriteStatus(ctx, s, after))
+}
+
+// expire deletes the record of a home that was not used for its retention time. The member
+// deletes its claim after the same time on its own.
+func (r *Reconciler) expire(ctx context.Context, h *v1alpha1.VDIHome) (ctrl.Result, error) {
+	keep, limited := h.Spec.RetentionTime.Value()
+	if !limited || !h.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	since := h.CreationTimestamp
+	if h.Status.LastUseTime != nil {
+		since = *h.Status.LastUseTime
+	}
+	if wait := since.Add(keep).Sub(r.now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	log.FromContext(ctx).Info("Deleting the record of a home that nobody has used for its retention time", "user", h.Spec.User, "template", h.Spec.Template)
+	unchanged := client.Preconditions{UID: &h.UID, ResourceVersion: &h.ResourceVersion}
+	if err := r.Client.Delete(ctx, h, unchanged); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("deleting the record of the home: %w", err))
+	}
+	return ctrl.Result{}, nil
+}

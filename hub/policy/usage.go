@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"hash/fnv"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// usage is what a policy governs.
+type usage struct {
+	sessions, waiting int32
+	// placed are those with a member. They belong to the cache: do not change them.
+	placed []*v1alpha1.VDISession
+}
+
+// usageBy returns what each policy governs of the sessions that are not being deleted.
+func usageBy(policies []v1alpha1.PlacementPolicy, sessions []v1alpha1.VDISession) map[*v1alpha1.PlacementPolicy]*usage {
+	out := make(map[*v1alpha1.PlacementPolicy]*usage, len(policies))
+	for i := range policies {
+		out[&policies[i]] = &usage{}
+	}
+	order := NewPrecedence(policies)
+	for i := range sessions {
+		s := &sessions[i]
+		policy, _ := order.Governing(s)
+		if policy == nil || !s.DeletionTimestamp.IsZero() {
+			continue
+		}
+		g := out[policy]
+		g.sessions++
+		switch {
+		case s.Status.Placement != nil:
+			g.placed = append(g.placed, s)
+		case pending(s):
+			g.waiting++
+		}
+	}
+	return out
+}
+
+// pending reports whether an accepted session waits for a member.
+func pending(s *v1alpha1.VDISession) bool {
+	return s.Status.Placement == nil && s.Spec.OperatingMode != v1alpha1.ModeSuspended && s.DeletionTimestamp.IsZero() &&
+		(s.Status.Phase == "" || s.Status.Phase == v1alpha1.PhasePending) &&
+		!meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionAccepted)
+}
+
+// wouldMove returns how many of a policy's placed sessions would be placed elsewhere
+// today, and whether that is known. Sessions with a home stay.
+func (r *Reconciler) wouldMove(ctx context.Context, policy *v1alpha1.PlacementPolicy, placed []*v1alpha1.VDISession) (int32, bool) {
+	sampled := sample(placed, maxSampled)
+	requests := make([]placement.Request, 0, len(sampled))
+	for _, s := range sampled {
+		if req, ok := r.request(ctx, s, policy); ok {
+			requests = append(requests, req)
+		}
+	}
+	n, ok := r.Fleet.Elsewhere(ctx, requests)
+	if !ok || len(sampled) == 0 {
+		return 0, ok
+	}
+	return int32((n*len(placed) + len(sampled)/2) / len(sampled)), true //nolint:gosec // no more than are placed
+}
+
+// request returns the request by which a session would be placed today, or false if it
+// would stay: its home is where it is, or its template revision is unknown.
+func (r *Reconciler) request(ctx context.Context, s *v1alpha1.VDISession, policy *v1alpha1.PlacementPolicy) (placement.Request, bool) {
+	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	if err != nil || status.HasHome(spec) || s.Status.Home != nil {
+		return placement.Request{}, false
+	}
+	req := placement.RequestFor(s, spec, s.Status.TemplateRevision, policy)
+	req.Resources = placement.ResourcesOf(s.Status.Resources)
+	req.Seat = &placement.Seat{Cluster: s.Status.Placement.ClusterUID, Taken: !s.Status.Placement.Idle}
+	return req, true
+}
+
+// sample returns the n sessions with the lowest UID hash, or all if there are fewer: the
+// same ones each time.
+func sample(sessions []*v1alpha1.VDISession, most int) []*v1alpha1.VDISession {
+	if len(sessions) <= most {
+		return sessions
+	}
+	type hashed struct {
+		hash    uint64
+		session *v1alpha1.VDISession
+	}
+	all, seed := make([]hashed, 0, len(sessions)), fnv.New64a()
+	for _, s := range sessions {
+		seed.Reset()
+		_, _ = seed.Write([]byte(s.UID)) // it never fails
+		all = append(all, hashed{seed.Sum64(), s})
+	}
+	slices.SortFunc(all, func(a, b hashed) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.session.UID, b.session.UID))
+	})
+	out := make([]*v1alpha1.VDISession, 0, most)
+	for _, l := range all[:most] {
+		out = append(out, l.session)
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package secret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
+)
+
+// +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",roleName=vdi-hub-sessions,resources=secrets,verbs=get;list;watch;create;update;delete
+
+// Manager keeps the access secrets of sessions, and resolves the Secrets that are sent
+// with their assignments.
+type Manager struct {
+	// Client of the hub, which reads from its cache.
+	Client client.Client
+	// Live reads from the hub's API server.
+	Live client.Reader
+	// Namespace of the Secrets to distribute.
+	Namespace string
+
+	written writtenSecrets
+}
+
+// For resolves the Secrets that are sent with a session's assignment. It creates the
+// access secret, or renews its password for a new run.
+func (m *Manager) For(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (Set, error) {
+	var out Set
+	name := v1alpha1.AssignmentName(s.Name, s.UID)
+	access, err := m.access(ctx, s, AccessName(s, t) != "")
+	if err != nil {
+		return out, err
+	}
+	if access != nil {
+		data, _ := accessData(access)
+		payload := payloadOf(access, v1alpha1.AccessSecretName(name), data)
+		out.Access = &payload
+	}
+	for _, named := range NamedBy(t) {
+		secret := &corev1.Secret{}
+		err := m.Client.Get(ctx, types.NamespacedName{Namespace: m.Namespace, Name: named}, secret)
+		if apierrors.IsNotFound(err) || err == nil && secret.Labels[v1alpha1.LabelSecret] != v1alpha1.SecretDistribute {
+			continue
+		}
+		if err != nil {
+			return out, fmt.Errorf("reading secret %s of the template: %w", named, err)
+		}
+		if size := max(sizeOf(secret.Data), trim.Omitted(secret)); size > maxSize {
+			return out, &NotAssignableError{Reason: v1alpha1.ReasonTemplateInvalid, Message: fmt.Sprintf(
+				"secret %s/%s that the template names is too large to travel (%d bytes, at most %d): make it smaller, or take the label %s off it and keep it in the member",
+				secret.Namespace, named, size, maxSize, v1alpha1.LabelSecret)}
+		}
+		if out.Distributed == nil {
+			out.Distributed = map[string]v1alpha1.SecretPayload{}
+		}
+		out.Distributed[named] = payloadOf(secret, v1alpha1.SentSecretName(name, named), secret.Data)
+	}
+	return out, nil
+}
+
+// access returns the session's access secret, created, renewed or repaired if necessary,
+// or nil if none is wanted. The user may set a password, which lasts for the run.
+func (m *Manager) access(ctx context.Context, s *v1alpha1.VDISession, wanted bool) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	key := types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
+	err := m.Client.Get(ctx, key, secret)
+	if last := m.written.get(key); last != nil && (apierrors.IsNotFound(err) || err == nil && older(secret, last)) {
+		secret, err = last, nil
+	}
+	switch {
+	case apierrors.IsNotFound(err) && !wanted:
+		return nil, nil
+	case apierrors.IsNotFound(err):
+		return m.createAccess(ctx, s)
+	case err != nil:
+		return nil, fmt.Errorf("reading the access secret: %w", err)
+	case !wanted && ownedBy(secret, s):
+		err := m.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
+		return nil, client.IgnoreNotFound(err)
+	case !wanted:
+		return nil, nil
+	}
+	return m.keepAccess(ctx, s, secret)
+}
+
+// createAccess creates the access secret. One that exists although the cache does not show
+// it was just created, or lost its label.
+func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) (*corev1.Secret, error) {
+	secret := newAccess(s, status.RunOf(s.Status.Placement))
+	err := m.Client.Create(ctx, secret)
+	if err == nil {
+		m.written.put(secret)
+		return secret, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("making the access secret: %w", err)
+	}
+	there := &corev1.Secret{}
+	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(secret), there); err != nil {
+		return nil, fmt.Errorf("reading the access secret: %w", err)
+	}
+	return m.keepAccess(ctx, s, there)
+}
+
+// keepAccess makes a Secret what the session's access secret must be. It is never changed
+// back to an earlier run: then the session's view is stale.
+func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secret, error) {
+	if !ownedBy(secret, s) {
+		return nil, &NotAssignableError{Reason: v1alpha1.ReasonConflict, Message: fmt.Sprintf(
+			"secret %s has the name of the session's access secret and is somebody else's: delete it, or create the session under another name", secret.Name)}
+	}
+	want := status.RunOf(s.Status.Placement)
+	has, known := status.ParseRun(secret.Annotations[v1alpha1.AnnotationRun])
+	if known && want.Before(has) {
+		return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("the session was seen as it was before"))
+	}
+	before := secret.DeepCopy()
+	setMetadata(secret, want)
+	if _, usable := accessData(secret); !usable || !known || has != want && !status.Continues(s, has) {
+		renewPassword(secret)
+	}
+	if equality.Semantic.DeepEqual(before, secret) {
+		return secret, nil
+	}
+	if err := m.Client.Update(ctx, secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("it was deleted"))
+		}
+		return nil, fmt.Errorf("renewing the access secret: %w", err)
+	}
+	m.written.put(secret)
+	return secret, nil
+}
+
+// Forget drops a written access secret once the cache has shown a change of it.
+func (m *Manager) Forget(key types.NamespacedName) { m.written.forget(key) }
+
+// older reports whether the cached Secret predates the written one.
+func older(cached, written *corev1.Secret) bool {
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion)
+	return err == nil && order < 0
+}

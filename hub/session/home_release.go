@@ -1,0 +1,83 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// freed passes on that a home is free for others, or its record gone, or that an
+// operator has deleted some that were left behind.
+var freed = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1alpha1.VDIHome), e.ObjectNew.(*v1alpha1.VDIHome)
+		return before.Status.MountedByUID != "" && after.Status.MountedByUID == "" ||
+			len(after.Status.LeftBehind) < len(before.Status.LeftBehind)
+	},
+}
+
+// ofHome are the sessions that may wait for a home.
+func (r *Reconciler) ofHome(ctx context.Context, h client.Object) []reconcile.Request {
+	list := &v1alpha1.VDISessionList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(h.GetNamespace()), client.MatchingFields{indexHome: h.GetName()}); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if !meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1alpha1.ConditionScheduled) {
+			out = append(out, requestFor(&list.Items[i]))
+		}
+	}
+	return out
+}
+
+// freeHome gives back the home of a session that was let go by force: an operator has
+// declared that nothing of it runs.
+func (r *Reconciler) freeHome(ctx context.Context, s *v1alpha1.VDISession) error {
+	h := &v1alpha1.VDIHome{}
+	err := r.Client.Get(ctx, home.Key(s), h)
+	if err != nil || h.Status.MountedByUID != s.UID {
+		return client.IgnoreNotFound(err)
+	}
+	return home.Release(ctx, r.Client, h, nil, status.Seconds(r.Clock.Now()))
+}
+
+// giveBackHome frees the home of a session that is idle, once the member says
+// of the very assignment that is wanted that nothing of it runs.
+func (r *MemberReconciler) giveBackHome(ctx context.Context, v *visit) error {
+	s := v.session
+	if !home.UsesRecord(s) || status.ToRun(s) || !home.Stopped(v.reported, v.hash) {
+		return nil
+	}
+	h := &v1alpha1.VDIHome{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Status.Home.Name}, h)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the home: %w", err)
+	case h.Status.MountedByUID != s.UID || home.MayStillUse(s, h) || home.LastRun(s).Before(home.ClaimedRun(h)):
+		return nil
+	}
+	return home.Release(ctx, r.Client, h, s, status.Seconds(r.Clock.Now()))
+}
+
+// Departed reports whether a session was deleted without its finalizer and a member has
+// not confirmed its stop.
+func (r *Reconciler) Departed(assignment types.NamespacedName, member types.UID) bool {
+	_, _, departed := r.departed.of(assignment, member)
+	return departed
+}

@@ -1,0 +1,3 @@
+// Package sessiontest builds sessions, conditions and reports for the tests of the
+// packages that decide on sessions.
+package sessiontest

@@ -1,0 +1,84 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// SetSending marks the start of a run that the member has not stored yet, and drops what
+// the member reported of earlier ones.
+func SetSending(s *v1alpha1.VDISession) {
+	s.Status.Conditions = DropAgentConditions(s.Status.Conditions)
+	s.Status.Placement.Guarded, s.Status.IdleSince = false, nil
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSending,
+		Message: fmt.Sprintf("sent to %s: waiting until its API server has stored it", s.Status.Placement.ClusterName),
+	})
+}
+
+// DropAgentConditions removes the conditions that an agent reported of an earlier
+// placement.
+func DropAgentConditions(conditions []metav1.Condition) []metav1.Condition {
+	for _, name := range append(AgentConditions[:len(AgentConditions):len(AgentConditions)], v1alpha1.ConditionProgressing) {
+		meta.RemoveStatusCondition(&conditions, name)
+	}
+	return conditions
+}
+
+// FailedPermanently returns the condition Progressing of a session whose current attempt
+// the agent has ended, or nil.
+func FailedPermanently(s *v1alpha1.VDISession) *metav1.Condition {
+	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionProgressing)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return c
+}
+
+// Retrying reports whether a session that failed permanently is to start its next attempt.
+func Retrying(s *v1alpha1.VDISession) bool {
+	return s.Status.Placement != nil && FailedPermanently(s) != nil && s.Spec.Attempt > s.Status.Attempt &&
+		s.Spec.OperatingMode != v1alpha1.ModeSuspended
+}
+
+// AgentConditions are the condition types that agents report.
+var AgentConditions = []string{
+	v1alpha1.ConditionHomeReady,
+	v1alpha1.ConditionPodReady,
+	v1alpha1.ConditionEndpointReady,
+}
+
+// removalDenied returns the condition PodReady if the member's API server denies the
+// removal of the Pod, or nil.
+func removalDenied(s *v1alpha1.VDISession) *metav1.Condition {
+	pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady)
+	if pod == nil || pod.Reason != v1alpha1.ReasonApplyFailed {
+		return nil
+	}
+	return pod
+}
+
+// Seconds truncates a time as the API server stores it. A status that is written must
+// equal the one that is read back, or every reconcile would find a difference.
+func Seconds(t time.Time) metav1.Time { return metav1.NewTime(t).Rfc3339Copy() }
+
+// UnscheduledReason returns the reason of Scheduled=False, or "".
+func UnscheduledReason(s *v1alpha1.VDISession) string {
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Status == metav1.ConditionFalse {
+		return c.Reason
+	}
+	return ""
+}
+
+// ReasonOf returns the reason of a condition, or "" if it is not set.
+func ReasonOf(s *v1alpha1.VDISession, name string) string {
+	if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil {
+		return c.Reason
+	}
+	return ""
+}

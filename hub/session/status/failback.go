@@ -1,0 +1,43 @@
+package status
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// MayFailBack reports whether the member runs the very copy that the failover left behind,
+// with its desktop ready.
+func MayFailBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment) bool {
+	f, at := s.Status.LastFailover, s.Status.Placement
+	if !s.DeletionTimestamp.IsZero() || f == nil || at == nil || at.Idle || at.Run > 1 || f.From != ref.Name || reported == nil {
+		return false
+	}
+	for _, o := range s.Status.Releasing {
+		if o.ClusterUID == ref.UID {
+			return o.Superseded && o.Epoch == f.FromEpoch && reported.Spec.Epoch == o.Epoch &&
+				reported.Status.State == v1alpha1.AssignmentActive &&
+				meta.IsStatusConditionTrue(reported.Status.Conditions, v1alpha1.ConditionPodReady)
+		}
+	}
+	return false
+}
+
+// FailBack makes the member that the session was taken from its placement again, under a
+// new epoch, and releases the replacement.
+func FailBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64, now metav1.Time) {
+	at := s.Status.Placement
+	left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
+	s.Status.Releasing = append(ReleasesElsewhere(ReleasesElsewhere(s.Status.Releasing, left), v1alpha1.Release{ClusterUID: ref.UID}), left)
+	s.Status.Epoch = epoch
+	s.Status.Placement = &v1alpha1.Placement{
+		ClusterName: ref.Name, ClusterUID: ref.UID, Region: s.Status.LastFailover.FromRegion, Policy: at.Policy,
+		Epoch: s.Status.Epoch, PlacementTime: now, Run: 1, FailoverMode: at.FailoverMode,
+	}
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPlaced,
+		Message: ref.Name + ": it ran there before, and runs there still",
+	})
+	SetSending(s)
+}

@@ -1,0 +1,201 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var (
+	placementConditions = []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionScheduled}
+	desktopConditions   = append([]string{v1alpha1.ConditionAssigned}, AgentConditions...)
+)
+
+// Summarize derives Ready, message, phase and times from the other conditions. The
+// template may be nil.
+func Summarize(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) {
+	st := &s.Status
+	st.ObservedGeneration = s.Generation
+	if t != nil && s.DeletionTimestamp.IsZero() {
+		showExpiration(s, t)
+	}
+	showGuard(s)
+	ready := readyCondition(s, t, now)
+	v1alpha1.SetCondition(&st.Conditions, s.Generation, ready)
+	st.Phase = v1alpha1.PhaseOf(st.Conditions, !s.DeletionTimestamp.IsZero(), s.Spec.OperatingMode)
+	st.Message = ready.Message
+	if ready.Status == metav1.ConditionTrue {
+		st.Message = ""
+	}
+	if refused := refusedChange(s); refused != nil && st.Message == "" {
+		st.Message = refused.Message
+	}
+}
+
+// refusedChange returns the condition Accepted of a placed session whose later change was
+// not accepted: the session continues unchanged.
+func refusedChange(s *v1alpha1.VDISession) *metav1.Condition {
+	accepted := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAccepted)
+	if accepted == nil || accepted.Status != metav1.ConditionFalse || !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled) {
+		return nil
+	}
+	return accepted
+}
+
+// newReady returns the condition Ready.
+func newReady(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}
+}
+
+// readyCondition returns Ready: the first part that is missing determines it.
+func readyCondition(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1.Condition {
+	if !s.DeletionTimestamp.IsZero() {
+		return terminating(s)
+	}
+	if missing := firstMissing(s, placementConditions); missing != nil {
+		return *missing
+	}
+	if still := stopped(s, t); still != nil {
+		return *still
+	}
+	if lost := awaitingFailover(s); lost != nil {
+		return *lost
+	}
+	if trouble := firstProblem(s); trouble != nil {
+		return *trouble
+	}
+	if missing := firstMissing(s, desktopConditions); missing != nil {
+		return *missing
+	}
+	return working(s, t, now)
+}
+
+// firstMissing returns Ready for the first of the conditions that is absent or False, or
+// nil.
+func firstMissing(s *v1alpha1.VDISession, names []string) *metav1.Condition {
+	for _, name := range names {
+		if name == v1alpha1.ConditionAccepted && refusedChange(s) != nil {
+			continue
+		}
+		part := meta.FindStatusCondition(s.Status.Conditions, name)
+		var ready metav1.Condition
+		switch {
+		case part == nil:
+			ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonStarting, "waiting for "+name)
+		case part.Status == metav1.ConditionFalse:
+			ready = newReady(metav1.ConditionFalse, part.Reason, part.Message)
+		default:
+			continue
+		}
+		return &ready
+	}
+	return nil
+}
+
+// firstProblem returns Ready for the first part of the desktop that has a problem, or nil.
+// A problem is shown before what another part merely waits for.
+func firstProblem(s *v1alpha1.VDISession) *metav1.Condition {
+	if !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
+		return nil
+	}
+	for _, name := range AgentConditions {
+		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionFalse && isProblem(c.Reason) {
+			ready := newReady(metav1.ConditionFalse, c.Reason, c.Message)
+			if home := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionHomeReady); c.Reason == v1alpha1.ReasonUnschedulablePod && home != nil && home.Status == metav1.ConditionFalse {
+				// Either may be the cause: no node fits a Pod whose claim is not bound,
+				// and a claim that waits for its Pod's node is not bound before.
+				ready.Message = home.Message + " " + c.Message
+			}
+			return &ready
+		}
+	}
+	return nil
+}
+
+// stopped returns Ready of a session whose desktop is not to run, or nil. A permanent
+// failure comes first: it remains, whatever else happens.
+func stopped(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) *metav1.Condition {
+	var ready metav1.Condition
+	failed := FailedPermanently(s)
+	switch refused := refusedChange(s); {
+	case failed != nil && refused != nil && Retrying(s):
+		ready = newReady(metav1.ConditionFalse, refused.Reason, "it is not tried again: "+refused.Message)
+	case failed != nil:
+		ready = newReady(metav1.ConditionFalse, failed.Reason, failed.Message)
+	case s.Spec.OperatingMode == v1alpha1.ModeSuspended && removalDenied(s) != nil:
+		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, "suspended, but the desktop still runs: "+removalDenied(s).Message)
+	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
+		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running to go on")
+	case t != nil && TimeOver(s, t):
+		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonTimeExpired, ExpiredMessage(s, t))
+	default:
+		return nil
+	}
+	return &ready
+}
+
+// working returns Ready of a session that lacks nothing: True, unless its member is
+// unreachable.
+func working(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1.Condition {
+	for _, name := range desktopConditions {
+		if part := meta.FindStatusCondition(s.Status.Conditions, name); part.Status == metav1.ConditionUnknown {
+			return newReady(metav1.ConditionUnknown, part.Reason, part.Message)
+		}
+	}
+	if t != nil && expiring(s, t, now) {
+		return newReady(metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, expiringMessage(s, t))
+	}
+	if pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady); pod.Reason == v1alpha1.ReasonIdleSoon {
+		return newReady(metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, pod.Message)
+	}
+	return newReady(metav1.ConditionTrue, v1alpha1.ReasonReady, "the desktop is ready")
+}
+
+// ExpiryWarning returns the message of the expiry warning if this change is the first to
+// show it.
+func ExpiryWarning(before, after *v1alpha1.VDISession) (string, bool) {
+	soon := func(s *v1alpha1.VDISession) *metav1.Condition {
+		if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == v1alpha1.ReasonExpiringSoon {
+			return c
+		}
+		return nil
+	}
+	c := soon(after)
+	if c == nil || soon(before) != nil {
+		return "", false
+	}
+	return c.Message, true
+}
+
+// terminating returns Ready of a deleted session: the stops it waits for, and what its
+// member reported of them.
+func terminating(s *v1alpha1.VDISession) metav1.Condition {
+	ready := newReady(metav1.ConditionFalse, v1alpha1.ReasonTerminating, "being deleted")
+	left := Outstanding(s)
+	if len(left) == 0 {
+		return ready
+	}
+	names := make([]string, 0, len(left))
+	for _, r := range left {
+		names = append(names, r.ClusterName)
+	}
+	verb := "has"
+	if len(names) > 1 {
+		verb = "have"
+	}
+	ready.Message = fmt.Sprintf("being deleted: waiting until %s %s confirmed that nothing of it runs", strings.Join(names, " and "), verb)
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned); c != nil && endReason(c.Reason) && c.Message != "" {
+		ready.Message = "being deleted: " + c.Message
+	}
+	return ready
+}
+
+// endReason reports whether a reason of Assigned describes the end of an assignment.
+func endReason(reason string) bool {
+	return reason == v1alpha1.ReasonPodTerminating || reason == v1alpha1.ReasonMemberUnreachable || reason == v1alpha1.ReasonWriteDenied
+}
