@@ -32,13 +32,13 @@ const (
 // errLost ends an agent that does not lead any more.
 var errLost = errors.New("another replica leads")
 
-// leaseDuration is whole seconds, since a Lease knows no others.
+// leaseDuration returns whole seconds, since a Lease knows no others.
 func (o *Options) leaseDuration() time.Duration {
 	scaled := time.Duration(float64(leaseDuration) * o.TimeFactor)
 	return (max(scaled, leastLease) + time.Second - 1).Truncate(time.Second)
 }
 
-// retryPeriod is how often the lock is renewed, or read by the others: 2 s of 15.
+// retryPeriod returns how often the lock is renewed, or read by the others: 2 s of 15.
 func (o *Options) retryPeriod() time.Duration { return o.leaseDuration() * 2 / 15 }
 
 // leader is the leadership of a replica.

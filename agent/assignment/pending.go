@@ -34,7 +34,7 @@ type slot struct {
 
 type withdrawal struct {
 	*fleetv1.Withdrawal
-	// acknowledged is set once Stored was sent, or if nobody waits for it.
+	// acknowledged is set once Stored was sent, or if the hub did not order it.
 	acknowledged bool
 }
 

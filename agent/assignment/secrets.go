@@ -151,7 +151,7 @@ func asSent(have, want *corev1.Secret) bool {
 		v1alpha1.SecretDataHash(have.Data) == want.Annotations[v1alpha1.AnnotationSecretHash]
 }
 
-// ownership tells whose a Secret is that has the name of one of ours.
+// ownership is whose a Secret is that has the name of one of ours.
 type ownership int
 
 const (

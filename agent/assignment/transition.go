@@ -42,8 +42,8 @@ func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, receive
 	if !s.Trace.On() {
 		return
 	}
-	walk, hash := tracing.Parse(a.Annotations[v1alpha1.AnnotationTraceparent]), a.Annotations[v1alpha1.AnnotationSpecHash]
-	if !walk.Traced() {
+	parent, hash := tracing.Parse(a.Annotations[v1alpha1.AnnotationTraceparent]), a.Annotations[v1alpha1.AnnotationSpecHash]
+	if !parent.Traced() {
 		return
 	}
 	now, failed := time.Now(), ""
@@ -51,9 +51,9 @@ func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, receive
 		failed = out.result.GetReason() + ": " + out.result.GetMessage()
 	}
 	// The same span if the same order comes again after a restart.
-	span := walk.Named("receive/" + hash)
+	span := parent.Named("receive/" + hash)
 	s.Trace.Add(span, tracing.Span{Name: spanStore, From: began, To: now, Failed: failed})
-	s.Trace.AddAs(span, walk, tracing.Span{
+	s.Trace.AddAs(span, parent, tracing.Span{
 		Name: spanReceive, Kind: tracing.Receives, From: received, To: now, Failed: failed,
 		Attributes: []tracing.Attribute{tracing.Epoch.Int64(a.Spec.Epoch), tracing.Result.String(out.result.GetCode().String())},
 	})

@@ -115,7 +115,7 @@ func (s *Store) Render(ref link.Ref) *fleetv1.AssignmentReport {
 	return report(a)
 }
 
-// report is what the hub gets: an assignment that is stored is Active, and Stopping
+// report returns what the hub gets: an assignment that is stored is Active, and Stopping
 // from its deletion on, whatever its status is yet. A spec that was edited is not what
 // the hub has sent, and gets a hash of its own.
 func report(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {

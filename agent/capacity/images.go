@@ -67,7 +67,7 @@ const (
 	defaultOwner    = "library"
 )
 
-// fullImageName is an image's name with nothing left out, as container runtimes
+// fullImageName returns an image's name with nothing left out, as container runtimes
 // list it: what a template calls "kiosk" is "docker.io/library/kiosk:latest"
 // on a node. Where there is a digest, the tag says nothing more.
 func fullImageName(name string) string {

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -125,4 +126,24 @@ func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
 		return o.Key == t.Key && o.Value == t.Value
 	}
 	return false
+}
+
+// Most events of nodes and Pods change nothing that counts: heartbeats, readiness, other
+// owners' annotations. What is equal costs no report.
+
+// equal reports whether nothing that counts differs.
+func (n *Node) equal(o *Node) bool {
+	return n.Open == o.Open && n.Ready == o.Ready && n.ReadySince.Equal(o.ReadySince) && n.Images == o.Images && maps.Equal(n.Labels, o.Labels) &&
+		maps.Equal(n.Allocatable, o.Allocatable) &&
+		slices.EqualFunc(n.Taints, o.Taints, func(a, b corev1.Taint) bool {
+			return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
+		})
+}
+
+func (p *Pod) equal(o *Pod) bool {
+	return p.UID == o.UID && p.Session == o.Session && p.Node == o.Node && p.Done == o.Done &&
+		maps.Equal(p.Resources, o.Resources) && maps.Equal(p.NodeSelector, o.NodeSelector) &&
+		slices.EqualFunc(p.Tolerations, o.Tolerations, func(a, b corev1.Toleration) bool {
+			return a.Key == b.Key && a.Operator == b.Operator && a.Value == b.Value && a.Effect == b.Effect
+		})
 }

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -197,4 +199,57 @@ func (w *Watcher) make() {
 	}
 	w.sequence++
 	w.report, w.published = report, report.Wire(w.sequence)
+}
+
+// Run watches the member until the context ends. The first report follows once all of it
+// was read.
+func (w *Watcher) Run(ctx context.Context) error {
+	assignments, err := w.options.Assignments.GetInformer(ctx, &v1alpha1.SessionAssignment{})
+	if err != nil {
+		return fmt.Errorf("watching assignments: %w", err)
+	}
+	registration, err := assignments.AddEventHandler(w.assignmentHandler())
+	if err != nil {
+		return fmt.Errorf("watching assignments: %w", err)
+	}
+	defer func() { _ = assignments.RemoveEventHandler(registration) }()
+	synced, stop, err := w.watchMember(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if !toolscache.WaitForCacheSync(ctx.Done(), append(synced, registration.HasSynced)...) {
+		return nil
+	}
+	w.update(func(*Model) { w.synced = true })
+	w.loop(ctx)
+	return nil
+}
+
+// Start calls Run, for the manager.
+func (w *Watcher) Start(ctx context.Context) error { return w.Run(ctx) }
+
+// loop publishes changes, and collects them for a while: a burst of a thousand makes a few
+// reports. The first change after a quiet time waits as long, so that none waits longer.
+func (w *Watcher) loop(ctx context.Context) {
+	recheck := time.NewTicker(w.options.Recheck)
+	defer recheck.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-recheck.C:
+			w.recheck(ctx)
+			continue
+		case <-w.changed:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(w.options.Debounce):
+		}
+		if w.publish() {
+			w.options.OnChange()
+		}
+	}
 }

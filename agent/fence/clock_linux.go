@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SinceBoot is CLOCK_BOOTTIME: unlike the monotonic clock it runs on while the
-// machine is suspended, and unlike the wall clock nobody sets it.
+// SinceBoot returns CLOCK_BOOTTIME: unlike the monotonic clock it runs on while the
+// machine is suspended, and unlike the wall clock it is never set.
 func SinceBoot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

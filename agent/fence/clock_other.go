@@ -13,9 +13,9 @@ var (
 	boot  = uuid.NewString()
 )
 
-// SinceBoot is the monotonic clock, for developers whose machine is no Linux: it
+// SinceBoot returns the monotonic clock, for developers whose machine is no Linux: it
 // may stand still while the machine is suspended.
 func SinceBoot() time.Duration { return time.Since(start) }
 
-// bootID is another one for each process, whose clock is its own.
+// bootID returns an ID of the process, whose clock is its own.
 func bootID() (string, error) { return boot, nil }

@@ -3,10 +3,11 @@ package identity
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 )
 
-// readClocks asks the system, and chance.
-func readClocks() (reading, error) {
-	boot, err := sinceBoot()
-	return reading{wall: time.Now(), boot: boot, random: rand.Float64()}, err
+// readClocks reads the clocks of the system, and a random number.
+func readClocks() reading {
+	return reading{wall: time.Now(), boot: fence.SinceBoot(), random: rand.Float64()}
 }

@@ -83,7 +83,7 @@ func (k *Keeper) needed() error {
 	return k.operatorError(errNotJoined)
 }
 
-// bootstrap is what the Secret says, or else the flags.
+// bootstrap returns what the Secret says, or else the flags.
 func (k *Keeper) bootstrap(ctx context.Context) (bootstrap, error) {
 	b, err := k.store.bootstrap(ctx)
 	if err != nil {
@@ -158,6 +158,5 @@ func (k *Keeper) ask(ctx context.Context, purpose string) (request []byte, asked
 	if request, err = requestFor(k.state.pending.key); err != nil {
 		return nil, asked, err
 	}
-	asked, err = k.readClocks()
-	return request, asked, err
+	return request, k.readClocks(), nil
 }

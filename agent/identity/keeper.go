@@ -44,7 +44,7 @@ type Keeper struct {
 	client      client.Client
 	recorder    events.EventRecorder
 	fingerprint func(context.Context) (string, error)
-	readClocks  func() (reading, error)
+	readClocks  func() reading
 	wake        chan struct{}
 
 	// op is held while the Secret or the hub is asked; it guards these.
@@ -181,11 +181,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	if k.loaded {
 		return nil
 	}
-	now, err := k.readClocks()
-	if err != nil {
-		return err
-	}
-	loaded, read, err := k.store.load(ctx, now)
+	loaded, read, err := k.store.load(ctx, k.readClocks())
 	if !read {
 		return err
 	}
@@ -234,7 +230,7 @@ const (
 	eventJoinNeeded = "JoinNeeded"
 )
 
-// event is on the bootstrap Secret, which is where the remedy goes.
+// event records an event on the bootstrap Secret, which the remedy changes.
 func (k *Keeper) event(severity, reason, note string) {
 	secret := &corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Secret", Namespace: k.options.Namespace, Name: v1alpha1.AgentBootstrap,

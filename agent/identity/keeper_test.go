@@ -94,7 +94,7 @@ func (m *member) start() *Keeper {
 		Reader: m.api, Client: m.api, Recorder: m.events,
 		Fingerprint: func(context.Context) (string, error) { return "kube-system's", nil },
 	})
-	k.readClocks = func() (reading, error) { return m.now, nil }
+	k.readClocks = func() reading { return m.now }
 	return k
 }
 

@@ -24,7 +24,7 @@ func newKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// requestFor is a PKCS#10 request for a key. It says nothing else: who the
+// requestFor returns a PKCS#10 request for a key. It contains nothing else: who the
 // agent is, the hub knows from the token or certificate.
 func requestFor(key []byte) ([]byte, error) {
 	block, _ := pem.Decode(key)

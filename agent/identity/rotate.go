@@ -33,14 +33,11 @@ func (k *Keeper) Start(ctx context.Context) error {
 func (k *Keeper) tend(ctx context.Context) time.Duration {
 	k.op.Lock()
 	defer k.op.Unlock()
-	connected, _ := k.told()
+	connected, _ := k.reported()
 	if connected == nil {
 		return idle // The hub would not answer, or not to this agent.
 	}
-	now, err := k.readClocks()
-	if err == nil {
-		err = k.load(ctx)
-	}
+	now, err := k.readClocks(), k.load(ctx)
 	if err == nil {
 		err = k.settle(ctx, connected, now)
 	}
@@ -53,7 +50,7 @@ func (k *Keeper) tend(ctx context.Context) time.Duration {
 		return idle // The next one is about to be used.
 	}
 	due := current.due
-	if _, asked := k.told(); asked {
+	if _, asked := k.reported(); asked {
 		due = 0
 	}
 	until := max(untilRotation(now.boot-current.born, due), k.notBefore-now.boot)
@@ -63,8 +60,8 @@ func (k *Keeper) tend(ctx context.Context) time.Duration {
 	return k.rotate(ctx, now)
 }
 
-// told is what the link has reported.
-func (k *Keeper) told() (connected *link.Credential, asked bool) {
+// reported returns what the link has reported.
+func (k *Keeper) reported() (connected *link.Credential, asked bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.connected, k.asked

@@ -29,12 +29,12 @@ type reading struct {
 	random float64
 }
 
-// rotationAge is the age at which a certificate is due. Random is from [0, 1).
+// rotationAge returns the age at which a certificate is due. Random is from [0, 1).
 func rotationAge(lifetime time.Duration, random float64) time.Duration {
 	return part(lifetime, earliestRotation+random*(latestRotation-earliestRotation))
 }
 
-// ageByWall is how old a certificate is that another process of this agent
+// ageByWall returns how old a certificate is that another process of this agent
 // stored: all that is known is when, by the wall clock of then. A clock that
 // was set back or far ahead can't be distinguished from one that is right, so an age
 // that is not between zero and the lifetime counts as used up.
@@ -50,7 +50,7 @@ func ageByWall(issued, now time.Time, lifetime time.Duration) time.Duration {
 // due.
 func untilRotation(age, due time.Duration) time.Duration { return max(due-age, 0) }
 
-// look is how long to wait before looking again at a certificate that is due
+// look returns how long to wait before looking again at a certificate that is due
 // in a while.
 func look(until, lifetime time.Duration) time.Duration {
 	return min(until, part(lifetime, 1.0/lookParts))

@@ -68,7 +68,7 @@ func forToken(token string) string { return "token:" + v1alpha1.JoinTokenSum(tok
 
 func forCertificate(p *pair) string { return "rotate:" + p.serial() }
 
-// withKey is the state in which there is a pending key for the purpose: the
+// withKey returns the state in which there is a pending key for the purpose: the
 // one that there is, so that an answer that was lost can be asked for again,
 // or the one that newKey makes.
 func (s state) withKey(purpose string, newKey func() ([]byte, error)) (state, error) {
@@ -83,7 +83,7 @@ func (s state) withKey(purpose string, newKey func() ([]byte, error)) (state, er
 	return s, nil
 }
 
-// answered is the state after the hub's answer about the pending key, for which
+// answered returns the state after the hub's answer about the pending key, for which
 // it was asked at that time.
 func (s state) answered(issued *fleetv1.IssuedCertificate, asked reading) (state, error) {
 	next := &pair{
@@ -98,14 +98,14 @@ func (s state) answered(issued *fleetv1.IssuedCertificate, asked reading) (state
 	return s, nil
 }
 
-// used is the state after the hub has let the next pair in: it is the current
+// used returns the state after the hub has accepted the next pair: it is the current
 // one, and the one before is forgotten.
 func (s state) used() state {
 	s.current, s.next = s.next, nil
 	return s
 }
 
-// withoutNext is the state after the hub has refused the next pair and let the
+// withoutNext returns the state after the hub has refused the next pair and let the
 // current one in.
 func (s state) withoutNext() state {
 	s.next = nil
@@ -137,7 +137,7 @@ func (p *pair) credential(replaced <-chan struct{}) *link.Credential {
 	}
 }
 
-// encode is the state as the Secret has it.
+// encode returns the state as the Secret has it.
 func (s state) encode() map[string][]byte {
 	data := map[string][]byte{}
 	if s.token != "" {

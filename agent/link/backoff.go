@@ -11,7 +11,7 @@ const (
 	maxReconnect   = 30 * time.Second
 )
 
-// reconnectDelay is how long to wait before connecting again: anywhere within
+// reconnectDelay returns how long to wait before connecting again: anywhere within
 // 5 s after a connection that worked, then within a limit that doubles to
 // 30 s. Random is from [0, 1): spread over all of it, so that the agents of a
 // fleet do not come back at once.

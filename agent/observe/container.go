@@ -102,7 +102,7 @@ func starts(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
 	return !podCondition(pod, corev1.PodReady).LastTransitionTime.After(s.State.Running.StartedAt.Time)
 }
 
-// restarting is the reason of a desktop that ended and starts again: that it
+// restarting returns the reason of a desktop that ended and starts again: that it
 // ran out of memory is said at once, since its user has lost what was open.
 func restarting(t *corev1.ContainerStateTerminated) string {
 	if outOfMemory(t) {
@@ -111,7 +111,7 @@ func restarting(t *corev1.ContainerStateTerminated) string {
 	return api.ReasonStarting
 }
 
-// waiting is a container that the kubelet has not started, or not yet again.
+// waiting returns the finding of a container that the kubelet has not started, or not yet again.
 func waiting(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	w, last := s.State.Waiting, s.LastTerminationState.Terminated
 	_, ofImage := imageReasons[w.Reason]

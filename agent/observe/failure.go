@@ -87,7 +87,7 @@ func failure(a *api.SessionAssignment, reason, what, remedy string) *api.Failure
 	return &api.Failure{Attempt: a.Spec.Attempt, Reason: reason, Message: cut(what, maxMessage-len(tail)) + tail}
 }
 
-// firstInvalid is the first child that the API server will never take.
+// firstInvalid returns the first child that the API server will never take.
 func firstInvalid(f Found) *Problem {
 	for _, p := range []*Problem{
 		f.HomeProblem, f.ConfigProblem, f.PodProblem, f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem, f.BudgetProblem,
@@ -99,7 +99,7 @@ func firstInvalid(f Found) *Problem {
 	return nil
 }
 
-// trouble is what is wrong with home or Pod.
+// trouble returns what is wrong with home or Pod.
 func trouble(f Found) (finding, bool) {
 	switch {
 	case f.HomeProblem == nil && f.Home != nil && isLost(f.Home):
@@ -111,7 +111,7 @@ func trouble(f Found) (finding, bool) {
 	}
 }
 
-// since is when the trouble may have begun at the earliest, so that nothing
+// since returns when the trouble may have begun at the earliest, so that nothing
 // else is counted: not the time that the Pod waited for a node and its volumes,
 // nor that in which a desktop may still start. The clocks of others may be
 // ahead, and then it only takes longer.
@@ -147,7 +147,7 @@ func since(a *api.SessionAssignment, pod *corev1.Pod, ready *metav1.Condition, p
 // nothing.
 const defaultStartTimeout = 5 * time.Minute
 
-// startTimeout is how long the kubelet lets a desktop start.
+// startTimeout returns how long the kubelet lets a desktop start.
 func startTimeout(a *api.SessionAssignment) time.Duration {
 	if d, ok := a.Spec.Desktop.StartTimeout.Value(); ok && d > 0 {
 		return d

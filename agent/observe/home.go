@@ -9,7 +9,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Home is the condition HomeReady.
+// Home returns the condition HomeReady.
 func Home(a *api.SessionAssignment, f Found) metav1.Condition {
 	home := a.Spec.Desktop.Home
 	switch {

@@ -81,7 +81,7 @@ func isReady(pod *corev1.Pod) bool {
 		podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
-// unbound is a Pod without a node.
+// unbound returns the condition of a Pod without a node.
 func unbound(pod *corev1.Pod) finding {
 	c := podCondition(pod, corev1.PodScheduled)
 	if c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
@@ -156,7 +156,7 @@ func lost(f Found) string {
 		pod.Spec.NodeName, corev1.TaintNodeOutOfService, api.AnnotationForceCleanup)
 }
 
-// podCondition is the Pod's condition of a type, or an empty one.
+// podCondition returns the Pod's condition of a type, or an empty one.
 func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == kind {

@@ -65,7 +65,7 @@ func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) a
 // configHashLength in hexadecimal digits.
 const configHashLength = 16
 
-// config is the ConfigMap that the member has, if it is the assignment's.
+// config returns the ConfigMap that the member has, if it is the assignment's.
 func config(f Found) *api.AssignedConfig {
 	if f.Config == nil || f.ConfigProblem != nil && f.ConfigProblem.Reason == api.ReasonConflict {
 		return nil

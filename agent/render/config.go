@@ -14,7 +14,7 @@ const (
 	defaultConfigPath = "/etc/vdi/config"
 )
 
-// ConfigMap has the variables and files of the desktop; nil if it has neither.
+// ConfigMap returns the variables and files of the desktop, and nil if it has neither.
 //
 // The Pod refers to the variables, and mounts the whole of it as the directory
 // of files: so files come, change and go while the desktop runs. The directory

@@ -10,7 +10,7 @@ import (
 // kubernetes.io/basic-auth.
 const passwordKey = corev1.BasicAuthPasswordKey
 
-// env is the desktop's environment: the password where the template wants it
+// env returns the desktop's environment: the password where the template wants it
 // there, what it takes from Secrets, the variables of template and session, and
 // HOME where a home is mounted, since the image can't know where the template
 // puts it. Of two with one name the first holds: no plain variable takes the

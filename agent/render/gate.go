@@ -10,10 +10,10 @@ import (
 )
 
 // GateContainer is the name of the init container behind which a desktop of mode
-// Hold waits for the hub's word: see agent/guard.
+// Hold waits for the hub's affirmation: see agent/guard.
 const GateContainer = "vdi-gate"
 
-// Gate of a Pod; nil: it has none.
+// Gate returns the gate of a Pod, or nil.
 func Gate(pod *corev1.Pod) *corev1.Container {
 	for i := range pod.Spec.InitContainers {
 		if pod.Spec.InitContainers[i].Name == GateContainer {
@@ -23,7 +23,7 @@ func Gate(pod *corev1.Pod) *corev1.Container {
 	return nil
 }
 
-// GatedPod is the desktop behind a gate, through which it goes once in each
+// GatedPod returns the desktop behind a gate, through which it goes once in each
 // sandbox: a kubelet that makes one anew, as after a power cut, has it wait again,
 // and a desktop that only ends is started again without. It asks for as much as
 // the desktop alone.
@@ -45,7 +45,7 @@ func (g Guard) gate(a *api.SessionAssignment) corev1.Container {
 	}
 }
 
-// gateResources are the desktop's: the two never run at a time, so that the Pod
+// gateResources returns those of the desktop: the two never run at a time, so that the Pod
 // asks for no more with all of them than with less. What a namespace's quota or
 // limits ask of each container the desktop meets.
 func gateResources(a *api.SessionAssignment) corev1.ResourceRequirements {

@@ -40,7 +40,7 @@ const (
 	guardPeriod   = 5 * time.Second
 	guardFailures = 3
 	// guardPatience is how many times a second the kubelet asks a guard for a lease
-	// before it starts the guard anew. The desktop waits meanwhile.
+	// before it restarts the guard. The desktop waits meanwhile.
 	guardPatience = 3600
 )
 
@@ -68,7 +68,7 @@ func Guarded(pod *corev1.Pod) bool {
 	return false
 }
 
-// GuardedPod is the desktop with a guard beside it, by which the kubelet ends the
+// GuardedPod returns the desktop with a guard beside it, by which the kubelet ends the
 // desktop when the lease is over. It asks for as much as the desktop alone, and
 // what has ended there the kubelet does not start again.
 func GuardedPod(a *api.SessionAssignment, g Guard) *corev1.Pod {
@@ -149,7 +149,7 @@ func (g Guard) container(a *api.SessionAssignment, port int32, share corev1.Reso
 	}
 }
 
-// toAsk are the flags by which the agent is asked about an assignment.
+// toAsk returns the flags by which the agent is asked about an assignment.
 func (g Guard) toAsk(a *api.SessionAssignment) []string {
 	return []string{
 		"--lease-url=" + g.LeaseURL,
@@ -169,7 +169,7 @@ func (g Guard) liveness(port int32) *corev1.Probe {
 	}
 }
 
-// seconds are a time as the factor has it, in the least that Kubernetes counts.
+// seconds returns a time as the factor has it, in the least that Kubernetes counts.
 func (g Guard) seconds(d time.Duration) int32 {
 	return max(1, wholeSeconds(time.Duration(float64(d)*g.TimeFactor)))
 }

@@ -17,7 +17,7 @@ func HasHome(a *api.SessionAssignment) bool {
 	return mode == api.HomePerSession || mode == api.HomePerUser
 }
 
-// Home is the claim of the desktop's home, or nil if it has none. It has no
+// Home returns the claim of the desktop's home, or nil if it has none. It has no
 // owner. A PerUser claim says nothing of one assignment, since each session of
 // that user finds it and none may want to change it.
 func Home(a *api.SessionAssignment) *corev1.PersistentVolumeClaim {
@@ -71,7 +71,7 @@ func goesWithItsSession(home api.AssignedHome) bool {
 	return home.Mode == api.HomePerSession && home.Retention != api.RetentionRetain
 }
 
-// optional is nil for the empty text, which in the API means "the default".
+// optional returns nil for the empty text, which in the API means "the default".
 func optional(s string) *string {
 	if s == "" {
 		return nil

@@ -19,7 +19,7 @@ const (
 	albSocketSeconds = "4000"
 )
 
-// profile is what one Ingress controller must be told by annotations.
+// profile is the annotations that one Ingress controller needs.
 type profile struct {
 	// always, to keep websockets open.
 	always map[string]string
@@ -124,7 +124,7 @@ func Ingress(a *api.SessionAssignment, n Network) *networkingv1.Ingress {
 	return ing
 }
 
-// ingressTLS is empty where nobody names a certificate: then the controller
+// ingressTLS returns an empty list where no certificate is named: then the controller
 // serves its own.
 func ingressTLS(a *api.SessionAssignment, n Network) []networkingv1.IngressTLS {
 	secret := a.Spec.Desktop.TLSSecretName

@@ -8,7 +8,7 @@ import (
 
 // Network is what rendering must know of the member.
 type Network struct {
-	// Gateway that HTTPRoutes are made for; nil: Ingresses are made.
+	// Gateway of HTTPRoutes. Without one Ingresses are rendered.
 	Gateway *GatewayRef
 	// Controller of the Ingress class in use, as IngressClass.spec.controller
 	// has it; empty: not known.
@@ -19,17 +19,16 @@ type Network struct {
 	// GatewayNamespaces are the namespaces whence desktops may be reached; the
 	// zero value selects those with LabelGateway, and never all.
 	GatewayNamespaces metav1.LabelSelector
-	// AgentNamespace may reach desktops that tell their activity; empty: it may
-	// not.
+	// AgentNamespace may reach desktops that report their activity, if it is set.
 	AgentNamespace string
-	// LeasePort is where the agent answers guards and gates; zero: there are none.
+	// LeasePort is where the agent answers guards and gates, if there are any.
 	LeasePort int32
 }
 
 // GatewayRef names a listener of a Gateway.
 type GatewayRef struct {
 	Namespace, Name string
-	// Section is the listener; empty: any that fits.
+	// Section is the listener. Without one any that fits is used.
 	Section string
 }
 

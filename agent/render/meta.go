@@ -28,7 +28,7 @@ const (
 // assignmentKind is what the children's owner references name.
 var assignmentKind = api.GroupVersion.WithKind("SessionAssignment")
 
-// DesktopHash is a short hash of what an assignment asks of its Pod. Two
+// DesktopHash returns a short hash of the part of an assignment that defines its Pod. Two
 // assignments with equal hashes ask for the same Pod. It does not depend on how
 // this version of the agent renders, so that an upgrade of the agent restarts no
 // desktop, nor on what can change under a desktop that runs, or beside it.
@@ -43,7 +43,7 @@ func DesktopHash(a *api.SessionAssignment) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// ofThePod leaves out of a desktop what is none of its Pod's. Of the files it
+// ofThePod omits from a desktop what does not concern its Pod. Of the files it
 // keeps only that there are any: then their directory is mounted.
 func ofThePod(d api.Desktop) api.Desktop {
 	if len(d.Files) > 0 {
@@ -57,7 +57,7 @@ func ofThePod(d api.Desktop) api.Desktop {
 	return d
 }
 
-// Selector is the labels by which the Pods, Services and Ingresses of an
+// Selector returns the labels by which the Pods, Services and Ingresses of an
 // assignment are found, and the claim of its PerSession home.
 func Selector(a *api.SessionAssignment) map[string]string {
 	return map[string]string{
@@ -67,12 +67,12 @@ func Selector(a *api.SessionAssignment) map[string]string {
 	}
 }
 
-// Owner is the controller reference of what an assignment owns.
+// Owner returns the controller reference of what an assignment owns.
 func Owner(a *api.SessionAssignment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(a, assignmentKind)
 }
 
-// ownedMeta is the metadata of a child that goes with its assignment.
+// ownedMeta returns the metadata of a child that goes with its assignment.
 func ownedMeta(a *api.SessionAssignment) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: a.Namespace,

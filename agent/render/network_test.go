@@ -57,7 +57,7 @@ func TestADesktopReachesTheWorldAndNothingElse(t *testing.T) {
 
 // What an API server demands, and that nobody reads an entry as another.
 func TestExceptionsAreWellFormed(t *testing.T) {
-	for world, exceptions := range map[string][]string{"0.0.0.0/0": notTheWorld4, "::/0": notTheWorld6} {
+	for world, exceptions := range map[string][]string{"0.0.0.0/0": nonPublic4, "::/0": nonPublic6} {
 		for _, e := range exceptions {
 			prefix := netip.MustParsePrefix(e)
 			if prefix.Masked() != prefix || prefix.String() != e || prefix.Bits() == 0 || prefix.Addr().Is4In6() ||

@@ -33,7 +33,7 @@ const desktopUser = 1000
 // failover reckons with it (docs/design.md, section 7): it is not to grow alone.
 const stopGraceSeconds = 30
 
-// Pod is the desktop itself.
+// Pod returns the Pod of the desktop.
 func Pod(a *api.SessionAssignment) *corev1.Pod {
 	// A client decodes its answer into what it was given: nothing of the
 	// assignment may be shared with the Pod.
@@ -59,7 +59,7 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 		PriorityClassName:             d.PriorityClassName,
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		TerminationGracePeriodSeconds: ptr.To[int64](stopGraceSeconds),
-		// A desktop is a stranger to the cluster's API.
+		// A desktop has no access to the cluster's API.
 		AutomountServiceAccountToken: ptr.To(false),
 		EnableServiceLinks:           ptr.To(false),
 		SecurityContext:              podSecurity(),

@@ -10,10 +10,9 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// notTheWorld4 are the IPv4 addresses that are not out in the world: those of
-// clusters, nodes, their metadata and the networks that they stand in, and those
-// that nobody has.
-var notTheWorld4 = []string{
+// nonPublic4 are the IPv4 addresses that are not public: those of clusters, nodes, their
+// metadata and their networks, and reserved ones.
+var nonPublic4 = []string{
 	"0.0.0.0/8",       // RFC 791: this network
 	"10.0.0.0/8",      // RFC 1918: private
 	"100.64.0.0/10",   // RFC 6598: carrier-grade NAT, and the Pods of some clusters
@@ -31,12 +30,12 @@ var notTheWorld4 = []string{
 	"240.0.0.0/4",     // RFC 1112: reserved, with the broadcast of RFC 919
 }
 
-// notTheWorld6 are the IPv6 addresses that are not. The first stands for many:
+// nonPublic6 are the IPv6 addresses that are not public. The first covers many:
 // the unspecified address, loopback, and those that hold an IPv4 address, by
-// which the list above could be evaded. It is not told apart into them because
+// which the list above could be evaded. It is not split into them because
 // the range of the IPv4-mapped ones, ::ffff:0:0/96, is read as 0.0.0.0/0 by some
 // and refused by others.
-var notTheWorld6 = []string{
+var nonPublic6 = []string{
 	"::/8",          // RFC 4291: see above; RFC 6052, RFC 8215: NAT64
 	"100::/64",      // RFC 6666: discarded
 	"2001::/23",     // RFC 2928: protocol assignments; RFC 4380: Teredo
@@ -54,13 +53,14 @@ var notTheWorld6 = []string{
 const dnsNamespace = "kube-system"
 
 // NetworkPolicy lets the gateways reach the desktop, and the desktop reach DNS,
-// the world, and what its template names; nil if the template asks for none.
+// public addresses, and what its template names. It returns nil if the template wants no
+// policy.
 //
 // A kubelet reaches the Pods of its node whatever a policy says, and so probes
 // need no rule. What is outside of a NetworkPolicy's reach: a gateway on its
 // node's own network has no namespace, and many a network plugin lets every
 // node's address in. A cluster whose Pods or Services have public addresses is
-// not told from the world. A DNS server that has a link-local address on each
+// not distinguished from public ones. A DNS server that has a link-local address on each
 // node, and IPv4 by NAT64, are for egressCIDRs.
 func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPolicy {
 	if a.Spec.Desktop.NetworkPolicy.Mode == api.NetworkOpen {
@@ -82,7 +82,7 @@ func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPol
 	return policy
 }
 
-// visitors are who may reach the desktop.
+// visitors returns who may reach the desktop.
 func visitors(a *api.SessionAssignment, n Network) []networkingv1.NetworkPolicyPeer {
 	peers := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: n.gateways()}}
 	if n.AgentNamespace != "" && a.Spec.Desktop.Activity.Path != "" {
@@ -101,8 +101,8 @@ func toDNS() networkingv1.NetworkPolicyEgressRule {
 
 func toTheWorld(a *api.SessionAssignment) networkingv1.NetworkPolicyEgressRule {
 	to := []networkingv1.NetworkPolicyPeer{
-		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: append([]string(nil), notTheWorld4...)}},
-		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: append([]string(nil), notTheWorld6...)}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: append([]string(nil), nonPublic4...)}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: append([]string(nil), nonPublic6...)}},
 	}
 	for _, cidr := range a.Spec.Desktop.NetworkPolicy.EgressCIDRs {
 		to = append(to, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
@@ -118,6 +118,6 @@ func policyPort(protocol corev1.Protocol, port int32) networkingv1.NetworkPolicy
 	return networkingv1.NetworkPolicyPort{Protocol: ptr.To(protocol), Port: ptr.To(intstr.FromInt32(port))}
 }
 
-// NotPublic returns the addresses that are not out in the world, and that desktops of
+// NotPublic returns the addresses that are not public, and that desktops of
 // mode Isolated don't reach unless their template names them.
-func NotPublic() []string { return append(append([]string(nil), notTheWorld4...), notTheWorld6...) }
+func NotPublic() []string { return append(append([]string(nil), nonPublic4...), nonPublic6...) }

@@ -25,7 +25,7 @@ func startupProbe(timeout api.Duration) *corev1.Probe {
 	}
 }
 
-// startTimeout is how long a desktop may take to open its port.
+// startTimeout returns how long a desktop may take to open its port.
 func startTimeout(d api.Duration) time.Duration {
 	if patience, ok := d.Value(); ok && patience > 0 {
 		return patience
@@ -48,7 +48,7 @@ func readinessProbe() *corev1.Probe {
 	}
 }
 
-// livenessProbe starts a desktop anew only if its port has been closed for two
+// livenessProbe restarts a desktop only if its port has been closed for two
 // minutes: the system accepts connections for a process that is busy, swaps or
 // stands still, so what is slow but alive is never ended.
 func livenessProbe() *corev1.Probe {

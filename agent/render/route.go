@@ -7,11 +7,11 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// noTimeout is the Gateway API's word for none: a desktop's websocket is one
-// request that lasts as long as the desktop is looked at.
+// noTimeout disables the Gateway API's timeout: a desktop's websocket is one request that
+// lasts as long as its user is connected.
 const noTimeout gatewayv1.Duration = "0s"
 
-// HTTPRoute leads the session's host from the member's Gateway to its Service;
+// HTTPRoute routes the session's host from the member's Gateway to its Service. It returns
 // nil if the member has no Gateway.
 //
 // The certificate is the Gateway's. That a desktop speaks HTTPS an HTTPRoute

@@ -19,7 +19,7 @@ const (
 	protocolWSS = "kubernetes.io/wss"
 )
 
-// Service is the stable address of the desktop within the member.
+// Service returns the stable address of the desktop within the member.
 func Service(a *api.SessionAssignment) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: ownedMeta(a)}
 	protocol := protocolWS

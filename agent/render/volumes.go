@@ -15,8 +15,7 @@ const (
 	defaultHomePath = "/home/user"
 	// accessPath is where the files username and password are.
 	accessPath = "/etc/vdi/access"
-	// secretMode lets the desktop's user and group read the files of a Secret,
-	// and nobody else.
+	// secretMode lets only the desktop's user and group read the files of a Secret.
 	secretMode int32 = 0o440
 )
 
@@ -85,13 +84,13 @@ func homePath(a *api.SessionAssignment) string {
 	return defaultHomePath
 }
 
-// tmpSize is the limit of the disk space that /tmp is part of.
+// tmpSize returns the limit of the disk space that /tmp is part of.
 func tmpSize(d *api.Desktop) *resource.Quantity {
 	size := requirements(d.Resources).Limits[corev1.ResourceEphemeralStorage]
 	return &size
 }
 
-// shmSize is what the template asks for, or half the memory limit. What lies in
+// shmSize returns what the template asks for, or half the memory limit. What lies in
 // /dev/shm is charged to the container: one larger than the limit would only let
 // a desktop kill itself.
 func shmSize(d *api.Desktop) *resource.Quantity {

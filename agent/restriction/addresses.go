@@ -37,7 +37,7 @@ func overlaps(p netip.Prefix, ranges []netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, p.Overlaps)
 }
 
-// unmapped is a range of IPv4-mapped IPv6 addresses as the IPv4 range that it is.
+// unmapped returns a range of IPv4-mapped IPv6 addresses as the IPv4 range that it is.
 func unmapped(p netip.Prefix) netip.Prefix {
 	const mapped = 96
 	if p.Addr().Is4In6() && p.Bits() >= mapped {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -167,4 +169,38 @@ func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeC
 	r.Recorder.Eventf(claim, nil, corev1.EventTypeNormal, api.EventHomeDeleted, "Delete",
 		"Nobody has used this home since %s, and it was to be kept for %s after that.", lastUse, keep)
 	return ctrl.Result{}, nil
+}
+
+// keptUntil returns when the retention of a claim ends, by the member's clock, and false if
+// it is used, kept for ever, not ours, or its marks can't be read.
+//
+// A claim was not last used before it was created: such a mark was written by a clock that
+// was not set yet.
+func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
+	if claim.Labels[api.LabelManagedBy] != api.ManagedBy || claim.DeletionTimestamp != nil {
+		return time.Time{}, false
+	}
+	lastUse, err := time.Parse(time.RFC3339, claim.Annotations[api.AnnotationLastUse])
+	if err != nil {
+		return time.Time{}, false
+	}
+	if created := claim.CreationTimestamp.Time; created.After(lastUse) {
+		lastUse = created
+	}
+	keep, ok := api.Duration(claim.Annotations[api.AnnotationRetention]).Value()
+	return lastUse.Add(keep), ok
+}
+
+// uses reports whether an assignment names a claim, as whatever.
+func uses(a *api.SessionAssignment, claim *corev1.PersistentVolumeClaim) bool {
+	return a.Namespace == claim.Namespace && a.Spec.Desktop.Home.ClaimName == claim.Name
+}
+
+var deleted = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "vdi_agent_homes_deleted_total",
+	Help: "Homes that were deleted because nobody had used them for as long as they were to be kept.",
+})
+
+func init() {
+	metrics.Registry.MustRegister(deleted)
 }

@@ -49,14 +49,17 @@ var pure = []string{
 	"agent/guard/machine.go",
 	"agent/capacity/buckets.go",
 	"agent/capacity/images.go",
+	"agent/assignment/pending.go",
 	"agent/capacity/model.go",
+	"agent/capacity/node_index.go",
+	"agent/capacity/pending_pods.go",
 	"agent/link/machine.go",
 	"agent/link/reporter.go",
-	"agent/link/room.go",
+	"agent/link/capacity_reports.go",
 	"agent/link/negotiate.go",
 	"agent/link/results.go",
 	"agent/link/summary.go",
-	"agent/link/telling.go",
+	"agent/link/inventory_digest.go",
 }
 
 // banned names say nothing of what a package holds.

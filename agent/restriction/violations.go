@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Desktop is what of a template or an assignment is restricted.
+// Desktop is the part of a template or an assignment that is restricted.
 type Desktop struct {
 	Image, RuntimeClass, PriorityClass string
 	Tolerations                        []corev1.Toleration
@@ -19,7 +19,7 @@ type Desktop struct {
 	EgressCIDRs                        []string
 }
 
-// Template returns why a desktop is not allowed in the member; empty: it is.
+// Template returns why a desktop is not permitted in the member, and nothing if it is.
 func (s *Settings) Template(d Desktop) []string {
 	var out []string
 	add := func(violation string) {
@@ -40,7 +40,8 @@ func (s *Settings) Template(d Desktop) []string {
 	return out
 }
 
-// Assignment returns why an assignment is not allowed in the member; empty: it is.
+// Assignment returns why an assignment is not permitted in the member, and nothing if it
+// is.
 func (s *Settings) Assignment(spec *v1alpha1.SessionAssignmentSpec) []string {
 	d := &spec.Desktop
 	out := s.Template(Desktop{
@@ -53,7 +54,7 @@ func (s *Settings) Assignment(spec *v1alpha1.SessionAssignmentSpec) []string {
 	return out
 }
 
-// Message is one sentence of several violations.
+// Message joins several violations to one sentence.
 func Message(violations []string) string { return strings.Join(violations, "; ") }
 
 func orAsk(flag string) string {
@@ -111,7 +112,7 @@ func begins(image, prefix string) bool {
 		!hostOnly(prefix) && strings.ContainsAny(rest[:1], ":@"))
 }
 
-// qualified is the name of an image with its registry, as container runtimes read it.
+// qualified returns the name of an image with its registry, as container runtimes read it.
 func qualified(image string) string {
 	first, _, path := strings.Cut(image, "/")
 	switch {
