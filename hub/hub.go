@@ -170,19 +170,23 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Flee
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
-	sessions := &session.Reconciler{
-		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Trace: trace,
-		Namespaces: o.SessionNamespaces, Restores: term,
-		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter),
-	}
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
-	assignments := &session.MemberReconciler{
-		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
-		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
-		Secrets:   &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace},
-		IdleAfter: o.scaled(session.DefaultIdleAfter),
+	orders := &session.Orders{
+		Fleet: f, Revisions: revisions, Proofs: proofs, Namespaces: o.SessionNamespaces, Trace: trace,
+		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace},
 	}
-	homes := &home.Reconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Gone: f.Gone, Clock: clock.RealClock{}}
+	departures := &session.Departures{}
+	sessions := &session.Reconciler{
+		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
+		Departures: departures, Clock: clock.RealClock{}, Trace: trace, Restores: term,
+		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter), IdleAfter: o.scaled(session.DefaultIdleAfter),
+	}
+	assignments := &session.MemberReconciler{
+		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
+	}
+	homes := &home.Reconciler{
+		Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Departed: departures.Departed, Gone: f.Gone, Clock: clock.RealClock{},
+	}
 	policies := &policy.Reconciler{
 		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}

@@ -35,13 +35,11 @@ const (
 
 // Sessions is what the home controller needs of the session controller.
 type Sessions interface {
-	// Departed reports whether a session was deleted without its finalizer and a member
-	// has not confirmed its stop.
-	Departed(assignment types.NamespacedName, member types.UID) bool
 	// DeclaredFenced reports whether an operator declared a member fenced.
 	DeclaredFenced(member types.UID) bool
-	// WriteStatus patches a session's status under optimistic lock.
-	WriteStatus(ctx context.Context, before, after *v1alpha1.VDISession) error
+	// Enqueue has a session looked at whose home is claimed for a run that its status
+	// does not have.
+	Enqueue(session types.NamespacedName)
 }
 
 // Reconciler releases the homes of sessions that are gone or of which nothing is
@@ -55,6 +53,9 @@ type Reconciler struct {
 	Sessions Sessions
 	// Members by name.
 	Members multicluster.Provider
+	// Departed reports whether a session was deleted without its finalizer and a member
+	// has not confirmed its stop.
+	Departed func(assignment types.NamespacedName, member types.UID) bool
 	// Gone reports whether a member was removed from the fleet for good.
 	Gone  func(member types.UID) bool
 	Clock clock.PassiveClock
@@ -113,7 +114,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		log.FromContext(ctx).V(1).Info("Giving back the home of a session that is gone", "session", h.Status.MountedBy)
 		return ctrl.Result{}, Release(ctx, r.Client, h, nil, status.Seconds(now))
 	case LastRun(holder).Before(ClaimedRun(h)):
-		return r.catchUp(ctx, h, holder)
+		return r.awaitClaim(h, holder)
 	case !MayStillUse(holder, h) && (holder.Status.Placement == nil || !UsesRecord(holder)):
 		return ctrl.Result{}, Release(ctx, r.Client, h, holder, status.Seconds(now))
 	}
@@ -128,7 +129,7 @@ func (r *Reconciler) mayBeMounted(ctx context.Context, h *v1alpha1.VDIHome) bool
 		return false
 	}
 	key := types.NamespacedName{Namespace: h.Namespace, Name: v1alpha1.AssignmentName(h.Status.MountedBy, h.Status.MountedByUID)}
-	if r.Sessions.Departed(key, h.Spec.ClusterUID) {
+	if r.Departed(key, h.Spec.ClusterUID) {
 		return true
 	}
 	member, err := r.Members.Get(ctx, multicluster.ClusterName(h.Spec.ClusterName))
@@ -157,25 +158,15 @@ func (r *Reconciler) holderOf(ctx context.Context, h *v1alpha1.VDIHome) (*v1alph
 	return nil, nil
 }
 
-// catchUp handles a home that was claimed for a run which the session's status does not
-// have: the hub ended between the two writes, or the second failed. After ClaimTimeout
-// that run is skipped. The optimistic lock makes the old write fail, should it still be
-// under way.
-func (r *Reconciler) catchUp(ctx context.Context, h *v1alpha1.VDIHome, s *v1alpha1.VDISession) (ctrl.Result, error) {
-	if h.Status.LastUseTime != nil {
-		// A longer wait is that of a clock that was set back.
-		if wait := h.Status.LastUseTime.Add(ClaimTimeout).Sub(r.now()); wait > 0 && wait <= ClaimTimeout {
-			return ctrl.Result{RequeueAfter: wait}, nil
-		}
+// awaitClaim waits for the status of a run that a home was claimed for. After ClaimTimeout
+// the session controller skips that run: the hub ended between the two writes, or the
+// second failed.
+func (r *Reconciler) awaitClaim(h *v1alpha1.VDIHome, s *v1alpha1.VDISession) (ctrl.Result, error) {
+	if wait := claimTimeLeft(h, r.now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	of, after := ClaimedRun(h), s.DeepCopy()
-	switch p := after.Status.Placement; {
-	case p != nil && p.Epoch == of.Epoch:
-		p.Run = of.Number
-	default:
-		after.Status.Epoch = of.Epoch
-	}
-	return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, client.IgnoreNotFound(r.Sessions.WriteStatus(ctx, s, after))
+	r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
+	return ctrl.Result{RequeueAfter: ClaimTimeout}, nil
 }
 
 // expire deletes the record of a home that was not used for its retention time. The member

@@ -103,6 +103,35 @@ func ClaimedRun(h *v1alpha1.VDIHome) status.Run {
 	return of
 }
 
+// SkipRun makes a session's status pass over the run that its home was claimed for, if it
+// still lacks that run after ClaimTimeout. The optimistic lock makes the write of that run
+// fail, should it still be under way.
+func SkipRun(s *v1alpha1.VDISession, h *v1alpha1.VDIHome, now time.Time) (skipped bool) {
+	of := ClaimedRun(h)
+	if h.Status.MountedByUID != s.UID || !LastRun(s).Before(of) || claimTimeLeft(h, now) > 0 {
+		return false
+	}
+	if at := s.Status.Placement; at != nil && at.Epoch == of.Epoch {
+		at.Run = of.Number
+	} else {
+		s.Status.Epoch = of.Epoch
+	}
+	return true
+}
+
+// claimTimeLeft is how long the status may still be under way for which a home was claimed,
+// or 0. A longer time than ClaimTimeout is that of a clock that was set back.
+func claimTimeLeft(h *v1alpha1.VDIHome, now time.Time) time.Duration {
+	if h.Status.LastUseTime == nil {
+		return 0
+	}
+	left := h.Status.LastUseTime.Add(ClaimTimeout).Sub(now)
+	if left > ClaimTimeout {
+		return 0
+	}
+	return max(0, left)
+}
+
 // LastRun is the last run that a session's status knows, or the last possible of its epoch
 // if that is over.
 func LastRun(s *v1alpha1.VDISession) status.Run {

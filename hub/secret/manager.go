@@ -33,16 +33,47 @@ type Manager struct {
 	written writtenSecrets
 }
 
-// For resolves the Secrets that are sent with a session's assignment. It creates the
-// access secret, or renews its password for a new run.
+// ErrNotKept means that a session's access secret is not yet as its run needs it.
+var ErrNotKept = errors.New("the access secret is not made yet")
+
+// Keep creates the access secret of a placed session, renews its password for a new run,
+// or deletes it if the template wants none.
+func (m *Manager) Keep(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) error {
+	secret, err := m.current(ctx, s)
+	wanted := AccessName(s, t) != ""
+	switch {
+	case err != nil:
+		return err
+	case secret == nil && wanted:
+		return m.createAccess(ctx, s)
+	case wanted:
+		return m.keepAccess(ctx, s, secret)
+	case secret != nil && ownedBy(secret, s):
+		return client.IgnoreNotFound(m.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID}))
+	}
+	return nil
+}
+
+// For resolves the Secrets that are sent with a session's assignment. It writes nothing,
+// and returns ErrNotKept until Keep has done its part.
 func (m *Manager) For(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (Set, error) {
 	var out Set
 	name := v1alpha1.AssignmentName(s.Name, s.UID)
-	access, err := m.access(ctx, s, AccessName(s, t) != "")
-	if err != nil {
-		return out, err
-	}
-	if access != nil {
+	if AccessName(s, t) != "" {
+		access, err := m.current(ctx, s)
+		if err != nil {
+			return out, err
+		}
+		if access == nil {
+			return out, ErrNotKept
+		}
+		desired, err := desiredAccess(s, access)
+		if err != nil {
+			return out, err
+		}
+		if !equality.Semantic.DeepEqual(access, desired) {
+			return out, ErrNotKept
+		}
 		data, _ := accessData(access)
 		payload := payloadOf(access, v1alpha1.AccessSecretName(name), data)
 		out.Access = &payload
@@ -69,53 +100,63 @@ func (m *Manager) For(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.T
 	return out, nil
 }
 
-// access returns the session's access secret, created, renewed or repaired if necessary,
-// or nil if none is wanted. The user may set a password, which lasts for the run.
-func (m *Manager) access(ctx context.Context, s *v1alpha1.VDISession, wanted bool) (*corev1.Secret, error) {
+// current returns the session's access secret as this process last wrote it or as the
+// cache shows it, whichever is newer, or nil.
+func (m *Manager) current(ctx context.Context, s *v1alpha1.VDISession) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
 	err := m.Client.Get(ctx, key, secret)
 	if last := m.written.get(key); last != nil && (apierrors.IsNotFound(err) || err == nil && older(secret, last)) {
-		secret, err = last, nil
+		return last, nil
 	}
-	switch {
-	case apierrors.IsNotFound(err) && !wanted:
+	if apierrors.IsNotFound(err) {
 		return nil, nil
-	case apierrors.IsNotFound(err):
-		return m.createAccess(ctx, s)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading the access secret: %w", err)
-	case !wanted && ownedBy(secret, s):
-		err := m.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
-		return nil, client.IgnoreNotFound(err)
-	case !wanted:
-		return nil, nil
 	}
-	return m.keepAccess(ctx, s, secret)
+	return secret, nil
 }
 
 // createAccess creates the access secret. One that exists although the cache does not show
 // it was just created, or lost its label.
-func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) (*corev1.Secret, error) {
+func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) error {
 	secret := newAccess(s, status.RunOf(s.Status.Placement))
 	err := m.Client.Create(ctx, secret)
 	if err == nil {
 		m.written.put(secret)
-		return secret, nil
+		return nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("making the access secret: %w", err)
+		return fmt.Errorf("making the access secret: %w", err)
 	}
 	there := &corev1.Secret{}
 	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(secret), there); err != nil {
-		return nil, fmt.Errorf("reading the access secret: %w", err)
+		return fmt.Errorf("reading the access secret: %w", err)
 	}
+	m.written.put(there)
 	return m.keepAccess(ctx, s, there)
 }
 
-// keepAccess makes a Secret what the session's access secret must be. It is never changed
-// back to an earlier run: then the session's view is stale.
-func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secret, error) {
+// keepAccess makes a Secret what the session's access secret must be.
+func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret *corev1.Secret) error {
+	desired, err := desiredAccess(s, secret)
+	if err != nil || equality.Semantic.DeepEqual(secret, desired) {
+		return err
+	}
+	if err := m.Client.Update(ctx, desired); err != nil {
+		if apierrors.IsNotFound(err) {
+			return apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("it was deleted"))
+		}
+		return fmt.Errorf("renewing the access secret: %w", err)
+	}
+	m.written.put(desired)
+	return nil
+}
+
+// desiredAccess returns what a Secret must be as the session's access secret. It is never
+// changed back to an earlier run: then the session's view is stale.
+func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secret, error) {
 	if !ownedBy(secret, s) {
 		return nil, &NotAssignableError{Reason: v1alpha1.ReasonConflict, Message: fmt.Sprintf(
 			"secret %s has the name of the session's access secret and is somebody else's: delete it, or create the session under another name", secret.Name)}
@@ -125,22 +166,12 @@ func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret
 	if known && want.Before(has) {
 		return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("the session was seen as it was before"))
 	}
-	before := secret.DeepCopy()
-	setMetadata(secret, want)
-	if _, usable := accessData(secret); !usable || !known || has != want && !status.Continues(s, has) {
-		renewPassword(secret)
+	out := secret.DeepCopy()
+	setMetadata(out, want)
+	if _, usable := accessData(out); !usable || !known || has != want && !status.Continues(s, has) {
+		renewPassword(out)
 	}
-	if equality.Semantic.DeepEqual(before, secret) {
-		return secret, nil
-	}
-	if err := m.Client.Update(ctx, secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("it was deleted"))
-		}
-		return nil, fmt.Errorf("renewing the access secret: %w", err)
-	}
-	m.written.put(secret)
-	return secret, nil
+	return out, nil
 }
 
 // Forget drops a written access secret once the cache has shown a change of it.

@@ -15,22 +15,12 @@ import (
 // acceptance is whether a session may be placed as it is, in a namespace that this
 // hub serves.
 func (r *Reconciler) acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
-	if !r.serves(s.Namespace) {
+	if !r.Orders.serves(s.Namespace) {
 		return metav1.Condition{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: r.notServed(s.Namespace),
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: r.Orders.notServed(s.Namespace),
 		}
 	}
 	return acceptance(s, t, leaving, policies)
-}
-
-// serves is whether the hub keeps access secrets in a namespace.
-func (r *Reconciler) serves(namespace string) bool {
-	return len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace)
-}
-
-func (r *Reconciler) notServed(namespace string) string {
-	return fmt.Sprintf("the hub serves no sessions of namespace %q, only those of %s: delete the session and create it there, or add the namespace to the hub's --session-namespaces (sessionNamespaces of its chart)",
-		namespace, strings.Join(r.Namespaces, ", "))
 }
 
 // acceptance checks whether a session may be placed as it is, in the order of

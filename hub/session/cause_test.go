@@ -64,7 +64,7 @@ func TestWithdrawalThatIsHeldBackIsNotSent(t *testing.T) {
 		h := newHubInMemory(t)
 		h.fleet.withholds = held
 		box := &withdrawing{}
-		r := &MemberReconciler{Client: h.Client, Fleet: h.fleet, Sessions: h.Reconciler, Clock: h.Clock}
+		r := h.assignments()
 		s := sessiontest.With(func(s *v1alpha1.VDISession) { s.Status.Epoch = 1 })
 		v := &visit{member: box, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old")}
 		_, err := r.act(t.Context(), mcreconcile.Request{}, v)

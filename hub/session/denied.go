@@ -41,7 +41,7 @@ func (r *Reconciler) showDenied(ctx context.Context, key types.NamespacedName, c
 		}
 		return cause
 	}
-	if err := r.WriteStatus(ctx, s, after); denied.Is(err) {
+	if err := r.writeStatus(ctx, s, after); denied.Is(err) {
 		cause = errors.Join(cause, err)
 	} else if err != nil {
 		return errors.Join(cause, err)

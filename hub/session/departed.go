@@ -28,9 +28,9 @@ type departure struct {
 	members map[types.UID]v1alpha1.Release
 }
 
-// departures remembers the departed sessions, by their assignments, until every
+// Departures remembers the departed sessions, by their assignments, until every
 // member has confirmed that nothing of them runs.
-type departures struct {
+type Departures struct {
 	mu   sync.Mutex
 	most int // zero: maxDepartures
 	by   map[types.NamespacedName]*departure
@@ -41,7 +41,7 @@ type departures struct {
 
 // release notes that this process removes a session's finalizer: its deletion is
 // no departure.
-func (d *departures) release(session types.UID) {
+func (d *Departures) release(session types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.released == nil {
@@ -51,7 +51,7 @@ func (d *departures) release(session types.UID) {
 }
 
 // keep takes that back: the finalizer could not be removed, or the session is gone.
-func (d *departures) keep(session types.UID) {
+func (d *Departures) keep(session types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.released, session)
@@ -59,7 +59,7 @@ func (d *departures) keep(session types.UID) {
 
 // observe notes a session whose deletion the hub's watch reports. gone reports
 // whether a member was removed for good, so that nobody will confirm for it.
-func (d *departures) observe(s *v1alpha1.VDISession, gone func(types.UID) bool) {
+func (d *Departures) observe(s *v1alpha1.VDISession, gone func(types.UID) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.released[s.UID] {
@@ -90,7 +90,7 @@ func (d *departures) observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 	}
 }
 
-func (d *departures) limit() int {
+func (d *Departures) limit() int {
 	if d.most > 0 {
 		return d.most
 	}
@@ -98,7 +98,7 @@ func (d *departures) limit() int {
 }
 
 // prune drops what nobody will ever confirm. It reports whether there is space.
-func (d *departures) prune(gone func(types.UID) bool) bool {
+func (d *Departures) prune(gone func(types.UID) bool) bool {
 	for key, left := range d.by {
 		for member := range left.members {
 			if gone(member) {
@@ -114,7 +114,7 @@ func (d *departures) prune(gone func(types.UID) bool) bool {
 
 // of returns the session of an assignment that a member has yet to confirm, and up
 // to which epoch; false where there is none.
-func (d *departures) of(assignment types.NamespacedName, member types.UID) (session types.UID, upTo int64, ok bool) {
+func (d *Departures) of(assignment types.NamespacedName, member types.UID) (session types.UID, upTo int64, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := d.by[assignment]
@@ -125,8 +125,15 @@ func (d *departures) of(assignment types.NamespacedName, member types.UID) (sess
 	return left.session, o.Epoch, ok
 }
 
+// Departed reports whether a session was deleted without its finalizer and a member has
+// not confirmed its stop.
+func (d *Departures) Departed(assignment types.NamespacedName, member types.UID) bool {
+	_, _, departed := d.of(assignment, member)
+	return departed
+}
+
 // stopped notes that a member has confirmed that nothing of a session runs there.
-func (d *departures) stopped(assignment types.NamespacedName, member types.UID) {
+func (d *Departures) stopped(assignment types.NamespacedName, member types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := d.by[assignment]
@@ -139,7 +146,7 @@ func (d *departures) stopped(assignment types.NamespacedName, member types.UID) 
 }
 
 // in returns the assignments that a member has yet to confirm.
-func (d *departures) in(member types.UID) []types.NamespacedName {
+func (d *Departures) in(member types.UID) []types.NamespacedName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []types.NamespacedName
@@ -152,7 +159,7 @@ func (d *departures) in(member types.UID) []types.NamespacedName {
 }
 
 // listen has the withdrawals of departed sessions requested.
-func (d *departures) listen(notify func([]mcreconcile.Request)) {
+func (d *Departures) listen(notify func([]mcreconcile.Request)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.notify = notify

@@ -39,14 +39,14 @@ type inMemory struct {
 	member *memberInMemory
 }
 
-func (c inMemory) GetClient() client.Client { return reportsOf{member: c.member} }
+func (c inMemory) GetClient() client.Client { return memberCache{member: c.member} }
 
-type reportsOf struct {
+type memberCache struct {
 	client.Client
 	member *memberInMemory
 }
 
-func (c reportsOf) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (c memberCache) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	if c.member.reported == nil {
 		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("sessionassignments").GroupResource(), key.Name)
 	}
@@ -63,7 +63,7 @@ func assignmentOf(s *v1alpha1.VDISession) types.NamespacedName {
 func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) {
 	g := NewWithT(t)
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.ReleasingAt(elsewhere, 4))
-	var d departures
+	var d Departures
 	var requested []mcreconcile.Request
 	d.listen(func(r []mcreconcile.Request) { requested = append(requested, r...) })
 	d.observe(s, noneGone)
@@ -87,7 +87,7 @@ func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) 
 
 func TestWhatTheHubLetGoOrNeverPlacedIsNoDeparture(t *testing.T) {
 	g := NewWithT(t)
-	var d departures
+	var d Departures
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	d.release(s.UID)
 	d.observe(s, noneGone)
@@ -104,7 +104,7 @@ func TestWhatTheHubLetGoOrNeverPlacedIsNoDeparture(t *testing.T) {
 
 func TestTheMemoryForDepartedSessionsIsBounded(t *testing.T) {
 	g := NewWithT(t)
-	d := departures{most: 3}
+	d := Departures{most: 3}
 	named := func(i int, member types.UID) *v1alpha1.VDISession {
 		return sessiontest.With(sessiontest.PlacedAt(member, 5), func(s *v1alpha1.VDISession) { s.UID = types.UID(fmt.Sprint("u", i)) })
 	}
@@ -135,9 +135,9 @@ func TestOnlyAnObservedDeletionIsADeparture(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			r := &Reconciler{Fleet: &oneMember{}}
+			r := &Reconciler{Departures: &Departures{}, Fleet: &oneMember{}}
 			r.seen(c.obj, true, c.leads)
-			g.Expect(r.departed.by).To(HaveLen(c.departed))
+			g.Expect(r.Departures.by).To(HaveLen(c.departed))
 		})
 	}
 }
@@ -185,7 +185,7 @@ func TestTheHomeOfASessionThatIsGoneIsHeldWhileItMayBeMounted(t *testing.T) {
 			x.sessions.Fleet.(*oneMember).gone = map[types.UID]bool{sessiontest.Here: true}
 		}, true},
 		{"its withdrawal is not confirmed", func(x *homesInMemory) {
-			x.sessions.departed.observe(sessiontest.With(idleAt(5, 1)), noneGone)
+			x.sessions.Departures.observe(sessiontest.With(idleAt(5, 1)), noneGone)
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -109,7 +109,7 @@ func (r *Reconciler) failOver(ctx context.Context, p *pass, req placement.Reques
 		ClusterName: d.Cluster.Name, ClusterUID: d.Cluster.UID, Region: d.Region, Policy: req.PolicyName,
 		Epoch: r.nextEpoch(s), PlacementTime: status.Seconds(now), Run: 1, FailoverMode: mode,
 	}
-	r.scheduled(p, d)
+	r.scheduled(p, p.reserved, d)
 	s.Status.LastFailover = &v1alpha1.FailoverRecord{
 		From: from.ClusterName, FromRegion: from.Region, FromEpoch: from.Epoch, Reason: v.Reason, LostTime: status.Seconds(since), Time: status.Seconds(now),
 	}

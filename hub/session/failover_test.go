@@ -294,8 +294,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 	affirm := func(h *hubInMemory, seen *v1alpha1.VDISession) error {
 		after := seen.DeepCopy()
 		after.Status.Placement.Lapse = 1
-		members := &MemberReconciler{Client: h.Client, Fleet: h.fleet, Sessions: h.Reconciler, Clock: h.Clock}
-		return members.patch(context.Background(), seen, after)
+		return h.writeStatus(context.Background(), seen, after)
 	}
 	t.Run("placed anew first", func(t *testing.T) {
 		h := lostInMemory(t, fence)
@@ -312,7 +311,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		another := &Reconciler{Client: h.api, Clock: h.Clock} // another leader: this one does not know
 		after := h.stored()
 		after.Status.Placement.Lapse = 1
-		h.Expect(another.WriteStatus(context.Background(), h.stored(), after)).To(Succeed())
+		h.Expect(another.writeStatus(context.Background(), h.stored(), after)).To(Succeed())
 		_, err := h.reconcile()
 		h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 		h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,15 +19,47 @@ import (
 )
 
 // finalize shows that a session is Terminating, and lets it go once no member
-// may still run something of it, or an operator says so. The MemberReconciler
-// withdraws and, as a rule, removes the finalizer itself when the last member
-// says Stopped.
-func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(s, v1alpha1.Finalizer) {
+// may still run something of it, or an operator says so.
+func (r *Reconciler) finalize(ctx context.Context, before *v1alpha1.VDISession, reports []report) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(before, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	r.lost.found(s.UID)
-	before := s.DeepCopy()
+	r.lost.found(before.UID)
+	p := &pass{before: before, session: before.DeepCopy(), reports: reports}
+	if n, err := r.adopt(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	} else if n == done {
+		return ctrl.Result{}, r.writeEnding(ctx, p)
+	}
+	stopped := r.confirmStops(p)
+	if len(status.Outstanding(p.session)) == 0 {
+		err := r.letGo(ctx, before)
+		if err == nil && stopped {
+			r.Fleet.Observe(before, true)
+		}
+		return ctrl.Result{}, err
+	}
+	wait, forced := r.forced(p.session)
+	if forced && wait == 0 {
+		return ctrl.Result{}, r.letGoByForce(ctx, p.session)
+	}
+	p.again = wait
+	r.showAway(p.session)
+	r.showLeaving(p)
+	return ctrl.Result{RequeueAfter: p.again}, r.writeEnding(ctx, p)
+}
+
+// confirmStops strikes off what members have confirmed and what nobody will ever confirm.
+// It reports whether a member has.
+func (r *Reconciler) confirmStops(p *pass) (stopped bool) {
+	s := p.session
+	for i := range p.reports {
+		rep := &p.reports[i]
+		if step, epoch := plan(s, rep.ref.UID, rep.assignment, ""); step == stepRecordStopped {
+			r.recordStopped(p, rep, epoch)
+			stopped = true
+		}
+	}
 	r.forgetGone(s)
 	switch at := s.Status.Placement; {
 	case at == nil:
@@ -40,19 +71,13 @@ func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.VDISession) (ctrl
 		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
 		s.Status.Releasing, s.Status.Placement = append(status.ReleasesElsewhere(s.Status.Releasing, left), left), nil
 	}
-	if len(status.Outstanding(s)) == 0 {
-		return ctrl.Result{}, r.letGo(ctx, before)
-	}
-	wait, forced := r.forced(s)
-	if forced && wait == 0 {
-		return ctrl.Result{}, r.letGoByForce(ctx, s)
-	}
-	r.showAway(s)
-	status.Summarize(s, nil, r.Clock.Now())
-	if equality.Semantic.DeepEqual(before.Status, s.Status) {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	return ctrl.Result{RequeueAfter: wait}, client.IgnoreNotFound(r.WriteStatus(ctx, before, s))
+	return stopped
+}
+
+// writeEnding writes the status of a session that is being deleted.
+func (r *Reconciler) writeEnding(ctx context.Context, p *pass) error {
+	status.Summarize(p.session, nil, r.Clock.Now())
+	return client.IgnoreNotFound(r.write(ctx, p))
 }
 
 // DeclaredFenced reports whether an operator declared a member fenced.
@@ -85,23 +110,23 @@ func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
 // member still waits for: most are gone by then.
 const leavingSettles = 3 * time.Second
 
-// showLeaving shows on a deleted session what its member still waits for.
-func (r *MemberReconciler) showLeaving(ctx context.Context, v *visit) (ctrl.Result, error) {
-	s, reported := v.session, v.reported
-	if s.DeletionTimestamp.IsZero() || reported == nil || reported.Status.State != v1alpha1.AssignmentStopping || reported.Status.Message == "" {
-		return ctrl.Result{}, nil
+// showLeaving shows on a deleted session what a member still waits for.
+func (r *Reconciler) showLeaving(p *pass) {
+	s := p.session
+	for i := range p.reports {
+		reported := p.reports[i].assignment
+		if reported == nil || reported.Status.State != v1alpha1.AssignmentStopping || reported.Status.Message == "" {
+			continue
+		}
+		if wait := s.DeletionTimestamp.Add(leavingSettles).Sub(r.Clock.Now()); wait > 0 {
+			p.again = soonest(p.again, wait)
+			continue
+		}
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPodTerminating,
+			Message: p.reports[i].ref.Name + ": " + reported.Status.Message,
+		})
 	}
-	now := r.Clock.Now()
-	if wait := s.DeletionTimestamp.Add(leavingSettles).Sub(now); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	after := s.DeepCopy()
-	v1alpha1.SetCondition(&after.Status.Conditions, after.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPodTerminating,
-		Message: v.ref.Name + ": " + reported.Status.Message,
-	})
-	status.Summarize(after, nil, now)
-	return ctrl.Result{}, r.patch(ctx, s, after)
 }
 
 // letGo removes the finalizer from a session of which nothing is outstanding.
@@ -120,9 +145,9 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, s *v1alpha1.VDISession
 		return nil // somebody else's holds it
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	r.departed.release(s.UID) // first: the watch may report the end before the answer comes
+	r.Departures.release(s.UID) // first: the watch may report the end before the answer comes
 	if err := r.Client.Patch(ctx, s, patch); err != nil {
-		r.departed.keep(s.UID)
+		r.Departures.keep(s.UID)
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	return nil

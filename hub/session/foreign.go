@@ -25,10 +25,8 @@ func ownOf(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionA
 	case believed(s, given, reported, proven):
 		return s, reported
 	case given:
-		foreignReports.Inc()
 		return s, answerOf(s, w, reported)
 	default:
-		foreignReports.Inc()
 		return nil, reported
 	}
 }

@@ -4,58 +4,65 @@ import (
 	"context"
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// goBack returns a Restart session to the copy that it left behind, where that
-// runs still, its healing is KeepOriginal, and nobody has done anything with the
-// replacement but work in it: the copy's member gets the session's next epoch,
-// under which an agent keeps the Pod that it has, and the replacement is left
-// behind in its turn. That is once for each failover. Otherwise, and by default,
-// the copy is stopped: then it is false.
-func (r *MemberReconciler) goBack(ctx context.Context, v *visit) (bool, error) {
-	s := v.session
-	if !status.MayFailBack(s, v.ref, v.reported) || r.Fleet.HealthOf(v.ref.UID) == health.Unreachable {
+// failsBack reports whether a Restart session returns to the copy that it left behind in
+// a member: that runs still, its healing is KeepOriginal, and nobody has done anything
+// with the replacement but work in it. That is once for each failover. Otherwise, and by
+// default, the copy is stopped.
+func failsBack(ctx context.Context, c client.Reader, revisions *Revisions, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) (bool, error) {
+	if s == nil || !status.MayFailBack(s, ref, reported) || state == health.Unreachable {
 		return false, nil
 	}
-	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	spec, err := revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 	if err != nil {
 		return false, fmt.Errorf("reading template revision: %w", err)
 	}
-	p := &pass{session: s}
-	if err := r.Sessions.readPolicies(ctx, p); err != nil {
-		return false, err
+	policies := &v1alpha1.PlacementPolicyList{}
+	if err := c.List(ctx, policies); err != nil {
+		return false, fmt.Errorf("listing placement policies: %w", err)
 	}
-	policy, _ := policy.Governing(s, p.policies)
-	if f := status.FailoverFor(s, spec, policy); f.Healing != v1alpha1.HealKeepOriginal || status.FailoverMode(s, spec) != v1alpha1.FailoverRestart {
-		return false, nil
-	}
-	after := s.DeepCopy()
-	now := r.Clock.Now()
-	status.EndRun(after, now)
-	status.FailBack(after, v.ref, r.Sessions.nextEpoch(s), status.Seconds(now))
-	if url, ok := r.Sessions.urlOf(after, spec); ok {
-		after.Status.URL = url
-	}
-	status.Summarize(after, spec, now)
-	if err := r.Sessions.WriteStatus(ctx, s, after); err != nil {
-		return false, err
-	}
-	r.Sessions.given.add(after.UID, after.Status.Epoch)
-	r.Sessions.reserve(after)
-	r.Recorder.Eventf(after, nil, "Normal", v1alpha1.EventHealed, "Heal", "%s", truncate(fmt.Sprintf(
-		"its first copy runs still in %s, and is kept, as its healing says; the replacement in %s is stopped", v.ref.Name, s.Status.Placement.ClusterName)))
-	return true, nil
+	governing, _ := policy.Governing(s, policies.Items)
+	healing := status.FailoverFor(s, spec, governing).Healing
+	return healing == v1alpha1.HealKeepOriginal && status.FailoverMode(s, spec) == v1alpha1.FailoverRestart, nil
 }
 
-// healed tells that what was left behind in a member is stopped.
-func (r *MemberReconciler) healed(s *v1alpha1.VDISession, o v1alpha1.Release) {
-	note := fmt.Sprintf("its copy of epoch %d that was left behind in %s is stopped", o.Epoch, o.ClusterName)
-	if o.HomeClaimName != "" {
-		note += fmt.Sprintf("; its home there was claim %s", o.HomeClaimName)
+// failBack returns a session to the copy that a failover left behind: the copy's member
+// gets the session's next epoch, under which an agent keeps the Pod that it has, and the
+// replacement is left behind in its turn.
+func (r *Reconciler) failBack(ctx context.Context, p *pass) (next, error) {
+	s := p.session
+	for i := range p.reports {
+		rep := &p.reports[i]
+		yes, err := failsBack(ctx, r.Client, r.Revisions, s, rep.ref, r.Fleet.HealthOf(rep.ref.UID), rep.assignment)
+		if err != nil {
+			return done, err
+		}
+		if !yes {
+			continue
+		}
+		if _, err := r.resolve(ctx, p); err != nil {
+			return done, err
+		}
+		now, replacement := r.Clock.Now(), s.Status.Placement
+		status.EndRun(s, now)
+		status.FailBack(s, rep.ref, r.nextEpoch(s), status.Seconds(now))
+		if url, ok := r.urlOf(s, p.spec); ok {
+			s.Status.URL = url
+		}
+		p.events = append(p.events, func() {
+			r.given.add(s.UID, s.Status.Epoch)
+			r.reserve(s)
+		})
+		p.record(r, "Normal", v1alpha1.EventHealed, "Heal", fmt.Sprintf(
+			"its first copy runs still in %s, and is kept, as its healing says; the replacement in %s is stopped", rep.ref.Name, replacement.ClusterName))
+		return done, nil
 	}
-	r.Recorder.Eventf(s, nil, "Normal", v1alpha1.EventHealed, "Heal", "%s", truncate(note))
+	return goOn, nil
 }

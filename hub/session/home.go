@@ -25,6 +25,8 @@ type homeStep struct {
 	// fresh: the session asked for a new one. movable: the one that there is
 	// may be made in another member.
 	fresh, movable bool
+	// foreign: the record is another session's, and left as it is.
+	foreign bool
 	// pinned is the only member that the session may go to; nil: any.
 	pinned *v1alpha1.ClusterRef
 }
@@ -79,6 +81,21 @@ func (r *Reconciler) acquireUserHome(ctx context.Context, p *pass) (next, error)
 	return r.pinHome(p, h), nil
 }
 
+// skipRun passes over a run that the session's home was claimed for and that its status
+// does not have, so that its home can be released.
+func (r *Reconciler) skipRun(ctx context.Context, p *pass) (next, error) {
+	if status.ToRun(p.session) {
+		return goOn, nil
+	}
+	h := &v1alpha1.VDIHome{}
+	if err := r.Client.Get(ctx, home.Key(p.session), h); apierrors.IsNotFound(err) {
+		return goOn, nil
+	} else if err != nil {
+		return done, fmt.Errorf("reading the home: %w", err)
+	}
+	return next(!home.SkipRun(p.session, h, r.Clock.Now())), nil
+}
+
 // pinHome sends the session where its home lies, and nowhere else.
 func (r *Reconciler) pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
@@ -107,6 +124,9 @@ func (r *Reconciler) takeHome(ctx context.Context, before *v1alpha1.VDISession, 
 		}
 		return nil
 	case v1alpha1.HomePerUser:
+		if p.home.foreign {
+			return nil
+		}
 	default:
 		s.Status.Home = nil
 		return nil

@@ -55,11 +55,10 @@ func (r *Reconciler) freeHome(ctx context.Context, s *v1alpha1.VDISession) error
 	return home.Release(ctx, r.Client, h, nil, status.Seconds(r.Clock.Now()))
 }
 
-// giveBackHome frees the home of a session that is idle, once the member says
-// of the very assignment that is wanted that nothing of it runs.
-func (r *MemberReconciler) giveBackHome(ctx context.Context, v *visit) error {
-	s := v.session
-	if !home.UsesRecord(s) || status.ToRun(s) || !home.Stopped(v.reported, v.hash) {
+// releaseHome frees the home of a session that is idle, once the member reports of the
+// very assignment that is wanted that nothing of it runs.
+func (r *Reconciler) releaseHome(ctx context.Context, s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, hash string) error {
+	if !home.UsesRecord(s) || status.ToRun(s) || !home.Stopped(reported, hash) {
 		return nil
 	}
 	h := &v1alpha1.VDIHome{}
@@ -73,11 +72,4 @@ func (r *MemberReconciler) giveBackHome(ctx context.Context, v *visit) error {
 		return nil
 	}
 	return home.Release(ctx, r.Client, h, s, status.Seconds(r.Clock.Now()))
-}
-
-// Departed reports whether a session was deleted without its finalizer and a member has
-// not confirmed its stop.
-func (r *Reconciler) Departed(assignment types.NamespacedName, member types.UID) bool {
-	_, _, departed := r.departed.of(assignment, member)
-	return departed
 }

@@ -40,19 +40,19 @@ type homeWorld struct {
 	home     *v1alpha1.VDIHome
 	// ordered of the member by session, whether a Pod runs, and what the leader
 	// has heard last.
-	ordered map[types.UID]order
+	ordered map[types.UID]ordered
 	pods    map[types.UID]bool
 	heard   map[types.UID]*v1alpha1.SessionAssignment
 	ops     []*op
 	uids    int
 }
 
-type order struct {
+type ordered struct {
 	run  status.Run
 	idle bool
 }
 
-func (o order) hash() string { return fmt.Sprint(o.run, o.idle) }
+func (o ordered) hash() string { return fmt.Sprint(o.run, o.idle) }
 
 // op is a reconcile that is under way.
 type op struct {
@@ -87,7 +87,7 @@ func newHomeWorld(t *rapid.T) *homeWorld {
 			WithStatusSubresource(&v1alpha1.VDISession{}).Build(),
 		clock:    clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
 		spec:     &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
-		sessions: map[string]*v1alpha1.VDISession{}, ordered: map[types.UID]order{}, pods: map[types.UID]bool{},
+		sessions: map[string]*v1alpha1.VDISession{}, ordered: map[types.UID]ordered{}, pods: map[types.UID]bool{},
 		heard: map[types.UID]*v1alpha1.SessionAssignment{},
 	}
 }
@@ -213,7 +213,11 @@ func (w *homeWorld) reconcile(name string) {
 		if r.Client.Get(ctx, types.NamespacedName{Namespace: "desktops", Name: name}, s) != nil || !s.DeletionTimestamp.IsZero() {
 			return
 		}
-		p := &pass{session: s.DeepCopy(), spec: w.spec}
+		p := &pass{before: s, session: s.DeepCopy(), spec: w.spec}
+		if n, err := r.skipRun(ctx, p); err != nil || n == done {
+			_ = r.write(ctx, p)
+			return
+		}
 		at := p.session.Status.Placement
 		suspend := s.Spec.OperatingMode == v1alpha1.ModeSuspended
 		switch {
@@ -232,13 +236,13 @@ func (w *homeWorld) reconcile(name string) {
 				p.session.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: p.session.Status.Epoch, Run: 1}
 			}
 		}
-		_ = r.write(ctx, s, p)
+		_ = r.write(ctx, p)
 	})
 }
 
 func (w *homeWorld) controlHome() {
 	w.start("home", func(r *Reconciler, live client.Reader) {
-		homes := &home.Reconciler{Client: r.Client, Live: live, Sessions: r, Members: &memberInMemory{}, Gone: r.Fleet.Gone, Clock: r.Clock}
+		homes := &home.Reconciler{Client: r.Client, Live: live, Sessions: r, Members: &memberInMemory{}, Departed: func(types.NamespacedName, types.UID) bool { return false }, Gone: r.Fleet.Gone, Clock: r.Clock}
 		_, _ = homes.Reconcile(context.Background(), ctrl.Request{})
 	})
 }
@@ -250,9 +254,9 @@ func (w *homeWorld) tell(name string) {
 	switch {
 	case s == nil || s.Status.Placement == nil:
 	case !s.DeletionTimestamp.IsZero():
-		w.ordered[s.UID] = order{idle: true}
+		w.ordered[s.UID] = ordered{idle: true}
 	default:
-		w.ordered[s.UID] = order{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}
+		w.ordered[s.UID] = ordered{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}
 	}
 }
 
@@ -273,15 +277,16 @@ func (w *homeWorld) report(uid types.UID) {
 	w.heard[uid] = a
 }
 
-// visit is the MemberReconciler's of a session, in the leader's view.
+// visit is what the leader does about a report on a session, in its view.
 func (w *homeWorld) visit(name string) {
 	s := w.sessions[name]
 	if s == nil || w.heard[s.UID] == nil || s.Status.Placement == nil || !s.DeletionTimestamp.IsZero() {
 		return
 	}
-	v := &visit{session: s.DeepCopy(), reported: w.heard[s.UID].DeepCopy(), hash: order{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}.hash()}
-	w.start("visit "+name, func(r *Reconciler, _ client.Reader) {
-		_ = (&MemberReconciler{Client: r.Client, Sessions: r, Clock: w.clock}).giveBackHome(context.Background(), v)
+	s, reported := s.DeepCopy(), w.heard[s.UID].DeepCopy()
+	hash := ordered{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}.hash()
+	w.start("report "+name, func(r *Reconciler, _ client.Reader) {
+		_ = r.releaseHome(context.Background(), s, reported, hash)
 	})
 }
 

@@ -10,9 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
@@ -27,8 +25,6 @@ type leaves struct {
 	of map[types.UID]*exodus
 	// left are the members that a session is not sent back to, and until when.
 	left map[types.UID]leftMember
-	// call has a session looked at; nil: nobody listens yet.
-	call func(reconcile.Request)
 }
 
 type leftMember struct {
@@ -50,29 +46,18 @@ func (r *Reconciler) changeExodus(member types.UID, change func(*exodus)) {
 		return
 	}
 	change(e)
-	counts, next, call := e.counts(), e.next(), v.call
+	counts, next := e.counts(), e.next()
 	v.mu.Unlock()
 	r.Fleet.ShowDrain(member, counts)
-	if call == nil {
-		return
-	}
 	for _, item := range next {
 		wakeUps.WithLabelValues(calledToLeave).Inc()
-		call(item)
+		r.feed.add(item)
 	}
 }
 
 // calledToLeave is what calls sessions of a member that is drained, as the metric
 // says it.
 const calledToLeave = "drain"
-
-// callLeavers has sessions looked at whose turn it is.
-func (r *Reconciler) callLeavers(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.leaves.mu.Lock()
-	defer r.leaves.mu.Unlock()
-	r.leaves.call = q.Add
-	return nil
-}
 
 // drained begins, or goes on with, what is known of a member's draining. A leader
 // that is new to it learns from the statuses which sessions are on the move. What

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,36 +16,66 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
-	"github.com/vdi-fleet/vdi-fleet/proto/convert"
-	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
-const DefaultIdleAfter = 5 * time.Minute
+// Members is what the assignment controller needs of the fleet.
+type Members interface {
+	// RefOf names the member for good that has a name now.
+	RefOf(name string) (v1alpha1.ClusterRef, bool)
+	// HealthOf is how alive a member is.
+	HealthOf(member types.UID) health.State
+	// Listen tells of every change of a member.
+	Listen(func(member.Change))
+	// Recovering is whether the hub was restored from a backup, and waits for its
+	// members' reports.
+	Recovering() bool
+	// Ordered says which assignment a member is to have of an epoch, by its hash.
+	Ordered(session types.UID, epoch int64, member types.UID, hash string)
+	// MayWithdraw reports whether a member may be told to stop what it holds of a
+	// session although no durable record says why, and Withdrawn notes that there is
+	// nothing of the kind any more.
+	MayWithdraw(member, session types.UID) bool
+	Withdrawn(member, session types.UID)
+}
 
-// MemberReconciler compares, for one assignment of one member, what the
-// session's status wants with what the member reports, and acts on the
-// difference.
+// Sessions is what the assignment controller needs of the session controller.
+type Sessions interface {
+	// Enqueue has a session looked at: a member reports something else of it.
+	Enqueue(session types.NamespacedName)
+	// Claimed has a member's proof looked at that it holds a session although the
+	// session's status does not say so.
+	Claimed(s *v1alpha1.VDISession, member string)
+	// Given is the last epoch that this process has given to a session and knows to be
+	// stored; 0: none.
+	Given(session types.UID) int64
+	// LastGiven is the highest epoch that a hub of before the last restore may have given
+	// to a session; 0: none. Noticed reports whether it is known that there was one.
+	LastGiven(s *v1alpha1.VDISession) int64
+	Noticed(s *v1alpha1.VDISession) bool
+}
+
+// MemberReconciler makes members' assignments match the sessions' status: it compares,
+// for one assignment of one member, what the session's status wants with what the member
+// reports, and assigns or withdraws. It writes nothing on the hub: what members report is
+// shown by the session controller.
 type MemberReconciler struct {
 	// Client of the hub, which reads from its cache, and Live, which reads from
 	// its API server.
-	Client client.Client
-	Live   client.Reader
-	// Members by name.
-	Members   multicluster.Provider
-	Recorder  events.EventRecorder
-	Fleet     Fleet
-	Revisions *Revisions
-	// Secrets that are sent with assignments.
-	Secrets  *secret.Manager
-	Sessions *Reconciler
-	Proofs   *Proofs
-	Clock    clock.PassiveClock
-	// IdleAfter is for how long a desktop is not used before its agent says so;
-	// zero: DefaultIdleAfter.
-	IdleAfter time.Duration
+	Client, Live client.Reader
+	// Clusters are the members by name.
+	Clusters multicluster.Provider
+	Fleet    Members
+	Sessions Sessions
+	Orders   *Orders
+	// Departures of sessions whose finalizer was removed by hand.
+	Departures *Departures
+	Clock      clock.PassiveClock
+
+	resends resends
 }
 
 // visit is one reconcile of one assignment.
@@ -65,14 +91,24 @@ type visit struct {
 	// was given to the member.
 	reported *v1alpha1.SessionAssignment
 	proven   bool
-	// wanted and hash are of the assignment that the session asks for, where
-	// it is placed in this member.
-	wanted *v1alpha1.SessionAssignment
-	hash   string
-	spec   *v1alpha1.TemplateSpec
-	url    string
-	// secrets that travel with what is wanted.
-	secrets secret.Set
+	// order of the session, where it is placed in this member; nil: it has none.
+	order *order
+}
+
+// hash of what is wanted; empty: nothing is.
+func (v *visit) hash() string {
+	if v.order == nil {
+		return ""
+	}
+	return v.order.hash
+}
+
+// wants is what the session's status requires of the member.
+func (v *visit) wants() status.Desired {
+	if v.session == nil {
+		return status.Desired{}
+	}
+	return status.DesiredIn(v.session, v.ref.UID)
 }
 
 // Reconcile compares and acts.
@@ -82,72 +118,82 @@ func (r *MemberReconciler) Reconcile(ctx context.Context, req mcreconcile.Reques
 }
 
 func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
-	if err := r.Proofs.Prepare(ctx); err != nil {
+	if err := r.Orders.Proofs.Prepare(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	cl, err := r.Members.Get(ctx, req.ClusterName)
+	v, err := r.visit(ctx, req)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if v.wants().Run {
+		v.order, err = r.Orders.render(ctx, v.session, v.ref)
+	}
+	var unfit *secret.NotAssignableError
+	switch {
+	case err == nil, over(v): // then there is nothing to assign
+	case errors.Is(err, secret.ErrNotKept):
+		return ctrl.Result{RequeueAfter: staleWait}, nil // the session controller makes it
+	case errors.As(err, &unfit):
+		// The session controller shows it. What has to change may be none of what the
+		// hub watches.
+		return ctrl.Result{RequeueAfter: DefaultLookAfter}, nil
+	default:
+		return ctrl.Result{}, err
+	}
+	return r.act(ctx, req, v)
+}
+
+// visit gathers what the hub and a member have of an assignment.
+func (r *MemberReconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit, error) {
+	cl, err := r.Clusters.Get(ctx, req.ClusterName)
+	if err != nil {
+		return nil, err
 	}
 	v := &visit{member: cl.GetClient()}
 	var known bool
 	if v.ref, known = r.Fleet.RefOf(string(req.ClusterName)); !known {
-		return ctrl.Result{}, multicluster.ErrClusterNotFound
+		return nil, multicluster.ErrClusterNotFound
 	}
-	if v.session, err = byAssignment(ctx, r.Client, req.NamespacedName); err != nil {
-		return ctrl.Result{}, err
+	s, err := byAssignment(ctx, r.Client, req.NamespacedName)
+	if err != nil {
+		return nil, err
 	}
-	if v.session != nil && r.Sessions.written.stale(v.session) {
-		return ctrl.Result{RequeueAfter: staleWait}, nil
+	reported, err := reportedOf(ctx, v.member, req.NamespacedName)
+	if err != nil {
+		return nil, err
 	}
-	if v.reported, err = reportedOf(ctx, v.member, req.NamespacedName); err != nil {
-		return ctrl.Result{}, err
+	v.proven = r.Orders.Proofs.proves(s, v.ref.UID, reported)
+	v.session, v.reported = ownOf(s, v.ref.UID, reported, v.proven)
+	if v.session != s || v.reported != reported {
+		foreignReports.Inc()
 	}
-	v.proven = r.Proofs.proves(v.session, v.ref.UID, v.reported)
-	v.session, v.reported = ownOf(v.session, v.ref.UID, v.reported, v.proven)
-	var why *secret.NotAssignableError
-	err = r.render(ctx, v)
-	if denied.Is(err) {
-		why = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(err)}
-		err = why
-	}
-	if errors.As(err, &why) && !over(v) {
-		return r.showUnfit(ctx, v, why)
-	} else if err != nil && why == nil {
-		return ctrl.Result{}, err
-	}
-	result, err := r.act(ctx, req, v)
-	if denied.Is(err) && v.session != nil {
-		err = r.Sessions.showDenied(ctx, client.ObjectKeyFromObject(v.session), err)
-	}
-	return result, err
+	return v, nil
 }
 
-// act carries out what plan says. What is recorded is not forgotten in the
-// same go, but once the record has come back through the hub's cache: an older
-// view of the session would ask for the very epoch that has just ended.
+// act carries out what plan says.
 func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
 	step, epoch := r.decide(req, v)
-	if step == stepWithdraw && givenTwice(v) {
-		if taken, err := r.reclaim(ctx, v); taken || err != nil {
-			return ctrl.Result{}, err
-		}
+	if step == stepWithdraw && v.contested() {
+		r.Sessions.Claimed(v.session, v.ref.Name)
 	}
-	step, waits := r.inRecovery(v, step)
+	step, waits := inRecovery(r.Fleet.Recovering(), v.session, v.ref, v.reported, step)
 	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
-	if v.wanted != nil {
-		r.Fleet.Ordered(v.session.UID, v.wanted.Spec.Epoch, v.ref.UID, v.hash)
+	if v.order != nil {
+		r.Fleet.Ordered(v.session.UID, v.order.assignment.Spec.Epoch, v.ref.UID, v.order.hash)
 	}
 	result, err := r.carryOut(ctx, req, v, step, epoch)
 	if waits {
-		result = waitFor(result, recoveryPoll)
+		result.RequeueAfter = soonest(result.RequeueAfter, recoveryPoll)
 	}
 	return result, err
 }
 
 func (r *MemberReconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *visit, step step, epoch int64) (ctrl.Result, error) {
 	switch step {
-	case stepNone:
+	case stepNone, stepRecordStopped, stepRecordRefused:
+		return ctrl.Result{}, nil
+	case stepMirror:
+		r.resends.forget(v.session.UID)
 		return ctrl.Result{}, nil
 	case stepOrphan:
 		orphans.Inc()
@@ -156,11 +202,8 @@ func (r *MemberReconciler) carryOut(ctx context.Context, req mcreconcile.Request
 			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
 		return ctrl.Result{}, nil
 	case stepAdopt:
-		return r.adopt(ctx, v)
-	case stepRecordStopped:
-		return ctrl.Result{}, r.recordStopped(ctx, v.session, v.ref, v.reported, epoch)
-	case stepRecordRefused:
-		return ctrl.Result{}, r.recordRefused(ctx, v.session, v.reported, v.ref.UID)
+		r.Sessions.Claimed(v.session, v.ref.Name)
+		return ctrl.Result{}, nil
 	case stepForget:
 		if v.session != nil {
 			r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
@@ -171,12 +214,12 @@ func (r *MemberReconciler) carryOut(ctx context.Context, req mcreconcile.Request
 	case stepWithdraw:
 		return r.withdraw(ctx, req, v, epoch)
 	case stepAssign:
+		if usedUp(v.reported, r.Sessions.LastGiven(v.session), epoch) {
+			return ctrl.Result{}, nil // the session controller gives it another
+		}
 		return r.assign(ctx, v)
 	case stepResend:
 		return r.resend(ctx, v)
-	case stepMirror:
-		r.Sessions.resends.forget(v.session.UID)
-		return r.mirror(ctx, v)
 	}
 	return ctrl.Result{}, fmt.Errorf("step %q is not known", step)
 }
@@ -185,35 +228,46 @@ func (r *MemberReconciler) carryOut(ctx context.Context, req mcreconcile.Request
 // although its members have not confirmed that it stopped.
 func (r *MemberReconciler) decide(req mcreconcile.Request, v *visit) (step, int64) {
 	if v.session != nil {
-		return plan(v.session, v.ref.UID, v.reported, v.hash)
+		return plan(v.session, v.ref.UID, v.reported, v.hash())
 	}
-	session, upTo, left := r.Sessions.departed.of(req.NamespacedName, v.ref.UID)
+	session, upTo, left := r.Departures.of(req.NamespacedName, v.ref.UID)
 	if !left {
-		return plan(nil, v.ref.UID, v.reported, v.hash)
+		return plan(nil, v.ref.UID, v.reported, "")
 	}
 	v.departed = session
 	step, epoch := planDeparted(upTo, v.reported)
 	if step == stepForget {
-		r.Sessions.departed.stopped(req.NamespacedName, v.ref.UID)
+		r.Departures.stopped(req.NamespacedName, v.ref.UID)
 	}
 	return step, epoch
 }
 
-// withdraw has the member stop the session, unless it goes back there. Without a
-// durable cause the fleet bounds that.
+// withdraw has the member stop the session, unless the session controller makes what the
+// member holds the session's placement. Without a durable cause the fleet bounds that.
 func (r *MemberReconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *visit, epoch int64) (ctrl.Result, error) {
+	if returns, err := r.returns(ctx, v); returns || err != nil {
+		return ctrl.Result{RequeueAfter: recoveryPoll}, err
+	}
 	if causeless(v.session, v.ref.UID, v.reported) && !r.Fleet.MayWithdraw(v.ref.UID, v.session.UID) {
 		return ctrl.Result{}, nil
 	}
-	if v.session != nil {
-		if back, err := r.goBack(ctx, v); back || err != nil {
-			return ctrl.Result{}, err
-		}
+	return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
+}
+
+// contested reports whether the member proves the epoch under which the session is placed
+// in another.
+func (v *visit) contested() bool {
+	rep := report{ref: v.ref, assignment: v.reported, proven: v.proven}
+	return v.session != nil && !v.wants().Stop && rep.givenTwice(v.session)
+}
+
+// returns reports whether the session controller is to decide first whether the session
+// returns to what the member holds of it.
+func (r *MemberReconciler) returns(ctx context.Context, v *visit) (bool, error) {
+	if v.contested() && (!r.Sessions.Noticed(v.session) || r.Sessions.Given(v.session.UID) == v.reported.Spec.Epoch) {
+		return true, nil
 	}
-	if err := v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch)); err != nil || v.session == nil {
-		return ctrl.Result{}, err
-	}
-	return r.showLeaving(ctx, v)
+	return failsBack(ctx, r.Client, r.Orders.Revisions, v.session, v.ref, r.Fleet.HealthOf(v.ref.UID), v.reported)
 }
 
 // assign orders what the session's status says. Of an epoch that an earlier
@@ -221,12 +275,10 @@ func (r *MemberReconciler) withdraw(ctx context.Context, req mcreconcile.Request
 // first: the cache may not show yet that it has ended. So it is of a session
 // that is to run with a home that it may have given back since.
 func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) {
-	if r.usedUp(v) {
-		return ctrl.Result{}, r.reissue(ctx, v)
-	}
-	epoch := v.wanted.Spec.Epoch
+	wanted := v.order.assignment
+	epoch := wanted.Spec.Epoch
 	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
-	if !holds && r.Sessions.given.epoch(v.session.UID) != epoch || home.UsesRecord(v.session) && status.ToRun(v.session) {
+	if !holds && r.Sessions.Given(v.session.UID) != epoch || home.UsesRecord(v.session) && status.ToRun(v.session) {
 		live := &v1alpha1.VDISession{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -235,99 +287,8 @@ func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, e
 			return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, nil
 		}
 	}
-	v.wanted.Payload = v.secrets.Payload()
-	return ctrl.Result{}, v.member.Create(ctx, v.wanted)
-}
-
-// mirror shows the member's report on the session. A change of its spec is the
-// Reconciler's to look at first: its write brings the session up here again.
-func (r *MemberReconciler) mirror(ctx context.Context, v *visit) (ctrl.Result, error) {
-	now := r.Clock.Now()
-	if err := r.giveBackHome(ctx, v); err != nil {
-		return ctrl.Result{}, err
-	}
-	if v.session.Status.ObservedGeneration != v.session.Generation {
-		return ctrl.Result{}, nil
-	}
-	after := v.session.DeepCopy()
-	stored := v.reported.Annotations[v1alpha1.AnnotationSpecHash] == v.hash
-	status.Mirror(after, v.spec, v.reported, stored, v.url, now)
-	status.MirrorIdle(after, v.reported, now, r.idleAfter())
-	after.Status.AccessSecretName = secret.AccessName(after, v.spec)
-	if equality.Semantic.DeepEqual(v.session.Status, after.Status) {
-		return ctrl.Result{}, nil
-	}
-	if wait := status.HoldBack(v.session, after, now); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	if err := r.patch(ctx, v.session, after); err != nil {
-		return ctrl.Result{}, err
-	}
-	r.Sessions.traceMirrored(v.session, after, now)
-	if v.session.Status.StartTime == nil && after.Status.StartTime != nil {
-		startSeconds.Observe(now.Sub(after.CreationTimestamp.Time).Seconds())
-		r.Recorder.Eventf(after, nil, "Normal", v1alpha1.EventRunning, "Start", "running in %s at %s", v.ref.Name, after.Status.URL)
-	}
-	if f := after.Status.LastFailover; f != nil && f.RecoveredTime != nil && v.session.Status.LastFailover.RecoveredTime == nil {
-		recovery.Observe(max(0, now.Sub(f.Time.Time).Seconds()))
-	}
-	if message, ok := status.ExpiryWarning(v.session, after); ok {
-		r.Recorder.Eventf(after, nil, "Warning", v1alpha1.EventExpiringSoon, "Expire", "%s", truncate(message))
-	}
-	return ctrl.Result{}, nil
-}
-
-// render makes the assignment that the session asks for, if it is placed in
-// this member.
-func (r *MemberReconciler) render(ctx context.Context, v *visit) error {
-	s := v.session
-	if s == nil || !status.DesiredIn(s, v.ref.UID).Run {
-		return nil
-	}
-	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
-	if err != nil {
-		return fmt.Errorf("reading template revision: %w", err)
-	}
-	scheme, domain, ok := r.Fleet.IngressOf(v.ref.UID)
-	if !ok {
-		return multicluster.ErrClusterNotFound
-	}
-	v.spec = spec
-	if !r.Sessions.serves(s.Namespace) {
-		return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: r.Sessions.notServed(s.Namespace)}
-	}
-	if v.secrets, err = r.Secrets.For(ctx, s, spec); err != nil {
-		return err
-	}
-	v.wanted = Assignment(s, spec, domain, v.secrets)
-	v.wanted.Spec.Proof = r.Proofs.of(v.ref.UID, s.UID, v.wanted.Spec.Epoch)
-	// The run tells apart two assignments that say the same: what the member
-	// reports of one is no word about the other.
-	v.hash = fmt.Sprintf("%s-%d", convert.SpecHash(&v.wanted.Spec), s.Status.Placement.Run)
-	v.wanted.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: v.hash}
-	if walk := r.Sessions.walkOf(s); walk.Traced() {
-		v.wanted.Annotations[v1alpha1.AnnotationTraceparent] = walk.String()
-	}
-	v.url = scheme + "://" + v.wanted.Spec.Host + spec.Path
-	return nil
-}
-
-func (r *MemberReconciler) patch(ctx context.Context, before, after *v1alpha1.VDISession) error {
-	if equality.Semantic.DeepEqual(before.Status, after.Status) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.Sessions.WriteStatus(ctx, before, after))
-}
-
-func reportedOf(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {
-	a := &v1alpha1.SessionAssignment{}
-	if err := c.Get(ctx, key, a); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("reading what the member reports: %w", err)
-	}
-	return a, nil
+	wanted.Payload = v.order.secrets.Payload()
+	return ctrl.Result{}, v.member.Create(ctx, wanted)
 }
 
 // withdrawal names what must stop. The session's UID is the one that the
@@ -350,9 +311,8 @@ func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.Sessio
 	return a
 }
 
-func (r *MemberReconciler) idleAfter() time.Duration {
-	if r.IdleAfter > 0 {
-		return r.IdleAfter
-	}
-	return DefaultIdleAfter
+// over is whether the member has ended the very placement that the session
+// stands at: then there is nothing to assign, but an end to record.
+func over(v *visit) bool {
+	return v.reported != nil && status.Ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch
 }

@@ -143,7 +143,7 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 			return done, err
 		}
 	}
-	r.scheduled(p, decision)
+	r.scheduled(p, p.reserved, decision)
 	p.record(r, "Normal", v1alpha1.EventPlaced, "Place", decision.Message)
 	return goOn, nil
 }
@@ -170,10 +170,10 @@ func (r *Reconciler) placeInTurn(ctx context.Context, p *pass, asked *question, 
 
 // scheduled writes a decision to place, or to run again, into the status: a run
 // begins of which the member has yet to hear.
-func (r *Reconciler) scheduled(p *pass, d placement.Decision) {
+func (r *Reconciler) scheduled(p *pass, at *v1alpha1.Placement, d placement.Decision) {
 	s := p.session
 	p.decision = d
-	s.Status.Placement, s.Status.Epoch = p.reserved, max(s.Status.Epoch, p.reserved.Epoch)
+	s.Status.Placement, s.Status.Epoch = at, max(s.Status.Epoch, at.Epoch)
 	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
 	s.Status.AccessSecretName = secret.AccessName(s, p.spec)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
@@ -39,8 +40,6 @@ type Fleet interface {
 	// Reserve charges a member for a run of a session that is placed there
 	// already.
 	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
-	// Ordered says which assignment a member is to have of an epoch, by its hash.
-	Ordered(session types.UID, epoch int64, member types.UID, hash string)
 	// Room is how many more that ask the same fit in some members, nil: in all,
 	// and ResumeSlots how many that lie idle in one may run there again, up to most.
 	Slots(req placement.Request, members []types.UID, most int64) int64
@@ -69,11 +68,6 @@ type Fleet interface {
 	Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict)
 	// LostSince is when a member was last heard of.
 	LostSince(member types.UID) time.Time
-	// MayWithdraw reports whether a member may be told to stop what it holds of a
-	// session although no durable record says why, and Withdrawn notes that there is
-	// nothing of the kind any more.
-	MayWithdraw(member, session types.UID) bool
-	Withdrawn(member, session types.UID)
 	// Gone is whether a member was removed from the fleet for good.
 	Gone(member types.UID) bool
 	// Listen tells of every change of a member.
@@ -101,20 +95,31 @@ type Fleet interface {
 // Reconciler does for a session what the hub can do alone: accept it, place
 // it, show its member's health, and let it go once nothing is outstanding.
 type Reconciler struct {
-	Client    client.Client
-	Recorder  events.EventRecorder
-	Fleet     Fleet
-	Revisions *Revisions
-	Clock     clock.PassiveClock
+	// Client of the hub, which reads from its cache, and Live, which reads from its API
+	// server.
+	Client   client.Client
+	Live     client.Reader
+	Recorder events.EventRecorder
+	Fleet    Fleet
+	// Members by name: what they report.
+	Members multicluster.Provider
+	// Orders that members are to have.
+	Orders     *Orders
+	Proofs     *Proofs
+	Revisions  *Revisions
+	Departures *Departures
+	Clock      clock.PassiveClock
 	// Trace of sessions' walks; nil: none.
 	Trace *tracing.Tracer
 	// Restores of the hub; nil: it is taken never to be restored.
 	Restores Restores
-	// Namespaces are the only ones whose sessions are accepted; none: all.
-	Namespaces []string
 	// ForceAfter is how long members get to confirm a forced cleanup; zero:
 	// DefaultForceAfter.
 	ForceAfter time.Duration
+
+	// IdleAfter is for how long a desktop is not used before its agent says so; zero:
+	// DefaultIdleAfter.
+	IdleAfter time.Duration
 
 	// MoveAfter is how long a member gets to find a node for a session's Pod
 	// before another is asked; zero: DefaultMoveAfter.
@@ -132,16 +137,19 @@ type Reconciler struct {
 	given    given
 	written  written
 	forcing  forcing
-	resends  resends
 	moves    moves
 	leaves   leaves
 	lost     losses
-	departed departures
+	claims   claims
+	feed     feed
 }
 
 // pass is one reconcile of one session.
 type pass struct {
-	session *v1alpha1.VDISession
+	// before is the session as it was read, and session as it is to be.
+	before, session *v1alpha1.VDISession
+	// reports on the session of the members that are connected.
+	reports []report
 	// spec and revision that the session runs or would run; nil: no template.
 	spec     *v1alpha1.TemplateSpec
 	revision string
@@ -172,6 +180,9 @@ type pass struct {
 	waits *wish
 	// again is when to look again at the latest; zero: on the next event.
 	again time.Duration
+	// mirrored is the status with the member's report, if its write may wait for settles.
+	mirrored *v1alpha1.SessionStatus
+	settles  time.Duration
 	// events to record once the status is written.
 	events []func()
 }
@@ -199,6 +210,9 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.Rebuild(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.Proofs.Prepare(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
 	s := &v1alpha1.VDISession{}
 	if err := r.Client.Get(ctx, req.NamespacedName, s); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -209,20 +223,24 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if r.written.stale(s) {
 		return ctrl.Result{RequeueAfter: staleWait}, nil
 	}
+	reports, err := r.reportsOf(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	if !s.DeletionTimestamp.IsZero() {
 		r.waiting().strike(req, false, r.Clock.Now())
-		return r.finalize(ctx, s)
+		return r.finalize(ctx, s, reports)
 	}
 	if err := r.keepFinalizer(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := &pass{session: s.DeepCopy(), began: r.Clock.Now()}
-	err := r.steps(ctx, s, p)
+	p := &pass{before: s, session: s.DeepCopy(), reports: reports, began: r.Clock.Now()}
+	err = r.steps(ctx, p)
 	if err == nil && p.waits != nil {
 		r.enlist(p) // before the write: what happens meanwhile calls it
 	}
 	if err == nil && !p.hold {
-		err = r.write(ctx, s, p)
+		err = r.write(ctx, p)
 	}
 	if err != nil {
 		// Where nobody knows whether it was written, the room stays reserved:
@@ -254,8 +272,13 @@ func (r *Reconciler) keepFinalizer(ctx context.Context, s *v1alpha1.VDISession) 
 	return nil
 }
 
-func (r *Reconciler) steps(ctx context.Context, before *v1alpha1.VDISession, p *pass) error {
+func (r *Reconciler) steps(ctx context.Context, p *pass) error {
 	for _, step := range []func(context.Context, *pass) (next, error){
+		r.adopt,
+		r.recordEnds,
+		r.failBack,
+		r.skipRun,
+		r.mirror,
 		r.resolve,
 		r.accept,
 		r.mode,
@@ -275,15 +298,15 @@ func (r *Reconciler) steps(ctx context.Context, before *v1alpha1.VDISession, p *
 			break
 		}
 	}
-	r.conclude(before, p)
+	r.conclude(p)
 	return nil
 }
 
 // conclude sums up, and looks again when the session's time asks for it.
-func (r *Reconciler) conclude(before *v1alpha1.VDISession, p *pass) {
+func (r *Reconciler) conclude(p *pass) {
 	now := r.Clock.Now()
 	status.Summarize(p.session, p.spec, now)
-	if message, ok := status.ExpiryWarning(before, p.session); ok {
+	if message, ok := status.ExpiryWarning(p.before, p.session); ok {
 		p.record(r, "Warning", v1alpha1.EventExpiringSoon, "Expire", message)
 	}
 	if p.spec != nil {
@@ -292,15 +315,20 @@ func (r *Reconciler) conclude(before *v1alpha1.VDISession, p *pass) {
 }
 
 // write patches the status if anything changed, and then records the events.
-func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *pass) error {
+func (r *Reconciler) write(ctx context.Context, p *pass) error {
+	before := p.before
 	if equality.Semantic.DeepEqual(before.Status, p.session.Status) {
+		return nil
+	}
+	if wait, settling := p.settling(); settling {
+		p.again = soonest(p.again, wait)
 		return nil
 	}
 	if err := r.takeHome(ctx, before, p); err != nil {
 		return err
 	}
 	p.sent = true
-	if err := r.WriteStatus(ctx, before, p.session); err != nil {
+	if err := r.writeStatus(ctx, before, p.session); err != nil {
 		return err
 	}
 	if p.reserved != nil {
@@ -322,9 +350,9 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, p *
 	return nil
 }
 
-// WriteStatus writes a status, if nobody else has written the session since it
+// writeStatus writes a status, if nobody else has written the session since it
 // was read, and remembers the version that this made.
-func (r *Reconciler) WriteStatus(ctx context.Context, before, after *v1alpha1.VDISession) error {
+func (r *Reconciler) writeStatus(ctx context.Context, before, after *v1alpha1.VDISession) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)

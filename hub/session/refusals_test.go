@@ -150,18 +150,20 @@ func TestSessionThatPausesSaysWhy(t *testing.T) {
 func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
 	h := newHubInMemory(t)
 	h.edit(func(s *v1alpha1.VDISession) { sessiontest.PlacedAt(sessiontest.Here, 1)(s); s.Status.Epoch = 1 })
-	r := &MemberReconciler{Client: h.Client, Live: h.api, Fleet: h.fleet, Sessions: h.Reconciler, Clock: h.Clock, Recorder: h.Recorder}
 	refused := sessiontest.Reported(v1alpha1.AssignmentRefused, 1, "")
 	refused.Status.Reason, refused.Status.Message = v1alpha1.RefusedNoRoom, "full"
 	before := placementsRefused(h.WithT)
 	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("it has changed"))
+	h.member.away, h.member.reported = false, refused
 	for range 2 * refusalStreak {
-		h.Expect(r.recordRefused(t.Context(), h.stored(), refused, sessiontest.Here)).NotTo(Succeed())
+		_, err := h.update(t.Context(), requestFor(h.stored()))
+		h.Expect(err).To(MatchError(apierrors.IsConflict, "a conflict"))
 	}
 	h.Expect(placementsRefused(h.WithT)).To(Equal(before))
 	h.answer = nil
+	_, err := h.reconcile()
+	h.Expect(err).NotTo(HaveOccurred())
 	s := h.stored()
-	h.Expect(r.recordRefused(t.Context(), s, refused, sessiontest.Here)).To(Succeed())
 	h.Expect(placementsRefused(h.WithT)).To(Equal(before + 1))
 	h.Expect(h.Reconciler.refusals.pause(s.UID, h.Clock.Now())).To(BeZero(), "one refusal makes no streak")
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).NotTo(ContainSubstring("in a row"))

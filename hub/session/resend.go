@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -31,32 +32,28 @@ func (r *resends) wait(session types.UID, now time.Time) time.Duration {
 	if r.at == nil {
 		r.at = map[types.UID]time.Time{}
 	}
+	maps.DeleteFunc(r.at, func(_ types.UID, last time.Time) bool { return now.Sub(last) > resendEvery })
 	r.at[session] = now
 	return 0
 }
 
-// forget a session whose member lacks nothing, or that is gone.
+// forget a session whose member lacks nothing.
 func (r *resends) forget(session types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.at, session)
 }
 
-// resend shows what a member reports that has the assignment and lacks Secrets
-// of it, and sends it again with them: at once, and then now and then.
+// resend sends the assignment again to a member that has it and lacks Secrets of it: at
+// once, and then now and then.
 func (r *MemberReconciler) resend(ctx context.Context, v *visit) (ctrl.Result, error) {
-	result, err := r.mirror(ctx, v)
-	if err != nil {
-		return result, err
+	wait := r.resends.wait(v.session.UID, r.Clock.Now())
+	if wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	wait := r.Sessions.resends.wait(v.session.UID, r.Clock.Now())
-	if wait == 0 {
-		wait = resendEvery
-		if _, err := r.assign(ctx, v); err != nil {
-			r.Sessions.resends.forget(v.session.UID)
-			return ctrl.Result{}, err
-		}
+	if _, err := r.assign(ctx, v); err != nil {
+		r.resends.forget(v.session.UID)
+		return ctrl.Result{}, err
 	}
-	result.RequeueAfter = soonest(result.RequeueAfter, wait)
-	return result, nil
+	return ctrl.Result{RequeueAfter: resendEvery}, nil
 }

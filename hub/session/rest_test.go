@@ -357,11 +357,13 @@ func TestPlacementThatEnded(t *testing.T) {
 			clock.SetTime(clock.Now().Add(20 * time.Minute))
 			h.edit(c.change)
 			h.pass()
-			r := &MemberReconciler{Client: h.Client, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock}
-			h.Expect(r.recordStopped(context.Background(), h.stored(), v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, sessiontest.Reported(v1alpha1.AssignmentStopped, 1, ""), 1)).To(Succeed())
+			h.member.away, h.member.reported = false, sessiontest.Reported(v1alpha1.AssignmentStopped, 1, "")
+			_, err := h.reconcile()
+			h.Expect(err).NotTo(HaveOccurred())
 			s := h.stored()
 			h.Expect(s.Status.Placement).To(BeNil())
 			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")))
+			h.member.reported = nil
 			h.pass()
 			h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix(c.reason))
 		})

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -108,79 +108,64 @@ func (r *Reconciler) unheard(s *v1alpha1.VDISession, mode v1alpha1.FailoverMode)
 // inRecovery returns what remains of a step while the hub waits for its members'
 // reports after a restore, and whether to look again: nothing is sent that starts a
 // desktop, and nothing that stops one which the hub has not given up.
-func (r *MemberReconciler) inRecovery(v *visit, s step) (step, bool) {
+func inRecovery(recovering bool, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment, next step) (step, bool) {
+	if !recovering || s == nil || next != stepAssign && next != stepResend && next != stepWithdraw {
+		return next, false
+	}
+	w := status.DesiredIn(s, member.UID)
 	switch {
-	case s != stepAssign && s != stepResend && s != stepWithdraw, v.session == nil, !r.Fleet.Recovering():
-		return s, false
-	case s != stepWithdraw && v.reported != nil && v.reported.Spec.Epoch == v.wanted.Spec.Epoch:
+	case next != stepWithdraw && reported != nil && reported.Spec.Epoch == w.Epoch:
 		return stepMirror, true
-	case s == stepWithdraw && status.DesiredIn(v.session, v.ref.UID).Stop && status.SupersededIn(v.session, v.ref) == nil:
-		return s, false
+	case next == stepWithdraw && w.Stop && status.SupersededIn(s, member) == nil:
+		return next, false
 	}
 	return stepNone, true
 }
 
-// usedUp reports whether a placement from the backup is in a member that holds
-// nothing of it: it may have ended there, and its epoch been used up.
-func (r *MemberReconciler) usedUp(v *visit) bool {
-	return (v.reported == nil || status.Ended(v.reported)) && r.Sessions.lastRestore().lastGiven(v.session) >= v.wanted.Spec.Epoch
+// usedUp reports whether a placement from the backup is in a member that holds nothing of
+// it: it may have ended there, and its epoch been used up. lastGiven is that of LastGiven.
+func usedUp(reported *v1alpha1.SessionAssignment, lastGiven, epoch int64) bool {
+	return (reported == nil || status.Ended(reported)) && lastGiven >= epoch
 }
 
 // reissue gives up a placement from the backup of which the member holds nothing.
 // The member confirms that, and the session is placed under a new epoch.
-func (r *MemberReconciler) reissue(ctx context.Context, v *visit) error {
-	after := v.session.DeepCopy()
-	r.Sessions.giveUpPlace(&pass{session: after})
-	status.Summarize(after, nil, r.Clock.Now())
-	log.FromContext(ctx).Info("A placement from the hub's backup is not in its member any more; the session is placed under a new epoch",
-		"session", client.ObjectKeyFromObject(v.session), "member", v.ref.Name, "epoch", v.wanted.Spec.Epoch)
-	return r.patch(ctx, v.session, after)
-}
-
-// givenTwice reports whether a member proves the very epoch under which the session
-// is placed in another: a hub of before a restore has given it there.
-func givenTwice(v *visit) bool {
-	if v.session == nil || v.reported == nil || !v.proven || v.reported.Status.State != v1alpha1.AssignmentActive {
-		return false
-	}
-	at := v.session.Status.Placement
-	return at != nil && at.ClusterUID != v.ref.UID && at.Epoch == v.reported.Spec.Epoch
-}
-
-// reclaim returns a session to the member that was given its epoch before a restore
-// that was noticed too late. The copy that this leader has placed elsewhere since is
-// the younger one, and is stopped. It is false where an earlier leader placed that:
-// then nobody knows which one is in use, and the placement stays.
-func (r *MemberReconciler) reclaim(ctx context.Context, v *visit) (bool, error) {
-	if err := r.notice(ctx, v); err != nil {
-		return false, err
-	}
-	if r.Sessions.given.epoch(v.session.UID) != v.reported.Spec.Epoch {
-		return false, nil
-	}
-	_, err := r.takeOver(ctx, v, r.Sessions.nextEpoch(v.session))
-	return true, err
+func (r *Reconciler) reissue(ctx context.Context, p *pass, rep *report) {
+	epoch := p.session.Status.Placement.Epoch
+	r.giveUpPlace(p)
+	p.events = append(p.events, func() {
+		log.FromContext(ctx).Info("A placement from the hub's backup is not in its member any more; the session is placed under a new epoch",
+			"session", client.ObjectKeyFromObject(p.session), "member", rep.ref.Name, "epoch", epoch)
+	})
 }
 
 // notice makes durable that the hub was restored, once the API server itself has
 // confirmed that the session is as the cache has it: that may be behind what an
 // earlier leader wrote.
-func (r *MemberReconciler) notice(ctx context.Context, v *visit) error {
-	if r.Sessions.Restores == nil {
+func (r *Reconciler) notice(ctx context.Context, s *v1alpha1.VDISession) error {
+	if r.Restores == nil {
 		return nil
 	}
 	live := &v1alpha1.VDISession{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s), live); err != nil {
 		return err
 	}
-	if live.UID != v.session.UID || live.ResourceVersion != v.session.ResourceVersion {
+	if live.UID != s.UID || live.ResourceVersion != s.ResourceVersion {
 		return errOldView
 	}
-	return r.Sessions.Restores.Noticed(ctx)
+	return r.Restores.Noticed(ctx)
 }
 
-// waitFor has a visit made again soon.
-func waitFor(result ctrl.Result, d time.Duration) ctrl.Result {
-	result.RequeueAfter = soonest(result.RequeueAfter, d)
-	return result
+// LastGiven is the highest epoch that a hub of before the last restore may have given to
+// a session; 0: none.
+func (r *Reconciler) LastGiven(s *v1alpha1.VDISession) int64 { return r.lastRestore().lastGiven(s) }
+
+// Given is the last epoch that this process has given to a session and knows to be
+// stored; 0: none.
+func (r *Reconciler) Given(session types.UID) int64 { return r.given.epoch(session) }
+
+// Noticed reports whether it is known that the hub was restored since the session was
+// created.
+func (r *Reconciler) Noticed(s *v1alpha1.VDISession) bool {
+	return r.Restores == nil || r.LastGiven(s) > 0
 }

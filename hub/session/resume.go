@@ -114,7 +114,7 @@ func (r *Reconciler) resumed(p *pass, d placement.Decision) {
 	if status.Retrying(s) {
 		reason, message = v1alpha1.EventRetried, fmt.Sprintf("attempt %d, in %s", s.Spec.Attempt, d.Message)
 	}
-	r.scheduled(p, d)
+	r.scheduled(p, p.reserved, d)
 	p.record(r, "Normal", reason, "Resume", message)
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +102,14 @@ func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision
 	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has room"}
 }
 
+func (f *oneMember) RefOf(name string) (v1alpha1.ClusterRef, bool) {
+	uid, known := map[string]types.UID{"eu": sessiontest.Here, "us": elsewhere}[name]
+	if !known {
+		uid = types.UID(strings.TrimPrefix(name, "name-of-"))
+	}
+	return v1alpha1.ClusterRef{Name: name, UID: uid}, true
+}
+
 func (f *oneMember) Release(types.UID) { f.released++ }
 
 func (f *oneMember) Observe(*v1alpha1.VDISession, bool) {}
@@ -137,7 +146,9 @@ type hubInMemory struct {
 	*WithT
 	*Reconciler
 	fleet *oneMember
-	api   client.Client
+	// member "eu", which is away unless a test has it report.
+	member *memberInMemory
+	api    client.Client
 	// cached is what Get shows instead of what is stored; nil: the same.
 	cached *v1alpha1.VDISession
 	// answer is what a write of status gets; written: after it was carried out.
@@ -174,11 +185,28 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 			return h.answer
 		},
 	})
+	h.member = &memberInMemory{away: true}
+	revisions := &Revisions{Client: cached, Namespace: "vdi-system"}
+	orders := &Orders{Fleet: h.fleet, Revisions: revisions, Proofs: proofsInMemory(), Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
 	h.Reconciler = &Reconciler{
-		Client: cached, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet,
-		Revisions: &Revisions{Client: cached, Namespace: "vdi-system"}, Clock: clock.RealClock{},
+		Client: cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Members: h.member, Orders: orders, Proofs: orders.Proofs,
+		Revisions: revisions, Departures: &Departures{}, Clock: clock.RealClock{},
 	}
 	return h
+}
+
+// assignments is the controller of assignments beside the hub's sessions.
+func (h *hubInMemory) assignments() *MemberReconciler {
+	return &MemberReconciler{
+		Client: h.Client, Live: h.api, Clusters: h.member, Fleet: h.fleet, Sessions: h.Reconciler, Orders: h.Orders, Departures: h.Departures, Clock: h.Clock,
+	}
+}
+
+// proofsInMemory have a key.
+func proofsInMemory() *Proofs {
+	p, key := &Proofs{}, make([]byte, proofKeyBytes)
+	p.key.Store(&key)
+	return p
 }
 
 func (h *hubInMemory) reconcile() (ctrl.Result, error) {
@@ -285,9 +313,10 @@ func TestOldViewAssignsNothing(t *testing.T) {
 			}
 			box := &box{}
 			live := &counting{Reader: h.api}
-			r := &MemberReconciler{Client: h.Client, Live: live, Fleet: h.fleet, Sessions: h.Reconciler, Clock: clock.RealClock{}}
-			wanted := Assignment(view, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})
-			_, err := r.assign(context.Background(), &visit{member: box, ref: v1alpha1.ClusterRef{UID: sessiontest.Here}, session: view, reported: c.reported, wanted: wanted})
+			r := h.assignments()
+			r.Live = live
+			wanted := &order{assignment: Assignment(view, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})}
+			_, err := r.assign(context.Background(), &visit{member: box, ref: v1alpha1.ClusterRef{UID: sessiontest.Here}, session: view, reported: c.reported, order: wanted})
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(box.ordered == 1).To(Equal(c.ordered))
 			h.Expect(live.reads == 0).To(Equal(c.given || c.reported != nil), "asks the API server only where it must")

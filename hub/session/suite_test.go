@@ -153,19 +153,24 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 	Expect(session.SetupIndexes(ctx, local.GetFieldIndexer())).To(Succeed())
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
 	revisions := &session.Revisions{Client: c, Namespace: systemNamespace}
+	orders := &session.Orders{
+		Fleet: f, Revisions: revisions, Proofs: proofs,
+		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace},
+	}
+	departures := &session.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Recorder: recorder, Fleet: f, Revisions: revisions, Clock: clock.RealClock{},
-		ForceAfter: forceAfter, MoveAfter: moveAfter,
+		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
+		Departures: departures, Clock: clock.RealClock{}, Restores: restores, ForceAfter: forceAfter, MoveAfter: moveAfter,
 		// No look at those that wait but when something calls them.
-		LookAfter: time.Hour, Restores: restores,
+		LookAfter: time.Hour,
 	}
 	restores.fleet = f
 	assignments := &session.MemberReconciler{
-		Client: c, Live: local.GetAPIReader(), Members: f, Recorder: recorder, Fleet: f,
-		Revisions: revisions, Sessions: sessions, Proofs: proofs, Clock: clock.RealClock{},
-		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace},
+		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
 	}
-	homes := &home.Reconciler{Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Gone: f.Gone, Clock: clock.RealClock{}}
+	homes := &home.Reconciler{
+		Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Departed: departures.Departed, Gone: f.Gone, Clock: clock.RealClock{},
+	}
 	policies := &policy.Reconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}

@@ -53,15 +53,7 @@ func (r *Reconciler) wroteEnd(ctx context.Context, s *v1alpha1.VDISession) {
 
 func nameOf(s *v1alpha1.VDISession) string { return s.Namespace + "/" + s.Name }
 
-// walkOf is the trace of the run that a session is placed for; the zero Point where
-// it is not placed, or not traced.
-func (r *Reconciler) walkOf(s *v1alpha1.VDISession) tracing.Point {
-	p := s.Status.Placement
-	if !r.Trace.On() || p == nil {
-		return tracing.Point{}
-	}
-	return r.Trace.Walk(string(s.UID), p.Epoch, max(1, p.Run))
-}
+func (r *Reconciler) walkOf(s *v1alpha1.VDISession) tracing.Point { return walkOf(r.Trace, s) }
 
 // traceWrite writes the root of a walk once its desktop is ready, or never will be,
 // and a span of its end.

@@ -1,0 +1,79 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// recordEnds makes durable that a member has confirmed a stop, or has refused a placement.
+func (r *Reconciler) recordEnds(_ context.Context, p *pass) (next, error) {
+	for i := range p.reports {
+		rep := &p.reports[i]
+		switch step, epoch := plan(p.session, rep.ref.UID, rep.assignment, ""); step {
+		case stepRecordStopped:
+			r.recordStopped(p, rep, epoch)
+			return done, nil
+		case stepRecordRefused:
+			r.recordRefused(p, rep)
+			return done, nil
+		}
+	}
+	return goOn, nil
+}
+
+// recordStopped notes that nothing up to an epoch runs in a member any more: the release
+// is struck off, and a placement that ended unasked is given up, so that the session is
+// placed anew.
+func (r *Reconciler) recordStopped(p *pass, rep *report, epoch int64) {
+	s := p.session
+	left := status.SupersededIn(s, rep.ref).DeepCopy()
+	status.ConfirmStopped(s, rep.ref.UID, epoch)
+	if s.Status.Placement == nil {
+		status.EndStoppedRun(s, rep.assignment, r.Clock.Now())
+	}
+	if left != nil {
+		p.record(r, "Normal", v1alpha1.EventHealed, "Heal", healedNote(left))
+		return
+	}
+	if s.Status.Placement == nil && s.DeletionTimestamp.IsZero() {
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
+			Message: "its assignment ended in its member: it is placed anew",
+		})
+		s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
+	}
+}
+
+// healedNote tells that what was left behind in a member is stopped.
+func healedNote(o *v1alpha1.Release) string {
+	note := fmt.Sprintf("its copy of epoch %d that was left behind in %s is stopped", o.Epoch, o.ClusterName)
+	if o.HomeClaimName != "" {
+		note += fmt.Sprintf("; its home there was claim %s", o.HomeClaimName)
+	}
+	return note
+}
+
+// recordRefused gives up a placement that the member would not store: nothing
+// of it runs, so the session may go elsewhere at once.
+func (r *Reconciler) recordRefused(p *pass, rep *report) {
+	s, reported := p.session, rep.assignment
+	pauses := r.refusals.add(s.UID, rep.ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
+	message := fmt.Sprintf("%s refused it: %s: %s", s.Status.Placement.ClusterName, reported.Status.Reason, reported.Status.Message)
+	if pauses {
+		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", refusalStreak)
+	}
+	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
+	for _, c := range []metav1.Condition{
+		{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
+		{Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
+	} {
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c)
+	}
+	p.events = append(p.events, func() { placements.WithLabelValues("refused").Inc() })
+	p.record(r, "Warning", v1alpha1.EventRefused, "Assign", message)
+}

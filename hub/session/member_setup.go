@@ -1,0 +1,160 @@
+package session
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
+	mchandler "sigs.k8s.io/multicluster-runtime/pkg/handler"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// SetupWithManager registers the controller of members' assignments.
+func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
+	sessions := source.TypedKind(mgr.GetLocalManager().GetCache(), &v1alpha1.VDISession{},
+		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(
+			func(_ context.Context, s *v1alpha1.VDISession) []mcreconcile.Request { return requestsOf(s) }))
+	secrets := source.TypedKind(mgr.GetLocalManager().GetCache(), &corev1.Secret{},
+		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(r.ofSecret))
+	return mcbuilder.ControllerManagedBy(mgr).
+		Named("assignment").
+		Watches(&v1alpha1.SessionAssignment{}, r.reported).
+		WatchesRawSource(sessions).
+		WatchesRawSource(secrets).
+		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.connected)).
+		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.departures)).
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             backoff.Limiter[mcreconcile.Request](),
+			// multicluster-runtime passes on none of the manager's options.
+			SkipNameValidation: mgr.GetLocalManager().GetControllerOptions().SkipNameValidation,
+			UsePriorityQueue:   mgr.GetLocalManager().GetControllerOptions().UsePriorityQueue,
+		}).
+		Complete(r)
+}
+
+// reported enqueues an assignment of which a member reports something else, and its
+// session.
+func (r *MemberReconciler) reported(name multicluster.ClusterName, cl cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
+	return mchandler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		of := o.(*v1alpha1.SessionAssignment).Spec.Session
+		r.Sessions.Enqueue(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+	})(name, cl)
+}
+
+// ofSecret are the assignments with which a Secret travels.
+func (r *MemberReconciler) ofSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
+	if secret.Labels[v1alpha1.LabelSecret] != v1alpha1.SecretDistribute {
+		return r.ofAccessSecret(ctx, secret)
+	}
+	if secret.Namespace != r.Orders.Revisions.Namespace {
+		return nil
+	}
+	revisions, err := r.Orders.Revisions.naming(ctx, secret.Name)
+	if err != nil {
+		return nil
+	}
+	var out []mcreconcile.Request
+	for _, revision := range revisions {
+		list := &v1alpha1.VDISessionList{}
+		if err := r.Client.List(ctx, list, client.MatchingFields{indexRevision: revision}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil
+		}
+		for i := range list.Items {
+			out = append(out, requestsOf(&list.Items[i])...)
+		}
+	}
+	return out
+}
+
+func (r *MemberReconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
+	r.Orders.Secrets.Forget(client.ObjectKeyFromObject(secret))
+	s, err := byAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
+	if err != nil || s == nil {
+		return nil
+	}
+	return requestsOf(s)
+}
+
+// requestsOf are the assignments that a session concerns: one in each member
+// that holds it or may still do so.
+func requestsOf(s *v1alpha1.VDISession) []mcreconcile.Request {
+	var out []mcreconcile.Request
+	for _, o := range status.Outstanding(s) {
+		out = append(out, memberRequest(o.ClusterName, s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)))
+	}
+	return out
+}
+
+func memberRequest(cluster, namespace, name string) mcreconcile.Request {
+	return mcreconcile.Request{
+		Request:     reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}},
+		ClusterName: multicluster.ClusterName(cluster),
+	}
+}
+
+// connected enqueues, on every connect of a member, what is placed there and
+// what it reports: requests for a member that was away were dropped.
+func (r *MemberReconciler) connected(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
+	r.Fleet.Listen(func(c member.Change) {
+		if c.Kind != member.MemberConnected {
+			return
+		}
+		go r.enqueueMember(ctx, q, c.Member)
+	})
+	return nil
+}
+
+// departures enqueues sessions that were deleted without their finalizer. The watch on
+// sessions may enqueue them before they are noted as such.
+func (r *MemberReconciler) departures(_ context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
+	r.Departures.listen(func(requests []mcreconcile.Request) {
+		for _, request := range requests {
+			q.Add(request)
+		}
+	})
+	return nil
+}
+
+func (r *MemberReconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request], member string) {
+	placed := &v1alpha1.VDISessionList{}
+	if err := r.Client.List(ctx, placed, client.MatchingFields{indexMember: member}); err == nil {
+		for i := range placed.Items {
+			s := &placed.Items[i]
+			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
+			q.Add(memberRequest(member, s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)))
+		}
+	}
+	if ref, known := r.Fleet.RefOf(member); known {
+		for _, left := range r.Departures.in(ref.UID) {
+			q.Add(memberRequest(member, left.Namespace, left.Name))
+		}
+	}
+	cl, err := r.Clusters.Get(ctx, multicluster.ClusterName(member))
+	if err != nil {
+		return
+	}
+	reported := &v1alpha1.SessionAssignmentList{}
+	if err := cl.GetClient().List(ctx, reported); err != nil {
+		return
+	}
+	for i := range reported.Items {
+		q.Add(memberRequest(member, reported.Items[i].Namespace, reported.Items[i].Name))
+	}
+}

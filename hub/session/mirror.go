@@ -1,0 +1,137 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
+)
+
+// DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
+const DefaultIdleAfter = 5 * time.Minute
+
+// mirror copies what the session's member reports into its status, if the member holds
+// what the session asks for. While the member is away the status shows its last report.
+func (r *Reconciler) mirror(ctx context.Context, p *pass) (next, error) {
+	rep := p.reportOfPlacement()
+	if rep == nil {
+		return goOn, nil
+	}
+	order, err := r.order(ctx, p.before, rep.ref)
+	if denied.Is(err) {
+		err = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(err)}
+	}
+	var unfit *secret.NotAssignableError
+	switch {
+	case errors.As(err, &unfit):
+		r.showUnfit(p, unfit)
+		return goOn, nil
+	case err != nil:
+		return done, err
+	}
+	step, _ := plan(p.before, rep.ref.UID, rep.assignment, order.hash)
+	step, waits := inRecovery(r.Fleet.Recovering(), p.before, rep.ref, rep.assignment, step)
+	if waits {
+		p.again = soonest(p.again, recoveryPoll)
+	}
+	switch step {
+	case stepAssign:
+		if usedUp(rep.assignment, r.LastGiven(p.before), order.assignment.Spec.Epoch) {
+			r.reissue(ctx, p, rep)
+			return done, nil
+		}
+	case stepMirror, stepResend:
+		return goOn, r.mirrorReport(ctx, p, rep.assignment, order)
+	}
+	return goOn, nil
+}
+
+// order renders the assignment that a session asks for, once it has its access secret.
+func (r *Reconciler) order(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*order, error) {
+	if err := r.Orders.Check(s); err != nil {
+		return nil, err
+	}
+	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Orders.Secrets.Keep(ctx, s, spec); err != nil {
+		return nil, err
+	}
+	return r.Orders.render(ctx, s, ref)
+}
+
+// mirrorReport shows a report. A change of the session's spec is looked at first: its
+// write brings the session up here again.
+func (r *Reconciler) mirrorReport(ctx context.Context, p *pass, reported *v1alpha1.SessionAssignment, order *order) error {
+	if err := r.releaseHome(ctx, p.before, reported, order.hash); err != nil {
+		return err
+	}
+	before, s, now := p.before, p.session, r.Clock.Now()
+	if before.Status.ObservedGeneration != before.Generation {
+		return nil
+	}
+	stored := reported.Annotations[v1alpha1.AnnotationSpecHash] == order.hash
+	status.Mirror(s, order.spec, reported, stored, order.url, now)
+	status.MirrorIdle(s, reported, now, r.idleAfter())
+	s.Status.AccessSecretName = secret.AccessName(s, order.spec)
+	if equality.Semantic.DeepEqual(before.Status, s.Status) {
+		return nil
+	}
+	if p.settles = status.HoldBack(before, s, now); p.settles > 0 {
+		p.mirrored = s.Status.DeepCopy()
+	}
+	p.events = append(p.events, func() { r.traceMirrored(before, s, now) })
+	if before.Status.StartTime == nil && s.Status.StartTime != nil {
+		p.events = append(p.events, func() { startSeconds.Observe(now.Sub(s.CreationTimestamp.Time).Seconds()) })
+		p.record(r, "Normal", v1alpha1.EventRunning, "Start", "running in "+s.Status.Placement.ClusterName+" at "+s.Status.URL)
+	}
+	if f := s.Status.LastFailover; f != nil && f.RecoveredTime != nil && before.Status.LastFailover.RecoveredTime == nil {
+		p.events = append(p.events, func() { recovery.Observe(max(0, now.Sub(f.Time.Time).Seconds())) })
+	}
+	return nil
+}
+
+// reportOfPlacement returns the report of the member in which the session is placed, or
+// nil if that is away.
+func (p *pass) reportOfPlacement() *report {
+	at := p.session.Status.Placement
+	if at == nil {
+		return nil
+	}
+	for i := range p.reports {
+		if p.reports[i].ref.UID == at.ClusterUID {
+			return &p.reports[i]
+		}
+	}
+	return nil
+}
+
+// settling reports whether all that a pass has changed may be written later, and when.
+func (p *pass) settling() (time.Duration, bool) {
+	return p.settles, p.settles > 0 && equality.Semantic.DeepEqual(*p.mirrored, p.session.Status)
+}
+
+// showUnfit says on the session why it can't be assigned, and looks again later: what has
+// to change may be none of what the hub watches.
+func (r *Reconciler) showUnfit(p *pass, why *secret.NotAssignableError) {
+	s := p.session
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: why.Reason, Message: why.Message,
+	})
+	p.again = soonest(p.again, DefaultLookAfter)
+}
+
+func (r *Reconciler) idleAfter() time.Duration {
+	if r.IdleAfter > 0 {
+		return r.IdleAfter
+	}
+	return DefaultIdleAfter
+}

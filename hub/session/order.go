@@ -1,0 +1,104 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
+)
+
+// Ingress is what an order needs of the fleet.
+type Ingress interface {
+	// IngressOf is the scheme and domain of a member's URLs.
+	IngressOf(member types.UID) (scheme, domain string, ok bool)
+}
+
+// Orders renders what members are to have of sessions.
+type Orders struct {
+	Fleet     Ingress
+	Revisions *Revisions
+	Secrets   *secret.Manager
+	Proofs    *Proofs
+	// Namespaces are the only ones whose sessions are assigned; none: all.
+	Namespaces []string
+	// Trace of sessions' walks; nil: none.
+	Trace *tracing.Tracer
+}
+
+// order is what a member is to have of a session.
+type order struct {
+	// assignment without the content of Secrets, and its hash.
+	assignment *v1alpha1.SessionAssignment
+	hash       string
+	// url of the desktop.
+	url string
+	// spec of the template revision, and the Secrets that are sent along.
+	spec    *v1alpha1.TemplateSpec
+	secrets secret.Set
+}
+
+// Check returns a NotAssignableError if the hub serves no sessions of the namespace.
+func (o *Orders) Check(s *v1alpha1.VDISession) error {
+	if o.serves(s.Namespace) {
+		return nil
+	}
+	return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: o.notServed(s.Namespace)}
+}
+
+// render makes the order for a session that is placed in a member.
+func (o *Orders) render(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef) (*order, error) {
+	spec, err := o.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	if err != nil {
+		return nil, fmt.Errorf("reading template revision: %w", err)
+	}
+	scheme, domain, ok := o.Fleet.IngressOf(member.UID)
+	if !ok {
+		return nil, multicluster.ErrClusterNotFound
+	}
+	if err := o.Check(s); err != nil {
+		return nil, err
+	}
+	secrets, err := o.Secrets.For(ctx, s, spec)
+	if err != nil {
+		return nil, err
+	}
+	a := Assignment(s, spec, domain, secrets)
+	a.Spec.Proof = o.Proofs.of(member.UID, s.UID, a.Spec.Epoch)
+	// The run tells apart two assignments that say the same: what the member
+	// reports of one is no word about the other.
+	hash := fmt.Sprintf("%s-%d", convert.SpecHash(&a.Spec), s.Status.Placement.Run)
+	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
+	if walk := walkOf(o.Trace, s); walk.Traced() {
+		a.Annotations[v1alpha1.AnnotationTraceparent] = walk.String()
+	}
+	return &order{assignment: a, hash: hash, url: scheme + "://" + a.Spec.Host + spec.Path, spec: spec, secrets: secrets}, nil
+}
+
+// serves reports whether the hub keeps access secrets in a namespace.
+func (o *Orders) serves(namespace string) bool {
+	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
+}
+
+func (o *Orders) notServed(namespace string) string {
+	return fmt.Sprintf("the hub serves no sessions of namespace %q, only those of %s: delete the session and create it there, or add the namespace to the hub's --session-namespaces (sessionNamespaces of its chart)",
+		namespace, strings.Join(o.Namespaces, ", "))
+}
+
+// walkOf is the trace of the run that a session is placed for; the zero Point where
+// it is not placed, or not traced.
+func walkOf(t *tracing.Tracer, s *v1alpha1.VDISession) tracing.Point {
+	p := s.Status.Placement
+	if !t.On() || p == nil {
+		return tracing.Point{}
+	}
+	return t.Walk(string(s.UID), p.Epoch, max(1, p.Run))
+}
