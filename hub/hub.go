@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+
 	"context"
 	"fmt"
 	"net"
@@ -127,7 +129,7 @@ func cached(o Options) map[client.Object]cache.ByObject {
 
 func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs, l *leader, trace *tracing.Tracer, o Options) error {
 	local := mgr.GetLocalManager()
-	if err := session.SetupIndexes(ctx, local.GetFieldIndexer()); err != nil {
+	if err := index.Setup(ctx, local.GetFieldIndexer()); err != nil {
 		return err
 	}
 	term := newHubTerm(o, local.GetAPIReader(), local.GetClient(), local.GetEventRecorder("vdi-hub"), f.Restored)
@@ -169,7 +171,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
-	revisions := &session.Revisions{Client: c, Namespace: o.Namespace}
+	revisions := template.NewRevisions(c, o.Namespace)
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
 	orders := &session.Orders{
 		Fleet: f, Revisions: revisions, Proofs: proofs, Namespaces: o.SessionNamespaces, Trace: trace,
@@ -191,9 +193,9 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Flee
 		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: session.HeldIn(c)}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: index.HeldIn(c)}
 	sessions.Register = members.RegisterAll
-	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
+	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: index.RevisionInUse(c), Placed: index.PlacedWith(c)}
 	for _, controller := range []struct {
 		of    string
 		setup func() error

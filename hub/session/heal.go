@@ -10,13 +10,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
 // failsBack reports whether a Restart session returns to the copy that it left behind in
 // a member: that runs still, its healing is KeepOriginal, and nobody has done anything
 // with the replacement but work in it. That is once for each failover. Otherwise, and by
 // default, the copy is stopped.
-func failsBack(ctx context.Context, c client.Reader, revisions *Revisions, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) (bool, error) {
+func failsBack(ctx context.Context, c client.Reader, revisions *template.Revisions, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) (bool, error) {
 	if s == nil || !status.MayFailBack(s, ref, reported) || state == health.Unreachable {
 		return false, nil
 	}

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+
 	"context"
 	"fmt"
 
@@ -32,7 +34,7 @@ var freed = predicate.Funcs{
 // ofHome are the sessions that may wait for a home.
 func (r *Reconciler) ofHome(ctx context.Context, h client.Object) []reconcile.Request {
 	list := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(h.GetNamespace()), client.MatchingFields{indexHome: h.GetName()}); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(h.GetNamespace()), client.MatchingFields{index.Home: h.GetName()}); err != nil {
 		return nil
 	}
 	var out []reconcile.Request

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +156,7 @@ func (r *MemberReconciler) visit(ctx context.Context, req mcreconcile.Request) (
 	if v.ref, known = r.Fleet.RefOf(string(req.ClusterName)); !known {
 		return nil, multicluster.ErrClusterNotFound
 	}
-	s, err := byAssignment(ctx, r.Client, req.NamespacedName)
+	s, err := index.ByAssignment(ctx, r.Client, req.NamespacedName)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,17 +65,17 @@ func (r *MemberReconciler) ofSecret(ctx context.Context, secret *corev1.Secret) 
 	if secret.Labels[v1alpha1.LabelSecret] != v1alpha1.SecretDistribute {
 		return r.ofAccessSecret(ctx, secret)
 	}
-	if secret.Namespace != r.Orders.Revisions.Namespace {
+	if secret.Namespace != r.Orders.Secrets.Namespace {
 		return nil
 	}
-	revisions, err := r.Orders.Revisions.naming(ctx, secret.Name)
+	revisions, err := r.Orders.Revisions.Naming(ctx, secret.Name)
 	if err != nil {
 		return nil
 	}
 	var out []mcreconcile.Request
 	for _, revision := range revisions {
 		list := &v1alpha1.VDISessionList{}
-		if err := r.Client.List(ctx, list, client.MatchingFields{indexRevision: revision}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Client.List(ctx, list, client.MatchingFields{index.Revision: revision}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil
 		}
 		for i := range list.Items {
@@ -85,7 +87,7 @@ func (r *MemberReconciler) ofSecret(ctx context.Context, secret *corev1.Secret) 
 
 func (r *MemberReconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
 	r.Orders.Secrets.Forget(client.ObjectKeyFromObject(secret))
-	s, err := byAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
+	s, err := index.ByAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
 	if err != nil || s == nil {
 		return nil
 	}
@@ -134,7 +136,7 @@ func (r *MemberReconciler) departures(_ context.Context, q workqueue.TypedRateLi
 
 func (r *MemberReconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request], member string) {
 	placed := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, placed, client.MatchingFields{indexMember: member}); err == nil {
+	if err := r.Client.List(ctx, placed, client.MatchingFields{index.Member: member}); err == nil {
 		for i := range placed.Items {
 			s := &placed.Items[i]
 			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -25,7 +26,7 @@ type Ingress interface {
 // Orders renders what members are to have of sessions.
 type Orders struct {
 	Fleet     Ingress
-	Revisions *Revisions
+	Revisions *template.Revisions
 	Secrets   *secret.Manager
 	Proofs    *Proofs
 	// Namespaces are the only ones whose sessions are assigned; none: all.

@@ -24,6 +24,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -106,7 +107,7 @@ type Reconciler struct {
 	// Orders that members are to have.
 	Orders     *Orders
 	Proofs     *Proofs
-	Revisions  *Revisions
+	Revisions  *template.Revisions
 	Departures *Departures
 	Clock      clock.PassiveClock
 	// Trace of sessions' walks; nil: none.

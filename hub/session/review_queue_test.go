@@ -18,6 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
 // countingFleet counts the reviews that are computed, by namespace.
@@ -45,11 +46,11 @@ type reviewsInMemory struct {
 
 func newReviewsInMemory(t *testing.T) *reviewsInMemory {
 	h := newHubInMemory(t)
-	template := &v1alpha1.VDITemplate{}
-	h.Expect(h.api.Get(t.Context(), client.ObjectKey{Name: "browser"}, template)).To(Succeed())
-	template.ResourceVersion = ""
-	api := fake.NewClientBuilder().WithScheme(h.api.Scheme()).WithObjects(template).WithStatusSubresource(&v1alpha1.PlacementReview{}).Build()
-	h.Client, h.Revisions.Client = api, api
+	browser := &v1alpha1.VDITemplate{}
+	h.Expect(h.api.Get(t.Context(), client.ObjectKey{Name: "browser"}, browser)).To(Succeed())
+	browser.ResourceVersion = ""
+	api := fake.NewClientBuilder().WithScheme(h.api.Scheme()).WithObjects(browser).WithStatusSubresource(&v1alpha1.PlacementReview{}).Build()
+	h.Client, h.Revisions = api, template.NewRevisions(api, "vdi-system")
 	r := &reviewsInMemory{WithT: h.WithT, fleet: &countingFleet{computed: map[string]int{}}}
 	r.ReviewReconciler = &ReviewReconciler{Client: api, Fleet: r.fleet, Sessions: h.Reconciler, Clock: testclock.NewFakePassiveClock(sessiontest.Now)}
 	r.queue = r.pending.workqueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+
 	"context"
 	"fmt"
 
@@ -125,7 +127,7 @@ func closed(c <-chan struct{}) bool {
 // ofTemplate are the sessions that wait for a template to change.
 func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcile.Request {
 	list := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, list, client.MatchingFields{indexTemplate: t.GetName()}); err != nil {
+	if err := r.Client.List(ctx, list, client.MatchingFields{index.Template: t.GetName()}); err != nil {
 		return nil
 	}
 	var out []reconcile.Request
@@ -142,7 +144,7 @@ func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcil
 func (r *Reconciler) ofPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
-		out = append(out, r.listed(ctx, client.MatchingFields{indexPhase: string(phase)})...)
+		out = append(out, r.listed(ctx, client.MatchingFields{index.Phase: string(phase)})...)
 	}
 	// Those whose member is lost are Running as far as anybody knows.
 	return append(out, r.waiting().everybody(func(q *question) bool { return q.request.Failover })...)

@@ -26,6 +26,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
 // restOfFleet is what nobody asks of oneMember.
@@ -161,12 +162,12 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	scheme := runtime.NewScheme()
 	h.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	h.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
-	template := &v1alpha1.VDITemplate{}
-	template.Name, template.Spec.Image, template.Spec.Port = "browser", "browser:1", 80
+	browser := &v1alpha1.VDITemplate{}
+	browser.Name, browser.Spec.Image, browser.Spec.Port = "browser", "browser:1", 80
 	s := sessiontest.With()
 	s.Status.Epoch = 0
 	s.Finalizers = []string{v1alpha1.Finalizer}
-	h.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(template, s).WithStatusSubresource(s).Build()
+	h.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(browser, s).WithStatusSubresource(s).Build()
 	cached := interceptor.NewClient(h.api.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if into, ok := o.(*v1alpha1.VDISession); ok && h.cached != nil {
@@ -186,7 +187,7 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 		},
 	})
 	h.member = &memberInMemory{away: true}
-	revisions := &Revisions{Client: cached, Namespace: "vdi-system"}
+	revisions := template.NewRevisions(cached, "vdi-system")
 	orders := &Orders{Fleet: h.fleet, Revisions: revisions, Proofs: proofsInMemory(), Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
 	h.Reconciler = &Reconciler{
 		Client: cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Members: h.member, Orders: orders, Proofs: orders.Proofs,

@@ -1,6 +1,8 @@
 package session_test
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+
 	"context"
 	"runtime/pprof"
 	"testing"
@@ -150,9 +152,9 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 	GinkgoHelper()
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
-	Expect(session.SetupIndexes(ctx, local.GetFieldIndexer())).To(Succeed())
+	Expect(index.Setup(ctx, local.GetFieldIndexer())).To(Succeed())
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
-	revisions := &session.Revisions{Client: c, Namespace: systemNamespace}
+	revisions := hubtemplate.NewRevisions(c, systemNamespace)
 	orders := &session.Orders{
 		Fleet: f, Revisions: revisions, Proofs: proofs,
 		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace},
@@ -173,9 +175,9 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 	}
 	policies := &policy.Reconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: session.HeldIn(c)}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: index.HeldIn(c)}
 	sessions.Register = members.RegisterAll
-	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: session.RevisionInUse(c), Placed: session.PlacedWith(c)}
+	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: index.RevisionInUse(c), Placed: index.PlacedWith(c)}
 	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(policies.SetupWithManager(local)).To(Succeed())

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+
 	"context"
 	"fmt"
 	"slices"
@@ -62,7 +64,7 @@ func lineOf(f *rooms) *Reconciler {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	none := func(client.Object) []string { return nil }
-	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.VDISession{}, indexMember, none).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.VDISession{}, index.Member, none).Build()
 	return &Reconciler{Client: c, Fleet: f, Clock: clocktesting.NewFakeClock(sessiontest.Now)}
 }
 

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+
 	"context"
 	"maps"
 	"slices"
@@ -185,7 +187,7 @@ func (r *Reconciler) spread(w wave, call func(reconcile.Request)) (more bool) {
 // spreadToChanged calls the sessions of members that have changed.
 func (r *Reconciler) spreadToChanged(ctx context.Context, n *news, call func(reconcile.Request)) {
 	for member := range n.changed {
-		for _, req := range r.listed(ctx, client.MatchingFields{indexMember: member}) {
+		for _, req := range r.listed(ctx, client.MatchingFields{index.Member: member}) {
 			call(req)
 		}
 	}

@@ -1,4 +1,4 @@
-package session
+package index
 
 import (
 	"context"
@@ -12,39 +12,42 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
-// Indexes of the hub's cache of sessions.
+// The indexes: by the name of a session's assignment in members, by the names of the members
+// that hold it or may still do so, by phase, by template, by template revision
+// (hubtemplate.RevisionKey), and by the name of the record of its user's home.
 const (
-	indexAssignment = "assignment"
-	indexMember     = "member"
-	indexPhase      = "phase"
-	indexTemplate   = "template"
-	indexRevision   = "revision"
-	indexHome       = "home"
+	Assignment = "assignment"
+	Member     = "member"
+	Phase      = "phase"
+	Template   = "template"
+	Revision   = "revision"
+	Home       = "home"
 )
 
-// SetupIndexes registers the indexes, and with them the informer of sessions:
+// Setup registers the indexes, and with them the informer of sessions:
 // a manager then waits for that cache before it stands for election, so that
 // no withdrawal is ever decided from an empty view.
-func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, values := range map[string]func(*v1alpha1.VDISession) []string{
-		indexAssignment: func(s *v1alpha1.VDISession) []string {
+		Assignment: func(s *v1alpha1.VDISession) []string {
 			return []string{v1alpha1.AssignmentName(s.Name, s.UID)}
 		},
-		indexMember: func(s *v1alpha1.VDISession) []string {
+		Member: func(s *v1alpha1.VDISession) []string {
 			var names []string
 			for _, r := range status.Outstanding(s) {
 				names = append(names, r.ClusterName)
 			}
 			return names
 		},
-		indexPhase:    func(s *v1alpha1.VDISession) []string { return []string{string(s.Status.Phase)} },
-		indexTemplate: func(s *v1alpha1.VDISession) []string { return []string{s.Spec.Template} },
-		indexRevision: func(s *v1alpha1.VDISession) []string {
-			return []string{revisionKey(s.Spec.Template, s.Status.TemplateRevision)}
+		Phase:    func(s *v1alpha1.VDISession) []string { return []string{string(s.Status.Phase)} },
+		Template: func(s *v1alpha1.VDISession) []string { return []string{s.Spec.Template} },
+		Revision: func(s *v1alpha1.VDISession) []string {
+			return []string{hubtemplate.RevisionKey(s.Spec.Template, s.Status.TemplateRevision)}
 		},
-		indexHome: func(s *v1alpha1.VDISession) []string { return []string{home.Key(s).Name} },
+		Home: func(s *v1alpha1.VDISession) []string { return []string{home.Key(s).Name} },
 	} {
 		extract := func(o client.Object) []string { return values(o.(*v1alpha1.VDISession)) }
 		if err := indexer.IndexField(ctx, &v1alpha1.VDISession{}, name, extract); err != nil {
@@ -54,13 +57,11 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-func revisionKey(template, revision string) string { return template + "/" + revision }
-
-// byAssignment returns the session that an assignment of a member belongs to,
+// ByAssignment returns the session that an assignment of a member belongs to,
 // or nil if the hub has none.
-func byAssignment(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.VDISession, error) {
+func ByAssignment(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.VDISession, error) {
 	list := &v1alpha1.VDISessionList{}
-	if err := c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{indexAssignment: key.Name}); err != nil {
+	if err := c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{Assignment: key.Name}); err != nil {
 		return nil, fmt.Errorf("looking up the session of %s: %w", key, err)
 	}
 	if len(list.Items) == 0 {
@@ -74,7 +75,7 @@ func byAssignment(ctx context.Context, c client.Reader, key types.NamespacedName
 func HeldIn(c client.Reader) func(ctx context.Context, member v1alpha1.ClusterRef) (member.Held, error) {
 	return func(ctx context.Context, member v1alpha1.ClusterRef) (held member.Held, err error) {
 		list := &v1alpha1.VDISessionList{}
-		if err := c.List(ctx, list, client.MatchingFields{indexMember: member.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.List(ctx, list, client.MatchingFields{Member: member.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return held, fmt.Errorf("counting the sessions of %s: %w", member.Name, err)
 		}
 		for i := range list.Items {
@@ -94,7 +95,7 @@ func HeldIn(c client.Reader) func(ctx context.Context, member v1alpha1.ClusterRe
 func RevisionInUse(c client.Reader) func(ctx context.Context, template, revision string) (bool, error) {
 	return func(ctx context.Context, template, revision string) (bool, error) {
 		list := &v1alpha1.VDISessionList{}
-		err := c.List(ctx, list, client.MatchingFields{indexRevision: revisionKey(template, revision)}, client.Limit(1))
+		err := c.List(ctx, list, client.MatchingFields{Revision: hubtemplate.RevisionKey(template, revision)}, client.Limit(1))
 		return len(list.Items) > 0, err
 	}
 }
@@ -104,7 +105,7 @@ func RevisionInUse(c client.Reader) func(ctx context.Context, template, revision
 func PlacedWith(c client.Reader) func(ctx context.Context, template string) (map[string]int32, error) {
 	return func(ctx context.Context, template string) (map[string]int32, error) {
 		list := &v1alpha1.VDISessionList{}
-		if err := c.List(ctx, list, client.MatchingFields{indexTemplate: template}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.List(ctx, list, client.MatchingFields{Template: template}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("counting the sessions of template %s: %w", template, err)
 		}
 		count := map[string]int32{}

@@ -1,4 +1,4 @@
-package session
+package template
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
-	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
 // The hub's cache gets cacheWait to show a revision that was just stored, and
@@ -27,19 +27,31 @@ const (
 	cachePoll = 5 * time.Millisecond
 )
 
+// RevisionKey identifies a revision in indexes.
+func RevisionKey(template, revision string) string { return template + "/" + revision }
+
 // Revisions keeps template revisions as ControllerRevisions on the hub: each
 // is written before its first use, so that a session keeps what it was made
 // of whatever becomes of the template.
 type Revisions struct {
-	Client client.Client
-	// Namespace of the ControllerRevisions.
-	Namespace string
+	client client.Client
+	// namespace of the ControllerRevisions.
+	namespace string
 
 	// keeping makes one write of a burst of sessions of a new revision.
 	keeping sync.Mutex
 
-	mu    sync.Mutex
-	specs map[string]*v1alpha1.TemplateSpec
+	// specs that were read lately, by the names of their ControllerRevisions.
+	specs *lru.Cache
+}
+
+// maxSpecs bounds the memory for specs: those of more revisions are read from the cache
+// of the hub and decoded each time.
+const maxSpecs = 1024
+
+// NewRevisions keeps the revisions in a namespace.
+func NewRevisions(c client.Client, namespace string) *Revisions {
+	return &Revisions{client: c, namespace: namespace, specs: lru.New(maxSpecs)}
 }
 
 // Keep makes sure that a revision is stored. It does not trust its memory: one
@@ -47,8 +59,8 @@ type Revisions struct {
 func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, revision string) error {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()
-	key := types.NamespacedName{Namespace: r.Namespace, Name: hubtemplate.RevisionName(template.Name, revision)}
-	if err := r.Client.Get(ctx, key, &appsv1.ControllerRevision{}); err == nil || !apierrors.IsNotFound(err) {
+	key := types.NamespacedName{Namespace: r.namespace, Name: RevisionName(template.Name, revision)}
+	if err := r.client.Get(ctx, key, &appsv1.ControllerRevision{}); err == nil || !apierrors.IsNotFound(err) {
 		return err
 	}
 	raw, err := json.Marshal(&template.Spec)
@@ -57,13 +69,13 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 	}
 	cr := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: raw}, Revision: template.Generation}
 	cr.Namespace, cr.Name = key.Namespace, key.Name
-	cr.Labels = map[string]string{hubtemplate.LabelTemplate: template.Name, hubtemplate.LabelRevision: revision}
-	if err := r.Client.Create(ctx, cr); err != nil && !apierrors.IsAlreadyExists(err) {
+	cr.Labels = map[string]string{LabelTemplate: template.Name, LabelRevision: revision}
+	if err := r.client.Create(ctx, cr); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("storing template revision: %w", err)
 	}
 	// Those that wait here would not see it yet, and write it once more.
 	_ = wait.PollUntilContextTimeout(ctx, cachePoll, cacheWait, true, func(ctx context.Context) (bool, error) {
-		return r.Client.Get(ctx, key, cr) == nil, nil
+		return r.client.Get(ctx, key, cr) == nil, nil
 	})
 	return nil
 }
@@ -71,42 +83,34 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 // Spec returns the template spec of a revision; it must not be changed. The
 // error is NotFound where no such revision is kept.
 func (r *Revisions) Spec(ctx context.Context, template, revision string) (*v1alpha1.TemplateSpec, error) {
-	name := hubtemplate.RevisionName(template, revision)
-	r.mu.Lock()
-	spec := r.specs[name]
-	r.mu.Unlock()
-	if spec != nil {
-		return spec, nil
+	name := RevisionName(template, revision)
+	if spec, known := r.specs.Get(name); known {
+		return spec.(*v1alpha1.TemplateSpec), nil
 	}
 	cr := &appsv1.ControllerRevision{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name}, cr); err != nil {
+	if err := r.client.Get(ctx, types.NamespacedName{Namespace: r.namespace, Name: name}, cr); err != nil {
 		return nil, err
 	}
-	_, _, spec, err := hubtemplate.ReadRevision(cr)
+	_, _, spec, err := ReadRevision(cr)
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.specs == nil {
-		r.specs = map[string]*v1alpha1.TemplateSpec{}
-	}
-	r.specs[name] = spec
+	r.specs.Add(name, spec)
 	return spec, nil
 }
 
-// naming are the revisions, as the index has them, whose spec names a Secret.
-func (r *Revisions) naming(ctx context.Context, name string) ([]string, error) {
+// Naming returns the keys of the revisions whose spec names a Secret.
+func (r *Revisions) Naming(ctx context.Context, name string) ([]string, error) {
 	kept := &appsv1.ControllerRevisionList{}
-	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{hubtemplate.LabelTemplate}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, kept, client.InNamespace(r.namespace), client.HasLabels{LabelTemplate}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing template revisions: %w", err)
 	}
 	var out []string
 	for i := range kept.Items {
-		template, revision := kept.Items[i].Labels[hubtemplate.LabelTemplate], kept.Items[i].Labels[hubtemplate.LabelRevision]
+		template, revision := kept.Items[i].Labels[LabelTemplate], kept.Items[i].Labels[LabelRevision]
 		spec, err := r.Spec(ctx, template, revision)
 		if err == nil && slices.Contains(secret.NamedBy(spec), name) {
-			out = append(out, revisionKey(template, revision))
+			out = append(out, RevisionKey(template, revision))
 		}
 	}
 	return out, nil
