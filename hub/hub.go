@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 
 	"context"
@@ -78,7 +79,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	}
 
 	// Its key is read before the first agent is let in.
-	proofs := &session.Proofs{Namespace: o.Namespace}
+	proofs := &assignment.Proofs{Namespace: o.Namespace}
 	f := member.New(member.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings, Proven: proofs.Proven})
 	mgr, err := mcmanager.New(cfg, f, managerOptions(o, leader))
 	if err != nil {
@@ -127,7 +128,7 @@ func cached(o Options) map[client.Object]cache.ByObject {
 	return objects
 }
 
-func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs, l *leader, trace *tracing.Tracer, o Options) error {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *assignment.Proofs, l *leader, trace *tracing.Tracer, o Options) error {
 	local := mgr.GetLocalManager()
 	if err := index.Setup(ctx, local.GetFieldIndexer()); err != nil {
 		return err
@@ -168,22 +169,22 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 // setupControllers also returns what must be done before the first agent is
 // let in: the key of the proofs is there, the members are known, and so is the
 // room that is given away.
-func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *assignment.Proofs, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := template.NewRevisions(c, o.Namespace)
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
-	orders := &session.Orders{
+	orders := &assignment.Orders{
 		Fleet: f, Revisions: revisions, Proofs: proofs, Namespaces: o.SessionNamespaces, Trace: trace,
 		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace},
 	}
-	departures := &session.Departures{}
+	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
 		Departures: departures, Clock: clock.RealClock{}, Trace: trace, Restores: term,
 		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter), IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
-	assignments := &session.MemberReconciler{
+	assignments := &assignment.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
 	}
 	homes := &home.Reconciler{

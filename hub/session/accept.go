@@ -9,15 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 )
 
 // acceptance is whether a session may be placed as it is, in a namespace that this
 // hub serves.
 func (r *Reconciler) acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
-	if !r.Orders.serves(s.Namespace) {
+	if !r.Orders.Serves(s.Namespace) {
 		return metav1.Condition{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: r.Orders.notServed(s.Namespace),
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: r.Orders.NotServed(s.Namespace),
 		}
 	}
 	return acceptance(s, t, leaving, policies)
@@ -161,6 +162,32 @@ func checkPolicy(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (s
 	}
 	if _, found := policy.Governing(s, policies); !found {
 		return v1alpha1.ReasonPolicyNotFound, fmt.Sprintf("there is no placement policy %q: create it, or change spec.placement.policy", s.Spec.Placement.Policy)
+	}
+	return "", ""
+}
+
+func checkEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	for _, e := range s.Spec.Env {
+		why := assignment.EnvRefused(t, e.Name)
+		if why == "" {
+			continue
+		}
+		remedy := "remove it from spec.env"
+		if why != "the template takes it from a Secret" {
+			remedy += ", or add it to the template's spec.overridableEnv"
+		}
+		return v1alpha1.ReasonEnvNotAllowed, fmt.Sprintf("variable %s of spec.env is not allowed by template %q, and not given to the desktop: %s; %s",
+			e.Name, s.Spec.Template, why, remedy)
+	}
+	return "", ""
+}
+
+func checkFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	for _, f := range s.Spec.Files {
+		if assignment.FileRefused(t, f.Name) {
+			return v1alpha1.ReasonFileNotAllowed, fmt.Sprintf("file %s of spec.files is not allowed by template %q, and not given to the desktop: the template has files of its own; "+
+				"remove it from spec.files, or add it to the template's spec.overridableFiles", f.Name, s.Spec.Template)
+		}
 	}
 	return "", ""
 }

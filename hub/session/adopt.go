@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
@@ -25,23 +26,23 @@ var errOldView = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdise
 func (r *Reconciler) adopt(ctx context.Context, p *pass) (next, error) {
 	for i := range p.reports {
 		rep := &p.reports[i]
-		if !rep.unknown(p.session) && !rep.givenTwice(p.session) {
+		if !rep.Unknown(p.session) && !rep.GivenTwice(p.session) {
 			continue
 		}
 		if err := r.notice(ctx, p.session); err != nil {
 			return done, err
 		}
 		switch {
-		case rep.unknown(p.session):
+		case rep.Unknown(p.session):
 			return done, r.adoptFrom(ctx, p, rep)
 		case !p.session.DeletionTimestamp.IsZero():
-			status.AddRelease(p.session, rep.ref, rep.assignment.Spec.Epoch)
+			status.AddRelease(p.session, rep.Ref, rep.Assignment.Spec.Epoch)
 			return done, nil
 		}
 		// The copy that this leader has placed elsewhere since is the younger one, and is
 		// stopped. Where an earlier leader placed that, nobody knows which one is in use,
 		// and the placement stays.
-		if r.given.epoch(p.session.UID) == rep.assignment.Spec.Epoch {
+		if r.given.epoch(p.session.UID) == rep.Assignment.Spec.Epoch {
 			return done, r.takeOver(ctx, p, rep, r.nextEpoch(p.session))
 		}
 	}
@@ -52,15 +53,15 @@ func (r *Reconciler) adopt(ctx context.Context, p *pass) (next, error) {
 // under the epoch that it has, so that its desktop goes on as it is; what the hub had
 // placed elsewhere before is stopped there. Of one that is stopping, or of a session that
 // is being deleted, the end is waited for; of one that has ended only the number is taken.
-func (r *Reconciler) adoptFrom(ctx context.Context, p *pass, rep *report) error {
-	s, epoch := p.session, rep.assignment.Spec.Epoch
+func (r *Reconciler) adoptFrom(ctx context.Context, p *pass, rep *assignment.Report) error {
+	s, epoch := p.session, rep.Assignment.Spec.Epoch
 	switch at := s.Status.Placement; {
-	case status.Ended(rep.assignment):
-	case at != nil && at.ClusterUID == rep.ref.UID:
+	case status.Ended(rep.Assignment):
+	case at != nil && at.ClusterUID == rep.Ref.UID:
 		at.Epoch = epoch
 		p.events = append(p.events, func() { r.account(rep, s) })
-	case !s.DeletionTimestamp.IsZero() || rep.assignment.Status.State != v1alpha1.AssignmentActive:
-		status.AddRelease(s, rep.ref, epoch)
+	case !s.DeletionTimestamp.IsZero() || rep.Assignment.Status.State != v1alpha1.AssignmentActive:
+		status.AddRelease(s, rep.Ref, epoch)
 	default:
 		return r.takeOver(ctx, p, rep, epoch)
 	}
@@ -70,7 +71,7 @@ func (r *Reconciler) adoptFrom(ctx context.Context, p *pass, rep *report) error 
 
 // takeOver makes a copy that a member runs the session's placement. What the hub
 // knows of the session's placement elsewhere is given up.
-func (r *Reconciler) takeOver(ctx context.Context, p *pass, rep *report, epoch int64) error {
+func (r *Reconciler) takeOver(ctx context.Context, p *pass, rep *assignment.Report, epoch int64) error {
 	if _, err := r.resolve(ctx, p); err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (r *Reconciler) takeOver(ctx context.Context, p *pass, rep *report, epoch i
 	p.events = append(p.events, func() {
 		r.account(rep, p.session)
 		log.FromContext(ctx).Info("Took over a copy that a member runs and this hub did not place",
-			"session", client.ObjectKeyFromObject(p.session), "member", rep.ref.Name, "epoch", rep.assignment.Spec.Epoch)
+			"session", client.ObjectKeyFromObject(p.session), "member", rep.Ref.Name, "epoch", rep.Assignment.Spec.Epoch)
 	})
 	p.record(r, "Normal", v1alpha1.EventPlaced, "Place", p.decision.Message)
 	return nil
@@ -104,9 +105,9 @@ func (r *Reconciler) takeOver(ctx context.Context, p *pass, rep *report, epoch i
 
 // account keeps room for a copy that was taken over and is yet to start; one that
 // runs is counted by its member.
-func (r *Reconciler) account(rep *report, s *v1alpha1.VDISession) {
+func (r *Reconciler) account(rep *assignment.Report, s *v1alpha1.VDISession) {
 	switch at := s.Status.Placement; {
-	case at.Epoch == rep.assignment.Spec.Epoch && !liesIdle(rep.assignment):
+	case at.Epoch == rep.Assignment.Spec.Epoch && !liesIdle(rep.Assignment):
 		r.Fleet.Counts(s.UID, at.Epoch, at.ClusterUID)
 	case !at.Idle:
 		r.reserve(s)
@@ -114,28 +115,28 @@ func (r *Reconciler) account(rep *report, s *v1alpha1.VDISession) {
 }
 
 // replace writes the placement in the member that reports into the pass' status.
-func (r *Reconciler) replace(p *pass, rep *report, epoch int64) {
+func (r *Reconciler) replace(p *pass, rep *assignment.Report, epoch int64) {
 	s := p.session
 	policy, _ := policy.Governing(s, p.policies)
 	p.resources = s.Status.Resources
 	if s.Status.Placement == nil {
 		p.resources = p.spec.Resources.For(s.Spec.Resources)
 	}
-	s.Status.Releasing = status.ReleasesElsewhere(s.Status.Releasing, v1alpha1.Release{ClusterUID: rep.ref.UID})
+	s.Status.Releasing = status.ReleasesElsewhere(s.Status.Releasing, v1alpha1.Release{ClusterUID: rep.Ref.UID})
 	if at := s.Status.Placement; at != nil {
 		status.AddRelease(s, refOf(at), at.Epoch)
 	}
-	region := r.Fleet.RegionOf(rep.ref.UID)
+	region := r.Fleet.RegionOf(rep.Ref.UID)
 	at := &v1alpha1.Placement{
-		ClusterName: rep.ref.Name, ClusterUID: rep.ref.UID, Region: region, Epoch: epoch, PlacementTime: status.Seconds(r.Clock.Now()), Run: 1,
-		FailoverMode: status.FailoverFor(s, p.spec, policy).Mode, Idle: liesIdle(rep.assignment),
+		ClusterName: rep.Ref.Name, ClusterUID: rep.Ref.UID, Region: region, Epoch: epoch, PlacementTime: status.Seconds(r.Clock.Now()), Run: 1,
+		FailoverMode: status.FailoverFor(s, p.spec, policy).Mode, Idle: liesIdle(rep.Assignment),
 	}
 	if policy != nil {
 		at.Policy = policy.Name
 	}
 	r.scheduled(p, at, placement.Decision{
-		Placed: true, Cluster: rep.ref, Region: region, Reason: v1alpha1.ReasonPlaced,
-		Message: fmt.Sprintf("%s: it holds the session under epoch %d, which was given before the hub was restored from a backup", rep.ref.Name, rep.assignment.Spec.Epoch),
+		Placed: true, Cluster: rep.Ref, Region: region, Reason: v1alpha1.ReasonPlaced,
+		Message: fmt.Sprintf("%s: it holds the session under epoch %d, which was given before the hub was restored from a backup", rep.Ref.Name, rep.Assignment.Spec.Epoch),
 	})
 	if len(s.Status.Releasing) == 0 {
 		s.Status.Releasing = nil
@@ -151,7 +152,7 @@ func liesIdle(reported *v1alpha1.SessionAssignment) bool {
 // findHomeThere looks for the record of a user's home that the write of the placement is
 // to bring up to date: it may have moved since the backup. What is another session's by
 // the hub's account is left as it is.
-func (r *Reconciler) findHomeThere(ctx context.Context, p *pass, rep *report) error {
+func (r *Reconciler) findHomeThere(ctx context.Context, p *pass, rep *assignment.Report) error {
 	p.home = homeStep{}
 	if !status.ToRun(p.session) || p.spec.Home.Mode != v1alpha1.HomePerUser {
 		return nil
@@ -165,7 +166,7 @@ func (r *Reconciler) findHomeThere(ctx context.Context, p *pass, rep *report) er
 		log.FromContext(ctx).Info("The home of a session that was taken over is another's by the hub's record", "home", record.Name, "by", record.Status.MountedBy)
 		p.home.foreign = true
 	default:
-		p.home = homeStep{record: record, movable: record.Spec.ClusterUID != rep.ref.UID}
+		p.home = homeStep{record: record, movable: record.Spec.ClusterUID != rep.Ref.UID}
 	}
 	return nil
 }

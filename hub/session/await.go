@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -103,8 +104,8 @@ func (r *Reconciler) enlist(p *pass) {
 	if w.reason == v1alpha1.ReasonHubRestored {
 		wait = look // it ends by time, which nothing tells of
 	}
-	p.again = soonest(p.again, jitter(wait))
-	p.again = soonest(p.again, r.refusals.fade(s.UID, now))
+	p.again = backoff.Sooner(p.again, jitter(wait))
+	p.again = backoff.Sooner(p.again, r.refusals.fade(s.UID, now))
 }
 
 // outOfTurn is whether the capacity that has just become free is for sessions that
@@ -150,7 +151,7 @@ func (r *Reconciler) pauses(p *pass) bool {
 		r.unscheduled(p, v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(r.refusals.of(s.UID, now))), "; ")+"; it is tried again after a pause")
 	}
 	r.await(p, v1alpha1.ReasonRefused, nil)
-	p.again = soonest(p.again, left)
+	p.again = backoff.Sooner(p.again, left)
 	return true
 }
 

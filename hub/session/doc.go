@@ -1,13 +1,10 @@
-// Package session is a session's life on the hub: accept it, place it, assign
-// it to its member, mirror what the member reports, place it anew when its member
-// is lost, and finalize it.
+// Package session is a session's life on the hub: accept it, place it, mirror what its
+// member reports, place it anew when that is lost, and finalize it.
 //
-// Two controllers share the work. The Reconciler is keyed by session and looks
-// at the hub alone: it accepts, places, lets rest and resumes, moves what finds no
-// node where it is, and lays over what the hub knows of the member's health. The
-// MemberReconciler is keyed by (cluster, assignment) and compares what the
-// session's status wants of a member with what that member reports: it assigns,
-// withdraws, mirrors and records ends.
+// The Reconciler is the only writer of a session's status. It gathers the session and what
+// the members report of it, takes it through its steps, and writes once: epochs that a
+// member proves, confirmed stops and refusals come first, then the member's status, then
+// what the hub decides. Package assignment makes the members match.
 //
 // The ReviewReconciler answers PlacementReviews: it takes a session's steps up to
 // its placement on a copy, and writes into the review what would come of them.
@@ -44,14 +41,8 @@
 //     the desktop. What is used never shrinks, and stands still between runs.
 //   - Only an operator's force-cleanup lets a session go of which something may
 //     still run, and that is told.
-//   - A member is only ever told to stop what a session's own status says it
-//     should not run. A session that the hub does not know is left alone.
-//   - A session that is deleted although a member may still run it, because somebody
-//     removed its finalizer, is withdrawn by the leader whose watch reports the
-//     deletion. An absence from a list is no deletion, and no later leader knows of
-//     one. Its home is given back once the home's member reports that nothing of the
-//     session runs.
-//   - The content of a Secret is in no assignment until that is sent, and in no
-//     log and no event ever. A Secret that is not ours is never written.
+//   - The home of a session that is gone although a member may still run it, because
+//     somebody removed its finalizer, is given back once the home's member reports that
+//     nothing of the session runs.
 //   - One optimistic status patch a reconcile, and none when nothing changed.
 package session

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -14,11 +15,11 @@ import (
 func (r *Reconciler) recordEnds(_ context.Context, p *pass) (next, error) {
 	for i := range p.reports {
 		rep := &p.reports[i]
-		switch step, epoch := plan(p.session, rep.ref.UID, rep.assignment, ""); step {
-		case stepRecordStopped:
+		switch step, epoch := assignment.Plan(p.session, rep.Ref.UID, rep.Assignment, ""); step {
+		case assignment.RecordStopped:
 			r.recordStopped(p, rep, epoch)
 			return done, nil
-		case stepRecordRefused:
+		case assignment.RecordRefused:
 			r.recordRefused(p, rep)
 			return done, nil
 		}
@@ -29,12 +30,12 @@ func (r *Reconciler) recordEnds(_ context.Context, p *pass) (next, error) {
 // recordStopped notes that nothing up to an epoch runs in a member any more: the release
 // is struck off, and a placement that ended unasked is given up, so that the session is
 // placed anew.
-func (r *Reconciler) recordStopped(p *pass, rep *report, epoch int64) {
+func (r *Reconciler) recordStopped(p *pass, rep *assignment.Report, epoch int64) {
 	s := p.session
-	left := status.SupersededIn(s, rep.ref).DeepCopy()
-	status.ConfirmStopped(s, rep.ref.UID, epoch)
+	left := status.SupersededIn(s, rep.Ref).DeepCopy()
+	status.ConfirmStopped(s, rep.Ref.UID, epoch)
 	if s.Status.Placement == nil {
-		status.EndStoppedRun(s, rep.assignment, r.Clock.Now())
+		status.EndStoppedRun(s, rep.Assignment, r.Clock.Now())
 	}
 	if left != nil {
 		p.record(r, "Normal", v1alpha1.EventHealed, "Heal", healedNote(left))
@@ -60,9 +61,9 @@ func healedNote(o *v1alpha1.Release) string {
 
 // recordRefused gives up a placement that the member would not store: nothing
 // of it runs, so the session may go elsewhere at once.
-func (r *Reconciler) recordRefused(p *pass, rep *report) {
-	s, reported := p.session, rep.assignment
-	pauses := r.refusals.add(s.UID, rep.ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
+func (r *Reconciler) recordRefused(p *pass, rep *assignment.Report) {
+	s, reported := p.session, rep.Assignment
+	pauses := r.refusals.add(s.UID, rep.Ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
 	message := fmt.Sprintf("%s refused it: %s: %s", s.Status.Placement.ClusterName, reported.Status.Reason, reported.Status.Message)
 	if pauses {
 		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", refusalStreak)

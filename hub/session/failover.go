@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
@@ -153,7 +154,7 @@ func (r *Reconciler) leaveIdle(p *pass, why status.StopReason, v failover.Verdic
 	s := p.session
 	off := v.Reason == v1alpha1.ReasonMemberFenced
 	if !v.Due || why != status.StopSuspended && !off {
-		p.again = soonest(p.again, v.Wait)
+		p.again = backoff.Sooner(p.again, v.Wait)
 		return goOn, nil
 	}
 	failed := status.FailedPermanently(s).DeepCopy()

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
@@ -36,7 +37,7 @@ func TestModeFollowsTheSession(t *testing.T) {
 	at := h.pass().Status.Placement
 	h.Expect(at.FailoverMode).To(Equal(v1alpha1.FailoverFence))
 	h.Expect(at.Guarded).To(BeFalse(), "that was told of another mode")
-	h.Expect(Assignment(h.stored(), &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.FailoverMode).To(Equal(v1alpha1.FailoverFence))
+	h.Expect(assignment.Render(h.stored(), &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.FailoverMode).To(Equal(v1alpha1.FailoverFence))
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Failover.Mode = ""; s.Generation++ })
 	h.Expect(h.pass().Status.Placement.FailoverMode).To(Equal(v1alpha1.FailoverRestart))
 }

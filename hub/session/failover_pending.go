@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -28,7 +29,7 @@ func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verd
 	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && !waited {
 		p.record(r, "Warning", v1alpha1.EventFailoverPending, "Failover", message)
 	}
-	p.again = soonest(p.again, v.Wait)
+	p.again = backoff.Sooner(p.again, v.Wait)
 	_, err := r.overlay(ctx, p)
 	return done, err
 }

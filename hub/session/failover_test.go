@@ -77,7 +77,7 @@ func TestSessionOfALostMemberIsPlacedAnewInOneWrite(t *testing.T) {
 	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.DurationOf(h.fleet.LostSince(sessiontest.Here).Sub(before.Status.RunningSince.Time)+time.Millisecond-time.Nanosecond)),
 		"while nobody knew whether it ran its time stood still")
 	h.Expect(s.Status.URL).To(HavePrefix("https://mine-"))
-	h.Expect(s.Status.URL).To(HaveSuffix(".of-" + string(elsewhere) + ".example.com"))
+	h.Expect(s.Status.URL).To(HaveSuffix(".of-" + string(sessiontest.Elsewhere) + ".example.com"))
 	h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseCreating))
 	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here))

@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -20,7 +22,7 @@ import (
 
 // finalize shows that a session is Terminating, and lets it go once no member
 // may still run something of it, or an operator says so.
-func (r *Reconciler) finalize(ctx context.Context, before *v1alpha1.VDISession, reports []report) (ctrl.Result, error) {
+func (r *Reconciler) finalize(ctx context.Context, before *v1alpha1.VDISession, reports []assignment.Report) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(before, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
@@ -55,7 +57,7 @@ func (r *Reconciler) confirmStops(p *pass) (stopped bool) {
 	s := p.session
 	for i := range p.reports {
 		rep := &p.reports[i]
-		if step, epoch := plan(s, rep.ref.UID, rep.assignment, ""); step == stepRecordStopped {
+		if step, epoch := assignment.Plan(s, rep.Ref.UID, rep.Assignment, ""); step == assignment.RecordStopped {
 			r.recordStopped(p, rep, epoch)
 			stopped = true
 		}
@@ -114,17 +116,17 @@ const leavingSettles = 3 * time.Second
 func (r *Reconciler) showLeaving(p *pass) {
 	s := p.session
 	for i := range p.reports {
-		reported := p.reports[i].assignment
+		reported := p.reports[i].Assignment
 		if reported == nil || reported.Status.State != v1alpha1.AssignmentStopping || reported.Status.Message == "" {
 			continue
 		}
 		if wait := s.DeletionTimestamp.Add(leavingSettles).Sub(r.Clock.Now()); wait > 0 {
-			p.again = soonest(p.again, wait)
+			p.again = backoff.Sooner(p.again, wait)
 			continue
 		}
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPodTerminating,
-			Message: p.reports[i].ref.Name + ": " + reported.Status.Message,
+			Message: p.reports[i].Ref.Name + ": " + reported.Status.Message,
 		})
 	}
 }
@@ -145,9 +147,9 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, s *v1alpha1.VDISession
 		return nil // somebody else's holds it
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	r.Departures.release(s.UID) // first: the watch may report the end before the answer comes
+	r.Departures.Release(s.UID) // first: the watch may report the end before the answer comes
 	if err := r.Client.Patch(ctx, s, patch); err != nil {
-		r.Departures.keep(s.UID)
+		r.Departures.Keep(s.UID)
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	return nil

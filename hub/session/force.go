@@ -48,20 +48,11 @@ func (f *forcing) forget(session types.UID) {
 	delete(f.since, session)
 }
 
-// forceCleanup is the reason for which an operator has the cleanup of a deleted
-// session forced; empty: none has.
-func forceCleanup(s *v1alpha1.VDISession) string {
-	if s.DeletionTimestamp.IsZero() {
-		return ""
-	}
-	return s.Annotations[v1alpha1.AnnotationForceCleanup]
-}
-
 // forced is whether an operator has the cleanup of a session forced, and how
 // long its members still have to confirm it: none at all, where none of them
 // can.
 func (r *Reconciler) forced(s *v1alpha1.VDISession) (time.Duration, bool) {
-	if forceCleanup(s) == "" {
+	if status.ForceCleanup(s) == "" {
 		return 0, false
 	}
 	now := r.Clock.Now()
@@ -85,7 +76,7 @@ func (r *Reconciler) forceAfter() time.Duration {
 // confirmed that nothing of it runs, and says what may still run where: to the
 // hub it is unknown from now on, and so left alone.
 func (r *Reconciler) letGoByForce(ctx context.Context, s *v1alpha1.VDISession) error {
-	why, left := forceCleanup(s), status.Outstanding(s)
+	why, left := status.ForceCleanup(s), status.Outstanding(s)
 	if err := r.removeFinalizer(ctx, s); err != nil {
 		return client.IgnoreNotFound(err) // it is gone: somebody had the members' word
 	}

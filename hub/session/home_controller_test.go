@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -51,7 +52,7 @@ func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDIS
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
-	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Departures: &Departures{}}
+	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Departures: &assignment.Departures{}}
 	x.member = &memberInMemory{}
 	x.sessions = sessions
 	x.homes = &home.Reconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member, Departed: sessions.Departures.Departed, Gone: sessions.Fleet.Gone, Clock: x.clock}
@@ -173,7 +174,7 @@ func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
 		{"it runs", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.Status.Placement.Idle = false }, told(same), false},
 		{"the view is older than the home's run", idleAt(5, 1), told(same), false},
 		{"the home is another session's", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.UID = "uid-other" }, told(same), false},
-		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); sessiontest.ReleasingAt(elsewhere, 4)(s) }, told(same), false},
+		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); sessiontest.ReleasingAt(sessiontest.Elsewhere, 4)(s) }, told(same), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", idleAt(5, 2))
@@ -248,7 +249,7 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 		{"the fresh one that was made for it", perUser, mounted("uid-session", true), []func(*v1alpha1.VDISession){fresh}, "anywhere"},
 		{"the fresh one that it has had", perUser, mounted("uid-session", false), []func(*v1alpha1.VDISession){fresh, hasOwn, started}, "uid-here"},
 		{"nothing is in its home yet", perUser, mounted("", true), nil, "anywhere"},
-		{"it lies elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(elsewhere, 5)}, "waits: NoRoomToResume"},
+		{"it lies sessiontest.Elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(sessiontest.Elsewhere, 5)}, "waits: NoRoomToResume"},
 		{"a home of its own, which it has used", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, started}, "uid-here"},
 		{"a home of its own, which it never came to use", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn}, "anywhere"},
 		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, sessiontest.PlacedAt(sessiontest.Here, 5)}, "uid-here"},

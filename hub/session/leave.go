@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -72,7 +73,7 @@ func (r *Reconciler) drain(ctx context.Context, p *pass, d member.Drain) (next, 
 		r.changeExodus(at.ClusterUID, func(e *exodus) { e.drop(s.UID) })
 		return r.place(ctx, p) // which says why it is placed nowhere
 	case l.used && (d.Deadline.IsZero() || now.Before(d.Deadline)):
-		p.again = soonest(p.again, max(0, d.Deadline.Sub(now)))
+		p.again = backoff.Sooner(p.again, max(0, d.Deadline.Sub(now)))
 		return waits(leaveInUse, inUseMessage(at.ClusterName, d))
 	}
 	return r.takeTurn(ctx, p, l)

@@ -40,18 +40,10 @@ var (
 		Help:    "Of sessions placed anew: from the new placement until they were ready again.",
 		Buckets: prometheus.ExponentialBuckets(0.1, 2, 12),
 	})
-	orphans = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "vdi_hub_orphaned_assignments_total",
-		Help: "Assignments seen in members whose session the hub does not know, or does not know to have been given to them. They are left alone.",
-	})
-	foreignReports = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "vdi_hub_foreign_reports_total",
-		Help: "Times that a member's report bore the name of a session's assignment, but not its UID or no proof that its epoch was given to the member, and did not count for the session.",
-	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(placements, startSeconds, moved, orphans, foreignReports, wakeUps, lineMetrics, failovers, detection, decision, recovery)
+	metrics.Registry.MustRegister(placements, startSeconds, moved, wakeUps, lineMetrics, failovers, detection, decision, recovery)
 	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume, movedByDrain, movedByRebalance} {
 		moved.WithLabelValues(reason) // from the start, so that the first one is seen to be one more
 	}

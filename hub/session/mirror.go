@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
@@ -24,7 +26,7 @@ func (r *Reconciler) mirror(ctx context.Context, p *pass) (next, error) {
 	if rep == nil {
 		return goOn, nil
 	}
-	order, err := r.order(ctx, p.before, rep.ref)
+	order, err := r.order(ctx, p.before, rep.Ref)
 	if denied.Is(err) {
 		err = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(err)}
 	}
@@ -36,25 +38,25 @@ func (r *Reconciler) mirror(ctx context.Context, p *pass) (next, error) {
 	case err != nil:
 		return done, err
 	}
-	step, _ := plan(p.before, rep.ref.UID, rep.assignment, order.hash)
-	step, waits := inRecovery(r.Fleet.Recovering(), p.before, rep.ref, rep.assignment, step)
+	step, _ := assignment.Plan(p.before, rep.Ref.UID, rep.Assignment, order.Hash)
+	step, waits := assignment.InRecovery(r.Fleet.Recovering(), p.before, rep.Ref, rep.Assignment, step)
 	if waits {
-		p.again = soonest(p.again, recoveryPoll)
+		p.again = backoff.Sooner(p.again, assignment.RecoveryPoll)
 	}
 	switch step {
-	case stepAssign:
-		if usedUp(rep.assignment, r.LastGiven(p.before), order.assignment.Spec.Epoch) {
+	case assignment.Assign:
+		if assignment.UsedUp(rep.Assignment, r.LastGiven(p.before), order.Assignment.Spec.Epoch) {
 			r.reissue(ctx, p, rep)
 			return done, nil
 		}
-	case stepMirror, stepResend:
-		return goOn, r.mirrorReport(ctx, p, rep.assignment, order)
+	case assignment.Mirror, assignment.Resend:
+		return goOn, r.mirrorReport(ctx, p, rep.Assignment, order)
 	}
 	return goOn, nil
 }
 
 // order renders the assignment that a session asks for, once it has its access secret.
-func (r *Reconciler) order(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*order, error) {
+func (r *Reconciler) order(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*assignment.Order, error) {
 	if err := r.Orders.Check(s); err != nil {
 		return nil, err
 	}
@@ -65,23 +67,23 @@ func (r *Reconciler) order(ctx context.Context, s *v1alpha1.VDISession, ref v1al
 	if err := r.Orders.Secrets.Keep(ctx, s, spec); err != nil {
 		return nil, err
 	}
-	return r.Orders.render(ctx, s, ref)
+	return r.Orders.For(ctx, s, ref)
 }
 
 // mirrorReport shows a report. A change of the session's spec is looked at first: its
 // write brings the session up here again.
-func (r *Reconciler) mirrorReport(ctx context.Context, p *pass, reported *v1alpha1.SessionAssignment, order *order) error {
-	if err := r.releaseHome(ctx, p.before, reported, order.hash); err != nil {
+func (r *Reconciler) mirrorReport(ctx context.Context, p *pass, reported *v1alpha1.SessionAssignment, order *assignment.Order) error {
+	if err := r.releaseHome(ctx, p.before, reported, order.Hash); err != nil {
 		return err
 	}
 	before, s, now := p.before, p.session, r.Clock.Now()
 	if before.Status.ObservedGeneration != before.Generation {
 		return nil
 	}
-	stored := reported.Annotations[v1alpha1.AnnotationSpecHash] == order.hash
-	status.Mirror(s, order.spec, reported, stored, order.url, now)
+	stored := reported.Annotations[v1alpha1.AnnotationSpecHash] == order.Hash
+	status.Mirror(s, order.Spec, reported, stored, order.URL, now)
 	status.MirrorIdle(s, reported, now, r.idleAfter())
-	s.Status.AccessSecretName = secret.AccessName(s, order.spec)
+	s.Status.AccessSecretName = secret.AccessName(s, order.Spec)
 	if equality.Semantic.DeepEqual(before.Status, s.Status) {
 		return nil
 	}
@@ -101,13 +103,13 @@ func (r *Reconciler) mirrorReport(ctx context.Context, p *pass, reported *v1alph
 
 // reportOfPlacement returns the report of the member in which the session is placed, or
 // nil if that is away.
-func (p *pass) reportOfPlacement() *report {
+func (p *pass) reportOfPlacement() *assignment.Report {
 	at := p.session.Status.Placement
 	if at == nil {
 		return nil
 	}
 	for i := range p.reports {
-		if p.reports[i].ref.UID == at.ClusterUID {
+		if p.reports[i].Ref.UID == at.ClusterUID {
 			return &p.reports[i]
 		}
 	}
@@ -126,7 +128,7 @@ func (r *Reconciler) showUnfit(p *pass, why *secret.NotAssignableError) {
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: why.Reason, Message: why.Message,
 	})
-	p.again = soonest(p.again, DefaultLookAfter)
+	p.again = backoff.Sooner(p.again, DefaultLookAfter)
 }
 
 func (r *Reconciler) idleAfter() time.Duration {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -43,7 +44,7 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	}
 	now := r.Clock.Now()
 	if wait := r.moves.wait(s, now, r.moveAfter()); wait > 0 {
-		p.again = soonest(p.again, wait)
+		p.again = backoff.Sooner(p.again, wait)
 		return goOn, nil
 	}
 	if kept, err := r.keptByHome(ctx, p); err != nil || kept {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
@@ -105,10 +106,10 @@ type Reconciler struct {
 	// Members by name: what they report.
 	Members multicluster.Provider
 	// Orders that members are to have.
-	Orders     *Orders
-	Proofs     *Proofs
+	Orders     *assignment.Orders
+	Proofs     *assignment.Proofs
 	Revisions  *template.Revisions
-	Departures *Departures
+	Departures *assignment.Departures
 	Clock      clock.PassiveClock
 	// Trace of sessions' walks; nil: none.
 	Trace *tracing.Tracer
@@ -150,7 +151,7 @@ type pass struct {
 	// before is the session as it was read, and session as it is to be.
 	before, session *v1alpha1.VDISession
 	// reports on the session of the members that are connected.
-	reports []report
+	reports []assignment.Report
 	// spec and revision that the session runs or would run; nil: no template.
 	spec     *v1alpha1.TemplateSpec
 	revision string
@@ -311,7 +312,7 @@ func (r *Reconciler) conclude(p *pass) {
 		p.record(r, "Warning", v1alpha1.EventExpiringSoon, "Expire", message)
 	}
 	if p.spec != nil {
-		p.again = soonest(p.again, status.NextDue(p.session, p.spec, now))
+		p.again = backoff.Sooner(p.again, status.NextDue(p.session, p.spec, now))
 	}
 }
 
@@ -322,7 +323,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass) error {
 		return nil
 	}
 	if wait, settling := p.settling(); settling {
-		p.again = soonest(p.again, wait)
+		p.again = backoff.Sooner(p.again, wait)
 		return nil
 	}
 	if err := r.takeHome(ctx, before, p); err != nil {
@@ -371,11 +372,4 @@ func rejected(err error) bool {
 	}
 	code := status.Status().Code
 	return code >= 400 && code < 500
-}
-
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
 }

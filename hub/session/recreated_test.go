@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
@@ -27,14 +28,14 @@ func (o *observed) Observe(s *v1alpha1.VDISession, gone bool) {
 func TestSessionThatWasRecreatedUnseenIsForgotten(t *testing.T) {
 	g := NewWithT(t)
 	o := &observed{oneMember: &oneMember{}}
-	r := &Reconciler{Departures: &Departures{}, Fleet: o}
+	r := &Reconciler{Departures: &assignment.Departures{}, Fleet: o}
 	before, after := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), sessiontest.With()
 	after.UID = "uid-of-the-next"
 	r.given.add(before.UID, 5)
 	r.changed(before, after)
 	g.Expect(o.gone).To(Equal([]types.UID{before.UID}))
 	g.Expect(r.given.epoch(before.UID)).To(BeZero())
-	g.Expect(r.Departures.by).To(BeEmpty(), "nobody saw a deletion: after a restore the earlier object may be the later one")
+	g.Expect(r.Departures.Departed(assignment.KeyOf(before), sessiontest.Here)).To(BeFalse(), "nobody saw a deletion: after a restore the earlier object may be the later one")
 	r.changed(after, after)
 	g.Expect(o.gone).To(HaveLen(1))
 }

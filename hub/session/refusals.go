@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 const (
@@ -137,7 +138,7 @@ func (r *refusals) fade(session types.UID, now time.Time) time.Duration {
 	var first time.Duration
 	for _, x := range f.members {
 		if left := x.left(now); left >= 0 {
-			first = soonest(first, left+time.Millisecond)
+			first = backoff.Sooner(first, left+time.Millisecond)
 		}
 	}
 	return first

@@ -30,7 +30,7 @@ func textOf(r *refusals, at time.Time) map[string]string {
 func TestRefusalsFade(t *testing.T) {
 	var r refusals
 	r.add("s", sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
-	r.add("s", elsewhere, 2, "Invalid", "bad", sessiontest.Now.Add(refusalLasts))
+	r.add("s", sessiontest.Elsewhere, 2, "Invalid", "bad", sessiontest.Now.Add(refusalLasts))
 	if diff := cmp.Diff(map[string]string{"uid-here": "NoRoom: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -56,7 +56,7 @@ func TestRefusalsFade(t *testing.T) {
 func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
 	var r refusals
 	r.add("s", sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
-	r.add("s", elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
+	r.add("s", sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
 	want := map[string]string{"uid-here": "NotAllowed: host"}
 	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(refusalStays))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
@@ -93,7 +93,7 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	var r refusals
 	r.add("s", sessiontest.Here, 5, "NoRoom", "full", sessiontest.Now)
-	r.add("s", elsewhere, 6, "NoRoom", "full", sessiontest.Now)
+	r.add("s", sessiontest.Elsewhere, 6, "NoRoom", "full", sessiontest.Now)
 	r.add("s", "uid-invalid", 7, "Invalid", "bad", sessiontest.Now)
 	for _, c := range []struct {
 		session, member types.UID
@@ -121,7 +121,7 @@ func TestSessionThatPausesSaysWhy(t *testing.T) {
 	r := &Reconciler{Clock: clock}
 	p := &pass{session: inLine("desktops", "s", "ann", 0)}
 	p.session.UID = "s"
-	for i, member := range []types.UID{sessiontest.Here, elsewhere} {
+	for i, member := range []types.UID{sessiontest.Here, sessiontest.Elsewhere} {
 		r.refusals.add("s", member, int64(i+1), "NoRoom", "full", sessiontest.Now)
 	}
 	if r.pauses(p) || p.waits != nil {

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // A hub whose etcd was restored from a backup has forgotten placements and epochs
@@ -44,12 +44,8 @@ type Restores interface {
 	Noticed(context.Context) error
 }
 
-const (
-	// epochsPerTerm is more epochs than a session is given between two restores.
-	epochsPerTerm = 1 << 20
-	// recoveryPoll is how often what waits for the end of the recovery is looked at.
-	recoveryPoll = time.Second
-)
+// epochsPerTerm is more epochs than a session is given between two restores.
+const epochsPerTerm = 1 << 20
 
 // lastGiven is the highest epoch that a hub of before the restore may have given
 // to a session; 0: none, since the session was created later.
@@ -85,7 +81,7 @@ func (r *Reconciler) claimed(s *v1alpha1.VDISession) (placement.Decision, bool) 
 	if !r.fromBackup(s) {
 		return placement.Decision{}, false
 	}
-	member, yes := r.Fleet.Claims(assignmentKey(s), s.UID, s.Status.Epoch)
+	member, yes := r.Fleet.Claims(assignment.KeyOf(s), s.UID, s.Status.Epoch)
 	return placement.Decision{Reason: v1alpha1.ReasonHubRestored, Message: fmt.Sprintf(
 		"the hub was restored from a backup, and %s reports a copy that was placed since: it is taken over", member)}, yes
 }
@@ -105,37 +101,14 @@ func (r *Reconciler) unheard(s *v1alpha1.VDISession, mode v1alpha1.FailoverMode)
 	return fmt.Sprintf("the hub was restored from a backup, and %s may run the session (mode Hold): reconnect it, or declare it fenced once it is off for certain", away[0])
 }
 
-// inRecovery returns what remains of a step while the hub waits for its members'
-// reports after a restore, and whether to look again: nothing is sent that starts a
-// desktop, and nothing that stops one which the hub has not given up.
-func inRecovery(recovering bool, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment, next step) (step, bool) {
-	if !recovering || s == nil || next != stepAssign && next != stepResend && next != stepWithdraw {
-		return next, false
-	}
-	w := status.DesiredIn(s, member.UID)
-	switch {
-	case next != stepWithdraw && reported != nil && reported.Spec.Epoch == w.Epoch:
-		return stepMirror, true
-	case next == stepWithdraw && w.Stop && status.SupersededIn(s, member) == nil:
-		return next, false
-	}
-	return stepNone, true
-}
-
-// usedUp reports whether a placement from the backup is in a member that holds nothing of
-// it: it may have ended there, and its epoch been used up. lastGiven is that of LastGiven.
-func usedUp(reported *v1alpha1.SessionAssignment, lastGiven, epoch int64) bool {
-	return (reported == nil || status.Ended(reported)) && lastGiven >= epoch
-}
-
 // reissue gives up a placement from the backup of which the member holds nothing.
 // The member confirms that, and the session is placed under a new epoch.
-func (r *Reconciler) reissue(ctx context.Context, p *pass, rep *report) {
+func (r *Reconciler) reissue(ctx context.Context, p *pass, rep *assignment.Report) {
 	epoch := p.session.Status.Placement.Epoch
 	r.giveUpPlace(p)
 	p.events = append(p.events, func() {
 		log.FromContext(ctx).Info("A placement from the hub's backup is not in its member any more; the session is placed under a new epoch",
-			"session", client.ObjectKeyFromObject(p.session), "member", rep.ref.Name, "epoch", epoch)
+			"session", client.ObjectKeyFromObject(p.session), "member", rep.Ref.Name, "epoch", epoch)
 	})
 }
 

@@ -96,9 +96,9 @@ func (r *Reconciler) seen(obj any, gone, leads bool) {
 	// never get its members' confirmation.
 	switch {
 	case gone && !absent && leads:
-		r.Departures.observe(s, r.Fleet.Gone)
+		r.Departures.Observe(s, r.Fleet.Gone)
 	case gone:
-		r.Departures.keep(s.UID)
+		r.Departures.Keep(s.UID)
 	}
 	r.Fleet.Observe(s, gone)
 	r.seeLeaver(s, gone)

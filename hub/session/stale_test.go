@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -98,13 +99,13 @@ func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision
 		return placement.Decision{Reason: v1alpha1.ReasonUnschedulable, Message: "2 clusters: 2 lack cpu"}
 	}
 	if f.other {
-		return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "us", UID: elsewhere}, Reason: v1alpha1.ReasonPlaced, Message: "us has room"}
+		return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "us", UID: sessiontest.Elsewhere}, Reason: v1alpha1.ReasonPlaced, Message: "us has room"}
 	}
 	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has room"}
 }
 
 func (f *oneMember) RefOf(name string) (v1alpha1.ClusterRef, bool) {
-	uid, known := map[string]types.UID{"eu": sessiontest.Here, "us": elsewhere}[name]
+	uid, known := map[string]types.UID{"eu": sessiontest.Here, "us": sessiontest.Elsewhere}[name]
 	if !known {
 		uid = types.UID(strings.TrimPrefix(name, "name-of-"))
 	}
@@ -188,26 +189,12 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	})
 	h.member = &memberInMemory{away: true}
 	revisions := template.NewRevisions(cached, "vdi-system")
-	orders := &Orders{Fleet: h.fleet, Revisions: revisions, Proofs: proofsInMemory(), Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
+	orders := &assignment.Orders{Fleet: h.fleet, Revisions: revisions, Proofs: &assignment.Proofs{Client: h.api, Live: h.api, Namespace: "vdi-system"}, Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
 	h.Reconciler = &Reconciler{
 		Client: cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Members: h.member, Orders: orders, Proofs: orders.Proofs,
-		Revisions: revisions, Departures: &Departures{}, Clock: clock.RealClock{},
+		Revisions: revisions, Departures: &assignment.Departures{}, Clock: clock.RealClock{},
 	}
 	return h
-}
-
-// assignments is the controller of assignments beside the hub's sessions.
-func (h *hubInMemory) assignments() *MemberReconciler {
-	return &MemberReconciler{
-		Client: h.Client, Live: h.api, Clusters: h.member, Fleet: h.fleet, Sessions: h.Reconciler, Orders: h.Orders, Departures: h.Departures, Clock: h.Clock,
-	}
-}
-
-// proofsInMemory have a key.
-func proofsInMemory() *Proofs {
-	p, key := &Proofs{}, make([]byte, proofKeyBytes)
-	p.key.Store(&key)
-	return p
 }
 
 func (h *hubInMemory) reconcile() (ctrl.Result, error) {
@@ -281,67 +268,4 @@ func TestDecisionThatIsNotWritten(t *testing.T) {
 			h.Expect(h.fleet.placed).To(Equal(want))
 		})
 	}
-}
-
-// An assignment that an earlier leader decided is not ordered from a view that
-// is older than what that leader wrote last.
-func TestOldViewAssignsNothing(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		change   func(*v1alpha1.VDISession) // since the view
-		given    bool                       // by this leader
-		reported *v1alpha1.SessionAssignment
-		ordered  bool
-	}{
-		{name: "it is as it was", change: func(*v1alpha1.VDISession) {}, ordered: true},
-		{name: "it has ended", change: func(s *v1alpha1.VDISession) { s.Status.Placement = nil }},
-		{name: "it was placed elsewhere", change: func(s *v1alpha1.VDISession) { sessiontest.PlacedAt(elsewhere, 2)(s); s.Status.Epoch = 2 }},
-		{name: "it was placed anew", change: func(s *v1alpha1.VDISession) { sessiontest.PlacedAt(sessiontest.Here, 2)(s); s.Status.Epoch = 2 }},
-		{name: "this leader knows better", change: func(*v1alpha1.VDISession) {}, given: true, ordered: true},
-		{name: "the member has it", change: func(*v1alpha1.VDISession) {}, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old"), ordered: true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := newHubInMemory(t)
-			s := h.stored()
-			sessiontest.PlacedAt(sessiontest.Here, 1)(s)
-			s.Status.Epoch = 1
-			h.Expect(h.api.Status().Update(context.Background(), s)).To(Succeed())
-			view := s.DeepCopy()
-			c.change(s)
-			h.Expect(h.api.Status().Update(context.Background(), s)).To(Succeed())
-			if c.given {
-				h.given.add(s.UID, 1)
-			}
-			box := &box{}
-			live := &counting{Reader: h.api}
-			r := h.assignments()
-			r.Live = live
-			wanted := &order{assignment: Assignment(view, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})}
-			_, err := r.assign(context.Background(), &visit{member: box, ref: v1alpha1.ClusterRef{UID: sessiontest.Here}, session: view, reported: c.reported, order: wanted})
-			h.Expect(err).NotTo(HaveOccurred())
-			h.Expect(box.ordered == 1).To(Equal(c.ordered))
-			h.Expect(live.reads == 0).To(Equal(c.given || c.reported != nil), "asks the API server only where it must")
-		})
-	}
-}
-
-// box counts assignments that are ordered.
-type box struct {
-	client.Client
-	ordered int
-}
-
-func (b *box) Create(context.Context, client.Object, ...client.CreateOption) error {
-	b.ordered++
-	return nil
-}
-
-type counting struct {
-	client.Reader
-	reads int
-}
-
-func (c *counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	c.reads++
-	return c.Reader.Get(ctx, key, o, opts...)
 }

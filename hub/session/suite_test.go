@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 
 	"context"
@@ -111,7 +112,7 @@ type hub struct {
 // startHub starts a hub that knows of the past what the API server holds.
 func startHub(t health.Timings) *hub {
 	GinkgoHelper()
-	proofs := &session.Proofs{Namespace: systemNamespace}
+	proofs := &assignment.Proofs{Namespace: systemNamespace}
 	f := member.New(member.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Proven: proofs.Proven})
 	cached := session.Cached(systemNamespace, nil)
 	cached[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
@@ -148,18 +149,18 @@ func startHub(t health.Timings) *hub {
 }
 
 // setup is as in hub/hub.go.
-func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *session.Proofs) (prepare func(context.Context) error) {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *assignment.Proofs) (prepare func(context.Context) error) {
 	GinkgoHelper()
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	Expect(index.Setup(ctx, local.GetFieldIndexer())).To(Succeed())
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
 	revisions := hubtemplate.NewRevisions(c, systemNamespace)
-	orders := &session.Orders{
+	orders := &assignment.Orders{
 		Fleet: f, Revisions: revisions, Proofs: proofs,
 		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace},
 	}
-	departures := &session.Departures{}
+	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
 		Departures: departures, Clock: clock.RealClock{}, Restores: restores, ForceAfter: forceAfter, MoveAfter: moveAfter,
@@ -167,7 +168,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 		LookAfter: time.Hour,
 	}
 	restores.fleet = f
-	assignments := &session.MemberReconciler{
+	assignments := &assignment.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
 	}
 	homes := &home.Reconciler{

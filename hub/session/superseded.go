@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
@@ -64,7 +65,7 @@ func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 		ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
 		ask.Mode, ask.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // nobody has told of what runs there now
 		v := r.Fleet.Lost(ask, o.ClusterUID)
-		p.again = soonest(p.again, v.Wait)
+		p.again = backoff.Sooner(p.again, v.Wait)
 		if p.stays = v.Message; v.Due {
 			o.Superseded, o.Policy, p.stays = true, "", ""
 		}

@@ -60,7 +60,7 @@ func TestBatchOfChangesTakesTheLockAFewTimes(t *testing.T) {
 		t.Fatalf("the first batch took %d rounds, more: %v", f.asked, more)
 	}
 	// Something else changes before all were asked: all are asked about both.
-	w = wave{of: news(elsewhere).over(w.of), number: r.waiting().begin()}
+	w = wave{of: news(sessiontest.Elsewhere).over(w.of), number: r.waiting().begin()}
 	batches := 1
 	for r.spread(w, nobody) {
 		batches++

@@ -122,7 +122,7 @@ func TestRoomCallsNoMoreThanItHelps(t *testing.T) {
 	if f.asked != 2 {
 		t.Errorf("%d questions for 200 sessions of 2 classes", f.asked)
 	}
-	if got := r.called(roomIn(elsewhere)); len(got) > 0 {
+	if got := r.called(roomIn(sessiontest.Elsewhere)); len(got) > 0 {
 		t.Errorf("called %v by a member without room", got)
 	}
 	if got := r.called(member.Change{Kind: member.MemberSessions, UID: sessiontest.Here}); len(got) > 0 {
@@ -167,7 +167,7 @@ func TestWhatCallsWhom(t *testing.T) {
 	refusedBy := func(member types.UID) func(*question) {
 		return func(q *question) { q.request.Refused = map[types.UID]string{member: "NoRoom: full"} }
 	}
-	free := map[types.UID]map[string]int64{elsewhere: {"browser": 1}}
+	free := map[types.UID]map[string]int64{sessiontest.Elsewhere: {"browser": 1}}
 	for _, c := range []struct {
 		name   string
 		fleet  rooms
@@ -175,23 +175,23 @@ func TestWhatCallsWhom(t *testing.T) {
 		change member.Change
 		called bool
 	}{
-		{"room in a member", rooms{free: free}, asks("browser"), roomIn(elsewhere), true},
-		{"a member that came, or was opened", rooms{free: free}, asks("browser"), member.Change{Kind: member.MemberChanged, UID: elsewhere}, true},
-		{"a member that connected", rooms{free: free}, asks("browser"), member.Change{Kind: member.MemberConnected, UID: elsewhere}, true},
+		{"room in a member", rooms{free: free}, asks("browser"), roomIn(sessiontest.Elsewhere), true},
+		{"a member that came, or was opened", rooms{free: free}, asks("browser"), member.Change{Kind: member.MemberChanged, UID: sessiontest.Elsewhere}, true},
+		{"a member that connected", rooms{free: free}, asks("browser"), member.Change{Kind: member.MemberConnected, UID: sessiontest.Elsewhere}, true},
 		{"a cap that counts less", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, true},
 		{"another policy's cap", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyCapacity, Policy: "tin"}, false},
 		{"a policy without caps", rooms{free: free}, asks("browser", uncapped), member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, false},
 		{"room where it lies idle", rooms{again: map[types.UID]int64{sessiontest.Here: 1}}, asks("browser", idleHere(true)), roomIn(sessiontest.Here), true},
-		{"room elsewhere, for one that stays", rooms{free: free}, asks("browser", idleHere(true)), roomIn(elsewhere), false},
-		{"room elsewhere, for one that may go", rooms{free: free}, asks("browser", idleHere(false)), roomIn(elsewhere), true},
-		{"room that is not for it", rooms{free: free}, asks("gpu"), roomIn(elsewhere), false},
-		{"room in a member that refused it before it reported", rooms{free: free, reported: sessiontest.Now.Add(time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), true},
-		{"room in a member that refused it since", rooms{free: free, reported: sessiontest.Now.Add(-time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), false},
-		{"no room in a member that refused it", rooms{reported: sessiontest.Now.Add(time.Second)}, asks("browser", refusedBy(elsewhere)), roomIn(elsewhere), false},
+		{"room sessiontest.Elsewhere, for one that stays", rooms{free: free}, asks("browser", idleHere(true)), roomIn(sessiontest.Elsewhere), false},
+		{"room sessiontest.Elsewhere, for one that may go", rooms{free: free}, asks("browser", idleHere(false)), roomIn(sessiontest.Elsewhere), true},
+		{"room that is not for it", rooms{free: free}, asks("gpu"), roomIn(sessiontest.Elsewhere), false},
+		{"room in a member that refused it before it reported", rooms{free: free, reported: sessiontest.Now.Add(time.Second)}, asks("browser", refusedBy(sessiontest.Elsewhere)), roomIn(sessiontest.Elsewhere), true},
+		{"room in a member that refused it since", rooms{free: free, reported: sessiontest.Now.Add(-time.Second)}, asks("browser", refusedBy(sessiontest.Elsewhere)), roomIn(sessiontest.Elsewhere), false},
+		{"no room in a member that refused it", rooms{reported: sessiontest.Now.Add(time.Second)}, asks("browser", refusedBy(sessiontest.Elsewhere)), roomIn(sessiontest.Elsewhere), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := lineOf(&c.fleet)
-			r.refusals.add("uid-s", elsewhere, 12, "NoRoom", "full", sessiontest.Now)
+			r.refusals.add("uid-s", sessiontest.Elsewhere, 12, "NoRoom", "full", sessiontest.Now)
 			r.waitFor("s", "ann", 0, c.asks)
 			if got := len(r.called(c.change)) > 0; got != c.called {
 				t.Errorf("called: %v, want %v", got, c.called)

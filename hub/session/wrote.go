@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
@@ -53,7 +54,7 @@ func (r *Reconciler) wroteEnd(ctx context.Context, s *v1alpha1.VDISession) {
 
 func nameOf(s *v1alpha1.VDISession) string { return s.Namespace + "/" + s.Name }
 
-func (r *Reconciler) walkOf(s *v1alpha1.VDISession) tracing.Point { return walkOf(r.Trace, s) }
+func (r *Reconciler) walkOf(s *v1alpha1.VDISession) tracing.Point { return assignment.Walk(r.Trace, s) }
 
 // traceWrite writes the root of a walk once its desktop is ready, or never will be,
 // and a span of its end.

@@ -76,3 +76,12 @@ func Displaced(s *v1alpha1.VDISession) bool {
 func ReleasesElsewhere(all []v1alpha1.Release, than v1alpha1.Release) []v1alpha1.Release {
 	return slices.DeleteFunc(slices.Clone(all), func(o v1alpha1.Release) bool { return o.ClusterUID == than.ClusterUID })
 }
+
+// ForceCleanup returns the reason for which an operator has the cleanup of a deleted session
+// forced, or "".
+func ForceCleanup(s *v1alpha1.VDISession) string {
+	if s.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return s.Annotations[v1alpha1.AnnotationForceCleanup]
+}

@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"strings"
@@ -26,7 +26,7 @@ func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
 			for epoch := int64(4); epoch <= 6; epoch++ {
 				forged := sessiontest.Reported(state, epoch, "hash")
 				forged.Spec.Session.UID = "a-guess"
-				s, reported := ownOf(session, sessiontest.Here, forged, true)
+				s, reported := Own(session, sessiontest.Here, forged, true)
 				want := planned(nil, forged)
 				if w := status.DesiredIn(session, sessiontest.Here); w.Run || w.Stop {
 					want = planned(session, nil)
@@ -35,7 +35,7 @@ func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
 					t.Errorf("%s, reported %s of epoch %d: %s, want %s", wanted.name, state, epoch, got, want)
 				}
 				forged.Spec.Session.UID = "its-own"
-				if s, reported := ownOf(session, sessiontest.Here, forged, true); s != session || reported != forged {
+				if s, reported := Own(session, sessiontest.Here, forged, true); s != session || reported != forged {
 					t.Errorf("%s, reported %s of epoch %d: what bears the UID is left aside", wanted.name, state, epoch)
 				}
 			}
@@ -60,7 +60,7 @@ func wrongProofs(p *Proofs, epoch int64) map[string]string {
 	return map[string]string{
 		"none":            "",
 		"nonsense":        "nonsense",
-		"another member":  p.of(elsewhere, "uid-session", epoch),
+		"another member":  p.of(sessiontest.Elsewhere, "uid-session", epoch),
 		"another session": p.of(sessiontest.Here, "uid-other", epoch),
 		"another epoch":   p.of(sessiontest.Here, "uid-session", epoch+1),
 		"another key":     proofsOf('x').of(sessiontest.Here, "uid-session", epoch),
@@ -72,7 +72,7 @@ func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
 	plannedFor := func(s *v1alpha1.VDISession, epoch int64, proof string) string {
 		reported := sessiontest.Reported(v1alpha1.AssignmentActive, epoch, "hash")
 		reported.Spec.Proof = proof
-		return planned(ownOf(s, sessiontest.Here, reported, proofs.proves(s, sessiontest.Here, reported)))
+		return planned(Own(s, sessiontest.Here, reported, proofs.Proves(s, sessiontest.Here, reported)))
 	}
 	for _, wanted := range sessionsAsWanted {
 		if wanted.session == nil {
@@ -96,11 +96,11 @@ func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
 // TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone, whatever it says of
 // it: no state and no epoch tells it that there is one.
 func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
-	session := sessiontest.With(sessiontest.PlacedAt(elsewhere, 5))
+	session := sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5))
 	for _, state := range statesReported {
 		for _, epoch := range []int64{1, 5, 6, 1 << 40} {
 			lie := sessiontest.Reported(state, epoch, "hash")
-			s, reported := ownOf(session, sessiontest.Here, lie, false)
+			s, reported := Own(session, sessiontest.Here, lie, false)
 			if s != nil || planned(s, reported) != planned(nil, lie) {
 				t.Errorf("%s of epoch %d: %s", state, epoch, planned(s, reported))
 			}
@@ -128,7 +128,7 @@ func TestAnAnswerIsHeardThoughItsEpochIsNotProven(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := c.reported.DeepCopy()
-			if got := planned(ownOf(c.session, sessiontest.Here, c.reported, false)); got != c.want {
+			if got := planned(Own(c.session, sessiontest.Here, c.reported, false)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if !equality.Semantic.DeepEqual(before, c.reported) {

@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -9,11 +9,11 @@ import (
 // defaultMountPath of a home whose template does not say.
 const defaultMountPath = "/home/user"
 
-// Assignment is the hub's word to a member about a session, made of the
+// Render returns the hub's word to a member about a session, made of the
 // session, the template revision that it runs, the member's ingress domain and
 // the Secrets that travel with it alone. What is in the Secrets is not in it:
 // see Secrets.Payload.
-func Assignment(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets secret.Set) *v1alpha1.SessionAssignment {
+func Render(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets secret.Set) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
 	a.Spec = v1alpha1.SessionAssignmentSpec{

@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"k8s.io/apimachinery/pkg/types"

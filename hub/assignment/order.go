@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"context"
@@ -35,28 +35,28 @@ type Orders struct {
 	Trace *tracing.Tracer
 }
 
-// order is what a member is to have of a session.
-type order struct {
-	// assignment without the content of Secrets, and its hash.
-	assignment *v1alpha1.SessionAssignment
-	hash       string
-	// url of the desktop.
-	url string
-	// spec of the template revision, and the Secrets that are sent along.
-	spec    *v1alpha1.TemplateSpec
+// Order is what a member is to have of a session.
+type Order struct {
+	// Assignment without the content of Secrets, and its hash.
+	Assignment *v1alpha1.SessionAssignment
+	Hash       string
+	// URL of the desktop.
+	URL string
+	// Spec of the template revision, and the Secrets that are sent along.
+	Spec    *v1alpha1.TemplateSpec
 	secrets secret.Set
 }
 
 // Check returns a NotAssignableError if the hub serves no sessions of the namespace.
 func (o *Orders) Check(s *v1alpha1.VDISession) error {
-	if o.serves(s.Namespace) {
+	if o.Serves(s.Namespace) {
 		return nil
 	}
-	return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: o.notServed(s.Namespace)}
+	return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: o.NotServed(s.Namespace)}
 }
 
-// render makes the order for a session that is placed in a member.
-func (o *Orders) render(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef) (*order, error) {
+// For makes the order for a session that is placed in a member.
+func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef) (*Order, error) {
 	spec, err := o.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 	if err != nil {
 		return nil, fmt.Errorf("reading template revision: %w", err)
@@ -72,31 +72,31 @@ func (o *Orders) render(ctx context.Context, s *v1alpha1.VDISession, member v1al
 	if err != nil {
 		return nil, err
 	}
-	a := Assignment(s, spec, domain, secrets)
+	a := Render(s, spec, domain, secrets)
 	a.Spec.Proof = o.Proofs.of(member.UID, s.UID, a.Spec.Epoch)
 	// The run tells apart two assignments that say the same: what the member
 	// reports of one is no word about the other.
 	hash := fmt.Sprintf("%s-%d", convert.SpecHash(&a.Spec), s.Status.Placement.Run)
 	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
-	if walk := walkOf(o.Trace, s); walk.Traced() {
+	if walk := Walk(o.Trace, s); walk.Traced() {
 		a.Annotations[v1alpha1.AnnotationTraceparent] = walk.String()
 	}
-	return &order{assignment: a, hash: hash, url: scheme + "://" + a.Spec.Host + spec.Path, spec: spec, secrets: secrets}, nil
+	return &Order{Assignment: a, Hash: hash, URL: scheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
 }
 
-// serves reports whether the hub keeps access secrets in a namespace.
-func (o *Orders) serves(namespace string) bool {
+// Serves reports whether the hub keeps access secrets in a namespace.
+func (o *Orders) Serves(namespace string) bool {
 	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
 
-func (o *Orders) notServed(namespace string) string {
+func (o *Orders) NotServed(namespace string) string {
 	return fmt.Sprintf("the hub serves no sessions of namespace %q, only those of %s: delete the session and create it there, or add the namespace to the hub's --session-namespaces (sessionNamespaces of its chart)",
 		namespace, strings.Join(o.Namespaces, ", "))
 }
 
-// walkOf is the trace of the run that a session is placed for; the zero Point where
+// Walk is the trace of the run that a session is placed for; the zero Point where
 // it is not placed, or not traced.
-func walkOf(t *tracing.Tracer, s *v1alpha1.VDISession) tracing.Point {
+func Walk(t *tracing.Tracer, s *v1alpha1.VDISession) tracing.Point {
 	p := s.Status.Placement
 	if !t.On() || p == nil {
 		return tracing.Point{}

@@ -1,15 +1,12 @@
-package session
+package assignment
 
 import (
-	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
@@ -22,7 +19,7 @@ func TestEveryWithdrawalHasACauseOrIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sessiontest.With()
 		s.Status.Epoch = rapid.Int64Range(0, 4).Draw(t, "epoch")
-		members := []types.UID{sessiontest.Here, elsewhere}
+		members := []types.UID{sessiontest.Here, sessiontest.Elsewhere}
 		if rapid.Bool().Draw(t, "placed") && s.Status.Epoch > 0 {
 			sessiontest.PlacedAt(rapid.SampledFrom(members).Draw(t, "at"), rapid.Int64Range(1, s.Status.Epoch).Draw(t, "of"))(s)
 		}
@@ -37,7 +34,7 @@ func TestEveryWithdrawalHasACauseOrIsBounded(t *testing.T) {
 			state := rapid.SampledFrom([]v1alpha1.AssignmentState{v1alpha1.AssignmentActive, v1alpha1.AssignmentStopping, v1alpha1.AssignmentStopped, v1alpha1.AssignmentRefused})
 			reported = sessiontest.Reported(state.Draw(t, "state"), rapid.Int64Range(1, 5).Draw(t, "reported"), "hash")
 		}
-		if next, _ := plan(s, sessiontest.Here, reported, "hash"); next != stepWithdraw {
+		if next, _ := Plan(s, sessiontest.Here, reported, "hash"); next != Withdraw {
 			return
 		}
 		w := status.DesiredIn(s, sessiontest.Here)
@@ -48,27 +45,14 @@ func TestEveryWithdrawalHasACauseOrIsBounded(t *testing.T) {
 	})
 }
 
-// withdrawing counts what a member is told to stop.
-type withdrawing struct {
-	client.Client
-	count int
-}
-
-func (w *withdrawing) Delete(_ context.Context, _ client.Object, _ ...client.DeleteOption) error {
-	w.count++
-	return nil
-}
-
 func TestWithdrawalThatIsHeldBackIsNotSent(t *testing.T) {
 	for _, held := range []bool{false, true} {
-		h := newHubInMemory(t)
-		h.fleet.withholds = held
-		box := &withdrawing{}
-		r := h.assignments()
+		h := newInMemory(t, nil)
+		h.Fleet = &members{withholds: held}
 		s := sessiontest.With(func(s *v1alpha1.VDISession) { s.Status.Epoch = 1 })
-		v := &visit{member: box, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old")}
-		_, err := r.act(t.Context(), mcreconcile.Request{}, v)
+		v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old")}
+		_, err := h.act(t.Context(), requestOf("eu", s), v)
 		h.Expect(err).NotTo(HaveOccurred())
-		h.Expect(box.count == 0).To(Equal(held))
+		h.Expect(h.member.withdrawn == 0).To(Equal(held))
 	}
 }

@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"fmt"
@@ -10,8 +10,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
-const elsewhere = sessiontest.Elsewhere
-
 // The session's status has epoch 5 throughout; the member is "here".
 var sessionsAsWanted = []struct {
 	name    string
@@ -21,7 +19,7 @@ var sessionsAsWanted = []struct {
 	{"placed", sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))},
 	{"releasing", sessiontest.With(sessiontest.ReleasingAt(sessiontest.Here, 5))},
 	{"deleted", sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Deleted)},
-	{"elsewhere", sessiontest.With(sessiontest.PlacedAt(elsewhere, 5))},
+	{"elsewhere", sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5))},
 	{"nowhere", sessiontest.With()},
 }
 
@@ -109,7 +107,7 @@ func TestPlanOfAChange(t *testing.T) {
 	earlierInTrouble.Status.Reason = v1alpha1.ReasonImagePull
 	lacking := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 	lacking.Status.MissingSecrets = []string{"access"}
-	both := sessiontest.With(sessiontest.PlacedAt(elsewhere, 5), sessiontest.ReleasingAt(sessiontest.Here, 3))
+	both := sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5), sessiontest.ReleasingAt(sessiontest.Here, 3))
 	for _, c := range []struct {
 		name     string
 		session  *v1alpha1.VDISession
@@ -135,6 +133,6 @@ func TestPlanOfAChange(t *testing.T) {
 }
 
 func planned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) string {
-	step, epoch := plan(s, sessiontest.Here, reported, "hash")
+	step, epoch := Plan(s, sessiontest.Here, reported, "hash")
 	return fmt.Sprintf("%s %d", step, epoch)
 }

@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"k8s.io/apimachinery/pkg/types"
@@ -7,7 +7,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// ownOf is what of a session and a member's report bears on each other. proven
+// Own is what of a session and a member's report bears on each other. proven
 // is whether the report bears the proof that its epoch of the session was given
 // to the member.
 //
@@ -15,7 +15,7 @@ import (
 // is placed in the member, or being released from it, but for the member's answer
 // to the hub's own orders. Elsewhere the member is answered as if there were no
 // such session, so that it learns nothing of it.
-func ownOf(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment, proven bool) (*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {
+func Own(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment, proven bool) (*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {
 	if s == nil || reported == nil {
 		return s, reported
 	}

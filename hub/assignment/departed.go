@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"sync"
@@ -39,9 +39,9 @@ type Departures struct {
 	notify   func([]mcreconcile.Request)
 }
 
-// release notes that this process removes a session's finalizer: its deletion is
+// Release notes that this process removes a session's finalizer: its deletion is
 // no departure.
-func (d *Departures) release(session types.UID) {
+func (d *Departures) Release(session types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.released == nil {
@@ -50,16 +50,16 @@ func (d *Departures) release(session types.UID) {
 	d.released[session] = true
 }
 
-// keep takes that back: the finalizer could not be removed, or the session is gone.
-func (d *Departures) keep(session types.UID) {
+// Keep takes that back: the finalizer could not be removed, or the session is gone.
+func (d *Departures) Keep(session types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.released, session)
 }
 
-// observe notes a session whose deletion the hub's watch reports. gone reports
+// Observe notes a session whose deletion the hub's watch reports. gone reports
 // whether a member was removed for good, so that nobody will confirm for it.
-func (d *Departures) observe(s *v1alpha1.VDISession, gone func(types.UID) bool) {
+func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.released[s.UID] {
@@ -168,13 +168,13 @@ func (d *Departures) listen(notify func([]mcreconcile.Request)) {
 // planDeparted returns what to do about an assignment of a departed session that a
 // member has to stop up to an epoch. What the member has of a later epoch the hub
 // never gave it.
-func planDeparted(upTo int64, reported *v1alpha1.SessionAssignment) (step, int64) {
+func planDeparted(upTo int64, reported *v1alpha1.SessionAssignment) (Step, int64) {
 	if reported != nil && reported.Spec.Epoch > upTo && !status.Ended(reported) {
-		return stepOrphan, reported.Spec.Epoch
+		return Orphan, reported.Spec.Epoch
 	}
 	next, epoch := planStop(status.Desired{Stop: true, StopEpoch: upTo}, reported)
-	if next == stepRecordStopped {
-		return stepForget, max(epoch, reported.Spec.Epoch)
+	if next == RecordStopped {
+		return Forget, max(epoch, reported.Spec.Epoch)
 	}
 	return next, epoch
 }

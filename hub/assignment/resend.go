@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func (r *resends) forget(session types.UID) {
 
 // resend sends the assignment again to a member that has it and lacks Secrets of it: at
 // once, and then now and then.
-func (r *MemberReconciler) resend(ctx context.Context, v *visit) (ctrl.Result, error) {
+func (r *Reconciler) resend(ctx context.Context, v *visit) (ctrl.Result, error) {
 	wait := r.resends.wait(v.session.UID, r.Clock.Now())
 	if wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil

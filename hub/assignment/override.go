@@ -1,7 +1,6 @@
-package session
+package assignment
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -30,9 +29,9 @@ func reserved(name string) bool {
 		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// envRefused reports why a template does not take a variable from its sessions;
+// EnvRefused reports why a template does not take a variable from its sessions;
 // empty: it does. Case is ignored: programs read http_proxy and HTTP_PROXY alike.
-func envRefused(t *v1alpha1.TemplateSpec, name string) string {
+func EnvRefused(t *v1alpha1.TemplateSpec, name string) string {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	fromSecret := t.Access.PasswordEnv != "" && same(t.Access.PasswordEnv) || slices.ContainsFunc(t.Secrets, func(use v1alpha1.SecretUse) bool {
 		return slices.ContainsFunc(use.Env, func(e v1alpha1.SecretEnvVar) bool { return same(e.Name) })
@@ -50,43 +49,17 @@ func envRefused(t *v1alpha1.TemplateSpec, name string) string {
 	return ""
 }
 
-// fileRefused reports whether a template does not take a file from its sessions.
-func fileRefused(t *v1alpha1.TemplateSpec, name string) bool {
+// FileRefused reports whether a template does not take a file from its sessions.
+func FileRefused(t *v1alpha1.TemplateSpec, name string) bool {
 	return len(t.Files) > 0 && !slices.Contains(t.OverridableFiles, name)
 }
 
 // ownEnv are the variables of a session that its template takes.
 func ownEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) []v1alpha1.EnvVar {
-	return slices.DeleteFunc(slices.Clone(s.Spec.Env), func(e v1alpha1.EnvVar) bool { return envRefused(t, e.Name) != "" })
+	return slices.DeleteFunc(slices.Clone(s.Spec.Env), func(e v1alpha1.EnvVar) bool { return EnvRefused(t, e.Name) != "" })
 }
 
 // ownFiles are the files of a session that its template takes.
 func ownFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) []v1alpha1.ConfigFile {
-	return slices.DeleteFunc(slices.Clone(s.Spec.Files), func(f v1alpha1.ConfigFile) bool { return fileRefused(t, f.Name) })
-}
-
-func checkEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
-	for _, e := range s.Spec.Env {
-		why := envRefused(t, e.Name)
-		if why == "" {
-			continue
-		}
-		remedy := "remove it from spec.env"
-		if why != "the template takes it from a Secret" {
-			remedy += ", or add it to the template's spec.overridableEnv"
-		}
-		return v1alpha1.ReasonEnvNotAllowed, fmt.Sprintf("variable %s of spec.env is not allowed by template %q, and not given to the desktop: %s; %s",
-			e.Name, s.Spec.Template, why, remedy)
-	}
-	return "", ""
-}
-
-func checkFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
-	for _, f := range s.Spec.Files {
-		if fileRefused(t, f.Name) {
-			return v1alpha1.ReasonFileNotAllowed, fmt.Sprintf("file %s of spec.files is not allowed by template %q, and not given to the desktop: the template has files of its own; "+
-				"remove it from spec.files, or add it to the template's spec.overridableFiles", f.Name, s.Spec.Template)
-		}
-	}
-	return "", ""
+	return slices.DeleteFunc(slices.Clone(s.Spec.Files), func(f v1alpha1.ConfigFile) bool { return FileRefused(t, f.Name) })
 }

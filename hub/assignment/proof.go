@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"context"
@@ -130,9 +130,9 @@ func (p *Proofs) Proven(member, session types.UID, epoch int64, proof string) bo
 	return hmac.Equal([]byte(proof), []byte(p.of(member, session, epoch)))
 }
 
-// proves is whether a report bears the proof that its epoch of the session was
+// Proves is whether a report bears the proof that its epoch of the session was
 // given to the member.
-func (p *Proofs) proves(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment) bool {
+func (p *Proofs) Proves(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment) bool {
 	if s == nil || reported == nil {
 		return false
 	}

@@ -1,6 +1,8 @@
-package session
+package assignment
 
 import (
+	"time"
+
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 
 	"context"
@@ -60,11 +62,11 @@ type Sessions interface {
 	Noticed(s *v1alpha1.VDISession) bool
 }
 
-// MemberReconciler makes members' assignments match the sessions' status: it compares,
+// Reconciler makes members' assignments match the sessions' status: it compares,
 // for one assignment of one member, what the session's status wants with what the member
 // reports, and assigns or withdraws. It writes nothing on the hub: what members report is
 // shown by the session controller.
-type MemberReconciler struct {
+type Reconciler struct {
 	// Client of the hub, which reads from its cache, and Live, which reads from
 	// its API server.
 	Client, Live client.Reader
@@ -80,6 +82,13 @@ type MemberReconciler struct {
 	resends resends
 }
 
+// workers of the controller. They wait for locks only.
+const workers = 16
+
+// unfitRetry is how often an assignment is tried again that can't be rendered: what has to
+// change may be none of what the hub watches.
+const unfitRetry = 30 * time.Second
+
 // visit is one reconcile of one assignment.
 type visit struct {
 	member client.Client
@@ -94,7 +103,7 @@ type visit struct {
 	reported *v1alpha1.SessionAssignment
 	proven   bool
 	// order of the session, where it is placed in this member; nil: it has none.
-	order *order
+	order *Order
 }
 
 // hash of what is wanted; empty: nothing is.
@@ -102,7 +111,7 @@ func (v *visit) hash() string {
 	if v.order == nil {
 		return ""
 	}
-	return v.order.hash
+	return v.order.Hash
 }
 
 // wants is what the session's status requires of the member.
@@ -114,12 +123,12 @@ func (v *visit) wants() status.Desired {
 }
 
 // Reconcile compares and acts.
-func (r *MemberReconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	result, err := r.update(ctx, req)
 	return backoff.OnConflict(result, err)
 }
 
-func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
+func (r *Reconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	if err := r.Orders.Proofs.Prepare(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -128,17 +137,16 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 		return ctrl.Result{}, err
 	}
 	if v.wants().Run {
-		v.order, err = r.Orders.render(ctx, v.session, v.ref)
+		v.order, err = r.Orders.For(ctx, v.session, v.ref)
 	}
 	var unfit *secret.NotAssignableError
 	switch {
 	case err == nil, over(v): // then there is nothing to assign
 	case errors.Is(err, secret.ErrNotKept):
-		return ctrl.Result{RequeueAfter: staleWait}, nil // the session controller makes it
+		return ctrl.Result{RequeueAfter: time.Second}, nil // the session controller makes it
 	case errors.As(err, &unfit):
-		// The session controller shows it. What has to change may be none of what the
-		// hub watches.
-		return ctrl.Result{RequeueAfter: DefaultLookAfter}, nil
+		// The session controller shows it.
+		return ctrl.Result{RequeueAfter: unfitRetry}, nil
 	default:
 		return ctrl.Result{}, err
 	}
@@ -146,7 +154,7 @@ func (r *MemberReconciler) update(ctx context.Context, req mcreconcile.Request) 
 }
 
 // visit gathers what the hub and a member have of an assignment.
-func (r *MemberReconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit, error) {
+func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit, error) {
 	cl, err := r.Clusters.Get(ctx, req.ClusterName)
 	if err != nil {
 		return nil, err
@@ -160,85 +168,85 @@ func (r *MemberReconciler) visit(ctx context.Context, req mcreconcile.Request) (
 	if err != nil {
 		return nil, err
 	}
-	reported, err := reportedOf(ctx, v.member, req.NamespacedName)
+	reported, err := Reported(ctx, v.member, req.NamespacedName)
 	if err != nil {
 		return nil, err
 	}
-	v.proven = r.Orders.Proofs.proves(s, v.ref.UID, reported)
-	v.session, v.reported = ownOf(s, v.ref.UID, reported, v.proven)
+	v.proven = r.Orders.Proofs.Proves(s, v.ref.UID, reported)
+	v.session, v.reported = Own(s, v.ref.UID, reported, v.proven)
 	if v.session != s || v.reported != reported {
 		foreignReports.Inc()
 	}
 	return v, nil
 }
 
-// act carries out what plan says.
-func (r *MemberReconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
+// act carries out what Plan says.
+func (r *Reconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
 	step, epoch := r.decide(req, v)
-	if step == stepWithdraw && v.contested() {
+	if step == Withdraw && v.contested() {
 		r.Sessions.Claimed(v.session, v.ref.Name)
 	}
-	step, waits := inRecovery(r.Fleet.Recovering(), v.session, v.ref, v.reported, step)
+	step, waits := InRecovery(r.Fleet.Recovering(), v.session, v.ref, v.reported, step)
 	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
 	if v.order != nil {
-		r.Fleet.Ordered(v.session.UID, v.order.assignment.Spec.Epoch, v.ref.UID, v.order.hash)
+		r.Fleet.Ordered(v.session.UID, v.order.Assignment.Spec.Epoch, v.ref.UID, v.order.Hash)
 	}
 	result, err := r.carryOut(ctx, req, v, step, epoch)
 	if waits {
-		result.RequeueAfter = soonest(result.RequeueAfter, recoveryPoll)
+		result.RequeueAfter = backoff.Sooner(result.RequeueAfter, RecoveryPoll)
 	}
 	return result, err
 }
 
-func (r *MemberReconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *visit, step step, epoch int64) (ctrl.Result, error) {
+func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *visit, step Step, epoch int64) (ctrl.Result, error) {
 	switch step {
-	case stepNone, stepRecordStopped, stepRecordRefused:
+	case None, RecordStopped, RecordRefused:
 		return ctrl.Result{}, nil
-	case stepMirror:
+	case Mirror:
 		r.resends.forget(v.session.UID)
 		return ctrl.Result{}, nil
-	case stepOrphan:
+	case Orphan:
 		orphans.Inc()
 		r.Fleet.Withdrawn(v.ref.UID, v.reported.Spec.Session.UID)
 		log.FromContext(ctx).Info("A member runs what the hub does not know to have given it; it is left alone",
 			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
 		return ctrl.Result{}, nil
-	case stepAdopt:
+	case Adopt:
 		r.Sessions.Claimed(v.session, v.ref.Name)
 		return ctrl.Result{}, nil
-	case stepForget:
+	case Forget:
 		if v.session != nil {
 			r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
 		}
 		// An end that came since is not yet recorded.
 		seen := client.Preconditions{ResourceVersion: &v.reported.ResourceVersion}
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch), seen)
-	case stepWithdraw:
+	case Withdraw:
 		return r.withdraw(ctx, req, v, epoch)
-	case stepAssign:
-		if usedUp(v.reported, r.Sessions.LastGiven(v.session), epoch) {
+	case Assign:
+		if UsedUp(v.reported, r.Sessions.LastGiven(v.session), epoch) {
 			return ctrl.Result{}, nil // the session controller gives it another
 		}
 		return r.assign(ctx, v)
-	case stepResend:
+	case Resend:
 		return r.resend(ctx, v)
 	}
 	return ctrl.Result{}, fmt.Errorf("step %q is not known", step)
 }
 
-// decide returns what plan says, or planDeparted of a session whose object is gone
+// decide returns what Plan says, or planDeparted of a session whose object is gone
 // although its members have not confirmed that it stopped.
-func (r *MemberReconciler) decide(req mcreconcile.Request, v *visit) (step, int64) {
+func (r *Reconciler) decide(req mcreconcile.Request, v *visit) (Step, int64) {
 	if v.session != nil {
-		return plan(v.session, v.ref.UID, v.reported, v.hash())
+		return Plan(v.session, v.ref.UID, v.reported, v.hash())
 	}
 	session, upTo, left := r.Departures.of(req.NamespacedName, v.ref.UID)
 	if !left {
-		return plan(nil, v.ref.UID, v.reported, "")
+		return Plan(nil, v.ref.UID, v.reported, "")
 	}
 	v.departed = session
 	step, epoch := planDeparted(upTo, v.reported)
-	if step == stepForget {
+	if step == Forget {
 		r.Departures.stopped(req.NamespacedName, v.ref.UID)
 	}
 	return step, epoch
@@ -246,9 +254,9 @@ func (r *MemberReconciler) decide(req mcreconcile.Request, v *visit) (step, int6
 
 // withdraw has the member stop the session, unless the session controller makes what the
 // member holds the session's placement. Without a durable cause the fleet bounds that.
-func (r *MemberReconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *visit, epoch int64) (ctrl.Result, error) {
+func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *visit, epoch int64) (ctrl.Result, error) {
 	if returns, err := r.returns(ctx, v); returns || err != nil {
-		return ctrl.Result{RequeueAfter: recoveryPoll}, err
+		return ctrl.Result{RequeueAfter: RecoveryPoll}, err
 	}
 	if causeless(v.session, v.ref.UID, v.reported) && !r.Fleet.MayWithdraw(v.ref.UID, v.session.UID) {
 		return ctrl.Result{}, nil
@@ -259,25 +267,25 @@ func (r *MemberReconciler) withdraw(ctx context.Context, req mcreconcile.Request
 // contested reports whether the member proves the epoch under which the session is placed
 // in another.
 func (v *visit) contested() bool {
-	rep := report{ref: v.ref, assignment: v.reported, proven: v.proven}
-	return v.session != nil && !v.wants().Stop && rep.givenTwice(v.session)
+	rep := Report{Ref: v.ref, Assignment: v.reported, Proven: v.proven}
+	return v.session != nil && !v.wants().Stop && rep.GivenTwice(v.session)
 }
 
 // returns reports whether the session controller is to decide first whether the session
 // returns to what the member holds of it.
-func (r *MemberReconciler) returns(ctx context.Context, v *visit) (bool, error) {
+func (r *Reconciler) returns(ctx context.Context, v *visit) (bool, error) {
 	if v.contested() && (!r.Sessions.Noticed(v.session) || r.Sessions.Given(v.session.UID) == v.reported.Spec.Epoch) {
 		return true, nil
 	}
-	return failsBack(ctx, r.Client, r.Orders.Revisions, v.session, v.ref, r.Fleet.HealthOf(v.ref.UID), v.reported)
+	return FailsBack(ctx, r.Client, r.Orders.Revisions, v.session, v.ref, r.Fleet.HealthOf(v.ref.UID), v.reported)
 }
 
 // assign orders what the session's status says. Of an epoch that an earlier
 // leader gave, and that the member does not hold, the API server is asked
 // first: the cache may not show yet that it has ended. So it is of a session
 // that is to run with a home that it may have given back since.
-func (r *MemberReconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) {
-	wanted := v.order.assignment
+func (r *Reconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) {
+	wanted := v.order.Assignment
 	epoch := wanted.Spec.Epoch
 	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
 	if !holds && r.Sessions.Given(v.session.UID) != epoch || home.UsesRecord(v.session) && status.ToRun(v.session) {
@@ -302,7 +310,7 @@ func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.Sessio
 	switch {
 	case v.session != nil:
 		a.Spec.Session.UID = v.session.UID
-		if why := forceCleanup(v.session); why != "" {
+		if why := status.ForceCleanup(v.session); why != "" {
 			a.Annotations = map[string]string{v1alpha1.AnnotationForceCleanup: why}
 		}
 	case v.departed != "":

@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"flag"
@@ -51,7 +51,7 @@ func fullTemplate() *v1alpha1.TemplateSpec {
 	return t
 }
 
-func TestAssignmentGolden(t *testing.T) {
+func TestRenderGolden(t *testing.T) {
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	s.Spec.Env = []v1alpha1.EnvVar{{Name: "TZ", Value: "Europe/Vienna"}, {Name: "LAUNCH_URL", Value: "https://example.com"}}
 	s.Spec.Files = []v1alpha1.ConfigFile{{Name: "motd", Content: "hello"}}
@@ -65,7 +65,7 @@ func TestAssignmentGolden(t *testing.T) {
 			"registry": {Name: "registry-of-mine", Version: "v2", Data: map[string][]byte{"auths": []byte("hidden")}},
 		},
 	}
-	a := Assignment(s, fullTemplate(), "eu.example.com", secrets)
+	a := Render(s, fullTemplate(), "eu.example.com", secrets)
 	if a.Payload != nil {
 		t.Error("what is in the secrets is in the assignment before it is sent")
 	}
@@ -88,7 +88,7 @@ func TestAssignmentGolden(t *testing.T) {
 	}
 }
 
-func TestAssignmentHome(t *testing.T) {
+func TestRenderHome(t *testing.T) {
 	name := v1alpha1.AssignmentName("mine", "uid-session")
 	user := v1alpha1.HomeName("desktops", "ann", "browser")
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestAssignmentHome(t *testing.T) {
 		if c.claim != "" {
 			s.Status.Home = &v1alpha1.SessionHome{ClaimName: c.claim}
 		}
-		got := Assignment(s, &v1alpha1.TemplateSpec{Home: c.asked}, "x", secret.Set{}).Spec.Desktop.Home
+		got := Render(s, &v1alpha1.TemplateSpec{Home: c.asked}, "x", secret.Set{}).Spec.Desktop.Home
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c.asked, diff)
 		}
@@ -165,7 +165,7 @@ func TestRunState(t *testing.T) {
 func TestAssignmentAffirmsTheLapseOfThePlacement(t *testing.T) {
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	s.Status.Placement.Lapse = 2
-	if got := Assignment(s, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.Lapse; got != 2 {
+	if got := Render(s, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.Lapse; got != 2 {
 		t.Errorf("lapse %d is affirmed, want 2", got)
 	}
 }

@@ -1,4 +1,4 @@
-package session
+package assignment
 
 import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
@@ -27,7 +27,7 @@ import (
 )
 
 // SetupWithManager registers the controller of members' assignments.
-func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
+func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 	sessions := source.TypedKind(mgr.GetLocalManager().GetCache(), &v1alpha1.VDISession{},
 		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(
 			func(_ context.Context, s *v1alpha1.VDISession) []mcreconcile.Request { return requestsOf(s) }))
@@ -52,7 +52,7 @@ func (r *MemberReconciler) SetupWithManager(mgr mcmanager.Manager) error {
 
 // reported enqueues an assignment of which a member reports something else, and its
 // session.
-func (r *MemberReconciler) reported(name multicluster.ClusterName, cl cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
+func (r *Reconciler) reported(name multicluster.ClusterName, cl cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
 	return mchandler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		of := o.(*v1alpha1.SessionAssignment).Spec.Session
 		r.Sessions.Enqueue(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
@@ -61,7 +61,7 @@ func (r *MemberReconciler) reported(name multicluster.ClusterName, cl cluster.Cl
 }
 
 // ofSecret are the assignments with which a Secret travels.
-func (r *MemberReconciler) ofSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
+func (r *Reconciler) ofSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
 	if secret.Labels[v1alpha1.LabelSecret] != v1alpha1.SecretDistribute {
 		return r.ofAccessSecret(ctx, secret)
 	}
@@ -85,7 +85,7 @@ func (r *MemberReconciler) ofSecret(ctx context.Context, secret *corev1.Secret) 
 	return out
 }
 
-func (r *MemberReconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
+func (r *Reconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
 	r.Orders.Secrets.Forget(client.ObjectKeyFromObject(secret))
 	s, err := index.ByAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
 	if err != nil || s == nil {
@@ -113,7 +113,7 @@ func memberRequest(cluster, namespace, name string) mcreconcile.Request {
 
 // connected enqueues, on every connect of a member, what is placed there and
 // what it reports: requests for a member that was away were dropped.
-func (r *MemberReconciler) connected(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
+func (r *Reconciler) connected(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 	r.Fleet.Listen(func(c member.Change) {
 		if c.Kind != member.MemberConnected {
 			return
@@ -125,7 +125,7 @@ func (r *MemberReconciler) connected(ctx context.Context, q workqueue.TypedRateL
 
 // departures enqueues sessions that were deleted without their finalizer. The watch on
 // sessions may enqueue them before they are noted as such.
-func (r *MemberReconciler) departures(_ context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
+func (r *Reconciler) departures(_ context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 	r.Departures.listen(func(requests []mcreconcile.Request) {
 		for _, request := range requests {
 			q.Add(request)
@@ -134,7 +134,7 @@ func (r *MemberReconciler) departures(_ context.Context, q workqueue.TypedRateLi
 	return nil
 }
 
-func (r *MemberReconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request], member string) {
+func (r *Reconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request], member string) {
 	placed := &v1alpha1.VDISessionList{}
 	if err := r.Client.List(ctx, placed, client.MatchingFields{index.Member: member}); err == nil {
 		for i := range placed.Items {

@@ -1,0 +1,97 @@
+package assignment
+
+import (
+	"context"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+)
+
+// inMemory is a controller of assignments beside an API server that holds one session, and
+// one member.
+type inMemory struct {
+	*WithT
+	*Reconciler
+	member *outbox
+}
+
+func newInMemory(t *testing.T, stored *v1alpha1.VDISession) *inMemory {
+	h := &inMemory{WithT: NewWithT(t), member: &outbox{}}
+	h.Reconciler = &Reconciler{
+		Live: &stores{session: stored}, Fleet: &members{}, Sessions: &sessions{}, Orders: &Orders{}, Departures: &Departures{}, Clock: clock.RealClock{},
+	}
+	return h
+}
+
+// members of which all are Ready.
+type members struct {
+	Members
+	// withholds: nothing is withdrawn without a cause.
+	withholds bool
+}
+
+func (m *members) HealthOf(types.UID) health.State             { return health.Ready }
+func (m *members) Recovering() bool                            { return false }
+func (m *members) Ordered(types.UID, int64, types.UID, string) {}
+func (m *members) MayWithdraw(types.UID, types.UID) bool       { return !m.withholds }
+func (m *members) Withdrawn(types.UID, types.UID)              {}
+
+// sessions is a session controller that has given one epoch.
+type sessions struct {
+	given   int64
+	claimed []string
+	Sessions
+}
+
+func (s *sessions) Claimed(_ *v1alpha1.VDISession, member string) {
+	s.claimed = append(s.claimed, member)
+}
+func (s *sessions) Given(types.UID) int64                { return s.given }
+func (s *sessions) LastGiven(*v1alpha1.VDISession) int64 { return 0 }
+func (s *sessions) Noticed(*v1alpha1.VDISession) bool    { return true }
+
+// stores counts how often the API server is asked for the session.
+type stores struct {
+	client.Reader
+	session *v1alpha1.VDISession
+	reads   int
+}
+
+func (s *stores) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	s.reads++
+	if s.session == nil {
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), key.Name)
+	}
+	s.session.DeepCopyInto(into.(*v1alpha1.VDISession))
+	return nil
+}
+
+// outbox counts what a member is ordered.
+type outbox struct {
+	client.Client
+	assigned, withdrawn int
+}
+
+func (o *outbox) Create(context.Context, client.Object, ...client.CreateOption) error {
+	o.assigned++
+	return nil
+}
+
+func (o *outbox) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	o.withdrawn++
+	return nil
+}
+
+// requestOf is the request for a session's assignment in a member.
+func requestOf(member string, s *v1alpha1.VDISession) mcreconcile.Request {
+	key := KeyOf(s)
+	return memberRequest(member, key.Namespace, key.Name)
+}

@@ -1,0 +1,34 @@
+package assignment
+
+import (
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// RecoveryPoll is how often what waits for the end of a recovery is looked at.
+const RecoveryPoll = time.Second
+
+// InRecovery returns what remains of a step while the hub waits for its members'
+// reports after a restore, and whether to look again: nothing is sent that starts a
+// desktop, and nothing that stops one which the hub has not given up.
+func InRecovery(recovering bool, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment, next Step) (Step, bool) {
+	if !recovering || s == nil || next != Assign && next != Resend && next != Withdraw {
+		return next, false
+	}
+	w := status.DesiredIn(s, member.UID)
+	switch {
+	case next != Withdraw && reported != nil && reported.Spec.Epoch == w.Epoch:
+		return Mirror, true
+	case next == Withdraw && w.Stop && status.SupersededIn(s, member) == nil:
+		return next, false
+	}
+	return None, true
+}
+
+// UsedUp reports whether a placement from the backup is in a member that holds nothing of
+// it: it may have ended there, and its epoch been used up. lastGiven is that of LastGiven.
+func UsedUp(reported *v1alpha1.SessionAssignment, lastGiven, epoch int64) bool {
+	return (reported == nil || status.Ended(reported)) && lastGiven >= epoch
+}

@@ -1,0 +1,54 @@
+package assignment
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Report is what a connected member reports of a session.
+type Report struct {
+	Ref v1alpha1.ClusterRef
+	// Assignment as reported; nil: the member reports nothing of the session.
+	Assignment *v1alpha1.SessionAssignment
+	// Proven: it has the proof that its epoch was given to the member.
+	Proven bool
+}
+
+// Unknown reports whether the member holds an epoch that the session's status does not
+// know yet.
+func (rep *Report) Unknown(s *v1alpha1.VDISession) bool {
+	return rep.Assignment != nil && rep.Assignment.Spec.Epoch > s.Status.Epoch
+}
+
+// GivenTwice reports whether the member proves the very epoch under which the session is
+// placed in another: a hub of before a restore has given it there.
+func (rep *Report) GivenTwice(s *v1alpha1.VDISession) bool {
+	if rep.Assignment == nil || !rep.Proven || rep.Assignment.Status.State != v1alpha1.AssignmentActive {
+		return false
+	}
+	at := s.Status.Placement
+	return at != nil && at.ClusterUID != rep.Ref.UID && at.Epoch == rep.Assignment.Spec.Epoch
+}
+
+// Reported returns what a member reports of an assignment, or nil.
+func Reported(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {
+	a := &v1alpha1.SessionAssignment{}
+	if err := c.Get(ctx, key, a); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading what the member reports: %w", err)
+	}
+	return a, nil
+}
+
+// KeyOf is the namespace and name of a session's assignment in members.
+func KeyOf(s *v1alpha1.VDISession) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
+}

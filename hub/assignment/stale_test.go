@@ -1,0 +1,73 @@
+package assignment
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+)
+
+// An assignment that an earlier leader decided is not ordered from a view that
+// is older than what that leader wrote last.
+func TestOldViewAssignsNothing(t *testing.T) {
+	placed := func(member func(*v1alpha1.VDISession), epoch int64) func(*v1alpha1.VDISession) {
+		return func(s *v1alpha1.VDISession) { member(s); s.Status.Epoch = epoch }
+	}
+	here := placed(sessiontest.PlacedAt(sessiontest.Here, 1), 1)
+	for _, c := range []struct {
+		name     string
+		stored   func(*v1alpha1.VDISession) // since the view
+		given    int64                      // by this leader
+		reported *v1alpha1.SessionAssignment
+		ordered  bool
+	}{
+		{name: "it is as it was", stored: here, ordered: true},
+		{name: "it has ended", stored: func(s *v1alpha1.VDISession) { s.Status.Epoch = 1 }},
+		{name: "it was placed elsewhere", stored: placed(sessiontest.PlacedAt(sessiontest.Elsewhere, 2), 2)},
+		{name: "it was placed anew", stored: placed(sessiontest.PlacedAt(sessiontest.Here, 2), 2)},
+		{name: "this leader knows better", stored: here, given: 1, ordered: true},
+		{name: "the member has it", stored: here, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old"), ordered: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newInMemory(t, sessiontest.With(c.stored))
+			h.Sessions = &sessions{given: c.given}
+			view := sessiontest.With(here)
+			wanted := &Order{Assignment: Render(view, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})}
+			_, err := h.assign(t.Context(), &visit{
+				member: h.member, ref: v1alpha1.ClusterRef{UID: sessiontest.Here}, session: view, reported: c.reported, order: wanted,
+			})
+			h.Expect(err).NotTo(HaveOccurred())
+			h.Expect(h.member.assigned == 1).To(Equal(c.ordered))
+			h.Expect(h.Live.(*stores).reads == 0).To(Equal(c.given > 0 || c.reported != nil), "asks the API server only where it must")
+		})
+	}
+}
+
+// A copy that a member proves to have been given under the placement's own epoch is not
+// withdrawn before the session controller has looked at that.
+func TestCopyOfTheSameEpochIsLookedAtFirst(t *testing.T) {
+	reported := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
+	for _, c := range []struct {
+		name      string
+		given     int64
+		withdrawn int
+	}{
+		{"this leader has placed the other", 5, 0},
+		{"an earlier leader has", 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newInMemory(t, nil)
+			asked := &sessions{given: c.given}
+			h.Sessions = asked
+			s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5), func(s *v1alpha1.VDISession) { s.Status.Epoch = 5 })
+			v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: reported, proven: true}
+			_, err := h.act(t.Context(), requestOf("eu", s), v)
+			h.Expect(err).NotTo(HaveOccurred())
+			h.Expect(asked.claimed).To(Equal([]string{"eu"}))
+			h.Expect(h.member.withdrawn).To(Equal(c.withdrawn))
+		})
+	}
+}
