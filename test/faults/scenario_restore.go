@@ -125,6 +125,14 @@ func (r *run) sinceBackup(ctx context.Context, f *forgotten) (err error) {
 			return err
 		}
 	}
+	// Only a member that the new leader hears of can report what is taken from it.
+	heard, err := r.markedIn(ctx, 91, first.Spec.Region)
+	if err != nil {
+		return err
+	}
+	if err := r.await(ctx, "a session runs where another is taken away", runs(heard)); err != nil {
+		return err
+	}
 	if err := r.takeAway(ctx, first, f.moved); err != nil {
 		return err
 	}
