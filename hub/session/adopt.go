@@ -42,7 +42,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *pass) (next, error) {
 		// The copy that this leader has placed elsewhere since is the younger one, and is
 		// stopped. Where an earlier leader placed that, nobody knows which one is in use,
 		// and the placement stays.
-		if r.given.epoch(p.session.UID) == rep.Assignment.Spec.Epoch {
+		if r.memory.given(p.session.UID) == rep.Assignment.Spec.Epoch {
 			return done, r.takeOver(ctx, p, rep, r.nextEpoch(p.session))
 		}
 	}

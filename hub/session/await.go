@@ -105,7 +105,8 @@ func (r *Reconciler) enlist(p *pass) {
 		wait = look // it ends by time, which nothing tells of
 	}
 	p.again = backoff.Sooner(p.again, jitter(wait))
-	p.again = backoff.Sooner(p.again, r.refusals.fade(s.UID, now))
+	_, _, fade := r.memory.refusals(s.UID, now)
+	p.again = backoff.Sooner(p.again, fade)
 }
 
 // outOfTurn is whether the capacity that has just become free is for sessions that
@@ -143,12 +144,12 @@ func (r *Reconciler) letPass(p *pass, q *question) {
 // have refused it. It says so, and by whom.
 func (r *Reconciler) pauses(p *pass) bool {
 	s, now := p.session, r.Clock.Now()
-	left := r.refusals.pause(s.UID, now)
+	why, left, _ := r.memory.refusals(s.UID, now)
 	if left == 0 {
 		return false
 	}
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c == nil || c.Reason != v1alpha1.ReasonRefused {
-		r.unscheduled(p, v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(r.refusals.of(s.UID, now))), "; ")+"; it is tried again after a pause")
+		r.unscheduled(p, v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(why)), "; ")+"; it is tried again after a pause")
 	}
 	r.await(p, v1alpha1.ReasonRefused, nil)
 	p.again = backoff.Sooner(p.again, left)

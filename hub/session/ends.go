@@ -63,7 +63,7 @@ func healedNote(o *v1alpha1.Release) string {
 // of it runs, so the session may go elsewhere at once.
 func (r *Reconciler) recordRefused(p *pass, rep *assignment.Report) {
 	s, reported := p.session, rep.Assignment
-	pauses := r.refusals.add(s.UID, rep.Ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
+	pauses := r.memory.refuse(s.UID, rep.Ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
 	message := fmt.Sprintf("%s refused it: %s: %s", s.Status.Placement.ClusterName, reported.Status.Reason, reported.Status.Message)
 	if pauses {
 		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", refusalStreak)

@@ -30,7 +30,7 @@ func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	}
 	at := s.Status.Placement
 	if at == nil || !r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, at.ClusterUID).Lost() {
-		r.lost.found(s.UID)
+		r.memory.found(s.UID)
 		return goOn, nil
 	}
 	if err := r.readPolicies(ctx, p); err != nil {
@@ -42,7 +42,7 @@ func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	if why != status.NotStopped {
 		return r.leaveIdle(p, why, v)
 	}
-	r.lost.note(s.UID, r.Clock.Now())
+	r.memory.lose(s.UID, r.Clock.Now())
 	switch {
 	case !v.Due:
 		return r.awaitFailover(ctx, p, v, v.Message)
@@ -121,7 +121,7 @@ func (r *Reconciler) failOver(ctx context.Context, p *pass, req placement.Reques
 	p.failedOver = true
 	p.events = append(p.events, func() {
 		failovers.WithLabelValues(string(mode), v.Reason).Inc()
-		r.lost.decided(s.UID, since, now, r.Clock.Now())
+		r.observeFailover(s.UID, since, now)
 	})
 	return nil
 }
@@ -168,7 +168,7 @@ func (r *Reconciler) leaveIdle(p *pass, why status.StopReason, v failover.Verdic
 		note += fmt.Sprintf("; its home stays there, as claim %s", left.HomeClaimName)
 	}
 	p.record(r, "Warning", v1alpha1.EventFailedOver, "Failover", note)
-	p.events = append(p.events, func() { r.lost.found(s.UID) })
+	p.events = append(p.events, func() { r.memory.found(s.UID) })
 	return goOn, nil
 }
 

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,51 +33,13 @@ func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verd
 	return done, err
 }
 
-// losses remembers since when this process has known of each session that its
-// member is lost. It may be forgotten at any time: what a failover took is then
-// reckoned from later.
-type losses struct {
-	mu    sync.Mutex
-	since map[types.UID]time.Time
-}
-
-// note that a session's member is lost.
-func (l *losses) note(session types.UID, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.since == nil {
-		l.since = map[types.UID]time.Time{}
-	}
-	if _, known := l.since[session]; !known {
-		l.since[session] = now
-	}
-}
-
-// found notes that a session's member is not lost, or that the session is gone.
-func (l *losses) found(session types.UID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.since, session)
-}
-
-// decided notes that a session was placed anew: its member was last heard of at
-// heard, the decision was made at made, and was stored by now.
-func (l *losses) decided(session types.UID, heard, made, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known, ok := l.since[session]
-	if !ok {
+// observeFailover measures a failover: the session's member was last heard of at heard, the
+// decision was made at made, and is stored now.
+func (r *Reconciler) observeFailover(session types.UID, heard, made time.Time) {
+	known := r.memory.found(session)
+	if known.IsZero() {
 		known = made
 	}
-	delete(l.since, session)
 	detection.Observe(max(0, known.Sub(heard).Seconds()))
-	decision.Observe(max(0, now.Sub(known).Seconds()))
-}
-
-// count is of how many sessions the member is lost, of those that are to be placed
-// anew or held.
-func (l *losses) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.since)
+	decision.Observe(max(0, r.Clock.Since(known).Seconds()))
 }

@@ -105,7 +105,7 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.Expect(h.says(v1alpha1.ConditionPodReady)).To(HavePrefix("Unknown/MemberUnreachable"))
 		h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
 		h.Expect(h.heard()).To(ConsistOf(v1alpha1.EventFailoverPending, v1alpha1.EventUnreached))
-		h.Expect(h.lost.count()).To(Equal(1))
+		h.Expect(h.memory.countLost()).To(Equal(1))
 		h.Expect(rankOf(s).Waits).To(BeTrue(), "it has its turn with those that wait for a place")
 		h.fleet.verdict = waiting("it is placed anew at eleven")
 		h.pass()
@@ -123,7 +123,7 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
 		asking, _ = h.waiting().asking(h.waiting().begin())
 		h.Expect(asking).To(BeEmpty())
-		h.Expect(h.lost.count()).To(BeZero())
+		h.Expect(h.memory.countLost()).To(BeZero())
 	})
 	t.Run("for its turn, without a write for each time that it asks", func(t *testing.T) {
 		h := lostInMemory(t)

@@ -26,7 +26,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *v1alpha1.VDISession, 
 	if !controllerutil.ContainsFinalizer(before, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	r.lost.found(before.UID)
+	r.memory.found(before.UID)
 	p := &pass{before: before, session: before.DeepCopy(), reports: reports}
 	if n, err := r.adopt(ctx, p); err != nil {
 		return ctrl.Result{}, err

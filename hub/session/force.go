@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -20,34 +18,6 @@ import (
 // before the session is let go without its word.
 const DefaultForceAfter = 10 * time.Second
 
-// forcing remembers since when this process knows that a deleted session's
-// cleanup is to be forced. A new leader gives the members their time anew.
-type forcing struct {
-	mu    sync.Mutex
-	since map[types.UID]time.Time
-}
-
-// first is when this was first asked of a session.
-func (f *forcing) first(session types.UID, now time.Time) time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	at, ok := f.since[session]
-	if !ok {
-		if f.since == nil {
-			f.since = map[types.UID]time.Time{}
-		}
-		at, f.since[session] = now, now
-	}
-	return at
-}
-
-// forget a session that is gone.
-func (f *forcing) forget(session types.UID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.since, session)
-}
-
 // forced is whether an operator has the cleanup of a session forced, and how
 // long its members still have to confirm it: none at all, where none of them
 // can.
@@ -56,7 +26,7 @@ func (r *Reconciler) forced(s *v1alpha1.VDISession) (time.Duration, bool) {
 		return 0, false
 	}
 	now := r.Clock.Now()
-	left := r.forcing.first(s.UID, now).Add(r.forceAfter()).Sub(now)
+	left := r.memory.forcedSince(s.UID, now).Add(r.forceAfter()).Sub(now)
 	for _, o := range status.Outstanding(s) {
 		if r.Fleet.HealthOf(o.ClusterUID) != health.Unreachable {
 			return max(0, left), true

@@ -147,7 +147,8 @@ func (r *Reconciler) homeFor(p *pass) *v1alpha1.VDIHome {
 	s, now := p.session, status.Seconds(r.Clock.Now())
 	refused := false
 	if old := p.home.record; old != nil {
-		_, refused = r.refusals.of(s.UID, now.Time)[old.Spec.ClusterUID]
+		why, _, _ := r.memory.refusals(s.UID, now.Time)
+		_, refused = why[old.Spec.ClusterUID]
 	}
 	h, left := home.Claim{
 		Session: s, Template: p.spec, Record: p.home.record, Fresh: p.home.fresh, Movable: p.home.movable, Refused: refused, Now: now,

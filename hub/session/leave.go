@@ -129,7 +129,7 @@ func (r *Reconciler) depart(p *pass, reason, message string) {
 	p.record(r, "Normal", v1alpha1.EventMoved, "Move", message)
 	now := r.Clock.Now()
 	p.events = append(p.events, func() {
-		r.leaves.avoid(s.UID, held.ClusterUID, now)
+		r.memory.avoid(s.UID, held.ClusterUID, now)
 		moved.WithLabelValues(reason).Inc()
 	})
 }
@@ -214,7 +214,7 @@ func (r *Reconciler) asked(ctx context.Context, p *pass, why string) (next, erro
 	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return done, client.IgnoreNotFound(fmt.Errorf("taking away the annotation %s: %w", v1alpha1.AnnotationMove, err))
 	}
-	r.written.note(after)
+	r.memory.wrote(after)
 	if why != "" {
 		r.Recorder.Eventf(p.session, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(why))
 	}

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -23,8 +22,6 @@ type leaves struct {
 	mu sync.Mutex
 	// of each member that is drained.
 	of map[types.UID]*exodus
-	// left are the members that a session is not sent back to, and until when.
-	left map[types.UID]leftMember
 }
 
 type leftMember struct {
@@ -138,9 +135,6 @@ func settledElsewhere(s *v1alpha1.VDISession) bool {
 // makes room for the next.
 func (r *Reconciler) seeLeaver(s *v1alpha1.VDISession, gone bool) {
 	r.leaves.mu.Lock()
-	if gone {
-		delete(r.leaves.left, s.UID)
-	}
 	var members []types.UID
 	for member, e := range r.leaves.of {
 		if l, ok := e.sessions[s.UID]; ok && (gone || !s.DeletionTimestamp.IsZero() || isOut(l, s, member)) {
@@ -169,26 +163,4 @@ func (v *leaves) callOff(member types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.of, member)
-}
-
-// avoid keeps a session from being sent back where it was asked to leave, for a
-// while.
-func (v *leaves) avoid(session, member types.UID, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.left == nil {
-		v.left = map[types.UID]leftMember{}
-	}
-	maps.DeleteFunc(v.left, func(_ types.UID, l leftMember) bool { return now.After(l.until) })
-	v.left[session] = leftMember{member, now.Add(leftFor)}
-}
-
-// avoided are the members that a session was asked to leave lately, with why.
-func (v *leaves) avoided(session types.UID, now time.Time) map[types.UID]string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if l, ok := v.left[session]; ok && now.Before(l.until) {
-		return map[types.UID]string{l.member: wasLeft}
-	}
-	return nil
 }

@@ -57,7 +57,7 @@ func (c *lineCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(waitingOldest, prometheus.GaugeValue, age)
 	out <- prometheus.MustNewConstMetric(waitingClasses, prometheus.GaugeValue, float64(classes))
-	out <- prometheus.MustNewConstMetric(failoverPending, prometheus.GaugeValue, float64(r.lost.count()))
+	out <- prometheus.MustNewConstMetric(failoverPending, prometheus.GaugeValue, float64(r.memory.countLost()))
 	settled, waits := r.turns().depth()
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(settled), "settled")
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(waits), "waiting")

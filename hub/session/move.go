@@ -3,14 +3,12 @@ package session
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
@@ -36,14 +34,14 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady)
 	if pod == nil || pod.Status != metav1.ConditionFalse || pod.Reason != v1alpha1.ReasonUnschedulablePod || !neverRan(s) {
-		r.moves.settled(s)
+		r.memory.settled(s)
 		return goOn, nil
 	}
 	if r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != health.Ready {
 		return goOn, nil // it could not confirm the stop
 	}
 	now := r.Clock.Now()
-	if wait := r.moves.wait(s, now, r.moveAfter()); wait > 0 {
+	if wait := r.memory.misfitWait(s, now, r.moveAfter()); wait > 0 {
 		p.again = backoff.Sooner(p.again, wait)
 		return goOn, nil
 	}
@@ -62,7 +60,7 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	r.giveUpPlace(p)
 	p.record(r, "Warning", v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it goes to %s", held.ClusterName, d.Cluster.Name))
 	p.events = append(p.events, func() {
-		r.moves.moved(s, held, now)
+		r.memory.moved(s.UID, held, now)
 		moved.WithLabelValues(v1alpha1.ReasonUnschedulablePod).Inc()
 	})
 	return done, nil
@@ -117,16 +115,6 @@ func (r *Reconciler) another(ctx context.Context, p *pass, why string) (placemen
 	d := r.Fleet.Place(req, r.nextEpoch(s))
 	p.holds = d.Placed
 	return d, &question{request: req}, nil
-}
-
-// unwilling are the members that a session is not sent to for a while, with why:
-// they refused it, or had no node for it, or it was to leave them.
-func (r *Reconciler) unwilling(session types.UID) map[types.UID]string {
-	now := r.Clock.Now()
-	out := r.moves.from(session, now)
-	maps.Copy(out, r.leaves.avoided(session, now))
-	maps.Copy(out, r.refusals.of(session, now))
-	return out
 }
 
 // giveUpPlace takes a session from where it is placed. It is placed anew once

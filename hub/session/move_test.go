@@ -69,17 +69,17 @@ func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
 	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here), "it may not go back at once")
 	h.later(clock, leftFor)
-	h.Expect(h.unwilling(s.UID)).To(BeEmpty(), "but it may later")
+	h.Expect(h.memory.unwilling(s.UID, h.Clock.Now())).To(BeEmpty(), "but it may later")
 }
 
 // movesCounted are the moves that the hub remembers.
 func (h *hubInMemory) movesCounted() int {
-	h.Reconciler.moves.mu.Lock()
-	defer h.Reconciler.moves.mu.Unlock()
 	n := 0
-	for _, f := range h.Reconciler.moves.of {
-		n += f.count
-	}
+	h.memory.with(h.stored().UID, func(r *record) {
+		if r.misfit != nil {
+			n = r.misfit.count
+		}
+	})
 	return n
 }
 
@@ -164,15 +164,15 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 }
 
 func TestEachMoveTakesLonger(t *testing.T) {
-	var m moves
+	var m memory
 	s := sessiontest.With()
 	s.Status.Placement = &v1alpha1.Placement{ClusterUID: sessiontest.Here}
 	now := sessiontest.Now
 	var waits []time.Duration
 	for epoch := range int64(8) {
 		s.Status.Placement.Epoch = epoch + 1
-		waits = append(waits, m.wait(s, now, time.Second))
-		m.moved(s, s.Status.Placement, now)
+		waits = append(waits, m.misfitWait(s, now, time.Second))
+		m.moved(s.UID, s.Status.Placement, now)
 	}
 	if want := []time.Duration{1, 2, 4, 8, 16, 32, 32, 32}; !equalSeconds(waits, want) {
 		t.Errorf("it waits %v", waits)
@@ -180,11 +180,11 @@ func TestEachMoveTakesLonger(t *testing.T) {
 	s.Status.RunningSince = &metav1.Time{Time: now}
 	m.settled(s)
 	s.Status.RunningSince = nil
-	if wait := m.wait(s, now, time.Second); wait != time.Second {
+	if wait := m.misfitWait(s, now, time.Second); wait != time.Second {
 		t.Errorf("it waits %s after it has run", wait)
 	}
 	m.forget(s.UID)
-	if len(m.of) != 0 {
+	if len(m.records) != 0 {
 		t.Error("a session that is gone is remembered")
 	}
 }
@@ -206,5 +206,5 @@ func TestWriteOfAMoveThatIsRejectedGivesTheRoomBack(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 	h.Expect(h.fleet.released).To(Equal(1))
 	h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
-	h.Expect(h.unwilling(h.stored().UID)).To(BeEmpty(), "it was not moved")
+	h.Expect(h.memory.unwilling(h.stored().UID, h.Clock.Now())).To(BeEmpty(), "it was not moved")
 }

@@ -133,17 +133,11 @@ type Reconciler struct {
 	// though nothing called it; zero: DefaultLookAfter.
 	LookAfter time.Duration
 
-	lines    lines
-	refusals refusals
-	rebuilt  rebuild
-	given    given
-	written  written
-	forcing  forcing
-	moves    moves
-	leaves   leaves
-	lost     losses
-	claims   claims
-	feed     feed
+	lines   lines
+	memory  memory
+	rebuilt rebuild
+	leaves  leaves
+	feed    feed
 }
 
 // pass is one reconcile of one session.
@@ -222,7 +216,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.stale(s) {
+	if r.memory.stale(s) {
 		return ctrl.Result{RequeueAfter: staleWait}, nil
 	}
 	reports, err := r.reportsOf(ctx, s)
@@ -270,7 +264,7 @@ func (r *Reconciler) keepFinalizer(ctx context.Context, s *v1alpha1.VDISession) 
 	if err := r.Client.Patch(ctx, s, patch); err != nil {
 		return fmt.Errorf("adding the finalizer: %w", err)
 	}
-	r.written.note(s)
+	r.memory.wrote(s)
 	return nil
 }
 
@@ -343,7 +337,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass) error {
 		}
 		placements.WithLabelValues(result).Inc()
 		r.tracePlaced(before, p, result)
-		r.given.add(before.UID, p.reserved.Epoch)
+		r.memory.give(before.UID, p.reserved.Epoch)
 		r.turns().served(requestFor(before))
 	}
 	for _, record := range p.events {
@@ -359,7 +353,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after *v1alpha1.VD
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	r.written.note(after)
+	r.memory.wrote(after)
 	r.wrote(ctx, before, after)
 	return nil
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,13 +29,6 @@ const (
 	streakLasts = refusalStays
 )
 
-// refusals remembers which members refused which session lately. It may be
-// forgotten at any time: the member refuses again.
-type refusals struct {
-	mu sync.Mutex
-	by map[types.UID]*refused
-}
-
 // refused is what members said of a session.
 type refused struct {
 	members map[types.UID]refusal
@@ -62,20 +54,12 @@ func (x refusal) left(now time.Time) time.Duration {
 	return lasts - now.Sub(x.at)
 }
 
-// add remembers that a member refused a session's epoch; pauses is whether that was
-// one too many, so that it is not tried elsewhere at once. An epoch that is noted
-// again, since the write about it failed, counts once.
-func (r *refusals) add(session, member types.UID, epoch int64, reason, message string, now time.Time) (pauses bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by == nil {
-		r.by = map[types.UID]*refused{}
-	}
-	maps.DeleteFunc(r.by, func(_ types.UID, f *refused) bool { return now.Sub(f.last) > streakLasts })
-	f := r.by[session]
-	if f == nil {
-		f = &refused{members: map[types.UID]refusal{}}
-		r.by[session] = f
+// add notes that a member refused the session's epoch; pauses is whether that was one too
+// many, so that it is not tried elsewhere at once. An epoch that is noted again, since the
+// write about it failed, counts once.
+func (f *refused) add(member types.UID, epoch int64, reason, message string, now time.Time) (pauses bool) {
+	if now.Sub(f.last) > streakLasts {
+		*f = refused{members: map[types.UID]refusal{}}
 	}
 	maps.DeleteFunc(f.members, func(_ types.UID, x refusal) bool { return x.left(now) < 0 })
 	f.members[member] = refusal{reason: reason, why: fmt.Sprintf("%s: %s", reason, message), at: now}
@@ -95,47 +79,34 @@ func (r *refusals) add(session, member types.UID, epoch int64, reason, message s
 	return true
 }
 
-// of returns which members refused a session lately, with why.
-func (r *refusals) of(session types.UID, now time.Time) map[types.UID]string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.by[session]
+// of returns which members refused the session lately, with why.
+func (f *refused) of(now time.Time) map[types.UID]string {
 	if f == nil {
 		return nil
 	}
-	var out map[types.UID]string
+	out := map[types.UID]string{}
 	for member, x := range f.members {
-		if x.left(now) < 0 {
-			continue
+		if x.left(now) >= 0 {
+			out[member] = x.why
 		}
-		if out == nil {
-			out = map[types.UID]string{}
-		}
-		out[member] = x.why
 	}
 	return out
 }
 
-// pause is how long a session is not to be tried yet.
-func (r *refusals) pause(session types.UID, now time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if f := r.by[session]; f != nil {
-		return max(0, f.until.Sub(now))
-	}
-	return 0
-}
-
-// fade is when the first of the members that refused a session may be asked
-// again; zero: none did.
-func (r *refusals) fade(session types.UID, now time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.by[session]
+// pause is how long the session is not to be tried yet.
+func (f *refused) pause(now time.Time) time.Duration {
 	if f == nil {
 		return 0
 	}
-	var first time.Duration
+	return max(0, f.until.Sub(now))
+}
+
+// fade is when the first of the members that refused the session may be asked again;
+// zero: none did.
+func (f *refused) fade(now time.Time) (first time.Duration) {
+	if f == nil {
+		return 0
+	}
 	for _, x := range f.members {
 		if left := x.left(now); left >= 0 {
 			first = backoff.Sooner(first, left+time.Millisecond)
@@ -144,13 +115,10 @@ func (r *refusals) fade(session types.UID, now time.Time) time.Duration {
 	return first
 }
 
-// lift forgets that a member had no room for a session, if that was before it
-// reported its room; it is false where there is nothing to forget. What else it
-// refused for, its reports say nothing of.
-func (r *refusals) lift(session, member types.UID, reported time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.by[session]
+// lift forgets that a member had no room for the session, if that was before it reported
+// its room; it is false where there is nothing to forget. What else it refused for, its
+// reports say nothing of.
+func (f *refused) lift(member types.UID, reported time.Time) bool {
 	if f == nil {
 		return false
 	}
@@ -162,9 +130,31 @@ func (r *refusals) lift(session, member types.UID, reported time.Time) bool {
 	return true
 }
 
-// forget a session that a member has taken, or that is gone.
-func (r *refusals) forget(session types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.by, session)
+// refuse notes that a member refused a session's epoch; see refused.add.
+func (m *memory) refuse(session, member types.UID, epoch int64, reason, message string, now time.Time) (pauses bool) {
+	m.with(session, func(r *record) {
+		if r.refused == nil {
+			r.refused = &refused{}
+		}
+		pauses = r.refused.add(member, epoch, reason, message, now)
+	})
+	return pauses
+}
+
+// taken notes that a member has taken a session.
+func (m *memory) taken(session types.UID) {
+	m.with(session, func(r *record) { r.refused = nil })
+}
+
+// refusals returns which members refused a session lately, with why, how long it pauses
+// because too many did, and when the first of them may be asked again.
+func (m *memory) refusals(session types.UID, now time.Time) (why map[types.UID]string, pause, fade time.Duration) {
+	m.with(session, func(r *record) { why, pause, fade = r.refused.of(now), r.refused.pause(now), r.refused.fade(now) })
+	return why, pause, fade
+}
+
+// lift ends a member's refusal of a session early; see refused.lift.
+func (m *memory) lift(session, member types.UID, reported time.Time) (lifted bool) {
+	m.with(session, func(r *record) { lifted = r.refused.lift(member, reported) })
+	return lifted
 }

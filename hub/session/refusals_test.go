@@ -19,18 +19,18 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
-func textOf(r *refusals, at time.Time) map[string]string {
+func textOf(r *refused, at time.Time) map[string]string {
 	out := map[string]string{}
-	for member, why := range r.of("s", at) {
+	for member, why := range r.of(at) {
 		out[string(member)] = why
 	}
 	return out
 }
 
 func TestRefusalsFade(t *testing.T) {
-	var r refusals
-	r.add("s", sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
-	r.add("s", sessiontest.Elsewhere, 2, "Invalid", "bad", sessiontest.Now.Add(refusalLasts))
+	var r refused
+	r.add(sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 2, "Invalid", "bad", sessiontest.Now.Add(refusalLasts))
 	if diff := cmp.Diff(map[string]string{"uid-here": "NoRoom: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -38,25 +38,25 @@ func TestRefusalsFade(t *testing.T) {
 		t.Errorf("refusals, later (-want +got):\n%s", diff)
 	}
 	for at := time.Duration(0); ; {
-		left := r.fade("s", sessiontest.Now.Add(at))
+		left := r.fade(sessiontest.Now.Add(at))
 		if left == 0 {
 			break
 		}
-		before := len(r.of("s", sessiontest.Now.Add(at)))
-		if at += left; len(r.of("s", sessiontest.Now.Add(at))) >= before {
+		before := len(r.of(sessiontest.Now.Add(at)))
+		if at += left; len(r.of(sessiontest.Now.Add(at))) >= before {
 			t.Fatalf("after %s there are still %d refusals", at, before)
 		}
 	}
-	r.add("other", sessiontest.Here, 3, "NoRoom", "full", sessiontest.Now.Add(refusalLasts+streakLasts+1))
-	if len(r.by) != 1 {
-		t.Errorf("%d sessions are remembered, want the last alone", len(r.by))
+	r.add(sessiontest.Here, 3, "NoRoom", "full", sessiontest.Now.Add(refusalLasts+streakLasts+1))
+	if r.streak != 1 {
+		t.Errorf("%d refusals in a row, want the last alone", r.streak)
 	}
 }
 
 func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
-	var r refusals
-	r.add("s", sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
-	r.add("s", sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
+	var r refused
+	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
 	want := map[string]string{"uid-here": "NotAllowed: host"}
 	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(refusalStays))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
@@ -67,48 +67,51 @@ func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
 }
 
 func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
-	var r refusals
+	var r refused
 	now := sessiontest.Now
 	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {
 		most *= time.Second
-		pauses := r.add("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
-		pause := r.pause("s", now)
+		pauses := r.add(types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
+		pause := r.pause(now)
 		if pauses != (most > 0) || pause > most || pause < most*9/10 {
 			t.Errorf("refusal %d pauses %v for %s, want about %s", i+1, pauses, pause, most)
 		}
 		now = now.Add(pause)
-		if r.pause("s", now) != 0 {
+		if r.pause(now) != 0 {
 			t.Errorf("refusal %d: the pause does not end", i+1)
 		}
 	}
-	if r.pause("other", now) != 0 {
+	var m memory
+	for i := range refusalStreak {
+		m.refuse("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
+	}
+	if _, pause, _ := m.refusals("other", now); pause != 0 {
 		t.Error("another session pauses too")
 	}
-	r.forget("s")
-	if r.add("s", sessiontest.Here, 4, "NoRoom", "full", now) || r.pause("s", now) != 0 {
+	m.taken("s")
+	if m.refuse("s", sessiontest.Here, 4, "NoRoom", "full", now) {
 		t.Error("one refusal pauses, after a member took the session")
 	}
 }
 
 func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
-	var r refusals
-	r.add("s", sessiontest.Here, 5, "NoRoom", "full", sessiontest.Now)
-	r.add("s", sessiontest.Elsewhere, 6, "NoRoom", "full", sessiontest.Now)
-	r.add("s", "uid-invalid", 7, "Invalid", "bad", sessiontest.Now)
+	var r refused
+	r.add(sessiontest.Here, 5, "NoRoom", "full", sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 6, "NoRoom", "full", sessiontest.Now)
+	r.add("uid-invalid", 7, "Invalid", "bad", sessiontest.Now)
 	for _, c := range []struct {
-		session, member types.UID
-		reported        time.Time
-		want            bool
+		member   types.UID
+		reported time.Time
+		want     bool
 	}{
-		{"other", sessiontest.Here, sessiontest.Now.Add(time.Second), false},
-		{"s", "unknown", sessiontest.Now.Add(time.Second), false},
-		{"s", sessiontest.Here, sessiontest.Now, false},
-		{"s", "uid-invalid", sessiontest.Now.Add(time.Second), false},
-		{"s", sessiontest.Here, sessiontest.Now.Add(time.Second), true},
-		{"s", sessiontest.Here, sessiontest.Now.Add(time.Second), false},
+		{"unknown", sessiontest.Now.Add(time.Second), false},
+		{sessiontest.Here, sessiontest.Now, false},
+		{"uid-invalid", sessiontest.Now.Add(time.Second), false},
+		{sessiontest.Here, sessiontest.Now.Add(time.Second), true},
+		{sessiontest.Here, sessiontest.Now.Add(time.Second), false},
 	} {
-		if got := r.lift(c.session, c.member, c.reported); got != c.want {
-			t.Errorf("lift of %s by %s, reported %s: %v, want %v", c.session, c.member, c.reported.Sub(sessiontest.Now), got, c.want)
+		if got := r.lift(c.member, c.reported); got != c.want {
+			t.Errorf("lift by %s, reported %s: %v, want %v", c.member, c.reported.Sub(sessiontest.Now), got, c.want)
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "NoRoom: full", "uid-invalid": "Invalid: bad"}, textOf(&r, sessiontest.Now)); diff != "" {
@@ -122,12 +125,12 @@ func TestSessionThatPausesSaysWhy(t *testing.T) {
 	p := &pass{session: inLine("desktops", "s", "ann", 0)}
 	p.session.UID = "s"
 	for i, member := range []types.UID{sessiontest.Here, sessiontest.Elsewhere} {
-		r.refusals.add("s", member, int64(i+1), "NoRoom", "full", sessiontest.Now)
+		r.memory.refuse("s", member, int64(i+1), "NoRoom", "full", sessiontest.Now)
 	}
 	if r.pauses(p) || p.waits != nil {
 		t.Fatal("it pauses after two refusals")
 	}
-	r.refusals.add("s", sessiontest.Here, 9, "Invalid", "bad", sessiontest.Now)
+	r.memory.refuse("s", sessiontest.Here, 9, "Invalid", "bad", sessiontest.Now)
 	if !r.pauses(p) || p.waits == nil || p.waits.question != nil || p.again == 0 || p.again > refusalPause {
 		t.Fatalf("after three it waits for %+v and is looked at after %s", p.waits, p.again)
 	}
@@ -165,7 +168,8 @@ func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	s := h.stored()
 	h.Expect(placementsRefused(h.WithT)).To(Equal(before + 1))
-	h.Expect(h.Reconciler.refusals.pause(s.UID, h.Clock.Now())).To(BeZero(), "one refusal makes no streak")
+	_, pause, _ := h.Reconciler.memory.refusals(s.UID, h.Clock.Now())
+	h.Expect(pause).To(BeZero(), "one refusal makes no streak")
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).NotTo(ContainSubstring("in a row"))
 }
 

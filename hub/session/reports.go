@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -25,7 +24,7 @@ func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]a
 		held.Insert(o.ClusterName)
 	}
 	var out []assignment.Report
-	for _, member := range sets.List(held.Union(r.claims.of(s.UID))) {
+	for _, member := range sets.List(held.Union(r.memory.claims(s.UID))) {
 		rep, connected, err := r.reportFrom(ctx, s, member)
 		switch {
 		case err != nil:
@@ -33,7 +32,7 @@ func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]a
 		case connected && rep != nil && (held.Has(member) || rep.Unknown(s) || rep.GivenTwice(s)):
 			out = append(out, *rep)
 		case connected && !held.Has(member):
-			r.claims.drop(s.UID, member)
+			r.memory.unclaim(s.UID, member)
 		}
 	}
 	return out, nil
@@ -66,51 +65,9 @@ func (r *Reconciler) reportFrom(ctx context.Context, s *v1alpha1.VDISession, mem
 	return out, true, nil
 }
 
-// claims remembers which members prove that they hold a session although its status
-// does not say so. It may be forgotten at any time: the members' reports are compared
-// again when they connect.
-type claims struct {
-	mu sync.Mutex
-	by map[types.UID]sets.Set[string]
-}
-
-func (c *claims) add(session types.UID, member string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.by == nil {
-		c.by = map[types.UID]sets.Set[string]{}
-	}
-	if c.by[session] == nil {
-		c.by[session] = sets.New[string]()
-	}
-	c.by[session].Insert(member)
-}
-
-// of returns a copy.
-func (c *claims) of(session types.UID) sets.Set[string] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.by[session].Clone()
-}
-
-func (c *claims) drop(session types.UID, member string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.by[session].Delete(member).Len() == 0 {
-		delete(c.by, session)
-	}
-}
-
-// forget a session that is gone.
-func (c *claims) forget(session types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.by, session)
-}
-
 // Claimed has the session controller look at a member's proof that it holds a session.
 func (r *Reconciler) Claimed(s *v1alpha1.VDISession, member string) {
-	r.claims.add(s.UID, member)
+	r.memory.claim(s.UID, member)
 	r.Enqueue(client.ObjectKeyFromObject(s))
 }
 

@@ -103,15 +103,9 @@ func (r *Reconciler) seen(obj any, gone, leads bool) {
 	r.Fleet.Observe(s, gone)
 	r.seeLeaver(s, gone)
 	if gone {
-		r.given.forget(s.UID)
-		r.written.forget(s.UID)
-		r.forcing.forget(s.UID)
-		r.claims.forget(s.UID)
-		r.moves.forget(s.UID)
-		r.lost.found(s.UID)
-	}
-	if gone || meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
-		r.refusals.forget(s.UID)
+		r.memory.forget(s.UID)
+	} else if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
+		r.memory.taken(s.UID)
 	}
 }
 

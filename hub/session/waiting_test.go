@@ -191,7 +191,7 @@ func TestWhatCallsWhom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := lineOf(&c.fleet)
-			r.refusals.add("uid-s", sessiontest.Elsewhere, 12, "NoRoom", "full", sessiontest.Now)
+			r.memory.refuse("uid-s", sessiontest.Elsewhere, 12, "NoRoom", "full", sessiontest.Now)
 			r.waitFor("s", "ann", 0, c.asks)
 			if got := len(r.called(c.change)) > 0; got != c.called {
 				t.Errorf("called: %v, want %v", got, c.called)
@@ -296,7 +296,7 @@ func TestWhoWaitsIsLookedAtAgainAfterAsLongAgain(t *testing.T) {
 	if r.wish(p, asks("gpu")); p.again > DefaultLookAfter {
 		t.Errorf("looked at again after %s though it asks for something else now", p.again)
 	}
-	r.refusals.add("s", sessiontest.Here, 13, "NoRoom", "full", c.Now())
+	r.memory.refuse("s", sessiontest.Here, 13, "NoRoom", "full", c.Now())
 	if r.wish(p, asks("gpu")); p.again > refusalLasts+time.Second {
 		t.Errorf("looked at again after %s though a refusal fades sooner", p.again)
 	}

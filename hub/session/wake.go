@@ -252,7 +252,7 @@ func (r *Reconciler) spreadToRefused(a asking, n *news, call func(reconcile.Requ
 		}
 		reported := r.Fleet.ReportedAt(member)
 		for _, c := range r.waiting().first(a.class, room+1, r.Clock.Now()) {
-			if r.refusals.lift(c.uid, member, reported) {
+			if r.memory.lift(c.uid, member, reported) {
 				wakeUps.WithLabelValues(calledByRoom).Inc()
 				call(c.item)
 			}

@@ -13,22 +13,22 @@ func at(version string) *v1alpha1.VDISession {
 }
 
 func TestWrittenKnowsAViewFromBeforeTheLastWrite(t *testing.T) {
-	w := &written{}
+	w := &memory{}
 	if w.stale(at("5")) {
 		t.Error("a session that was never written is not stale")
 	}
-	w.note(at("10"))
-	w.note(at("9")) // an answer that was overtaken
+	w.wrote(at("10"))
+	w.wrote(at("9")) // an answer that was overtaken
 	if !w.stale(at("9")) {
 		t.Error("9 is older than 10")
 	}
 	if w.stale(at("10")) {
 		t.Error("10 is what was written")
 	}
-	if len(w.versions) != 0 {
+	if len(w.records) != 0 {
 		t.Error("what the cache has shown is not remembered any longer")
 	}
-	w.note(at("100"))
+	w.wrote(at("100"))
 	if !w.stale(at("99")) {
 		t.Error("versions are compared as numbers")
 	}
