@@ -103,7 +103,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", "vdi-system", "Namespace of the agent's state and the leader's lock.")
 	fs.StringVar(&o.HubAddress, "hub-address", "", "Host and port where the hub listens for agents.")
 	fs.StringVar(&o.HubServerName, "hub-server-name", "", "DNS name that the hub's certificate must have; by default the host of --hub-address.")
-	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of this agent (PEM), where somebody else issues it; by default the agent joins with a token and rotates its certificate itself.")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of this agent (PEM), if it is issued outside of the hub; by default the agent joins with a token and rotates its certificate itself.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of this agent (PEM).")
 	fs.StringVar(&o.HubCAFile, "hub-ca-file", "", "Authorities that the hub's certificate is verified with (PEM).")
 	fs.StringVar(&o.BootstrapTokenFile, "bootstrap-token-file", "", "File with a join token, if it is not in the Secret vdi-agent-bootstrap.")
@@ -116,9 +116,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Gateway, "gateway", "", "Gateway that HTTPRoutes are made for, as namespace/name or namespace/name/section; by default Ingresses are made.")
 	fs.StringVar(&o.GatewayNamespaceSelector, "gateway-namespace-selector", v1alpha1.LabelGateway+"=true", "Labels of the namespaces whence desktops may be reached, those of the gateway or ingress controller.")
 	fs.StringVar(&o.TLSSecret, "tls-secret", "", "Secret with the certificate of Ingresses whose template names none; by default the ingress controller's own.")
-	fs.DurationVar(&o.FailAfter, "fail-after", 5*time.Minute, "How long a desktop may be in trouble that could pass, such as an image that can't be pulled, before it is given up.")
-	fs.DurationVar(&o.CleanupDeadline, "cleanup-deadline", 2*time.Minute, "How long a stopped session waits for what is left of it, Pods apart, before it is let go.")
-	fs.StringVar(&o.GuardImage, "guard-image", "", "Image, the agent's own, of the guard that stops a desktop of failover mode Fence when the hub's lease is over and no agent is alive, and of the gate behind which one of mode Hold waits for the hub when its Pod starts anew, as after a power cut. Without it sessions of mode Fence are held as with Hold; and where an operator has declared this member fenced, its Hold desktops may run for the seconds that the agent needs to reach the hub once power is back.")
+	fs.DurationVar(&o.FailAfter, "fail-after", 5*time.Minute, "How long a desktop may be in trouble that could pass, such as an image that can't be pulled, before the attempt fails permanently.")
+	fs.DurationVar(&o.CleanupDeadline, "cleanup-deadline", 2*time.Minute, "How long a stopped session waits for what is left of it, except Pods, before its finalizer is removed.")
+	fs.StringVar(&o.GuardImage, "guard-image", "", "Image, the agent's own, of the guard that stops a desktop of failover mode Fence when the hub's lease is over and no agent is alive, and of the gate behind which one of mode Hold waits for the hub when its Pod restarts, as after a power cut. Without it sessions of mode Fence are held as with Hold; and where an operator has declared this member fenced, its Hold desktops may run for the seconds that the agent needs to reach the hub once power is back.")
 	fs.StringVar(&o.LeaseURL, "lease-url", "", "Where guards and gates reach the agent, such as http://vdi-agent-lease.vdi-system.svc:8082; needed with --guard-image.")
 	fs.StringVar(&o.LeaseAddress, "lease-address", ":8082", "Where the agent listens for guards and gates, with --guard-image.")
 	fs.Int32Var(&o.GuardPort, "guard-port", 8079, "Port within a desktop's Pod on which its guard answers the kubelet.")
@@ -144,7 +144,7 @@ func (o *Options) Validate() error {
 		need("tls-key-file", o.TLSKeyFile)
 		need("hub-ca-file", o.HubCAFile)
 		if o.BootstrapTokenFile != "" || len(o.HubCAHashes) > 0 {
-			errs = append(errs, errors.New("--bootstrap-token-file and --hub-ca-hash are for joining; with --tls-cert-file nobody joins"))
+			errs = append(errs, errors.New("--bootstrap-token-file and --hub-ca-hash are for joining; with --tls-cert-file the agent does not join"))
 		}
 	}
 	for _, hash := range o.HubCAHashes {

@@ -60,9 +60,9 @@ type Options struct {
 	// tests; 1 in production. It must be the agents' as well.
 	TimeFactor float64
 	// FailoverAfter is how long a session that says nothing else waits beyond its
-	// member's being declared Unreachable before it is placed anew; Lease how long
+	// member's being declared Unreachable before it is rescheduled; Lease how long
 	// a renewal lets Fence sessions run in a member; Regain how long after its last
-	// grant the hub waits before it places one anew. All before the time factor; a
+	// grant the hub waits before it reschedules one. All before the time factor; a
 	// Lease or Regain of nothing is the default.
 	FailoverAfter, Lease, Regain time.Duration
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the hub's API server.
@@ -84,7 +84,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.SessionNamespaces, "session-namespaces", nil, "The only namespaces whose sessions are accepted, and beside --namespace the only ones whose Secrets are read. The ClusterRole vdi-hub-sessions must be bound in these and nowhere else. Required, unless --all-namespaces is set.")
 	fs.BoolVar(&o.AllNamespaces, "all-namespaces", false, "Accept sessions of all namespaces, in place of --session-namespaces. The ClusterRole vdi-hub-sessions must be bound in the whole cluster: the hub can then read every Secret of it.")
 	fs.BoolVar(&o.UserRoles, "user-roles", false, "Let users read the passwords of their own sessions: keep a Role and a RoleBinding for each user and session namespace that allow get on the user's access Secrets by name. Needs the ClusterRole vdi-hub-user-roles where vdi-hub-sessions is bound.")
-	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), where somebody else than the hub issues certificates.")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), if certificates are issued outside of the hub.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")
 	fs.StringVar(&o.TrustDomain, "trust-domain", "vdi-fleet.local", "Trust domain of the agents' identities.")
@@ -94,8 +94,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the link; 1 in production, the same on hub and agents.")
 	timings := failover.DefaultTimings(1)
 	fs.DurationVar(&o.FailoverAfter, "failover-after", timings.After, "How long a session with failover mode Restart waits, where it says nothing else, beyond its member's being declared Unreachable. Scaled by --time-factor.")
-	fs.DurationVar(&o.Lease, "lease", timings.Lease, "How long sessions with failover mode Fence run on in a member that has no word from the hub. Scaled by --time-factor.")
-	fs.DurationVar(&o.Regain, "regain", timings.Regain, "How long after the last renewal that was granted to a member its sessions with failover mode Fence are placed anew, and how long a hub leads before it places any anew that lost its member. Scaled by --time-factor.")
+	fs.DurationVar(&o.Lease, "lease", timings.Lease, "How long sessions with failover mode Fence run on in a member that receives nothing from the hub. Scaled by --time-factor.")
+	fs.DurationVar(&o.Regain, "regain", timings.Regain, "How long after the last renewal that was granted to a member its sessions with failover mode Fence are rescheduled, and how long a hub leads before it reschedules any that lost its member. Scaled by --time-factor.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 500, "Requests a second to the hub's API server.")
 	o.Tracing.addFlags(fs)
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")

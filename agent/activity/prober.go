@@ -162,7 +162,7 @@ func (p *Prober) receive(ctx context.Context, target Target, idle time.Duration,
 	}
 	answers.WithLabelValues(outcome).Observe(now.Sub(begun).Seconds())
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("A desktop does not tell whether it is used",
+		log.FromContext(ctx).V(1).Info("A desktop does not report whether it is used",
 			"assignment", target.Assignment, "unknowns", d.unknowns+1, "reason", err.Error())
 		return d.failed(p.options, now)
 	}

@@ -241,7 +241,7 @@ func TestAnAnswerOfAnEarlierRunIsNotTaken(t *testing.T) {
 	a.Began = noon.Add(-40 * time.Minute)
 	g.Expect(r.Watch(a)).To(Equal(Result{}))
 	answer <- `{"idleSeconds": 3600}`
-	g.Eventually(asked).Should(Receive(), "it is not asked anew")
+	g.Eventually(asked).Should(Receive(), "it is not asked again")
 	g.Expect(r.Watch(a)).To(Equal(Result{}))
 	answer <- `{"idleSeconds": 0}`
 	r.answered(a, Result{Idle: observe.InUse})

@@ -105,9 +105,9 @@ func (m *Model) Lacks(a Assignment) string {
 		return "no node that the desktop may use is open to Pods"
 	}
 	if short := shortOf(asked, largest, "the most that is free on a node is"); short != "" {
-		return "no node has enough room left: " + short
+		return "no node has enough free capacity: " + short
 	}
-	return "no single node has room left for all that is asked for"
+	return "no single node has free capacity for all that is requested"
 }
 
 // Refuses returns why an assignment should not be stored, and "" if it may be, or nothing

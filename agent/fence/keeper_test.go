@@ -174,7 +174,7 @@ func TestALapseMarksThoseWhomItConcerns(t *testing.T) {
 	m.wait(length)
 	m.state(Over)
 	m.steps()
-	m.lapse("one", 7) // No mark before the hub is heard of: it may be read for more than it says.
+	m.lapse("one", 7) // No mark before the hub is reachable: it may be read for more than it says.
 	m.renew()
 	m.lapse("one", 8)
 	m.state(Valid)

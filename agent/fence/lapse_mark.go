@@ -64,7 +64,7 @@ func (k *Keeper) number(ctx context.Context) error {
 		return err
 	}
 	metricLapses.Inc()
-	log.FromContext(ctx).Info("The hub is heard of again: fenced desktops wait until it affirms that it did not place them anew",
+	log.FromContext(ctx).Info("The hub is reachable again: fenced desktops wait until it affirms that it did not reschedule them",
 		"lapse", numbered.Lapse, "sessions", concerns)
 	return k.mark(ctx)
 }

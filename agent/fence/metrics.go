@@ -8,7 +8,7 @@ import (
 var (
 	metricRemaining = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_lease_remaining_seconds",
-		Help: "How long fenced desktops may run yet if the hub is not heard of again; 0: they may not.",
+		Help: "How long fenced desktops may run yet if the hub is not reachable again; 0: they may not.",
 	})
 	metricLapses = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "vdi_agent_lease_lapses_total",

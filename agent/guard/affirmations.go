@@ -87,14 +87,14 @@ func (e *Endpoint) mayStart(ctx context.Context, a *v1alpha1.SessionAssignment) 
 	switch a.Spec.FailoverMode {
 	case v1alpha1.FailoverHold:
 	case v1alpha1.FailoverFence:
-		return 0, http.StatusForbidden, "the session is fenced by now: its Pod is made anew, with a guard"
+		return 0, http.StatusForbidden, "the session is fenced by now: its Pod is recreated, with a guard"
 	default:
 		return opened, http.StatusOK, ""
 	}
 	if e.options.Ordered != nil && e.options.Ordered(a) {
 		return opened, http.StatusOK, ""
 	}
-	const waits = "the hub has not affirmed yet that the session was not placed anew while the agent was off"
+	const waits = "the hub has not affirmed yet that the session was not rescheduled while the agent was off"
 	switch number := e.affirmations.number(a.UID); {
 	case number > 0 && a.Spec.Lapse >= number:
 		return opened, http.StatusOK, ""
@@ -133,7 +133,7 @@ func (e *Endpoint) requestAffirmation(ctx context.Context, a *v1alpha1.SessionAs
 		return fmt.Errorf("requesting the affirmation: %w", err)
 	}
 	durable = number
-	log.FromContext(ctx).Info("A held desktop waits until the hub affirms that it was not placed anew",
+	log.FromContext(ctx).Info("A held desktop waits until the hub affirms that it was not rescheduled",
 		"assignment", client.ObjectKeyFromObject(a), "session", a.Spec.Session.Name, "epoch", a.Spec.Epoch, "lapse", number)
 	return nil
 }

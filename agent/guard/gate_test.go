@@ -74,7 +74,7 @@ func TestWhichDesktopMayStart(t *testing.T) {
 		"one that an earlier process was ordered":       {want: http.StatusForbidden, lapse: 1},
 		"one that was affirmed to an earlier process":   {change: lapses(6, 6), want: http.StatusForbidden, lapse: 7},
 		"one that an earlier process has asked about":   {change: lapses(2, 6), want: http.StatusForbidden, lapse: 7},
-		"one that was placed anew here since":           {change: lapses(6, 2), want: http.StatusForbidden, lapse: 7},
+		"one that was rescheduled here since":           {change: lapses(6, 2), want: http.StatusForbidden, lapse: 7},
 		"one of mode Restart":                           {change: mode(api.FailoverRestart), want: http.StatusOK},
 		"one of a hub that names no mode":               {change: mode(""), want: http.StatusOK},
 		"one of mode Fence, whose Pod has a guard soon": {change: mode(api.FailoverFence), ordered: 4, want: http.StatusForbidden},
@@ -109,7 +109,7 @@ func mode(m api.FailoverMode) func(*api.SessionAssignment) {
 	return func(a *api.SessionAssignment) { a.Spec.FailoverMode = m }
 }
 
-// A gate is told no by an agent that has begun anew, until the hub has affirmed the
+// A gate is told no by an agent that has restarted, until the hub has affirmed the
 // placement by the very number that this agent has asked with.
 func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 	a := newAgent(t, held(lapses(5, 5)))
@@ -137,9 +137,9 @@ func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 		t.Errorf("by what an earlier process was told it may start: %d", got)
 	}
 	a.cached = nil
-	expect("an agent that has begun anew", http.StatusForbidden, 7, 2)
+	expect("an agent that has restarted", http.StatusForbidden, 7, 2)
 	a.ordered = map[types.UID]int64{"assignment": 4}
-	expect("the hub has placed it anew here", http.StatusOK, 7, 2)
+	expect("the hub has rescheduled it here", http.StatusOK, 7, 2)
 }
 
 // What the member's API server has lost of a question is asked again.

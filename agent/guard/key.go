@@ -31,7 +31,7 @@ func loadKey(ctx context.Context, live client.Reader, writer client.Client, name
 		if err == nil {
 			seed := secret.Data[seedKey]
 			if len(seed) != ed25519.SeedSize {
-				return nil, fmt.Errorf("secret %s has no key of %d bytes under %q: delete it, and the desktops that have guards are made anew",
+				return nil, fmt.Errorf("secret %s has no key of %d bytes under %q: delete it, and the desktops that have guards are recreated",
 					SecretName, ed25519.SeedSize, seedKey)
 			}
 			return ed25519.NewKeyFromSeed(seed), nil

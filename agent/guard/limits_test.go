@@ -77,7 +77,7 @@ func flood(t *testing.T, from, to string, connections int) {
 	t.Cleanup(func() { stop(); group.Wait() })
 }
 
-// limitedTo makes an agent's endpoint serve anew where so many connections are
+// limitedTo makes an agent's endpoint serve again where so many connections are
 // possible.
 func (a *agent) limitedTo(connections int64) *files {
 	a.t.Helper()

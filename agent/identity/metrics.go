@@ -22,7 +22,7 @@ var (
 	}, []string{"outcome"})
 	metricJoinNeeded = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_link_join_needed",
-		Help: "1 while the hub takes none of the agent's certificates, or it has none: somebody must join the member again.",
+		Help: "1 while the hub accepts none of the agent's certificates, or it has none: join the member again.",
 	})
 )
 

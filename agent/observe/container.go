@@ -86,7 +86,7 @@ func guarding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	if s.Started != nil && *s.Started || s.State.Running == nil {
 		return finding{}
 	}
-	return finding{api.ReasonStarting, fmt.Sprintf("The guard on node %s waits for the agent's word that the desktop may start", pod.Spec.NodeName)}
+	return finding{api.ReasonStarting, fmt.Sprintf("The guard on node %s waits until the agent permits the desktop to start", pod.Spec.NodeName)}
 }
 
 func guarded(pod *corev1.Pod) bool {

@@ -78,7 +78,7 @@ func Fail(s *api.SessionAssignmentStatus, a *api.SessionAssignment, f *api.Failu
 	given.Message = cut(given.Message, maxMessage)
 	s.Failure = &given
 	set(s, a, isFalse(api.ConditionProgressing, given.Reason, given.Message), now)
-	set(s, a, notReady(api.ReasonPodTerminating, "The session is given up: what is left of it is being removed."), now)
+	set(s, a, notReady(api.ReasonPodTerminating, "The session failed permanently: what is left of it is being removed."), now)
 	s.Reason, s.Message = given.Reason, given.Message
 }
 

@@ -12,7 +12,7 @@ import (
 func gating(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	switch ended := s.State.Terminated; {
 	case s.State.Running != nil:
-		return finding{api.ReasonStarting, fmt.Sprintf("The gate on node %s waits for the agent's word that the desktop may start", pod.Spec.NodeName)}
+		return finding{api.ReasonStarting, fmt.Sprintf("The gate on node %s waits until the agent permits the desktop to start", pod.Spec.NodeName)}
 	case ended != nil && ended.ExitCode != 0:
 		return finding{api.ReasonStarting, fmt.Sprintf("The gate on node %s has ended (exit code %d) and is started again", pod.Spec.NodeName, ended.ExitCode)}
 	default:
@@ -47,7 +47,7 @@ func awaitsHub(a *api.SessionAssignment, pod *corev1.Pod) (finding, bool) {
 	if a.Spec.FailoverMode != api.FailoverHold || a.Status.Lapse <= a.Spec.Lapse || !atGate(pod) {
 		return finding{}, false
 	}
-	return finding{api.ReasonAwaitingHub, "The desktop waits until the hub has affirmed that it was not placed anew while this member or its agent was off: " +
+	return finding{api.ReasonAwaitingHub, "The desktop waits until the hub has affirmed that it was not rescheduled while this member or its agent was off: " +
 		"it starts once the agent has reached the hub"}, true
 }
 

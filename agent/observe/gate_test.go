@@ -20,13 +20,13 @@ func TestADesktopBehindAGateSaysWhatItWaitsFor(t *testing.T) {
 		mode         api.FailoverMode
 		reason, says string
 	}{
-		"for the agent, once it asks":          {running, 0, 0, api.FailoverHold, api.ReasonStarting, "agent's word"},
+		"for the agent, once it asks":          {running, 0, 0, api.FailoverHold, api.ReasonStarting, "agent permits"},
 		"for the hub, once that is asked":      {running, 1, 2, api.FailoverHold, api.ReasonAwaitingHub, "hub has affirmed"},
-		"for the agent, once the hub has said": {running, 2, 2, api.FailoverHold, api.ReasonStarting, "agent's word"},
+		"for the agent, once the hub has said": {running, 2, 2, api.FailoverHold, api.ReasonStarting, "agent permits"},
 		"for the gate to be made":              {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
 		"for the gate to be made again":        {killed, 1, 2, api.FailoverHold, api.ReasonStarting, "started again"},
 		"for nobody, once it has leave":        {passed, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
-		"for its gate in another mode":         {running, 1, 2, api.FailoverRestart, api.ReasonStarting, "agent's word"},
+		"for its gate in another mode":         {running, 1, 2, api.FailoverRestart, api.ReasonStarting, "agent permits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := assignment(func(a *api.SessionAssignment) {

@@ -24,7 +24,7 @@ func TestSinceWhenADesktopIsIdle(t *testing.T) {
 		{"nobody has told this process yet", &told, observe.Use{}, false, &told},
 		{"in use", &told, observe.Use{Known: true}, false, nil},
 		{"idle", nil, observe.Use{Known: true, Since: noon.Add(300 * time.Millisecond)}, false, &told},
-		{"idle still, reckoned anew", &told, observe.Use{Known: true, Since: noon.Add(time.Second)}, false, &told},
+		{"idle still, reckoned again", &told, observe.Use{Known: true, Since: noon.Add(time.Second)}, false, &told},
 		{"idle again", &told, observe.Use{Known: true, Since: noon.Add(time.Minute)}, false, &later},
 		{"stopped", &told, observe.Use{Known: true, Since: noon}, true, nil},
 	} {

@@ -148,11 +148,11 @@ func lost(f Found) string {
 			"once the machine is off for good, kubectl annotate pod -n %s %s %s=<why>.",
 			pod.Spec.NodeName, pod.Namespace, pod.Name, api.AnnotationForceCleanup)
 	case !f.RecreateAt.IsZero():
-		return fmt.Sprintf("Node %s does not answer: bring it back, or the desktop starts anew on another node at %s.",
+		return fmt.Sprintf("Node %s does not answer: bring it back, or the desktop restarts on another node at %s.",
 			pod.Spec.NodeName, f.RecreateAt.UTC().Format(time.TimeOnly))
 	}
 	return fmt.Sprintf("Node %s does not answer: bring it back. If it is off for good, taint it %s=nodeshutdown:NoExecute. "+
-		"To give up a deleted session all the same, annotate it %s.",
+		"To delete the session without that confirmation, annotate it %s.",
 		pod.Spec.NodeName, corev1.TaintNodeOutOfService, api.AnnotationForceCleanup)
 }
 

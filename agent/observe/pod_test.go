@@ -25,7 +25,7 @@ func TestPod(t *testing.T) {
 	const logs = ": look at its logs, and correct the image or the template."
 	const memory = ": give it more memory, by the session or the template."
 	const lostNode = "Node n1 does not answer: bring it back. If it is off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute. " +
-		"To give up a deleted session all the same, annotate it vdi.kasm.io/force-cleanup."
+		"To delete the session without that confirmation, annotate it vdi.kasm.io/force-cleanup."
 
 	cases := map[string]struct {
 		a    *api.SessionAssignment

@@ -24,7 +24,7 @@ func Gate(pod *corev1.Pod) *corev1.Container {
 }
 
 // GatedPod returns the desktop behind a gate, through which it goes once in each
-// sandbox: a kubelet that makes one anew, as after a power cut, has it wait again,
+// sandbox: a kubelet that makes one again, as after a power cut, has it wait again,
 // and a desktop that only ends is started again without. It asks for as much as
 // the desktop alone.
 func GatedPod(a *api.SessionAssignment, g Guard) *corev1.Pod {

@@ -19,7 +19,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // assignment is what the hub sends for a small desktop; each case changes it.
 func assignment(change ...func(*api.SessionAssignment)) *api.SessionAssignment {

@@ -217,7 +217,7 @@ func TestRetention(t *testing.T) {
 		k.Expect(k.kept()).To(BeTrue())
 		k.Expect(admin.Delete(t.Context(), user)).To(Succeed())
 		k.clock.pass(time.Hour)
-		k.Expect(k.look()).To(Equal(time.Minute), "unused for a minute, anew")
+		k.Expect(k.look()).To(Equal(time.Minute), "unused for a minute, again")
 		k.Expect(k.kept()).To(BeTrue())
 	})
 
@@ -232,7 +232,7 @@ func TestRetention(t *testing.T) {
 		k.Expect(k.kept()).To(BeTrue())
 	})
 
-	t.Run("starts anew with a home that was used meanwhile, or is another of that name", func(t *testing.T) {
+	t.Run("restarts with a home that was used meanwhile, or is another of that name", func(t *testing.T) {
 		k := keep(t, admin, claim("again"))
 		k.clock.pass(2 * time.Hour)
 		k.look()

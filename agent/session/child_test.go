@@ -50,17 +50,17 @@ func runs(p *corev1.Pod) {
 func TestOutdated(t *testing.T) {
 	waits := func(*corev1.Pod) {}
 	changed := func(a *api.SessionAssignment) { a.Spec.Desktop.Image = "browser:2" }
-	anew := func(a *api.SessionAssignment) { a.Spec.Epoch++ }
+	again := func(a *api.SessionAssignment) { a.Spec.Epoch++ }
 	cases := map[string]struct {
 		pod    func(*corev1.Pod)
 		change []func(*api.SessionAssignment)
 		want   bool
 	}{
 		"as it was":                 {runs, nil, false},
-		"placed anew, same desktop": {runs, []func(*api.SessionAssignment){anew}, false},
+		"rescheduled, same desktop": {runs, []func(*api.SessionAssignment){again}, false},
 		"changed, running":          {runs, []func(*api.SessionAssignment){changed}, false},
 		"changed, not running":      {waits, []func(*api.SessionAssignment){changed}, false},
-		"changed and placed anew":   {runs, []func(*api.SessionAssignment){changed, anew}, true},
+		"changed and rescheduled":   {runs, []func(*api.SessionAssignment){changed, again}, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

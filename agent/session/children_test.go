@@ -86,12 +86,12 @@ var children = map[string]child{
 var _ = Describe("A child", func() {
 	for _, kind := range slices.Sorted(maps.Keys(children)) {
 		c := children[kind]
-		It("of kind "+kind+" is put back, made anew, and refused where another has taken it", func(ctx SpecContext) {
+		It("of kind "+kind+" is put back, recreated, and refused where another has taken it", func(ctx SpecContext) {
 			expectRepaired(ctx, running(ctx, configured), c)
 		}, SpecTimeout(3*time.Minute))
 	}
 
-	It("that was made immutable is made anew", func(ctx SpecContext) {
+	It("that was made immutable is recreated", func(ctx SpecContext) {
 		a := running(ctx, configured)
 		uid := get(ctx, configOf(a)).UID
 		edit(ctx, configOf(a), func(c *corev1.ConfigMap) { c.Data["policy.json"], c.Immutable = "evil", ptr.To(true) })

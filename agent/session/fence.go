@@ -101,16 +101,16 @@ func fencingOf(a *api.SessionAssignment, s fenceState) fencing {
 			return fencing{}
 		}
 		return fencing{guarded: true, notYet: &observe.Problem{Reason: api.ReasonApplyFailed, Message: "This session's desktop had a guard, " +
-			"on which the hub counts, and the agent is no longer told of any: set its --guard-image again."}}
+			"on which the hub counts, and the agent has none now: set its --guard-image again."}}
 	}
 	f := fencing{guarded: true, guard: known(s.guard)}
 	switch {
 	case s.lease.State == fence.Over:
-		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: "The hub has not been heard of for as long as its lease: " +
-			"the desktop is stopped, and runs again when the hub is back and has not placed the session anew."}
+		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: "The hub has not renewed the lease in time: " +
+			"the desktop is stopped, and runs again when the hub is back and has not rescheduled the session."}
 	case a.Spec.Lapse < a.Status.Lapse:
 		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: fmt.Sprintf("The hub's lease was over (lapse %d): "+
-			"the desktop runs again once the hub has affirmed that it did not place the session anew.", a.Status.Lapse)}
+			"the desktop runs again once the hub has affirmed that it did not reschedule the session.", a.Status.Lapse)}
 	case s.lease.State == fence.Unknown, f.guard == nil:
 		f.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has made sure of the hub's lease."}
 	default:

@@ -82,7 +82,7 @@ func (h *leasingHub) restart(guards bool) {
 
 func fencedSession(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }
 
-// affirm is the hub's word that it did not place the session anew.
+// affirm is the hub's word that it did not reschedule the session.
 func affirm(ctx context.Context, a *api.SessionAssignment) {
 	GinkgoHelper()
 	edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Lapse = a.Status.Lapse })
@@ -127,7 +127,7 @@ var _ = Describe("A fenced session", Serial, func() {
 		Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventWaiting))
 		Expect(get(ctx, podOf(other)).DeletionTimestamp).To(BeNil(), "a session that is not fenced")
 
-		By("hearing of the hub again, which may have placed it anew")
+		By("hearing of the hub again, which may have rescheduled it")
 		hub.renew(ctx)
 		expectLapse(ctx, a, 1)
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonLeaseExpired, "affirmed")
@@ -249,7 +249,7 @@ var _ = Describe("A held session", Serial, func() {
 	}, SpecTimeout(time.Minute))
 })
 
-var _ = Describe("A session that the hub places anew where it is", func() {
+var _ = Describe("A session that the hub places again where it is", func() {
 	It("keeps its desktop, which learns of the epoch", func(ctx SpecContext) {
 		a := running(ctx)
 		pod := get(ctx, podOf(a))

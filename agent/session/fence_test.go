@@ -113,8 +113,8 @@ func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
 	}
 }
 
-// A Pod that its guard or a boot of the node has ended is made anew by what makes
-// any Pod anew, and only with a lease.
+// A Pod that its guard or a boot of the node has ended is recreated by what makes
+// any Pod again, and only with a lease.
 func TestAPodThatItsGuardEndedIsNotMadeAnewWithoutALease(t *testing.T) {
 	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }))
 	lease := &said{fence.Standing{State: fence.Valid, Left: time.Hour}}

@@ -91,7 +91,7 @@ func TestNoPodIsMadeBeforeItsGateCanKnowTheAgent(t *testing.T) {
 	}
 }
 
-// Gates come with the next Pod: none that is there is made anew for the lack of one,
+// Gates come with the next Pod: none that is there is recreated for the lack of one,
 // for another mode, or for a lapse, while the desktop runs.
 func TestAPodThatRunsKeepsTheGateThatItHasOrHasNot(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -137,7 +137,7 @@ func TestAPodThatRunsKeepsTheGateThatItHasOrHasNot(t *testing.T) {
 				s.after(time.Minute)
 			}
 			if after := s.thePod(); after.UID != before.UID || slices.Contains(s.wrote(), "delete Pod") {
-				t.Error("the Pod was made anew")
+				t.Error("the Pod was recreated")
 			}
 			if c := s.condition(api.ConditionPodReady); c.Reason != api.ReasonPodReady {
 				t.Errorf("PodReady is %+v", c)
@@ -152,7 +152,7 @@ func TestADesktopDoesNotWaitForGoodAtAGateThatNobodyAnswers(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(s *stage, key *string)
-		anew   bool
+		again  bool
 	}{
 		"as it was made":          {func(*stage, *string) {}, false},
 		"another image":           {func(s *stage, _ *string) { g := *aGuard; g.Image = "agent:2"; s.r.Options.Guard = &g }, false},
@@ -174,9 +174,9 @@ func TestADesktopDoesNotWaitForGoodAtAGateThatNobodyAnswers(t *testing.T) {
 			tc.change(s, key)
 			s.after(time.Minute)
 			s.after(time.Minute)
-			anew := s.gone(&corev1.Pod{}) || s.thePod().UID != before
-			if anew != tc.anew {
-				t.Errorf("made anew: %t, want %t", anew, tc.anew)
+			again := s.gone(&corev1.Pod{}) || s.thePod().UID != before
+			if again != tc.again {
+				t.Errorf("recreated: %t, want %t", again, tc.again)
 			}
 		})
 	}

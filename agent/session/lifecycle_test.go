@@ -102,7 +102,7 @@ var _ = Describe("A session's life", func() {
 			g.Expect(pod.Spec.Containers[0].Image).To(Equal("registry.example.com/browser:1"))
 		}).Should(Succeed())
 
-		By("placing it anew")
+		By("rescheduling it")
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Epoch = 2 })
 		Eventually(ctx, func(g Gomega) {
 			pod := podOf(a)
@@ -113,7 +113,7 @@ var _ = Describe("A session's life", func() {
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("keeps a running desktop that is placed anew as it is", func(ctx SpecContext) {
+	It("keeps a running desktop that is rescheduled as it is", func(ctx SpecContext) {
 		a := running(ctx)
 		uid := get(ctx, podOf(a)).UID
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Epoch = 7 })

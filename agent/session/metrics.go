@@ -11,7 +11,7 @@ const kindAssignment = "SessionAssignment"
 var (
 	failures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_session_failures_total",
-		Help: "Attempts of sessions that were given up, by reason.",
+		Help: "Attempts of sessions that failed permanently, by reason.",
 	}, []string{"reason"})
 
 	startTime = prometheus.NewHistogram(prometheus.HistogramOpts{

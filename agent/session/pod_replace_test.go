@@ -19,16 +19,16 @@ func TestAChangedDesktopReplacesNoPodThatMayHaveStarted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		unbound bool
 		status  func(*corev1.Pod)
-		anew    bool
+		again   bool
 	}{
-		"without a node":                     {unbound: true, anew: true},
+		"without a node":                     {unbound: true, again: true},
 		"of whose start nothing is known":    {},
 		"that is being created":              {status: waits("ContainerCreating", 0)},
 		"whose init containers are at it":    {status: waits("PodInitializing", 0)},
 		"that runs":                          {status: answersNobody},
-		"whose image can't be pulled":        {status: waits("ImagePullBackOff", 0), anew: true},
-		"whose container can't be made":      {status: waits("CreateContainerConfigError", 0), anew: true},
-		"that ended and is started again":    {status: waits("CrashLoopBackOff", 3), anew: true},
+		"whose image can't be pulled":        {status: waits("ImagePullBackOff", 0), again: true},
+		"whose container can't be made":      {status: waits("CreateContainerConfigError", 0), again: true},
+		"that ended and is started again":    {status: waits("CrashLoopBackOff", 3), again: true},
 		"that runs though its guard crashes": {status: besidesACrash},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestAChangedDesktopReplacesNoPodThatMayHaveStarted(t *testing.T) {
 			s.wrote()
 			s.after(time.Second)
 			s.after(time.Minute)
-			if anew := s.gone(&corev1.Pod{}) || s.thePod().UID != before; anew != tc.anew {
-				t.Errorf("replaced: %t, want %t; writes %v", anew, tc.anew, s.wrote())
+			if again := s.gone(&corev1.Pod{}) || s.thePod().UID != before; again != tc.again {
+				t.Errorf("replaced: %t, want %t; writes %v", again, tc.again, s.wrote())
 			}
 		})
 	}

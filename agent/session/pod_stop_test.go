@@ -131,7 +131,7 @@ func TestNoPodIsMadeBesideOneThatWasForcedAway(t *testing.T) {
 	s.pass()
 	s.after(children.CacheDelay)
 	if s.thePod().UID == before {
-		t.Error("the desktop is not made anew")
+		t.Error("the desktop is not recreated")
 	}
 }
 
@@ -225,7 +225,7 @@ func TestALostNodeGivesBackWhatMayRunTwice(t *testing.T) {
 	s.after(2 * time.Second)
 	s.after(children.ConflictRetry)
 	if s.gone(&corev1.Pod{}) || s.thePod().UID == before {
-		t.Error("it is not made anew")
+		t.Error("it is not recreated")
 	}
 }
 

@@ -63,7 +63,7 @@ var _ = Describe("Repair", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("makes anew what was deleted", func(ctx SpecContext) {
+	It("makes again what was deleted", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
 		for _, o := range []client.Object{podOf(a), serviceOf(a), ingressOf(a)} {
 			uid := get(ctx, o).GetUID()
@@ -76,7 +76,7 @@ var _ = Describe("Repair", func() {
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("makes a claim anew that was deleted while no desktop used it", func(ctx SpecContext) {
+	It("makes a claim again that was deleted while no desktop used it", func(ctx SpecContext) {
 		a := assigned(ctx, home(api.HomePerSession), func(a *api.SessionAssignment) { a.Spec.RunState = api.ModeSuspended })
 		expectCondition(ctx, a, api.ConditionHomeReady, metav1.ConditionTrue, api.ReasonBound, "")
 		claim := get(ctx, claimOf(a))

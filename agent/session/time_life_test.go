@@ -80,7 +80,7 @@ func stays(ctx context.Context, a *api.SessionAssignment) {
 		pod := get(ctx, podOf(a))
 		g.Expect(pod.UID).To(Equal(uid))
 		g.Expect(pod.DeletionTimestamp).To(BeNil())
-		// After a clock was set it is reckoned anew, in whole seconds.
+		// After a clock was set it is reckoned again, in whole seconds.
 		g.Expect(get(ctx, a).Status.RunningSince.Time).To(BeTemporally("~", since.Time, 2*time.Second))
 	}).WithTimeout(time.Second).Should(Succeed())
 }

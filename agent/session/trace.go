@@ -104,7 +104,7 @@ const (
 	transitionReplaced = "Desktop's Pod makes way for another"
 	transitionStopped  = "Desktop is stopped"
 	// transitionNodeGivenUp is for sessions without a home that may run twice.
-	transitionNodeGivenUp = "Desktop of a lost node is given up there"
+	transitionNodeGivenUp = "Desktop of a lost node is released there"
 )
 
 // stateOf summarizes a status.

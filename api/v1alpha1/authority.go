@@ -6,7 +6,7 @@ import (
 )
 
 // The hub's certificate authority is a Secret in the hub's own namespace, unless
-// somebody else issues the certificates of the link.
+// certificates of the link are issued outside of the hub.
 const (
 	// AuthoritySecret is its name.
 	AuthoritySecret = "vdi-hub-ca"
@@ -23,7 +23,7 @@ const (
 )
 
 // The key of the proofs of placement (SessionAssignmentSpec.Proof) is a Secret in
-// the hub's namespace, whoever issues the certificates of the link.
+// the hub's namespace, however the certificates of the link are issued.
 const (
 	// PlacementKeySecret is its name, PlacementKey the key of its 32 bytes.
 	PlacementKeySecret = "vdi-hub-placement-key"

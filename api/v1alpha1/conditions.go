@@ -16,7 +16,7 @@ const (
 	// ConditionEndpointReady (agent): Service and Ingress are in place.
 	ConditionEndpointReady = "EndpointReady"
 	// ConditionProgressing (agent): shown only when it is False: the agent has
-	// given up, for the reason of the condition that did not come true. It tries
+	// failed permanently, for the reason of the condition that did not come true. It tries
 	// again once spec.attempt is raised.
 	ConditionProgressing = "Progressing"
 	// ConditionFailoverReady (hub): shown only when it is False: the session asks
@@ -119,7 +119,7 @@ const (
 	// ReasonHomeInUse: False (Scheduled, HomeReady), another session has the
 	// user's home mounted; the message names it.
 	ReasonHomeInUse = "HomeInUse"
-	// ReasonNoRoomToResume: False, the member has no room for the session to run
+	// ReasonNoRoomToResume: False, the member has no capacity for the session to run
 	// again, and its home keeps it there or no other has any.
 	ReasonNoRoomToResume = "NoRoomToResume"
 	// ReasonTooManyHomes: False, the session asks for a fresh home, and its user
@@ -174,7 +174,7 @@ const (
 	// ReasonNodeLost: False (PodReady), the Pod's node does not answer.
 	ReasonNodeLost = "NodeLost"
 	// ReasonQuotaExceeded: False (any of the agent's), a quota of the namespace
-	// leaves no room for the child.
+	// leaves no capacity for the child.
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonSecretMissing: False (PodReady), a Secret that the hub sends is not
 	// there yet.
@@ -207,7 +207,7 @@ const (
 	// cause and the remedy.
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonConflict: False (any of the agent's), an object of that name
-	// belongs to somebody else.
+	// has another owner.
 	ReasonConflict = "NameTaken"
 	// ReasonWriteDenied: False (Accepted, Scheduled, Assigned), the hub's API server denies a
 	// request of the hub that the session needs; the message names the cause and
@@ -220,26 +220,26 @@ const (
 	// ReasonReady: True, all others are.
 	ReasonReady = "Ready"
 	// ReasonMemberUnreachable: Unknown, it was ready when its member was last
-	// heard of.
+	// reachable.
 	ReasonMemberUnreachable = "MemberUnreachable"
 	// ReasonFailoverPending: Unknown, or False if it was not ready, its member is
-	// lost, and the session waits to be placed anew; the message says for what.
+	// lost, and the session waits to be rescheduled; the message says for what.
 	ReasonFailoverPending = "FailoverPending"
 	// ReasonUnguarded: False (FailoverReady), the member has no guard that would
 	// stop the desktop when its lease is over: the session is held as with mode
 	// Hold.
 	ReasonUnguarded = "Unguarded"
-	// ReasonLeaseExpired: False (PodReady), the member had no word from the hub for
+	// ReasonLeaseExpired: False (PodReady), the member received no renewal for
 	// as long as its lease: the desktop is stopped, and runs again when the hub
-	// says that it was not placed anew.
+	// says that it was not rescheduled.
 	ReasonLeaseExpired = "LeaseExpired"
 	// ReasonGuardUnavailable: False (PodReady), the guard or gate of the Pod can't be
 	// pulled or does not start. It is of the agent's image, and the session waits
 	// until the member's administrator corrects the agent's --guard-image.
 	ReasonGuardUnavailable = "GuardUnavailable"
-	// ReasonAwaitingHub: False (PodReady), the member's agent has begun anew, as
+	// ReasonAwaitingHub: False (PodReady), the member's agent has restarted, as
 	// after a power cut, and the desktop of mode Hold starts once the hub has
-	// affirmed that the session was not placed anew meanwhile.
+	// affirmed that the session was not rescheduled meanwhile.
 	ReasonAwaitingHub = "AwaitingHub"
 	// ReasonTerminating: False, the session is being deleted.
 	ReasonTerminating = "Terminating"
@@ -263,7 +263,7 @@ const (
 	ReasonSuspect = "Suspect"
 	// ReasonUnreachable: False, no renewal for 40 s.
 	ReasonUnreachable = "Unreachable"
-	// ReasonRecovering: False, the agent is heard again and takes no new sessions
+	// ReasonRecovering: False, the agent sends heartbeats again and takes no new sessions
 	// until it has been stable for 30 s.
 	ReasonRecovering = "Recovering"
 	// ReasonQuarantined: False, the agent was lost three times within 10 min; the
@@ -309,10 +309,10 @@ const (
 	// ReasonExternallyIssued: True, the agent's certificate is of an authority
 	// other than the hub.
 	ReasonExternallyIssued = "ExternallyIssued"
-	// ReasonAwaitingAgent: False, no agent has joined yet, or it must join anew.
+	// ReasonAwaitingAgent: False, no agent has joined yet, or it must join again.
 	ReasonAwaitingAgent = "AwaitingAgent"
 	// ReasonCertificateExpired: False (Enrolled, Connected), the agent's
-	// certificate is not valid any more; it must join anew.
+	// certificate is not valid any more; it must join again.
 	ReasonCertificateExpired = "CertificateExpired"
 )
 
@@ -333,10 +333,10 @@ const (
 	ReasonWithdrawalsStopped = "WithdrawalsStopped"
 	// ReasonSynced: True (Synced).
 	ReasonSynced = "Synced"
-	// ReasonResyncing: False (Synced), the agent is telling the hub anew what it
+	// ReasonResyncing: False (Synced), the agent is telling the hub again what it
 	// has.
 	ReasonResyncing = "Resyncing"
-	// ReasonNotConnected: Unknown (Synced), nobody tells.
+	// ReasonNotConnected: Unknown (Synced), the agent is not connected.
 	ReasonNotConnected = "NotConnected"
 )
 
@@ -359,7 +359,7 @@ const (
 	RefusedStaleEpoch = "StaleEpoch"
 	// RefusedInvalid: the member's API server rejected the assignment.
 	RefusedInvalid = "Invalid"
-	// RefusedNoRoom: there is no room left.
+	// RefusedNoRoom: there is no free capacity.
 	RefusedNoRoom = "NoRoom"
 	// RefusedNotAllowed: the settings of the member's administrator do not allow it;
 	// see status.restrictions of the MemberCluster.

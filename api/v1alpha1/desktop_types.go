@@ -81,7 +81,7 @@ type AccessMode string
 const (
 	// AccessPassword: the hub makes a random password for each run.
 	AccessPassword AccessMode = "Password"
-	// AccessNone: the desktop asks nobody, or whoever stands before it does.
+	// AccessNone: the desktop does not authenticate its users, or a proxy does.
 	AccessNone AccessMode = "None"
 )
 
@@ -101,7 +101,7 @@ type Access struct {
 	PasswordEnv string `json:"passwordEnv,omitempty"`
 }
 
-// Activity is how a desktop tells whether it is used. Without a path, any new
+// Activity is how a desktop reports whether it is used. Without a path, any new
 // value of the annotation vdi.kasm.io/activity on its Pod is activity.
 type Activity struct {
 	// Path on the desktop's port that answers GET with {"idleSeconds": 12.5}.

@@ -4,7 +4,7 @@
 //
 // On the hub live VDISession, VDITemplate, VDIHome, MemberCluster and
 // PlacementPolicy. SessionAssignment lives in members only: it is the hub's
-// word to a member about one session, a kind of its own so that the hub's own
+// desired state of one session in a member, a kind of its own so that the hub's own
 // cluster can be a member too.
 //
 // +kubebuilder:object:generate=true

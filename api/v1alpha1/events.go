@@ -26,7 +26,7 @@ const (
 	EventSuspended = "Suspended"
 	// EventResumed: it runs again, as spec.operatingMode asked.
 	EventResumed = "Resumed"
-	// EventFailed: the session is given up until somebody corrects it.
+	// EventFailed: the session failed permanently, until a person corrects it.
 	EventFailed = "Failed"
 	// EventRetried: it is tried again, under a higher attempt.
 	EventRetried = "Retried"
@@ -35,7 +35,7 @@ const (
 	// EventHomeDeleted: a home is deleted, in its member, that nobody has used for
 	// as long as it was to be kept.
 	EventHomeDeleted = "HomeDeleted"
-	// EventSkipped: a step of the cleanup was given up; the note says what is
+	// EventSkipped: a step of the cleanup was skipped; the note says what is
 	// left where.
 	EventSkipped = "CleanupSkipped"
 	// EventForced: an operator asked for the cleanup to be forced.
@@ -43,16 +43,16 @@ const (
 	// EventNodeGivenUp: the node of a desktop that may run twice has not answered for
 	// so long that the desktop starts on another one.
 	EventNodeGivenUp = "NodeGivenUp"
-	// EventActivityUnknown: the desktop does not tell whether it is used, and so
+	// EventActivityUnknown: the desktop does not report whether it is used, and so
 	// its idle timeout is not enforced.
 	EventActivityUnknown = "ActivityUnknown"
 	// EventTermRaised: the hub was restored from a backup, and has raised its term
 	// above those that agents have seen. It is on the Lease vdi-hub-term.
 	EventTermRaised = "TermRaised"
-	// EventFailedOver: the session was placed anew, for its member is lost.
+	// EventFailedOver: the session was rescheduled, for its member is lost.
 	EventFailedOver = "FailedOver"
 	// EventFailoverPending: its member is lost, and the session waits to be placed
-	// anew; the note says for what.
+	// again; the note says for what.
 	EventFailoverPending = "FailoverPending"
 	// EventHealed: a copy that was left behind in a member that was lost is
 	// stopped, or was kept in the stead of its replacement.

@@ -29,7 +29,7 @@ func (a *SessionAssignment) TimeExpired() bool {
 	return pod != nil && pod.Reason == ReasonTimeExpired
 }
 
-// GivenUp reports whether the agent has given up the attempt that the
+// GivenUp reports whether the agent has ended the attempt that the
 // assignment asks for.
 func (a *SessionAssignment) GivenUp() bool {
 	return a.Status.Failure != nil && a.Status.Failure.Attempt >= a.Spec.Attempt

@@ -13,7 +13,7 @@ type FailoverMode string
 
 // The failover modes.
 const (
-	// FailoverRestart places the session anew some time after its member was
+	// FailoverRestart reschedules the session some time after its member was
 	// lost; a copy left behind a partition is stopped when it heals.
 	FailoverRestart FailoverMode = "Restart"
 	// FailoverFence never lets two copies run: the agent stops its own first.
@@ -23,7 +23,7 @@ const (
 )
 
 // HealingMode is what becomes of the first copy of a session that was placed
-// anew, once its member is heard of again and the copy still runs.
+// again, once its member reconnects and the copy still runs.
 //
 // +kubebuilder:validation:Enum=KeepReplacement;KeepOriginal
 type HealingMode string
@@ -82,13 +82,13 @@ type Placement struct {
 	// +optional
 	Run int64 `json:"run,omitempty"`
 	// Idle: the desktop is not to run, and its slot was given back. Before it
-	// runs again, room is reserved.
+	// runs again, capacity is reserved.
 	// +optional
 	Idle bool `json:"idle,omitempty"`
 	// FailoverMode of the session as it holds for this placement, after defaults.
 	// +optional
 	FailoverMode FailoverMode `json:"failoverMode,omitempty"`
-	// Guarded: the member has told that beside the desktop a guard runs, without
+	// Guarded: the member has reported that a guard runs beside the desktop, without
 	// which a Fence session is held.
 	// +optional
 	Guarded bool `json:"guarded,omitempty"`
@@ -110,9 +110,9 @@ type FailoverRecord struct {
 	FromEpoch int64 `json:"fromEpoch"`
 	// Reason for which it was lost: MemberUnreachable or MemberFenced.
 	Reason string `json:"reason"`
-	// LostTime is when that member was last heard of, by the hub's clock.
+	// LostTime is when that member sent its last heartbeat, by the hub's clock.
 	LostTime metav1.Time `json:"lostTime"`
-	// Time at which the session was placed anew.
+	// Time at which the session was rescheduled.
 	Time metav1.Time `json:"time"`
 	// RecoveredTime is when it was ready again; absent: not yet.
 	// +optional

@@ -33,7 +33,7 @@ const (
 	// LabelSessionUID is the UID of the session that a child is of.
 	LabelSessionUID = "vdi.kasm.io/session-uid"
 	// LabelAdmitSessions with value "true" on a Namespace of a member is its
-	// administrator's word that sessions may live there.
+	// administrator's permission for sessions to run there.
 	LabelAdmitSessions = "vdi.kasm.io/admit-sessions"
 	// LabelPodSecurity is Kubernetes' label by which a Namespace enforces a level of
 	// Pod Security; PodSecurityRestricted is the one that desktops meet.
@@ -47,7 +47,7 @@ const (
 	LabelSecret = "vdi.kasm.io/secret"
 	// SecretAccess is a session's access secret.
 	SecretAccess = "access"
-	// SecretDistribute is an administrator's word that a Secret of the hub's
+	// SecretDistribute is an administrator's permission that a Secret of the hub's
 	// namespace may travel to members with the sessions whose template names it.
 	SecretDistribute = "distribute"
 	// LabelUserRole with value "true" is on the Roles and RoleBindings by which the
@@ -84,8 +84,8 @@ const (
 	// to leave. The hub takes it away when that is done, or can't be.
 	AnnotationMove = "vdi.kasm.io/move"
 	// AnnotationForceCleanup on a session or an assignment that is being deleted
-	// is an operator's last word: Pods are deleted without waiting for their
-	// kubelet, and on the hub the session is let go whatever its member says. The
+	// is an operator override: Pods are deleted without waiting for their
+	// kubelet, and on the hub the finalizer is removed whatever the member reports. The
 	// value is the operator's reason, for the event. On a Pod that is being deleted it
 	// is the operator's assertion that nothing of the Pod runs, for a node that is off
 	// for good.

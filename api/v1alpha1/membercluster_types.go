@@ -37,7 +37,7 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a region begins and ends with a letter or digit and has only letters, digits and -_. between"
 	Region string `json:"region"`
 
-	// Zone, where the member lies in one.
+	// Zone of the member, if it is in one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a zone begins and ends with a letter or digit and has only letters, digits and -_. between"
@@ -98,7 +98,7 @@ type MemberClusterSpec struct {
 	// +kubebuilder:default=Allowed
 	Access MemberAccess `json:"access,omitempty"`
 
-	// Fenced is the operator's word that nothing runs in this cluster any
+	// Fenced is the operator's declaration that nothing runs in this cluster any
 	// more. Bound to its fingerprint.
 	// +optional
 	Fenced *FencedDeclaration `json:"fenced,omitempty"`
@@ -130,12 +130,12 @@ type DrainStatus struct {
 	NoRoom int32 `json:"noRoom"`
 	// Homes is how many stay because their homes are there.
 	Homes int32 `json:"homes"`
-	// Failed sessions were given up there, and stay until they are tried again.
+	// Failed sessions failed permanently there, and stay until they are tried again.
 	// +optional
 	Failed int32 `json:"failed"`
 }
 
-// FencedDeclaration is an operator's word that a cluster is off.
+// FencedDeclaration is an operator's declaration that a cluster is off.
 type FencedDeclaration struct {
 	// Fingerprint of the cluster of which it is said.
 	// +kubebuilder:validation:MinLength=1
@@ -172,7 +172,7 @@ type MemberClusterStatus struct {
 	// Sessions placed in the member.
 	// +optional
 	Sessions int32 `json:"sessions"`
-	// Releasing are sessions that were given up there and whose stop the member
+	// Releasing are sessions that were released from there and whose stop the member
 	// has not confirmed yet.
 	// +optional
 	Releasing int32 `json:"releasing,omitempty"`
@@ -283,7 +283,7 @@ func (c *MemberCertificate) Serials() []string {
 type TemplateAvailability struct {
 	// Name of the template.
 	Name string `json:"name"`
-	// Revision that the agent judged.
+	// Revision that the agent evaluated.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 	// Available is whether the template can run there at all.

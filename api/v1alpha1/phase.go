@@ -37,7 +37,7 @@ func PhaseOf(conditions []metav1.Condition, deleting bool, mode OperatingMode) S
 		return PhaseCreating
 	case ready.Status == metav1.ConditionTrue, ready.Status == metav1.ConditionUnknown:
 		// Unknown is only ever said of a session that was ready when its
-		// member was last heard of.
+		// member sent its last heartbeat.
 		return PhaseRunning
 	case failing[ready.Reason]:
 		return PhaseFailed

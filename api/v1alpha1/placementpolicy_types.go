@@ -16,7 +16,7 @@ const (
 	StrategySpread Strategy = "Spread"
 	// StrategyBinPack fills a member before it takes the next.
 	StrategyBinPack Strategy = "BinPack"
-	// StrategyLeastLoaded takes the member with the most room left.
+	// StrategyLeastLoaded takes the member with the most free capacity.
 	StrategyLeastLoaded Strategy = "LeastLoaded"
 	// StrategyWeighted shares sessions out by the members' weights.
 	StrategyWeighted Strategy = "Weighted"
@@ -200,7 +200,7 @@ type PlacementPolicyStatus struct {
 	// +optional
 	Waiting int32 `json:"waiting"`
 	// Elsewhere are those placed that would be placed elsewhere today, were they
-	// placed anew. Nothing moves them.
+	// rescheduled. Nothing moves them.
 	// +optional
 	Elsewhere int32 `json:"elsewhere"`
 	// LastReviewTime is when that was reckoned.

@@ -6,12 +6,12 @@ import (
 )
 
 // PlacementReviewSpec asks the hub where a session would go now. Nothing is
-// placed and no room is reserved.
+// placed and no capacity is reserved.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.sessionName) != has(self.session)",message="give sessionName, of a session that there is, or session, as one would be created"
 type PlacementReviewSpec struct {
-	// SessionName of a session in this namespace. One that is placed is judged
-	// as if it were to be placed anew, its own room set aside.
+	// SessionName of a session in this namespace. One that is placed is evaluated
+	// as if it were to be rescheduled, its own reservation not counted.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -48,7 +48,7 @@ type PlacementReviewStatus struct {
 	Reason string `json:"reason,omitempty"`
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Policy by which it is judged; absent: none governs it.
+	// Policy that governs it; absent: none governs it.
 	// +optional
 	Policy string `json:"policy,omitempty"`
 	// Placed is how many of the count would be placed now, and Waiting the rest.
@@ -86,7 +86,7 @@ type ClusterVerdict struct {
 	// Filter that it fails, by name.
 	// +optional
 	Filter string `json:"filter,omitempty"`
-	// Message says why it fails, with what would help, or what room it has.
+	// Message states why it fails, with what would help, or what capacity it has.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Slots left for it, with reservations and headroom left aside.
@@ -96,11 +96,11 @@ type ClusterVerdict struct {
 	// +optional
 	// +listType=atomic
 	Scores []PlacementScore `json:"scores,omitempty"`
-	// CapacityAge is how old the report is that it was judged by; absent: it has
+	// CapacityAge is how old the report is that it was evaluated by; absent: it has
 	// made none.
 	// +optional
 	CapacityAge Duration `json:"capacityAge,omitempty"`
-	// Sessions of the count that would go there, each in the room that those
+	// Sessions of the count that would go there, each in the capacity that those
 	// before it leave.
 	// +optional
 	Sessions int32 `json:"sessions,omitempty"`

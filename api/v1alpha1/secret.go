@@ -9,7 +9,7 @@ import (
 )
 
 // SecretDataHash is the value of AnnotationSecretHash for a Secret's data: by
-// it the member finds out that somebody has edited a Secret that the hub sent.
+// it the member finds out that a Secret was edited by hand that the hub sent.
 // Keys and values count with their lengths, so that none can pass for others.
 func SecretDataHash(data map[string][]byte) string {
 	sum := sha256.New()

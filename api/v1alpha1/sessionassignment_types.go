@@ -27,7 +27,7 @@ const (
 	AssignmentStopped AssignmentState = "Stopped"
 )
 
-// SessionAssignmentSpec is the hub's word to a member about one session.
+// SessionAssignmentSpec is the desired state of one session in a member.
 type SessionAssignmentSpec struct {
 	// Session that it is about.
 	Session SessionReference `json:"session"`
@@ -237,7 +237,7 @@ type AssignedHome struct {
 	MountPath string `json:"mountPath,omitempty"`
 }
 
-// SessionAssignmentStatus is the agent's word back.
+// SessionAssignmentStatus is what the agent reports of it.
 type SessionAssignmentStatus struct {
 	// ObservedGeneration is the generation that this status speaks of.
 	// +optional
@@ -260,7 +260,7 @@ type SessionAssignmentStatus struct {
 	// TimeUsed by earlier runs, those before this placement included.
 	// +optional
 	TimeUsed Duration `json:"timeUsed,omitempty"`
-	// Failure, where the agent has given up: nothing runs until the hub raises
+	// Failure, if the attempt failed permanently: nothing runs until the hub raises
 	// the attempt.
 	// +optional
 	Failure *Failure `json:"failure,omitempty"`
@@ -275,7 +275,7 @@ type SessionAssignmentStatus struct {
 	// Lapse is the number with which the member last asked the hub whether it still
 	// stands by this placement. In mode Fence it is that of the last lapse of the
 	// member's lease: the desktop is stopped until the spec's lapse is as high. In
-	// mode Hold it is raised by an agent that has begun anew since, when the desktop
+	// mode Hold it is raised by an agent that has restarted since, when the desktop
 	// is to be started in a new sandbox, as after a power cut: a desktop that runs
 	// goes on, and one behind a gate starts once the spec's lapse is as high.
 	// +optional
@@ -285,7 +285,7 @@ type SessionAssignmentStatus struct {
 	// +optional
 	Guarded bool `json:"guarded,omitempty"`
 	// IdleSince is when the desktop was last used, by the member's clock, once it
-	// was not for 5 minutes; absent: it is in use, or nobody knows.
+	// was not for 5 minutes; absent: it is in use, or that is unknown.
 	// +optional
 	IdleSince *metav1.Time `json:"idleSince,omitempty"`
 	// NodeName that the Pod was bound to.
@@ -299,7 +299,7 @@ type SessionAssignmentStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Failure is why an agent has given up a session.
+// Failure is why an attempt of a session failed permanently.
 type Failure struct {
 	// Attempt that failed.
 	// +optional
@@ -319,7 +319,7 @@ type AssignedConfig struct {
 	Hash string `json:"hash"`
 }
 
-// SessionAssignment is the hub's word to a member about one session, stored
+// SessionAssignment is the desired state of one session in a member, stored
 // in the member's API server by its agent.
 //
 // +kubebuilder:object:root=true

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HomeSpec is whose home it is and where it lies. The hub writes it before
+// HomeSpec is whose home it is and where it is. The hub writes it before
 // the first assignment that needs it, and it then pins the user's sessions of
 // that template to the member.
 //

@@ -21,7 +21,7 @@ const (
 	PhaseRunning SessionPhase = "Running"
 	// PhaseTerminating: deleted, and its member has not confirmed the stop.
 	PhaseTerminating SessionPhase = "Terminating"
-	// PhaseFailed: it will not run unless somebody changes something.
+	// PhaseFailed: it does not run until a person changes something.
 	PhaseFailed SessionPhase = "Failed"
 )
 
@@ -49,7 +49,7 @@ type SessionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="user is immutable: delete the session and create one for the other user"
 	User string `json:"user"`
 
-	// Groups of the user, by which a template's allowedGroups are judged. Who
+	// Groups of the user, with which a template's allowedGroups are compared. Who
 	// creates the session must be of these groups, or be allowed to impersonate
 	// them.
 	// +optional
@@ -98,7 +98,7 @@ type SessionSpec struct {
 
 	// Attempt numbers the tries. Raise it to try a session again that has
 	// Failed or idled out, with the template as it stands by then; a desktop
-	// that runs is started anew.
+	// that runs is restarted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
@@ -230,7 +230,7 @@ type SessionStatus struct {
 	LastFailover *FailoverRecord `json:"lastFailover,omitempty"`
 
 	// IdleSince is when the desktop was last used, by the hub's clock, where the
-	// desktop tells and it was not for 5 minutes; absent: it is in use, or nobody
+	// desktop reports that and it was not for 5 minutes; absent: it is in use, or nobody
 	// knows.
 	// +optional
 	IdleSince *metav1.Time `json:"idleSince,omitempty"`
@@ -282,7 +282,7 @@ type SessionStatus struct {
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 }
 
-// SessionHome is where a session's home lies, and so where the session must
+// SessionHome is where a session's home is, and so where the session must
 // go.
 type SessionHome struct {
 	// Name of the VDIHome, of a PerUser home.
@@ -305,7 +305,7 @@ type SessionConfig struct {
 	ChangeTime metav1.Time `json:"changeTime"`
 }
 
-// Release is a placement that was given up and whose stop is not confirmed.
+// Release is an earlier placement whose stop is not confirmed.
 type Release struct {
 	// ClusterName is the name of the MemberCluster.
 	ClusterName string `json:"clusterName"`
@@ -318,7 +318,7 @@ type Release struct {
 	// Epoch up to which everything in that member must stop.
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
-	// Superseded: the session was placed anew without waiting for this stop, for
+	// Superseded: the session was rescheduled without waiting for this stop, for
 	// the member was lost. It is remembered until that member has confirmed it, or
 	// is gone for good.
 	// +optional
@@ -326,8 +326,8 @@ type Release struct {
 	// HomeClaimName is the claim of a home that was left behind there.
 	// +optional
 	HomeClaimName string `json:"homeClaimName,omitempty"`
-	// FailoverMode of the placement that was given up. It decides whether the
-	// session is placed anew without the confirmation if the member is lost, unless
+	// FailoverMode of that placement. It decides whether the
+	// session is rescheduled without the confirmation if the member is lost, unless
 	// spec.failover.mode is set. Absent where the hub does not know it: then the
 	// mode that the session would be placed with decides.
 	// +optional

@@ -157,7 +157,7 @@ type TemplateSpec struct {
 	// +kubebuilder:default={}
 	Access Access `json:"access,omitzero"`
 
-	// Activity is how the desktop tells whether it is used.
+	// Activity is how the desktop reports whether it is used.
 	// +optional
 	Activity Activity `json:"activity,omitzero"`
 

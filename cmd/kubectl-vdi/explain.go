@@ -43,8 +43,8 @@ func explainCommand(c *cluster) *cobra.Command {
 		Use:   "explain [SESSION | --template TEMPLATE --user USER]",
 		Short: "Say where a session would go now, and why, without placing anything",
 		Long: "Say where a session would go now, and why: the verdict on every member with what would help, its scores,\n" +
-			"the room that it has left and how old the report is that says so. Nothing is placed and no room is taken.\n" +
-			"A session that is placed is judged as if it were to be placed anew, its own room set aside.",
+			"its free capacity and how old the report of it is. Nothing is placed and no capacity is reserved.\n" +
+			"A placed session is evaluated as if it were to be rescheduled, its own reservation not counted.",
 		Example: "  kubectl vdi explain ann -n desktops\n" +
 			"  kubectl vdi explain --template browser --user ann@example.com --count 100 --distinct-users",
 		Args: cobra.MaximumNArgs(1),
@@ -162,7 +162,7 @@ func (c *cluster) ask(ctx context.Context, api client.WithWatch, review *v1alpha
 }
 
 // untilAnswered watches a review until the hub has answered it. A watch that
-// ends is opened anew, from what is there by then.
+// ends is opened again, from what is there by then.
 func untilAnswered(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview) error {
 	for {
 		w, err := api.Watch(ctx, &v1alpha1.PlacementReviewList{}, client.InNamespace(review.Namespace),

@@ -18,12 +18,12 @@ import (
 
 func fenceCommand(c *cluster) *cobra.Command {
 	yes := false
-	cmd := memberCommand(c, "fence NAME", "Declare that nothing runs in a member any more, so that its sessions are placed anew at once",
+	cmd := memberCommand(c, "fence NAME", "Declare that nothing runs in a member any more, so that its sessions are rescheduled at once",
 		func(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster) error {
 			return c.fence(cmd, api, member, yes)
 		})
 	cmd.Long = "Declare that nothing runs in a member any more: it is powered off, and you have looked. Its sessions are\n" +
-		"placed anew at once, also those of the modes Hold and Fence, which otherwise wait. If something does run there\n" +
+		"rescheduled at once, also those of the modes Hold and Fence, which otherwise wait. If something does run there\n" +
 		"after all, those sessions run twice, and two desktops may write what they share. What is in homes in that\n" +
 		"cluster stays there. The declaration is of that one cluster and in your name; the hub takes it away when the\n" +
 		"cluster's agent is back, and then has stopped what is left there."
@@ -61,7 +61,7 @@ func (c *cluster) fence(cmd *cobra.Command, api client.WithWatch, member *v1alph
 		return err
 	}
 	return c.answer(cmd.OutOrStdout(), fencedResult(member, released, true), fmt.Sprintf(
-		"Member %s is declared fenced by %s: %s placed anew as far as there is room. Take it back with `kubectl vdi unfence %[1]s`.",
+		"Member %s is declared fenced by %s: %s rescheduled as far as there is capacity. Take it back with `kubectl vdi unfence %[1]s`.",
 		member.Name, who, released.words()))
 }
 
@@ -126,7 +126,7 @@ func (m modes) words() string {
 // confirm asks for the member's name.
 func confirm(cmd *cobra.Command, member *v1alpha1.MemberCluster, released modes) error {
 	out := cmd.ErrOrStderr()
-	fmt.Fprintf(out, "You are about to say that nothing runs in cluster %s, member %s, any more: %s placed anew at once.\n"+
+	fmt.Fprintf(out, "You are about to say that nothing runs in cluster %s, member %s, any more: %s rescheduled at once.\n"+
 		"If something does run there, it runs twice from then on. Have you looked that it is off?\n"+
 		"Type the name of the member to go on: ", member.Status.Fingerprint, member.Name, released.words())
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
@@ -134,7 +134,7 @@ func confirm(cmd *cobra.Command, member *v1alpha1.MemberCluster, released modes)
 		return nil
 	}
 	if err != nil && line == "" {
-		return errors.New("not declared fenced: nobody answered; give --yes where nobody can")
+		return errors.New("not declared fenced: there was no answer; give --yes where none can be given")
 	}
 	return fmt.Errorf("not declared fenced: %q is not %s", strings.TrimSpace(line), member.Name)
 }
@@ -158,10 +158,10 @@ func unfenceCommand(c *cluster) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			words := fmt.Sprintf("Member %s is not declared fenced any more. Sessions that were placed anew stay where they are now; "+
+			words := fmt.Sprintf("Member %s is not declared fenced any more. Sessions that were rescheduled stay where they are now; "+
 				"what is left of them there is stopped when its agent is back.", member.Name)
 			if !changed {
-				words = fmt.Sprintf("Member %s: nothing to do, nobody has declared it fenced.", member.Name)
+				words = fmt.Sprintf("Member %s: nothing to do, it is not declared fenced.", member.Name)
 			}
 			return c.answer(cmd.OutOrStdout(), map[string]any{"member": member.Name, "changed": changed}, words)
 		})

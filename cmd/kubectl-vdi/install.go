@@ -130,7 +130,7 @@ func (o installOptions) check() error {
 		return fmt.Errorf("--hub %q is not host:port", o.hub)
 	}
 	if len(o.caHashes) == 0 {
-		return errors.New("--ca-hash is needed, or the agent would send its token to whoever answers")
+		return errors.New("--ca-hash is needed, or the agent would send its token to any server that answers")
 	}
 	return checkHashes(o.caHashes)
 }

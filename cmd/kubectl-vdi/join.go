@@ -54,7 +54,7 @@ func joinCommand(c *cluster) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.spec.Region, "region", "", "Region of the member.")
 	flags.StringVar(&o.spec.IngressDomain, "ingress-domain", "", "Domain under which the sessions' hosts are made.")
-	flags.StringVar(&o.spec.Zone, "zone", "", "Zone of the member, where it lies in one.")
+	flags.StringVar(&o.spec.Zone, "zone", "", "Zone of the member, where it is in one.")
 	flags.StringSliceVar(&o.taints, "taint", nil, "Taint key=value:effect with the effect NoSchedule or PreferNoSchedule; may be given several times.")
 	flags.StringVar(&o.hub, "hub", "", "Host and port where agents reach the hub; by default the load balancer's address of the Service vdi-hub.")
 	flags.StringVar(&o.serverName, "hub-server-name", "", "Name in the hub's certificate; by default the host of --hub, or vdi-hub.NAMESPACE.svc if the address is the Service's.")

@@ -205,7 +205,7 @@ func fencing(o *operations) {
 	})
 	words, err := o.vdi("us\n", "fence", "eu")
 	o.Expect(err).To(MatchError(ContainSubstring(`"us" is not eu`)))
-	o.Expect(words).To(And(ContainSubstring("cluster fp-eu"), ContainSubstring("2 sessions (1 of Hold, 1 of Fence) are placed anew"), ContainSubstring("it runs twice")))
+	o.Expect(words).To(And(ContainSubstring("cluster fp-eu"), ContainSubstring("2 sessions (1 of Hold, 1 of Fence) are rescheduled"), ContainSubstring("it runs twice")))
 	_, err = o.vdi("", "fence", "eu")
 	o.Expect(err).To(MatchError(ContainSubstring("--yes")))
 	o.Expect(o.member("eu").Spec.Fenced).To(BeNil())

@@ -30,9 +30,9 @@ func rebalanceCommand(c *cluster) *cobra.Command {
 		Use: "rebalance", Short: "Move sessions that nobody uses to where they would be placed now", Args: cobra.NoArgs,
 		Long: "Move sessions that nobody uses to where they would be placed now, if that is clearly better: a region or a\n" +
 			"cluster that is preferred, a member that takes sessions where theirs does not, or one that is less loaded by a\n" +
-			"tenth. A session that moves is started anew there. Sessions with a home stay, and so do those whose desktops\n" +
-			"do not tell whether they are used. After a failover this is the way back: nothing moves back by itself.\n" +
-			"The hub moves each session as it has room, and says in an event (NotMoved) why one stays after all.",
+			"tenth. A session that moves is restarted there. Sessions with a home stay, and so do those whose desktops\n" +
+			"do not report whether they are used. After a failover this is the way back: nothing moves back by itself.\n" +
+			"The hub moves each session as capacity permits, and says in an event (NotMoved) why one stays after all.",
 		Example: "  kubectl vdi rebalance --dry-run\n  kubectl vdi rebalance --from us-east --to-region eu --max 50",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.rebalance(cmd, o) },
 	}

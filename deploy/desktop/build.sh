@@ -3,7 +3,7 @@
 #
 #   DESKTOP_IMG=vdi-desktop:1.0 DESKTOP_PACKAGES="firefox-esr" deploy/desktop/build.sh
 #
-# Debian's part is built anew when debian.sh, its files or the packages change, or
+# Debian's part is built again when debian.sh, its files or the packages change, or
 # FRESH=1 asks for what the mirror has today; it stays in dist/desktop. Needs root,
 # Docker, and mmdebstrap, which is installed where it is missing and apt-get is not.
 set -euo pipefail

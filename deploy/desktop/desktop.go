@@ -170,7 +170,7 @@ func awaitManager(ctx context.Context, s *screen, manager *program) error {
 	}
 }
 
-// keepManager starts the window manager anew when it ends: without one, windows
+// keepManager starts the window manager again when it ends: without one, windows
 // can't be moved, and no program can be started.
 func (d *desktop) keepManager(manager *program, environment []string, home string) {
 	for {
@@ -180,7 +180,7 @@ func (d *desktop) keepManager(manager *program, environment []string, home strin
 			return
 		case <-time.After(managerPause):
 		}
-		slog.Warn("The window manager has ended and is started anew", "error", manager.err)
+		slog.Warn("The window manager has ended and is restarted", "error", manager.err)
 		var err error
 		if manager, err = start(environment, home, "openbox"); err != nil {
 			slog.Error("There is no window manager any more", "error", err)

@@ -91,7 +91,7 @@ func run(ctx context.Context, o options) error {
 	case <-d.display.ended:
 		return errors.Join(errors.New("the X server has ended"), d.display.err)
 	case <-ctx.Done():
-		slog.Info("The desktop is told to stop")
+		slog.Info("The desktop was asked to stop")
 		return nil
 	}
 }

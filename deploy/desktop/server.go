@@ -98,7 +98,7 @@ func activity(used idler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		idle, err := used.idle()
 		if err != nil {
-			slog.Warn("The X server does not tell whether it is used", "error", err)
+			slog.Warn("The X server does not report whether it is used", "error", err)
 			http.Error(w, "not known", http.StatusServiceUnavailable)
 			return
 		}

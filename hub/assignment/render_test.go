@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 func fullTemplate() *v1alpha1.TemplateSpec {
 	shared := resource.MustParse("1Gi")
@@ -84,7 +84,7 @@ func TestRenderGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("differs from %s (-want +got), write it anew with -update:\n%s", path, diff)
+		t.Errorf("differs from %s (-want +got), write it again with -update:\n%s", path, diff)
 	}
 }
 
@@ -149,12 +149,12 @@ func TestRunState(t *testing.T) {
 		session *v1alpha1.VDISession
 		want    v1alpha1.OperatingMode
 	}{
-		"not placed":                          {sessiontest.With(), v1alpha1.ModeRunning},
-		"placed":                              {sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), v1alpha1.ModeRunning},
-		"idle":                                {idle, v1alpha1.ModeSuspended},
-		"to be suspended, and not idle yet":   {suspended, v1alpha1.ModeRunning},
-		"its time is over, and not idle yet":  {expired, v1alpha1.ModeRunning},
-		"its member is not heard of any more": {sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable)), v1alpha1.ModeRunning},
+		"not placed":                             {sessiontest.With(), v1alpha1.ModeRunning},
+		"placed":                                 {sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), v1alpha1.ModeRunning},
+		"idle":                                   {idle, v1alpha1.ModeSuspended},
+		"to be suspended, and not idle yet":      {suspended, v1alpha1.ModeRunning},
+		"its time is over, and not idle yet":     {expired, v1alpha1.ModeRunning},
+		"its member sends no heartbeat any more": {sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable)), v1alpha1.ModeRunning},
 	} {
 		if got := runState(c.session); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)

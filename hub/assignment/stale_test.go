@@ -27,7 +27,7 @@ func TestOldViewAssignsNothing(t *testing.T) {
 		{name: "it is as it was", stored: here, ordered: true},
 		{name: "it has ended", stored: func(s *v1alpha1.VDISession) { s.Status.Epoch = 1 }},
 		{name: "it was placed elsewhere", stored: placed(sessiontest.PlacedAt(sessiontest.Elsewhere, 2), 2)},
-		{name: "it was placed anew", stored: placed(sessiontest.PlacedAt(sessiontest.Here, 2), 2)},
+		{name: "it was rescheduled", stored: placed(sessiontest.PlacedAt(sessiontest.Here, 2), 2)},
 		{name: "this leader knows better", stored: here, given: 1, ordered: true},
 		{name: "the member has it", stored: here, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old"), ordered: true},
 	} {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Rates at which sessions are placed anew, a second. No time factor scales them.
+// Rates at which sessions are rescheduled, a second. No time factor scales them.
 const (
 	fleetRate  = 20
 	targetRate = 10
@@ -26,10 +26,10 @@ const (
 )
 
 // Mass is whether so many of the fleet's members are gone that sessions are to
-// be placed anew more slowly.
+// be rescheduled more slowly.
 func Mass(gone, members int) bool { return members > 0 && gone*100 >= members*massPercent }
 
-// Brake limits how fast sessions are placed anew, in all and for each target. It
+// Brake limits how fast sessions are rescheduled, in all and for each target. It
 // is for one goroutine at a time.
 type Brake struct {
 	fleet   gate

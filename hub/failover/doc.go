@@ -10,7 +10,7 @@
 //     renewal that any leader may have granted its member, nor where nothing is
 //     known to stop it; a Hold session never is.
 //   - Nothing is due by time before this hub has led for R, or while no member
-//     outside its own cluster is heard of: then it is the hub that is cut off.
+//     outside its own cluster sends heartbeats: then it is the hub that is cut off.
 //   - What is due stays so for as long as the facts do.
 //   - Over any time no more sessions pass the Brake than its rates allow.
 //

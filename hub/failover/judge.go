@@ -26,7 +26,7 @@ type Member struct {
 	Unreachable bool
 	// LostAt is when it became so.
 	LostAt time.Time
-	// HeardAt is when it was last heard of; zero: nobody knows.
+	// HeardAt is when it sent its last heartbeat; zero: nobody knows.
 	HeardAt time.Time
 	// GrantedAt is the last time at which any leader may have granted it a renewal.
 	GrantedAt time.Time
@@ -42,13 +42,13 @@ type Fleet struct {
 	Now time.Time
 	// LedSince is since when this hub has led without having slept for long.
 	LedSince time.Time
-	// CutOff: of the members that are not in the hub's own cluster none is heard of.
+	// CutOff: no member outside the hub's own cluster sends heartbeats.
 	CutOff bool
 }
 
 // Verdict on a session.
 type Verdict struct {
-	// Due: it may be placed anew.
+	// Due: it may be rescheduled.
 	Due bool
 	// Wait is after what time to look again, whether it is due or not. Without one
 	// nothing changes by time alone.
@@ -64,7 +64,7 @@ type Verdict struct {
 // Lost is whether the session's member is lost.
 func (v Verdict) Lost() bool { return v.Reason != "" }
 
-// Judge says whether a session may be placed anew.
+// Judge says whether a session may be rescheduled.
 func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
 	switch {
 	case m.Removed:
@@ -77,10 +77,10 @@ func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
 	v := Verdict{Reason: v1alpha1.ReasonMemberUnreachable}
 	switch {
 	case s.Mode != v1alpha1.FailoverRestart && s.Mode != v1alpha1.FailoverFence:
-		v.Message = m.missing() + ": with mode Hold the session stays there until it is heard of again, " + m.orFence()
+		v.Message = m.missing() + ": with mode Hold the session stays there until it sends heartbeats again, " + m.orFence()
 		return v
 	case s.Mode == v1alpha1.FailoverFence && !s.Guarded:
-		v.Message = m.missing() + ": no guard beside the desktop is known to stop it, so the session is held there as with mode Hold, until it is heard of again, " + m.orFence()
+		v.Message = m.missing() + ": no guard beside the desktop is known to stop it, so the session is held there as with mode Hold, until it sends heartbeats again, " + m.orFence()
 		return v
 	case f.CutOff && !f.Now.Before(f.LedSince.Add(t.Regain)):
 		v.Message = m.missing() + ", and no other outside the hub's own cluster is: it may be the hub that is cut off, so that nothing is moved. " +
@@ -93,11 +93,11 @@ func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
 		return v
 	}
 	v.Wait = at.Sub(f.Now)
-	v.Message = fmt.Sprintf("%s: unless it is again, the session is placed anew at %s%s", m.missing(), moment(at), because(t, s, m, f, at))
+	v.Message = fmt.Sprintf("%s: unless it reconnects, the session is rescheduled at %s%s", m.missing(), moment(at), because(t, s, m, f, at))
 	return v
 }
 
-// dueAt is when a session is placed anew by time alone.
+// dueAt is when a session is rescheduled by time alone.
 func dueAt(t Timings, s Session, m Member, f Fleet) time.Time {
 	at := f.LedSince.Add(t.Regain)
 	if s.Mode == v1alpha1.FailoverFence {
@@ -133,9 +133,9 @@ func (m Member) name() string {
 
 func (m Member) missing() string {
 	if m.HeardAt.IsZero() {
-		return m.name() + " is not heard of"
+		return m.name() + " sends no heartbeat"
 	}
-	return m.name() + " has not been heard of since " + moment(m.HeardAt)
+	return m.name() + " has sent no heartbeat since " + moment(m.HeardAt)
 }
 
 func (m Member) orFence() string {

@@ -18,7 +18,7 @@ var (
 
 func ptr(d time.Duration) *time.Duration { return &d }
 
-// silent is a member that was heard of, and granted a renewal, so long ago; 40 s
+// silent is a member that was reachable, and granted a renewal, so long ago; 40 s
 // after that it became Unreachable.
 func silent(ago time.Duration) Member {
 	heard := start.Add(-ago)
@@ -41,14 +41,14 @@ func TestJudge(t *testing.T) {
 		reason  string
 		says    []string
 	}{
-		"a member that is heard of": {session: restart, member: Member{Name: "eu-west"}, fleet: leads},
+		"a member that is reachable": {session: restart, member: Member{Name: "eu-west"}, fleet: leads},
 		"Restart, just lost": {
 			session: restart, member: silent(45 * time.Second), fleet: leads, wait: 55 * time.Second, reason: v1alpha1.ReasonMemberUnreachable,
-			says: []string{"member eu-west has not been heard of since 2026-03-01T09:59:15Z: unless it is again, the session is placed anew at 2026-03-01T10:00:55Z"},
+			says: []string{"member eu-west has sent no heartbeat since 2026-03-01T09:59:15Z: unless it reconnects, the session is rescheduled at 2026-03-01T10:00:55Z"},
 		},
 		"Restart, after its time": {
 			session: restart, member: silent(100 * time.Second), fleet: leads, due: true, reason: v1alpha1.ReasonMemberUnreachable,
-			says: []string{"member eu-west has not been heard of since 2026-03-01T09:58:20Z"},
+			says: []string{"member eu-west has sent no heartbeat since 2026-03-01T09:58:20Z"},
 		},
 		"Restart, with a wait of its own": {
 			session: Session{Mode: v1alpha1.FailoverRestart, After: ptr(0)}, member: silent(40 * time.Second), fleet: leads, due: true,

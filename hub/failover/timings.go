@@ -18,7 +18,7 @@ type Timings struct {
 	// sent it.
 	Lease time.Duration
 	// Regain (R) is how long after its last grant the hub waits before it places a
-	// Fence session anew, and how long a new leader waits before it places any.
+	// Fence session again, and how long a new leader waits before it places any.
 	Regain time.Duration
 	// Slack (S) is what it may take from the end of a lease until the last Pod is
 	// gone: an agent's takeover, a Pod's grace of at most 30 s, probes.

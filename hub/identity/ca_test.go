@@ -191,7 +191,7 @@ func TestARotationOfTheCAFromBeginningToEnd(t *testing.T) {
 	x.step(lifetime - time.Minute)
 	w.roundOf("eu", "us", "new")
 	w.expect(pki.StageDistributing)
-	// Its certificate has expired: it must join anew anyhow.
+	// Its certificate has expired: it must join again anyhow.
 	x.step(2 * time.Minute)
 	w.roundOf("eu", "us", "new")
 	w.expect(pki.StageReissuing)
@@ -228,7 +228,7 @@ type walk struct {
 	agents map[string]*agent
 }
 
-// roundOf lets agents renew, and rotate and connect anew if they are told to; in
+// roundOf lets agents renew, and rotate and connect again if they are told to; in
 // the end the hub looks at its CA. It returns how many rotated. At each moment
 // an agent trusts the hub, and the hub the agent.
 func (w *walk) roundOf(names ...string) (rotated int) {

@@ -98,7 +98,7 @@ func (a *Authority) enroll(ctx context.Context, who applicant) (certificate issu
 			return issued{}, g.member, err
 		}
 	}
-	return issued{}, g.member, fmt.Errorf("the Secret %s of a token is written by somebody all the time", g.secret.Name)
+	return issued{}, g.member, fmt.Errorf("the Secret %s of a token is written all the time", g.secret.Name)
 }
 
 func (a *Authority) enrollWith(ctx context.Context, g grant, who applicant) (certificate issued, err error) {

@@ -54,7 +54,7 @@ func (a *Authority) firstSecret(ctx context.Context) (*corev1.Secret, error) {
 	}
 	secret, err := a.createSecret(ctx, pki.NewState(ca, now))
 	if err == nil {
-		log.FromContext(ctx).Info("Made the hub's CA: members that were enrolled with another must join anew",
+		log.FromContext(ctx).Info("Made the hub's CA: members that were enrolled with another CA must join again",
 			"secret", client.ObjectKeyFromObject(secret), "caHash", ca.Hash())
 	}
 	return secret, err
@@ -89,7 +89,7 @@ func (a *Authority) adoptSecret(secret *corev1.Secret) error {
 	if err != nil {
 		return fmt.Errorf(
 			"secret %s/%s of the hub's CA can't be used and is not touched: %w; "+
-				"restore it from a backup, or delete it, restart the hub and have every member join anew",
+				"restore it from a backup, or delete it, restart the hub and have every member join again",
 			secret.Namespace, secret.Name, err)
 	}
 	if err := a.adopt(state); err != nil {

@@ -17,7 +17,7 @@ const (
 	maxRequestBytes = 16 << 10
 	maxCapabilities = 64
 	// maxEpoch is beyond any epoch or term that was ever given, and far from
-	// where counting on would begin anew.
+	// where counting on would start over.
 	maxEpoch = 1 << 53
 	// A capacity report.
 	maxNamespaces = 4096

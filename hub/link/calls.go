@@ -226,7 +226,7 @@ func (s *Server) endOf(caller Caller, reason error) {
 	}
 }
 
-// review judges every open stream anew: a certificate expires, and a member is
+// review judges every open stream again: a certificate expires, and a member is
 // revoked, while its agent says nothing.
 func (s *Server) review() {
 	s.mu.Lock()

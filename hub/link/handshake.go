@@ -95,7 +95,7 @@ func (shakenCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.A
 
 func handshakeOf(caller *Caller) string {
 	if caller == nil {
-		return "Stranger"
+		return "Unauthenticated"
 	}
 	return "Member"
 }

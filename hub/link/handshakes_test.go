@@ -99,7 +99,7 @@ func TestSilentConnectionsCostNoRate(t *testing.T) {
 // TestAFloodOfAddressesSharesNoMeterWithAgents uses up the rate of more addresses
 // of one /48 than are remembered.
 func TestAFloodOfAddressesSharesNoMeterWithAgents(t *testing.T) {
-	m, now := metered(func(l *Limits) { l.HandshakesPerSecond, l.StrangersPerAddress = 1, 2 })
+	m, now := metered(func(l *Limits) { l.HandshakesPerSecond, l.UnauthenticatedPerAddress = 1, 2 })
 	kept, err := m.connection(nil, "192.0.2.1:1")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestAFloodOfAddressesSharesNoMeterWithAgents(t *testing.T) {
 			t.Errorf("an agent at %s: %v", agent, err)
 		}
 	}
-	if again := m.address(prefixOf("192.0.2.1:1")); again.strangers != 1 {
-		t.Errorf("%d connections of an address are counted, one is open", again.strangers)
+	if again := m.address(prefixOf("192.0.2.1:1")); again.unauthenticated != 1 {
+		t.Errorf("%d connections of an address are counted, one is open", again.unauthenticated)
 	}
 }

@@ -2,7 +2,7 @@ package link
 
 import "time"
 
-// Limits of what agents and strangers may ask of the hub. A zero is the
+// Limits of what agents and unauthenticated callers may ask of the hub. A zero is the
 // default. They are so wide that an honest fleet never meets them, behind one
 // address too, and so narrow that one agent or one address can't take the
 // whole hub.
@@ -37,9 +37,9 @@ type Limits struct {
 	// 256. Beyond them, the oldest that waits for its client is ended for the new
 	// one, so that connections which never finish keep no agent out.
 	Handshakes, HandshakesPerAddress int
-	// Strangers are connections without an agent's certificate that may be
-	// open, 256 by default, and StrangersPerAddress, 32.
-	Strangers, StrangersPerAddress int
+	// Unauthenticated are connections without an agent's certificate that may be
+	// open, 256 by default, and UnauthenticatedPerAddress, 32.
+	Unauthenticated, UnauthenticatedPerAddress int
 	// EnrollmentsPerMinute of one address, 300 by default, and Enrollments that
 	// may be in progress, 16.
 	EnrollmentsPerMinute, Enrollments int
@@ -66,7 +66,7 @@ func (l *Limits) setDefaults(renewInterval time.Duration) {
 		{&l.RenewalsPerSecond, max(5, int(10/renewInterval.Seconds()))}, {&l.RotationsPerMinute, 20},
 		{&l.CallsPerMember, 4}, {&l.ConnectionsPerMember, 64}, {&l.StreamsPerMember, 8},
 		{&l.HandshakesPerSecond, 100}, {&l.Handshakes, 512}, {&l.HandshakesPerAddress, 256},
-		{&l.Strangers, 256}, {&l.StrangersPerAddress, 32},
+		{&l.Unauthenticated, 256}, {&l.UnauthenticatedPerAddress, 32},
 		{&l.EnrollmentsPerMinute, 300}, {&l.Enrollments, 16},
 	} {
 		if *d.limit <= 0 {

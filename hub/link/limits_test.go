@@ -98,21 +98,23 @@ func TestWhatIsTooMuchAtOnceIsRefused(t *testing.T) {
 			func(m *meters) (func(), error) { _, end, err := m.stream("m"); return end, err },
 			func(m *meters) (func(), error) { _, end, err := m.stream("n"); return end, err },
 		},
-		"strangers of an address": {
-			func(l *Limits) { l.StrangersPerAddress = 3 },
+		"unauthenticated callers of an address": {
+			func(l *Limits) { l.UnauthenticatedPerAddress = 3 },
 			func(m *meters) (func(), error) { return m.connection(nil, address) },
 			func(m *meters) (func(), error) { return m.connection(nil, "192.0.2.2:1000") },
 		},
-		"strangers of an address of IPv6": {
-			func(l *Limits) { l.StrangersPerAddress = 3 },
+		"unauthenticated callers of an address of IPv6": {
+			func(l *Limits) { l.UnauthenticatedPerAddress = 3 },
 			func(m *meters) (func(), error) {
 				return m.connection(nil, fmt.Sprintf("[2001:db8::%d]:1", len(m.addresses)+1))
 			},
 			func(m *meters) (func(), error) { return m.connection(nil, "[2001:db8:0:1::1]:1") },
 		},
-		"strangers": {
-			func(l *Limits) { l.Strangers = 3 },
-			func(m *meters) (func(), error) { return m.connection(nil, fmt.Sprintf("192.0.2.%d:1000", m.strangers)) },
+		"unauthenticated callers": {
+			func(l *Limits) { l.Unauthenticated = 3 },
+			func(m *meters) (func(), error) {
+				return m.connection(nil, fmt.Sprintf("192.0.2.%d:1000", m.unauthenticated))
+			},
 			func(m *meters) (func(), error) { return m.connection(caller, address) },
 		},
 		"handshakes": {

@@ -34,10 +34,10 @@ type meters struct {
 	// byUse are the addresses, the one that was used last first.
 	byUse list.List
 	// handshakes in progress, the oldest first.
-	handshakes  []*handshake
-	strangers   int
-	enrollments int
-	swept       time.Time
+	handshakes      []*handshake
+	unauthenticated int
+	enrollments     int
+	swept           time.Time
 }
 
 // memberMeter is what one member's agent has and does; meters.mu guards the
@@ -53,10 +53,10 @@ type memberMeter struct {
 type addressMeter struct {
 	handshakes, enrollments *rate.Limiter
 
-	from               netip.Prefix
-	shaking, strangers int
-	used               time.Time
-	place              *list.Element
+	from                     netip.Prefix
+	shaking, unauthenticated int
+	used                     time.Time
+	place                    *list.Element
 }
 
 func newMeters(limits Limits, patience time.Duration, now func() time.Time) *meters {
@@ -112,7 +112,7 @@ func (m *meters) address(from netip.Prefix) *addressMeter {
 }
 
 // idle says that the meter counts nothing that is in progress.
-func (a *addressMeter) idle() bool { return a.shaking == 0 && a.strangers == 0 }
+func (a *addressMeter) idle() bool { return a.shaking == 0 && a.unauthenticated == 0 }
 
 func (m *meters) forget(meter *addressMeter) {
 	m.byUse.Remove(meter.place)
@@ -202,14 +202,14 @@ func (m *meters) connection(caller *Caller, address string) (end func(), err err
 		return m.give(&meter.connections), nil
 	}
 	meter := m.address(prefixOf(address))
-	if err := take("StrangersPerAddress", &meter.strangers, m.limits.StrangersPerAddress); err != nil {
+	if err := take("UnauthenticatedPerAddress", &meter.unauthenticated, m.limits.UnauthenticatedPerAddress); err != nil {
 		return nil, err
 	}
-	if err := take("Strangers", &m.strangers, m.limits.Strangers); err != nil {
-		meter.strangers--
+	if err := take("Unauthenticated", &m.unauthenticated, m.limits.Unauthenticated); err != nil {
+		meter.unauthenticated--
 		return nil, err
 	}
-	return m.give(&meter.strangers, &m.strangers), nil
+	return m.give(&meter.unauthenticated, &m.unauthenticated), nil
 }
 
 // stream counts one of a member.

@@ -18,7 +18,7 @@ var (
 	}, []string{"call", "reason"})
 	metricHandshakes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_handshakes_total",
-		Help: "TLS handshakes: with a Member, a Stranger (no agent's certificate), or why they failed; Yielded: ended for a newer one.",
+		Help: "TLS handshakes: with a Member, Unauthenticated (no agent's certificate), or why they failed; Yielded: ended for a newer one.",
 	}, []string{"outcome"})
 	metricLimited = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_limited_total",

@@ -67,7 +67,7 @@ type Options struct {
 	// SendTimeout is how long an agent may take no message while there is one,
 	// 20 s by default.
 	SendTimeout time.Duration
-	// ReviewInterval is how often the open streams are judged anew, 1 s by
+	// ReviewInterval is how often the open streams are judged again, 1 s by
 	// default: a certificate that expires, or is revoked, ends its stream so soon.
 	ReviewInterval time.Duration
 	// Limits of what agents may ask.

@@ -93,7 +93,7 @@ func (s *Server) laterHub(ctx context.Context, member types.UID, seen int64, pro
 	case s.options.RaiseTerm == nil, s.raises.told[member] >= seen, seen < ours && len(s.raises.by) > 0:
 		return refusal
 	case !s.proves(member, seen, proof):
-		return fmt.Errorf("%w: it says that it was told term %d, and this hub has term %d; if the hub was restored from a backup, "+
+		return fmt.Errorf("%w: it reports that it received term %d, and this hub has term %d; if the hub was restored from a backup, "+
 			"restore its Secret %s with it, or delete highestHubTerm from the agent's ConfigMap vdi-agent-state and restart the agent; "+
 			"if it was not, the agent is not to be trusted", ErrUnprovenTerm, seen, ours, v1alpha1.PlacementKeySecret)
 	case seen-ours > maxLeap:

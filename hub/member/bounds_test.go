@@ -167,7 +167,7 @@ func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
 	x.Expect(kept).To(Equal(10*2048), "of orphans beyond those that are shown, the status is not kept")
 	x.Expect(m.Screen(page("b", 1))).To(MatchError(link.ErrExcess))
 
-	// With another stream all begins anew. Sessions that are known have bytes.
+	// With another stream all starts over. Sessions that are known have bytes.
 	other := &connection{fleet: x.state, member: x.uids["uid-eu"], peer: &peer{}}
 	x.cache("uid-eu").MaxBytes = 1 << 20
 	x.placedHere("ours", 1000)

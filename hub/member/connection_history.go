@@ -43,13 +43,13 @@ type connectionHistory struct {
 	// granted is when this hub last granted a renewal; zero: it did not since the
 	// member's access was taken away.
 	granted time.Time
-	// lastGrant is the same, and lastHeartbeat when the member was last heard of;
+	// lastGrant is the same, and lastHeartbeat when the member sent its last heartbeat;
 	// nothing erases them.
 	lastGrant, lastHeartbeat time.Time
 	// uncertain: by its last renewal, another replica of the agent may lead by now.
 	uncertain bool
 	// revokedAt is since when this hub has known that it is revoked; zero: it is
-	// not, or has been heard of since.
+	// not, or has sent a heartbeat since.
 	revokedAt time.Time
 	// expires is when the certificate of the member's agent does; zero: it has
 	// none of the hub's.
@@ -178,7 +178,7 @@ func (m *member) refuseFingerprint(fingerprint string) error {
 // noteIncompatible notes why an agent was turned away that does not speak as the
 // hub does, and says whether that is news.
 //
-// Where the member's own agent was heard of a moment ago it is some other, and no
+// Where the member's own agent sent a heartbeat a moment ago it is some other, and no
 // matter. Of several that take turns the first is told of, until it asks no more.
 func (m *member) noteIncompatible(t health.Timings, reason error, now time.Time) bool {
 	why := boundedTo(reason.Error(), maxRemedy)

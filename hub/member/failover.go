@@ -4,13 +4,14 @@ import (
 	"maps"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Lost reports whether a session's member is lost, and if so whether the session may
@@ -165,7 +166,7 @@ func (f *state) degradation(now time.Time) degradation {
 }
 
 // degradationChanges returns what listeners are notified when that degradation changes:
-// the sessions of every member that is lost are looked at anew.
+// the sessions of every member that is lost are looked at again.
 func (f *state) degradationChanges(now time.Time) []Change {
 	before := f.degraded
 	if f.degraded = f.degradation(now); f.degraded == before {
@@ -202,7 +203,7 @@ func pending(v failover.Verdict) placement.Decision {
 }
 
 func rateLimited(v failover.Verdict, mass bool) (placement.Decision, failover.Verdict) {
-	v.Message += ": it waits for its turn, since sessions of members that are lost are placed anew a few at a time"
+	v.Message += ": it waits for its turn, since sessions of members that are lost are rescheduled a few at a time"
 	if mass {
 		v.Message += ", and only one or two a second while most members are gone"
 	}

@@ -79,7 +79,7 @@ func TestAgentThatWasBackForAMomentTakesTheWordAway(t *testing.T) {
 	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse())
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	r.register("eu", "uid-eu", declared("fp-uid-eu"), func(mc *v1alpha1.MemberCluster) { mc.Spec.Fenced.At.Time = r.clock.Now() })
-	r.Expect(r.Lost(held, "uid-eu").Due).To(BeTrue(), "said anew, it holds")
+	r.Expect(r.Lost(held, "uid-eu").Due).To(BeTrue(), "said again, it holds")
 }
 
 func TestDeclarationOfAMemberThatIsHeardOfCountsForNothing(t *testing.T) {
@@ -147,7 +147,7 @@ func TestDeclarationIsShownForAsLongAsItHolds(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	x.Expect(x.shows(x.mc)).To(ContainElements("Fenced=True/MemberFenced", "Ready=False/Unreachable"))
-	x.Expect(x.fenced()).To(Equal("ann declared at 2023-11-14T22:13:20Z that nothing runs there any more: its sessions are placed anew, and what is left of them there is stopped should its agent come back"))
+	x.Expect(x.fenced()).To(Equal("ann declared at 2023-11-14T22:13:20Z that nothing runs there any more: its sessions are rescheduled, and what is left of them there is stopped should its agent come back"))
 	x.Expect(x.events()).To(ContainElement(HavePrefix("Warning Fenced ann declared at")))
 	writes := x.writes
 	x.reconcile("eu")

@@ -64,7 +64,7 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRevoked,
 			"an operator revoked its access: to let it in again set spec.access to Allowed, "+join(v.name))
 	case v.Cause == health.Fenced:
-		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, declaredBy(v.fence.declared)+": its sessions are placed anew")
+		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, declaredBy(v.fence.declared)+": its sessions are rescheduled")
 	case v.State == health.Ready:
 		return ready(metav1.ConditionTrue, v1alpha1.ReasonConnected, "the agent is connected and renews its lease")
 	case v.otherCluster != "":
@@ -79,13 +79,13 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 	case v.State == health.Unknown && was != nil:
 		return *was
 	case v.State == health.Unknown:
-		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started, or stood still, and has not heard of the agent yet")
+		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started, or stood still, and has received no heartbeat of the agent yet")
 	case v.Cause == health.Quarantined:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonQuarantined,
 			"the agent was lost too often: no new sessions go there for a while; look at the network between it and the hub")
 	case v.Cause == health.Recovering:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRecovering,
-			"the agent is heard again: new sessions go there once it has been stable for a while")
+			"the agent sends heartbeats again: new sessions go there once it has been stable for a while")
 	case v.Cause == health.Uncertain:
 		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect,
 			"the agent can't write to the member's API server: no new sessions go there, and what runs there goes on; "+
@@ -187,7 +187,7 @@ func syncedCondition(v view, was *metav1.Condition) metav1.Condition {
 	case was != nil && was.Status == metav1.ConditionTrue && (v.State == health.Unknown || v.settling > 0):
 		return *was
 	case v.connected:
-		return synced(metav1.ConditionFalse, v1alpha1.ReasonResyncing, "the agent is telling anew what runs in the member: what sessions show of it may be out of date")
+		return synced(metav1.ConditionFalse, v1alpha1.ReasonResyncing, "the agent is reporting again what runs in the member: what sessions show of it may be out of date")
 	}
 	return synced(metav1.ConditionUnknown, v1alpha1.ReasonNotConnected, "the agent is not connected: sessions there show their last known state")
 }

@@ -179,7 +179,7 @@ func (d *drainView) goes() []string {
 	}
 	note(d.InUse, "in use, "+until)
 	if len(out) == 0 {
-		out = append(out, "they are being looked at")
+		out = append(out, "they are being evaluated")
 	}
 	return out
 }
@@ -188,10 +188,10 @@ func (d *drainView) goes() []string {
 func (d *drainView) stays(name string) []string {
 	var out []string
 	if d.NoRoom > 0 {
-		out = append(out, fmt.Sprintf("%d fit nowhere else: add room (`kubectl vdi explain SESSION` says what lacks)", d.NoRoom))
+		out = append(out, fmt.Sprintf("%d fit nowhere else: add capacity (`kubectl vdi explain SESSION` says what lacks)", d.NoRoom))
 	}
 	if d.Homes > 0 {
-		out = append(out, fmt.Sprintf("%d have their homes there and stay: delete them, or have them created anew with spec.freshHome", d.Homes))
+		out = append(out, fmt.Sprintf("%d have their homes there and stay: delete them, or have them recreated with spec.freshHome", d.Homes))
 	}
 	if d.Failed > 0 {
 		out = append(out, fmt.Sprintf("%d have failed there: delete them, or raise their spec.attempt, which tries them elsewhere than in %s", d.Failed, name))

@@ -98,7 +98,7 @@ func TestMemberThatIsDrainedSaysHowFarItIs(t *testing.T) {
 	x.clock.Step(statusInterval)
 	x.ShowDrain("uid-eu", DrainCounts{NoRoom: 3, Homes: 2})
 	x.reconcile("eu")
-	x.Expect(x.drained("eu")).To(And(HavePrefix("False/SessionsRemain"), ContainSubstring("3 fit nowhere else: add room"), ContainSubstring("spec.freshHome")))
+	x.Expect(x.drained("eu")).To(And(HavePrefix("False/SessionsRemain"), ContainSubstring("3 fit nowhere else: add capacity"), ContainSubstring("spec.freshHome")))
 }
 
 func TestMemberThatIsEmptyIsDrainedAtOnceAndOpenedAgain(t *testing.T) {

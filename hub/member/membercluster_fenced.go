@@ -40,7 +40,7 @@ func fencedCondition(v view) metav1.Condition {
 			", and its agent has returned: the cluster is not off, so that the hub takes the declaration away, and then lets the agent in")
 	}
 	return fenced(metav1.ConditionTrue, v1alpha1.ReasonMemberFenced, who+
-		": its sessions are placed anew, and what is left of them there is stopped should its agent come back")
+		": its sessions are rescheduled, and what is left of them there is stopped should its agent come back")
 }
 
 func declaredBy(d *v1alpha1.FencedDeclaration) string {

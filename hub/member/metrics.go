@@ -4,9 +4,10 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 var (
@@ -30,13 +31,13 @@ var (
 	membersByHealth = prometheus.NewDesc("vdi_hub_members",
 		"Members of the fleet by health.", []string{"health"}, nil)
 	membersLost = prometheus.NewDesc("vdi_hub_members_lost",
-		"Members whose sessions are placed anew, as their modes have it, by why.", []string{"reason"}, nil)
+		"Members whose sessions are rescheduled, as their modes have it, by why.", []string{"reason"}, nil)
 	failoverWaiting = prometheus.NewDesc("vdi_hub_failover_brake_waiting",
-		"Sessions that wait for their turn to be placed anew, since only a few are at a time.", nil, nil)
+		"Sessions that wait for their turn to be rescheduled, since only a few are at a time.", nil, nil)
 	failoverSlowed = prometheus.NewDesc("vdi_hub_failover_slowed",
-		"1 while so many members are gone that sessions are placed anew more slowly.", nil, nil)
+		"1 while so many members are gone that sessions are rescheduled more slowly.", nil, nil)
 	failoverCutOff = prometheus.NewDesc("vdi_hub_failover_cut_off",
-		"1 while no member outside the hub's own cluster is heard of, so that no session is placed anew by time.", nil, nil)
+		"1 while no member outside the hub's own cluster sends heartbeats, so that no session is rescheduled by time.", nil, nil)
 	memberHealth = prometheus.NewDesc("vdi_hub_member_health",
 		"1 for the state of health that the member is in, 0 for the others.", []string{"member", "state"}, nil)
 	memberFlips = prometheus.NewDesc("vdi_hub_member_flips_total",
@@ -156,11 +157,11 @@ var (
 	memberSessions = prometheus.NewDesc("vdi_hub_member_sessions",
 		"Sessions that are placed in the member.", []string{"member", "region"}, nil)
 	memberReleasing = prometheus.NewDesc("vdi_hub_member_releasing_sessions",
-		"Sessions that were given up in the member and whose stop there is not confirmed.", []string{"member", "region"}, nil)
+		"Sessions that were released from the member and whose stop there is not confirmed.", []string{"member", "region"}, nil)
 	memberNodes = prometheus.NewDesc("vdi_hub_member_nodes",
 		"Nodes of the member that take sessions, as its agent last reported.", []string{"member", "region"}, nil)
 	templateSlots = prometheus.NewDesc("vdi_hub_template_slots",
-		"Sessions of the template, as it stands and with its default resources, that members which are Ready and take new ones have room for yet by their last reports. One room may be counted for several templates.",
+		"Sessions of the template, as it stands and with its default resources, that members which are Ready and accept new ones have free capacity for by their last reports. The same capacity may be counted for several templates.",
 		[]string{"template", "region"}, nil)
 
 	capacityMetrics = []*prometheus.Desc{memberSessions, memberReleasing, memberNodes, templateSlots}

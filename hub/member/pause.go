@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // watchItself has the fleet find out when the hub does not run: a process that is
@@ -43,7 +44,7 @@ func (f *state) now() time.Time {
 		m.heartbeats.Paused(f.timings, from, now)
 	}
 	if f.ledSince = f.ledSince.Add(pause); pause >= f.timings.Unreachable {
-		f.ledSince = now // who leads anew has missed no more
+		f.ledSince = now // who leads again has missed no more
 	}
 	if !f.recovery.until.IsZero() {
 		f.recovery.until = f.recovery.until.Add(pause)

@@ -162,7 +162,7 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 }
 
 // Whatever happens in whatever order, the counts are those of the places that
-// are held, counted anew.
+// are held, counted again.
 func TestCountsArePlacesCountedAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlacedSessions()

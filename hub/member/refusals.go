@@ -19,7 +19,7 @@ import (
 // would one of which a process that had its certificate once sent a term far ahead.
 func (m *member) outranked(t health.Timings, term int64, now time.Time) error {
 	if term < m.term && m.heartbeats.Silence(now) < t.Unreachable {
-		return fmt.Errorf("%w: this one is of term %d, that one of %d, and was heard of %s ago",
+		return fmt.Errorf("%w: this one is of term %d, that one of %d, and sent its last heartbeat %s ago",
 			link.ErrStaleAgent, term, m.term, m.heartbeats.Silence(now).Round(time.Second))
 	}
 	return nil

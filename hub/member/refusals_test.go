@@ -26,7 +26,7 @@ func TestAgentOfAnEarlierTermIsLetInOnceTheLaterOneIsSilent(t *testing.T) {
 	liar.Closed(nil)
 	x.clock.Step(x.timings.Unreachable - 1)
 	_, err = x.openAs("real", 7)
-	x.Expect(err).To(MatchError(link.ErrStaleAgent), "it was heard of a moment ago")
+	x.Expect(err).To(MatchError(link.ErrStaleAgent), "it sent a heartbeat a moment ago")
 	x.reconcile("eu")
 	x.Expect(x.said()).NotTo(ContainElement(ContainSubstring(v1alpha1.EventOlderAgent)))
 

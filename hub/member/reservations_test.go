@@ -65,7 +65,7 @@ func TestRoomComesBack(t *testing.T) {
 	x.Expect(x.sessions("eu")).To(BeZero())
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "a decision that was not written")
 
-	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "one that is made anew takes its own room")
+	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "one that is recreated takes its own room")
 	x.heard.take()
 	m.Results([]link.Result{{SessionUID: "uid-b", Namespace: "desktops", Name: "b", Epoch: 1, SpecHash: "h", Code: link.Refused, Reason: "NoRoom"}})
 	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}))
@@ -223,7 +223,7 @@ func TestSessionsWaitForTheMembersWordOnANewTemplate(t *testing.T) {
 	x.Expect(x.Evaluating(key)).To(BeFalse(), "both have")
 
 	us.Capacity(&fleetv1.CapacityReport{Sequence: 3})
-	x.Expect(x.Evaluating(key)).To(BeTrue(), "asked anew")
+	x.Expect(x.Evaluating(key)).To(BeTrue(), "asked again")
 	x.clock.Step(evaluationWait)
 	x.Expect(x.Evaluating(key)).To(BeFalse(), "nobody waits for ever")
 }

@@ -53,7 +53,7 @@ func TestRestoredHubPlacesNothingUntilEveryMemberHasReported(t *testing.T) {
 	reportAll(m)
 	x.Eventually(x.cluster("us")).Should(Succeed())
 	x.Expect(x.places("b")).To(Equal(v1alpha1.ReasonHubRestored), "its room is not known")
-	x.Expect(x.Place(request("b"), 1).Message).To(Equal(first.Message), "it is not written anew with each report")
+	x.Expect(x.Place(request("b"), 1).Message).To(Equal(first.Message), "it is not written again with each report")
 	m.Capacity(room(1, 100))
 	x.Expect(x.places("b")).To(Equal("placed"), "neither the one that never connected nor the one that is revoked is awaited")
 

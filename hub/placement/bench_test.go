@@ -69,7 +69,7 @@ var sizes = []Resources{
 	{corev1.ResourceCPU: 4000, corev1.ResourceMemory: 16 * gi},
 }
 
-// BenchmarkPlace decides, reserves, and lets one member report anew between
+// BenchmarkPlace decides, reserves, and lets one member report again between
 // two decisions, as in a fleet at work.
 func BenchmarkPlace(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {

@@ -41,8 +41,8 @@ func (capacityFilter) Explain(q *query, c *Candidate, a *account) lack {
 	switch {
 	case q.slots(c, a) > 0 && q.left(c, a) <= 0:
 		l := lack{
-			one:    "keeps its last room free for failover",
-			many:   "keep their last room free for failover",
+			one:    "keeps its last free capacity for failover",
+			many:   "keep their last free capacity for failover",
 			remedy: "spec.headroomPercent of the MemberCluster",
 		}
 		if q.Policy != nil && q.Policy.HeadroomPercent > c.HeadroomPercent {
@@ -51,8 +51,8 @@ func (capacityFilter) Explain(q *query, c *Candidate, a *account) lack {
 		return l
 	case a.answer(q.question).slots > 0:
 		return lack{
-			one:    "has just given its last room to other sessions",
-			many:   "have just given their last room to other sessions",
+			one:    "has just given its last capacity to other sessions",
+			many:   "have just given their last capacity to other sessions",
 			remedy: "wait until they have started, or add nodes",
 		}
 	}
@@ -75,9 +75,9 @@ func shortage(s *shape, buckets []Bucket) lack {
 		severity -= largest * 4 / n.amount
 	}
 	if len(names) == 0 {
-		what := "no single node with room for all of it"
+		what := "no single node with capacity for all of it"
 		return lack{one: "has " + what, many: "have " + what,
-			remedy: "what is free lies on different nodes; ask for less, or add a node"}
+			remedy: "the free capacity is on different nodes; ask for less, or add a node"}
 	}
 	what := strings.Join(names, " and ")
 	return lack{one: "lacks " + what, many: "lack " + what,
@@ -106,7 +106,7 @@ func roundToQuarter(free, asked int64) int64 {
 
 func resourceWord(name corev1.ResourceName) string {
 	if name == corev1.ResourcePods {
-		return "room for another Pod"
+		return "capacity for another Pod"
 	}
 	return string(name)
 }

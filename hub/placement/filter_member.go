@@ -114,7 +114,7 @@ func (refusedFilter) Explain(q *query, c *Candidate, _ *account) lack {
 	if why := q.Refused[c.UID]; why != "" {
 		remedy += ": " + why
 	}
-	return lack{one: "refused it lately", many: "refused it lately", remedy: remedy}
+	return lack{one: "refused it recently", many: "refused it recently", remedy: remedy}
 }
 
 // capFilter: the member holds fewer sessions than it may.

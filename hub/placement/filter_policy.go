@@ -93,8 +93,8 @@ func (policyCapFilter) Check(q *query, _ *Candidate, _ *account) bool { return q
 
 func (policyCapFilter) Explain(q *query, _ *Candidate, _ *account) lack {
 	return lack{
-		one:    "has room, but " + q.cap.what(q),
-		many:   "have room, but " + q.cap.what(q),
+		one:    "has capacity, but " + q.cap.what(q),
+		many:   "have capacity, but " + q.cap.what(q),
 		remedy: q.cap.remedy(q),
 	}
 }

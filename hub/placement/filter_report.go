@@ -43,7 +43,7 @@ func (templateFilter) Check(q *query, _ *Candidate, a *account) bool {
 
 func (templateFilter) Explain(q *query, c *Candidate, a *account) lack {
 	if !a.answer(q.question).known {
-		what := " not judged template " + q.Template.Name + " yet"
+		what := " not evaluated template " + q.Template.Name + " yet"
 		return lack{one: "has" + what, many: "have" + what}
 	}
 	t := c.Capacity.Templates[q.Template]

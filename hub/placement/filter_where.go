@@ -73,6 +73,6 @@ func (homeFilter) Explain(q *query, _ *Candidate, _ *account) lack {
 	return lack{
 		one:    "does not hold the user's home",
 		many:   "do not hold the user's home",
-		remedy: "it lies in " + q.Home.Name,
+		remedy: "it is in " + q.Home.Name,
 	}
 }

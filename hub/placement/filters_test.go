@@ -83,7 +83,7 @@ func TestFilters(t *testing.T) {
 		{name: "holds the home", member: plain, session: func(r *Request) { r.Home = &v1alpha1.ClusterRef{Name: "m", UID: "uid-m"} }, message: "8 slots left"},
 		{name: "a rebuilt cluster of the same name does not hold the home", member: plain,
 			session: func(r *Request) { r.Home = &v1alpha1.ClusterRef{Name: "m", UID: "uid-old"} },
-			filter:  "Home", message: "does not hold the user's home (it lies in m)"},
+			filter:  "Home", message: "does not hold the user's home (it is in m)"},
 
 		{name: "never reported", member: func(c *Candidate) { c.Capacity = nil }, session: same,
 			filter: "Reported", message: "has not reported its capacity yet"},
@@ -92,14 +92,14 @@ func TestFilters(t *testing.T) {
 			message: "does not admit namespace secret (in member m: kubectl vdi admit secret)"},
 
 		{name: "template not judged", member: plain, session: func(r *Request) { r.Template.Revision = "r2" },
-			filter: "Template", message: "has not judged template desk yet"},
+			filter: "Template", message: "has not evaluated template desk yet"},
 		{name: "template unavailable", member: func(c *Candidate) {
 			c.Capacity = reporting()
 			c.Capacity.Templates[desk] = TemplateCapacity{Reason: v1alpha1.UnavailableStorageClass, Message: `no storage class "fast"`}
 		}, session: same, filter: "Template", message: `can't run template desk, NoSuchStorageClass (no storage class "fast")`},
 
 		{name: "refused lately", member: plain, session: func(r *Request) { r.Refused = map[types.UID]string{"uid-m": "quota exceeded"} },
-			filter: "Refused", message: "refused it lately (m: quota exceeded)"},
+			filter: "Refused", message: "refused it recently (m: quota exceeded)"},
 		{name: "refused by another", member: plain, session: func(r *Request) { r.Refused = map[types.UID]string{"uid-n": "quota exceeded"} },
 			message: "8 slots left"},
 

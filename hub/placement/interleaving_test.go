@@ -233,7 +233,7 @@ func (w *world) foreignPods(t *rapid.T) {
 }
 
 // restartAgent loses what was on its way; the new instance tells its whole
-// inventory and then reports anew.
+// inventory and then reports again.
 func (w *world) restartAgent(t *rapid.T) {
 	m := rapid.SampledFrom(w.members).Draw(t, "member")
 	m.inFlight, m.sequence = nil, 0

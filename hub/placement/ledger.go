@@ -140,7 +140,7 @@ func (l *Ledger) Release(session types.UID, epoch int64, member types.UID) {
 }
 
 // Reset says that the member speaks through a new instance of its agent: its
-// sequences begin anew, and what the former one promised to count is void.
+// sequences start over, and what the former one promised to count is void.
 // Every reservation stays until CountedFrom names a report of the new one.
 func (l *Ledger) Reset(member types.UID) {
 	a := l.accounts[member]

@@ -61,7 +61,7 @@ func TestLedger(t *testing.T) {
 			l.Reset("m")
 			l.CountedFrom("s", 1, "m", "", 1)
 		}, 1},
-		{"the new instance counts anew", func(l *Ledger) {
+		{"the new instance counts again", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.CountedFrom("s", 1, "m", "", 5)
 			l.Reset("m")

@@ -77,7 +77,7 @@ func TestPolicyFilters(t *testing.T) {
 			governed(func(p *v1alpha1.PlacementPolicySpec) { p.HeadroomPercent = 20 }), "", "4 slots left"},
 		{"headroom counts the sessions there", func(c *Candidate) { c.Sessions = 32 },
 			governed(func(p *v1alpha1.PlacementPolicySpec) { p.HeadroomPercent = 20 }), "Capacity",
-			"keeps its last room free for failover (spec.headroomPercent of policy lab)"},
+			"keeps its last free capacity for failover (spec.headroomPercent of policy lab)"},
 		{"failover uses the headroom", func(c *Candidate) { c.Sessions = 32 },
 			governed(func(p *v1alpha1.PlacementPolicySpec) { p.HeadroomPercent = 20 }, func(r *Request) { r.Failover = true }), "", "8 slots left"},
 
@@ -89,7 +89,7 @@ func TestPolicyFilters(t *testing.T) {
 		{"below all caps", plain, governed(caps(v1alpha1.SessionCaps{Total: ptr(int32(3)), PerUser: ptr(int32(2)), PerNamespace: ptr(int32(2))}),
 			counting(Counts{Total: 2, User: 1, Namespace: 1})), "", "8 slots left"},
 		{"all are placed", plain, governed(caps(v1alpha1.SessionCaps{Total: ptr(int32(3))}), counting(Counts{Total: 3})), "PolicyCap",
-			"has room, but policy lab has placed 3 sessions, and places at most 3 (sessionCaps.total) (end one of them, or raise spec.sessionCaps.total of policy lab)"},
+			"has capacity, but policy lab has placed 3 sessions, and places at most 3 (sessionCaps.total) (end one of them, or raise spec.sessionCaps.total of policy lab)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := Explain(tc.request, []Candidate{with(member("m", 1), tc.member)}, NewLedger())
@@ -169,7 +169,7 @@ func TestPolicyRanking(t *testing.T) {
 	}
 }
 
-// Were it placed anew, a session does not stand in its own way.
+// Were it rescheduled, a session does not stand in its own way.
 func TestSeat(t *testing.T) {
 	seat := func(taken bool) func(*Request) {
 		return func(r *Request) { r.Seat = &Seat{Cluster: "uid-a", Taken: taken} }

@@ -43,7 +43,7 @@ type Request struct {
 	// that is kept free for that.
 	Failover bool
 	// Seat is set where it is asked where a session that is placed would go,
-	// were it placed anew; nil: it is placed nowhere.
+	// were it rescheduled; nil: it is placed nowhere.
 	Seat *Seat
 }
 

@@ -11,7 +11,7 @@
 // namespaces have their turns by rounds, and so have the users of each. In a round
 // whoever was given fewest places is first, which Settle says of each turn: so
 // where there is room for one at a time, and all that wait ask for it each time,
-// they get it by turns too. Who comes anew joins the round that goes on, and is
+// they get it by turns too. Who comes again joins the round that goes on, and is
 // taken to have been given as much as whoever got the last place: idleness earns
 // no credit. A burst of thousands so delays another's single session by one turn
 // of each other that waits, two where he has just had one himself; and what asks

@@ -87,7 +87,7 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 	})
 }
 
-// Among sessions of a priority a tenant's single one, whether he comes anew or was
+// Among sessions of a priority a tenant's single one, whether he comes again or was
 // served before, waits for no more turns than there are tenants, and
 // than two of each where he had one himself, however many each of the others has
 // queued and whatever comes of them.

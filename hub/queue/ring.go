@@ -48,7 +48,7 @@ func (s *share) head() *entry {
 type ring struct {
 	shares map[string]*share
 	queue  []*share
-	// turn is the tag of whoever had a turn last: nobody who comes anew has a
+	// turn is the tag of whoever had a turn last: nobody who comes again has a
 	// lower one. It begins at none each time that the ring was idle.
 	turn, busy int64
 	// taken is whether any turn was taken in this busy time.
@@ -56,7 +56,7 @@ type ring struct {
 	// flying are the turns that are not settled.
 	flying int64
 	// floor is what whoever was served last had been given before: nobody who
-	// comes anew is taken to have been given less.
+	// comes again is taken to have been given less.
 	floor int64
 	// sweepAt is how many shares there are to be before the next sweep.
 	sweepAt int
@@ -132,7 +132,7 @@ func (r *ring) settle(s *share, served bool, now time.Time) {
 	r.sweep(now)
 }
 
-// forget a share that is owed nothing: if it comes anew, it is charged what is
+// forget a share that is owed nothing: if it comes again, it is charged what is
 // charged everybody.
 func (r *ring) forget(s *share) {
 	owes := s.busy == r.busy && s.tag > r.turn

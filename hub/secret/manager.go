@@ -159,7 +159,7 @@ func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret
 func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secret, error) {
 	if !ownedBy(secret, s) {
 		return nil, &NotAssignableError{Reason: v1alpha1.ReasonConflict, Message: fmt.Sprintf(
-			"secret %s has the name of the session's access secret and is somebody else's: delete it, or create the session under another name", secret.Name)}
+			"secret %s has the name of the session's access secret and belongs to another owner: delete it, or create the session under another name", secret.Name)}
 	}
 	want := status.RunOf(s.Status.Placement)
 	has, known := status.ParseRun(secret.Annotations[v1alpha1.AnnotationRun])

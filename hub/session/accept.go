@@ -62,7 +62,7 @@ func checkLeaving(s *v1alpha1.VDISession, leaving bool) (string, string) {
 	if !leaving || !isNew(s) {
 		return "", ""
 	}
-	return v1alpha1.ReasonTemplateTerminating, fmt.Sprintf("template %q is being deleted and takes no new sessions: delete the session and name another template, or create the template anew once it is gone", s.Spec.Template)
+	return v1alpha1.ReasonTemplateTerminating, fmt.Sprintf("template %q is being deleted and takes no new sessions: delete the session and name another template, or create the template again once it is gone", s.Spec.Template)
 }
 
 // isNew is true of a session that was never placed.

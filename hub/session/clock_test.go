@@ -12,7 +12,7 @@ import (
 )
 
 // Somebody sets the hub's clock an hour forward, or a replica leads whose clock is
-// ahead: no session ends by that while its member is heard of, and none is charged.
+// ahead: no session ends by that while its member is reachable, and none is charged.
 func TestHubsClockEndsNothingAndChargesNothing(t *testing.T) {
 	h, clock := placedInMemory(t)
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Timeout = "30m" })

@@ -1,5 +1,5 @@
 // Package session is a session's life on the hub: accept it, place it, mirror what its
-// member reports, place it anew when that is lost, and finalize it.
+// member reports, reschedule it when that is lost, and finalize it.
 //
 // The Reconciler is the only writer of a session's status. It gathers the session and what
 // the members report of it, takes it through its steps, and writes once: epochs that a
@@ -24,13 +24,13 @@
 //     that nothing of it runs: what is outstanding stands in status.placement
 //     and status.releasing until a member says Stopped, or Refused.
 //   - But for a member that is lost: then hub/failover says, by the session's mode,
-//     whether it may go without that word. One write places it anew and remembers
+//     whether it may go without that word. One write reschedules it and remembers
 //     what was left behind, as superseded in status.releasing. Until that member has
 //     said Stopped, or is gone for good, the session is not placed there and its
 //     object does not go. Caps of policies count it where it is placed alone; its
 //     former member counts it too.
 //   - That the hub affirms a placement after a lapse of its member's lease, and that
-//     it places the session anew, are writes of one object under one lock.
+//     it reschedules the session, are writes of one object under one lock.
 //   - Whether a desktop is to run stands in status.placement.idle, which the
 //     Reconciler alone writes, before the member is told. A session that is idle
 //     has given its slot back; it runs again as the next run of its placement,

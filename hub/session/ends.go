@@ -29,7 +29,7 @@ func (r *Reconciler) recordEnds(_ context.Context, p *pass) (next, error) {
 
 // recordStopped notes that nothing up to an epoch runs in a member any more: the release
 // is struck off, and a placement that ended unasked is given up, so that the session is
-// placed anew.
+// rescheduled.
 func (r *Reconciler) recordStopped(p *pass, rep *assignment.Report, epoch int64) {
 	s := p.session
 	left := status.SupersededIn(s, rep.Ref).DeepCopy()
@@ -44,7 +44,7 @@ func (r *Reconciler) recordStopped(p *pass, rep *assignment.Report, epoch int64)
 	if s.Status.Placement == nil && s.DeletionTimestamp.IsZero() {
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
-			Message: "its assignment ended in its member: it is placed anew",
+			Message: "its assignment ended in its member: it is rescheduled",
 		})
 		s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
 	}

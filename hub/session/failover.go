@@ -15,8 +15,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// failover places a session anew whose member is lost, once its mode lets it and
-// another member has room. The write that says where it is now also says what was
+// failover reschedules a session whose member is lost, once its mode lets it and
+// another member has capacity. The write that says where it is now also says what was
 // left behind, which is to be stopped there: until that is confirmed the session
 // does not go back. Before that it stays where it is, and says what it waits for.
 //
@@ -90,7 +90,7 @@ func (r *Reconciler) placeAnew(ctx context.Context, p *pass, policy *v1alpha1.Pl
 	return r.awaitFailover(ctx, p, v, cmp.Or(d.Message, v.Message))
 }
 
-// failOver writes a decision to place a session anew into the status.
+// failOver writes a decision to reschedule a session into the status.
 func (r *Reconciler) failOver(ctx context.Context, p *pass, req placement.Request, d placement.Decision, v failover.Verdict) error {
 	if p.template != nil {
 		if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
@@ -163,7 +163,7 @@ func (r *Reconciler) leaveIdle(p *pass, why status.StopReason, v failover.Verdic
 		// It is not to be tried again because its member is off.
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, *failed)
 	}
-	note := fmt.Sprintf("given up in %s: %s; it is placed anew once it is to run again", left.ClusterName, v.Message)
+	note := fmt.Sprintf("released in %s: %s; it is rescheduled once it is to run again", left.ClusterName, v.Message)
 	if left.HomeClaimName != "" {
 		note += fmt.Sprintf("; its home stays there, as claim %s", left.HomeClaimName)
 	}

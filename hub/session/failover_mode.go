@@ -21,7 +21,7 @@ func checkFailover(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, st
 
 // mode keeps the failover mode of a session that is placed as its spec has it.
 // An edit of a policy changes it with the next placement. That a guard runs beside
-// the desktop is told anew of another mode.
+// the desktop is told again of another mode.
 func (r *Reconciler) mode(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	at := s.Status.Placement

@@ -33,7 +33,7 @@ func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verd
 	return done, err
 }
 
-// observeFailover measures a failover: the session's member was last heard of at heard, the
+// observeFailover measures a failover: the session's member sent its last heartbeat at heard, the
 // decision was made at made, and is stored now.
 func (r *Reconciler) observeFailover(session types.UID, heard, made time.Time) {
 	known := r.memory.found(session)

@@ -24,7 +24,7 @@ func due(reason string) failover.Verdict {
 }
 
 // lostInMemory is a hub whose session ran in "eu", which is lost, and where another
-// member has room. It may be placed anew if its mode is Restart.
+// member has room. It may be rescheduled if its mode is Restart.
 func lostInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) *hubInMemory {
 	t.Helper()
 	h := newHubInMemory(t)
@@ -95,19 +95,19 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 	}
 	t.Run("for its time", func(t *testing.T) {
 		h := lostInMemory(t)
-		h.fleet.verdict = waiting("it is placed anew at ten")
+		h.fleet.verdict = waiting("it is rescheduled at ten")
 		result, err := h.reconcile()
 		h.Expect(err).NotTo(HaveOccurred())
 		h.Expect(result.RequeueAfter).To(Equal(time.Minute))
 		s := h.pass()
 		h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
-		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: it is placed anew at ten"))
+		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: it is rescheduled at ten"))
 		h.Expect(h.says(v1alpha1.ConditionPodReady)).To(HavePrefix("Unknown/MemberUnreachable"))
 		h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
 		h.Expect(h.heard()).To(ConsistOf(v1alpha1.EventFailoverPending, v1alpha1.EventUnreached))
 		h.Expect(h.memory.countLost()).To(Equal(1))
 		h.Expect(rankOf(s).Waits).To(BeTrue(), "it has its turn with those that wait for a place")
-		h.fleet.verdict = waiting("it is placed anew at eleven")
+		h.fleet.verdict = waiting("it is rescheduled at eleven")
 		h.pass()
 		h.Expect(h.heard()).To(BeEmpty(), "that is told once")
 	})
@@ -296,7 +296,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		after.Status.Placement.Lapse = 1
 		return h.writeStatus(context.Background(), seen, after)
 	}
-	t.Run("placed anew first", func(t *testing.T) {
+	t.Run("rescheduled first", func(t *testing.T) {
 		h := lostInMemory(t, fence)
 		h.fleet.verdict = whatever
 		seen := h.stored()
@@ -341,7 +341,7 @@ func TestCopyThatIsGivenUpKeepsItsFailoverMode(t *testing.T) {
 			})
 			s := h.pass()
 			h.Expect(s.Status.Releasing).To(ConsistOf(HaveField("Superseded", c.superseded)))
-			h.Expect(s.Status.Placement != nil).To(Equal(c.superseded), "it is placed anew only if the stop is not waited for")
+			h.Expect(s.Status.Placement != nil).To(Equal(c.superseded), "it is rescheduled only if the stop is not waited for")
 		})
 	}
 }

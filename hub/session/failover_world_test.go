@@ -201,7 +201,7 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(placedIn(ctx, s)()).To(Equal("eu@1"))
 	})
 
-	It("is affirmed with mode Hold to an agent that has begun anew, and not once it is placed anew", func(ctx SpecContext) {
+	It("is affirmed with mode Hold to an agent that has restarted, and not once it is rescheduled", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		s := starts(ctx, "held")
 		eu.tell(s.UID, func(status *api.SessionAssignmentStatus) {
@@ -325,7 +325,7 @@ var _ = Describe("A session that is deleted", func() {
 		return s
 	}
 
-	It("while it waits to be placed anew goes once its member has stopped it", func(ctx SpecContext) {
+	It("while it waits to be rescheduled goes once its member has stopped it", func(ctx SpecContext) {
 		s := lost(ctx, failingOver(api.FailoverHold))
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("Unknown/FailoverPending"))
 		Expect(admin.Delete(ctx, s)).To(Succeed())
@@ -336,7 +336,7 @@ var _ = Describe("A session that is deleted", func() {
 		Expect(eu.sessions()).To(BeEmpty())
 	})
 
-	It("after it was placed anew is remembered until what it left behind is stopped", func(ctx SpecContext) {
+	It("after it was rescheduled is remembered until what it left behind is stopped", func(ctx SpecContext) {
 		s := lost(ctx)
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 		running(ctx, s)
@@ -365,7 +365,7 @@ var _ = Describe("A session that is deleted", func() {
 		Eventually(gone(ctx, s)).Should(BeTrue())
 	})
 
-	It("or was placed anew holds a member until that is declared fenced and removed for good", func(ctx SpecContext) {
+	It("or was rescheduled holds a member until that is declared fenced and removed for good", func(ctx SpecContext) {
 		s := lost(ctx)
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 		running(ctx, s)

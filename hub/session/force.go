@@ -51,14 +51,14 @@ func (r *Reconciler) letGoByForce(ctx context.Context, s *v1alpha1.VDISession) e
 		return client.IgnoreNotFound(err) // it is gone: somebody had the members' word
 	}
 	if err := r.freeHome(ctx, s); err != nil {
-		log.FromContext(ctx).Error(err, "The home of a session that was let go by force is free only once its member reports that nothing runs", "session", s.Namespace+"/"+s.Name)
+		log.FromContext(ctx).Error(err, "The home of a session that was deleted by force is free only once its member reports that nothing runs", "session", s.Namespace+"/"+s.Name)
 	}
 	name := s.Namespace + "/" + v1alpha1.AssignmentName(s.Name, s.UID)
 	var where []string
 	for _, o := range left {
 		where = append(where, fmt.Sprintf("%s up to epoch %d", o.ClusterName, o.Epoch))
 	}
-	note := fmt.Sprintf("let go without its members' word (%s): what may still run is SessionAssignment %s in %s; if it is there when the member is back, delete it by hand",
+	note := fmt.Sprintf("deleted without its members' confirmation (%s): what may still run is SessionAssignment %s in %s; if it is there when the member is back, delete it by hand",
 		why, name, strings.Join(where, " and in "))
 	log.FromContext(ctx).Info("Let a session go by force", "session", s.Namespace+"/"+s.Name, "why", why, "assignment", name, "left", where)
 	r.Recorder.Eventf(s, nil, "Warning", v1alpha1.EventForced, "Delete", "%s", truncate(note))

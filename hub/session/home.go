@@ -104,7 +104,7 @@ func (r *Reconciler) pinHome(p *pass, h *v1alpha1.VDIHome) next {
 		return goOn
 	}
 	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, fmt.Sprintf(
-		"the session lies in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
+		"the session is in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
 	return done
 }
 

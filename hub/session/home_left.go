@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 )
 
-// leaveHome looks whether a session that is placed anew, because its member is
+// leaveHome looks whether a session that is rescheduled, because its member is
 // lost, may begin with a new home: the one that it has stays behind. It is only
 // asked where an operator has said that the member is off. The message is why not.
 func (r *Reconciler) leaveHome(ctx context.Context, p *pass) (message string, err error) {

@@ -113,9 +113,9 @@ var _ = Describe("A user's home", func() {
 		old := homeNow(ctx).Spec
 		remove(ctx, first)
 		pinned := create(ctx, "desktops", "pinned", onlyIn("us"))
-		Eventually(phase(ctx, pinned)).Should(ContainSubstring("it lies in eu"))
+		Eventually(phase(ctx, pinned)).Should(ContainSubstring("it is in eu"))
 		remove(ctx, pinned)
-		s, a := running(ctx, create(ctx, "desktops", "anew", onlyIn("us"), fresh))
+		s, a := running(ctx, create(ctx, "desktops", "again", onlyIn("us"), fresh))
 		h := homeNow(ctx)
 		Expect(h.Spec.Generation).To(Equal(int64(2)))
 		Expect(h.Spec.ClusterName).To(Equal("us"))

@@ -81,7 +81,7 @@ func newHomeWorld(t *rapid.T) *homeWorld {
 	}
 	return &homeWorld{
 		T: t,
-		// The default converters are made anew, from all of Kubernetes' types, for
+		// The default converters are recreated, from all of Kubernetes' types, for
 		// every client: a third of the test's time.
 		api: fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).
 			WithStatusSubresource(&v1alpha1.VDISession{}).Build(),

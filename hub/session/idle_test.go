@@ -68,7 +68,7 @@ var _ = Describe("A suspended session", func() {
 		Expect(now(ctx, first).Status.URL).NotTo(BeEmpty())
 
 		resume(ctx, first)
-		Eventually(phase(ctx, first)).Should(And(HavePrefix("Pending: no room to resume it: eu lacks"), HaveSuffix("its home is there")))
+		Eventually(phase(ctx, first)).Should(And(HavePrefix("Pending: no capacity to resume it: eu lacks"), HaveSuffix("its home is there")))
 		Expect(runState(a, first)()).To(Equal(api.ModeSuspended))
 		Consistently(reason(ctx, first, api.ConditionScheduled)).Should(Equal("False/NoRoomToResume"))
 		Expect(admin.Delete(ctx, second)).To(Succeed())
@@ -140,7 +140,7 @@ var _ = Describe("A suspended session", func() {
 		a.disconnect()
 		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: suspended"))
 		resume(ctx, s)
-		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: no room to resume it: eu is not ready"))
+		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: no capacity to resume it: eu is not ready"))
 		a.connect(theHub)
 		s, _ = running(ctx, s)
 		Expect(s.Status.Epoch).To(Equal(int64(1)))
@@ -205,7 +205,7 @@ var _ = Describe("A session that was given up", func() {
 		other, _ := running(ctx, create(ctx, "desktops", "other"))
 
 		edit(ctx, s, func() { s.Spec.Attempt = 1 })
-		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: no room to resume it"))
+		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: no capacity to resume it"))
 		Expect(admin.Delete(ctx, other)).To(Succeed())
 		s, _ = running(ctx, s)
 		held := a.holds(s.UID)

@@ -65,11 +65,11 @@ func (r *Reconciler) drain(ctx context.Context, p *pass, d member.Drain) (next, 
 	case err != nil:
 		return done, err
 	case kept:
-		return waits(leaveHome, fmt.Sprintf("%s is being drained; the session stays, for its home is there: save what you need, delete it and create it anew with spec.freshHome", at.ClusterName))
+		return waits(leaveHome, fmt.Sprintf("%s is being drained; the session stays, for its home is there: save what you need, delete it and create it again with spec.freshHome", at.ClusterName))
 	case status.FailedPermanently(s) != nil:
 		return waits(leaveFailed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or tried again by spec.attempt", at.ClusterName))
 	case at.Idle:
-		r.depart(p, movedByDrain, fmt.Sprintf("%s is being drained: it is placed anew when it is to run again", at.ClusterName))
+		r.depart(p, movedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
 		r.changeExodus(at.ClusterUID, func(e *exodus) { e.drop(s.UID) })
 		return r.place(ctx, p) // which says why it is placed nowhere
 	case l.used && (d.Deadline.IsZero() || now.Before(d.Deadline)):
@@ -115,9 +115,9 @@ func inUse(s *v1alpha1.VDISession) bool {
 
 func inUseMessage(cluster string, d member.Drain) string {
 	if d.Deadline.IsZero() {
-		return fmt.Sprintf("%s is being drained: once nobody uses the desktop it is stopped and started anew in another member; save your work", cluster)
+		return fmt.Sprintf("%s is being drained: once nobody uses the desktop it is stopped and restarted in another member; save your work", cluster)
 	}
-	return fmt.Sprintf("%s is being drained: the desktop is stopped and started anew in another member at %s, or once nobody uses it; save your work",
+	return fmt.Sprintf("%s is being drained: the desktop is stopped and restarted in another member at %s, or once nobody uses it; save your work",
 		cluster, d.Deadline.UTC().Format(time.RFC3339))
 }
 
@@ -167,7 +167,7 @@ func scheduledReason(s *v1alpha1.VDISession) string {
 }
 
 // rebalance moves a session that was asked to leave its member, if nobody uses it
-// and another member has room, and otherwise says why it stays. The asking is
+// and another member has capacity, and otherwise says why it stays. The asking is
 // done with then.
 func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 	s := p.session
@@ -183,7 +183,7 @@ func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 	case status.FailedPermanently(s) != nil:
 		return r.asked(ctx, p, "it has failed where it is: raise spec.attempt to try it again")
 	case inUse(s):
-		return r.asked(ctx, p, "it is in use, or does not tell that it is not")
+		return r.asked(ctx, p, "it is in use, or does not report whether it is")
 	}
 	kept, err := r.keptByHome(ctx, p)
 	if err != nil {

@@ -58,7 +58,7 @@ const calledToLeave = "drain"
 
 // drained begins, or goes on with, what is known of a member's draining. A leader
 // that is new to it learns from the statuses which sessions are on the move. What
-// they do not tell is where those came from that have been placed anew since:
+// they do not tell is where those came from that have been rescheduled since:
 // so all count that were given a place since the draining began, in any member,
 // and do not run yet. That may be too many, never too few: the member's health
 // says that its agent has spoken to this leader, and by then the hub's cache has

@@ -170,7 +170,7 @@ var _ = Describe("A member that is drained", func() {
 		Expect(now(ctx, s).Status.Epoch).To(Equal(int64(1)))
 	})
 
-	It("gives up at once what is suspended there, and places it anew when it is resumed", func(ctx SpecContext) {
+	It("gives up at once what is suspended there, and reschedules it when it is resumed", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s := several(ctx, 1, eu, false)[0]

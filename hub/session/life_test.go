@@ -132,7 +132,7 @@ var _ = Describe("A quiet fleet", func() {
 		Eventually(phase(ctx, policyless)).Should(HavePrefix("Failed: there is no placement policy"))
 		settled()
 		before := mark()
-		// A reconnect compares everything anew; capacity wakes all that wait.
+		// A reconnect compares everything again; capacity wakes all that wait.
 		a.disconnect()
 		a.connect(theHub)
 		a.say(func(m link.Member) { m.Capacity(a.report()) })

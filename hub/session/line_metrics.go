@@ -16,10 +16,10 @@ var (
 	queueDepth = prometheus.NewDesc("vdi_hub_session_queue_depth",
 		"Sessions in the queue of the hub's workers: those that wait for a place (waiting), and the others (settled).", []string{"kind"}, nil)
 	failoverPending = prometheus.NewDesc("vdi_hub_failover_pending_sessions",
-		"Sessions that are to run and whose member is lost: they wait for their time, for room, for the member, or for an operator's word.", nil, nil)
+		"Sessions that are to run and whose member is lost: they wait for their time, for capacity, for the member, or for an operator's declaration.", nil, nil)
 	wakeUps = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_session_wakeups_total",
-		Help: "Sessions that were looked at again because something happened that may help them: room, member, cap, policy, template, home; or so that they say what they wait for now (look).",
+		Help: "Pending sessions that were requeued by an event that may help them: capacity, member, cap, policy, template, home; or to update what they wait for (look).",
 	}, []string{"event"})
 	lineMetrics = &lineCollector{}
 )

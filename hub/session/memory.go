@@ -164,7 +164,7 @@ func (m *memory) found(session types.UID) (lost time.Time) {
 }
 
 // countLost returns of how many sessions the member is lost, of those that are to be placed
-// anew or held.
+// again or held.
 func (m *memory) countLost() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

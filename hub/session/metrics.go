@@ -19,25 +19,25 @@ var (
 	})
 	moved = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_sessions_moved_total",
-		Help: "Sessions taken from where they were placed because another member has room, by reason (PodUnschedulable, NoRoomToResume, Drain, Rebalance).",
+		Help: "Sessions taken from where they were placed because another member has capacity, by reason (PodUnschedulable, NoRoomToResume, Drain, Rebalance).",
 	}, []string{"reason"})
 	failovers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_failovers_total",
-		Help: "Sessions placed anew because their member is lost, by the mode that held and the reason (MemberUnreachable, MemberFenced).",
+		Help: "Sessions rescheduled because their member is lost, by the mode that held and the reason (MemberUnreachable, MemberFenced).",
 	}, []string{"mode", "reason"})
 	detection = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_failover_detection_seconds",
-		Help:    "Of sessions placed anew: from when their member was last heard of until the hub took it for lost.",
+		Help:    "Of sessions rescheduled: from when their member sent its last heartbeat until the hub took it for lost.",
 		Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
 	})
 	decision = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_failover_decision_seconds",
-		Help:    "Of sessions placed anew: from when their member was taken for lost until the new placement was stored. What their mode waits for is in it.",
+		Help:    "Of sessions rescheduled: from when their member was taken for lost until the new placement was stored. What their mode waits for is in it.",
 		Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
 	})
 	recovery = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_failover_recovery_seconds",
-		Help:    "Of sessions placed anew: from the new placement until they were ready again.",
+		Help:    "Of sessions rescheduled: from the new placement until they were ready again.",
 		Buckets: prometheus.ExponentialBuckets(0.1, 2, 12),
 	})
 )

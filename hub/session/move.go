@@ -25,7 +25,7 @@ const DefaultMoveAfter = 10 * time.Second
 
 // move gives up a placement whose Pod fits no node of the member, where another
 // member would take the session now. What the hub takes for free may lie
-// otherwise than it thinks: kube-scheduler chooses the nodes. It is placed anew
+// otherwise than it thinks: kube-scheduler chooses the nodes. It is rescheduled
 // once its stop is confirmed; until then the room there is kept for it. While
 // nobody else has room it stays, and is among those that wait for some.
 //
@@ -117,7 +117,7 @@ func (r *Reconciler) another(ctx context.Context, p *pass, why string) (placemen
 	return d, &question{request: req}, nil
 }
 
-// giveUpPlace takes a session from where it is placed. It is placed anew once
+// giveUpPlace takes a session from where it is placed. It is rescheduled once
 // the member has confirmed that nothing of it runs.
 func (r *Reconciler) giveUpPlace(p *pass) {
 	s, held := p.session, p.session.Status.Placement

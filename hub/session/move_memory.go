@@ -21,7 +21,7 @@ const (
 const noNodeFits = v1alpha1.ReasonUnschedulablePod + ": no node of it fits the Pod"
 
 // misfit is a session whose Pod fits no node, or did not before it was moved. If it is
-// forgotten, patience begins anew.
+// forgotten, patience starts over.
 type misfit struct {
 	// epoch of the placement in which it fits no node; 0: that is of none known.
 	epoch int64

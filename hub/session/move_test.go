@@ -17,7 +17,7 @@ import (
 )
 
 // misfitInMemory is a hub whose session is placed in "eu", where no node fits
-// its Pod, and where another member has room.
+// its Pod, and where another member has capacity.
 func misfitInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubInMemory, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	h := newHubInMemory(t)
@@ -55,7 +55,7 @@ func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 	s = h.later(clock, time.Second)
 	h.Expect(s.Status.Placement).To(BeNil())
 	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}}))
-	h.Expect(s.Status.Epoch).To(Equal(int64(1)), "it is placed anew once the stop is confirmed")
+	h.Expect(s.Status.Epoch).To(Equal(int64(1)), "it is rescheduled once the stop is confirmed")
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
 	h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))

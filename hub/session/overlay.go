@@ -26,7 +26,7 @@ func (r *Reconciler) overlay(_ context.Context, p *pass) (next, error) {
 		if meta.IsStatusConditionTrue(s.Status.Conditions, name) {
 			changed = v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 				Type: name, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,
-				Message: fmt.Sprintf("%s is unreachable; this was so when it was last heard of", s.Status.Placement.ClusterName),
+				Message: fmt.Sprintf("%s is unreachable; this was so when it sent its last heartbeat", s.Status.Placement.ClusterName),
 			}) || changed
 		}
 	}

@@ -25,8 +25,8 @@ const judgePoll = 50 * time.Millisecond
 // failed, the template as it stands.
 func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
 	s := p.session
-	anew := s.Status.Placement == nil && s.Spec.Attempt > s.Status.Attempt || status.Retrying(s)
-	if (s.Status.Placement != nil || s.Status.StartTime != nil) && !anew {
+	again := s.Status.Placement == nil && s.Spec.Attempt > s.Status.Attempt || status.Retrying(s)
+	if (s.Status.Placement != nil || s.Status.StartTime != nil) && !again {
 		spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 		if err != nil {
 			return done, fmt.Errorf("reading template revision %s of %s: %w", s.Status.TemplateRevision, s.Spec.Template, err)

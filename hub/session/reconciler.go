@@ -62,13 +62,13 @@ type Fleet interface {
 	// Observe counts a session for the members that hold it.
 	Observe(s *v1alpha1.VDISession, gone bool)
 	// Lost is whether a session's member is lost, and whether the session may be
-	// placed anew.
+	// rescheduled.
 	Lost(ask failover.Session, from types.UID) failover.Verdict
 	// Failover decides and reserves in one step for a session whose member is lost.
 	// Not due or no room: the decision is not Placed, and the verdict says when to
 	// look again, and why.
 	Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict)
-	// LostSince is when a member was last heard of.
+	// LostSince is when a member sent its last heartbeat.
 	LostSince(member types.UID) time.Time
 	// Gone is whether a member was removed from the fleet for good.
 	Gone(member types.UID) bool
@@ -253,7 +253,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // keepFinalizer adds the finalizer before anything of the session is placed. It
-// patches the metadata alone: an update would write the user's spec anew, in
+// patches the metadata alone: an update would write the user's spec again, in
 // our words.
 func (r *Reconciler) keepFinalizer(ctx context.Context, s *v1alpha1.VDISession) error {
 	before := s.DeepCopy()

@@ -30,7 +30,7 @@ func (r *Reconciler) rest(_ context.Context, p *pass) (next, error) {
 	case status.StopExpired:
 		p.record(r, "Warning", v1alpha1.EventExpired, "Expire", status.ExpiredMessage(s, p.spec))
 	default:
-		p.record(r, "Warning", v1alpha1.EventFailed, "Fail", fmt.Sprintf("given up in %s: %s", cluster, status.FailedPermanently(s).Message))
+		p.record(r, "Warning", v1alpha1.EventFailed, "Fail", fmt.Sprintf("failed permanently in %s: %s", cluster, status.FailedPermanently(s).Message))
 	}
 	return goOn, nil
 }

@@ -173,14 +173,14 @@ func TestSessionThatFindsNoRoomToResume(t *testing.T) {
 		prepare func(*hubInMemory)
 		message string
 	}{
-		{"nobody has any", func(h *hubInMemory) { h.fleet.nowhere = true }, "no room to resume it: 2 clusters: 2 lack cpu"},
-		{"its member is away", func(h *hubInMemory) { h.fleet.away, h.fleet.other = true, true }, "no room to resume it: eu lacks cpu"},
+		{"nobody has any", func(h *hubInMemory) { h.fleet.nowhere = true }, "no capacity to resume it: 2 clusters: 2 lack cpu"},
+		{"its member is away", func(h *hubInMemory) { h.fleet.away, h.fleet.other = true, true }, "no capacity to resume it: eu lacks cpu"},
 		{"its home is there", func(h *hubInMemory) {
 			h.fleet.other = true
 			h.edit(func(s *v1alpha1.VDISession) {
 				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "claim"}
 			})
-		}, "no room to resume it: eu lacks cpu; its home is there"},
+		}, "no capacity to resume it: eu lacks cpu; its home is there"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, _ := placedInMemory(t)
@@ -340,7 +340,7 @@ func TestHigherAttemptOfADesktopThatRuns(t *testing.T) {
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventRetried}))
 }
 
-// A session whose assignment was deleted in the member by hand is placed anew,
+// A session whose assignment was deleted in the member by hand is rescheduled,
 // but not if it is not to run.
 func TestPlacementThatEnded(t *testing.T) {
 	for _, c := range []struct {

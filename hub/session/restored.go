@@ -89,7 +89,7 @@ func (r *Reconciler) claimed(s *v1alpha1.VDISession) (placement.Decision, bool) 
 // unheard is why a session of mode Hold is not placed yet by a hub that was
 // restored: a member that has not reported may run it, and nothing but its report or
 // an operator tells. Others are placed once Timings.Recovery is over; until then all
-// say the same, which is not written anew with each report.
+// say the same, which is not written again with each report.
 func (r *Reconciler) unheard(s *v1alpha1.VDISession, mode v1alpha1.FailoverMode) string {
 	if mode != v1alpha1.FailoverHold || !r.fromBackup(s) || r.Fleet.Recovering() {
 		return ""

@@ -50,7 +50,7 @@ func (r *restoresInMemory) Noticed(context.Context) error {
 const firstAfterRestore = 3<<20 + 1
 
 // backUp copies the hub's etcd. restore puts that back, and starts another hub,
-// which knows no more; the agents have begun anew, and none is connected then.
+// which knows no more; the agents have restarted, and none is connected then.
 func backUp(ctx context.Context) (restore func()) {
 	GinkgoHelper()
 	settled()

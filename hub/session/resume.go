@@ -49,7 +49,7 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	})
 	at := refOf(held)
 	there := &question{request: req, in: &at, stays: true}
-	switch message := "no room to resume it: " + decision.Message; {
+	switch message := "no capacity to resume it: " + decision.Message; {
 	case decision.Placed:
 	case decision.Reason == v1alpha1.ReasonHubRestored:
 		r.unscheduled(p, decision.Reason, decision.Message)
@@ -129,7 +129,7 @@ func (r *Reconciler) startAnew(p *pass) {
 	status.EndRun(s, r.Clock.Now())
 	s.Status.Attempt, held.Run = s.Spec.Attempt, max(1, held.Run)+1
 	status.SetSending(s)
-	p.record(r, "Normal", v1alpha1.EventRetried, "Resume", fmt.Sprintf("attempt %d: its desktop in %s is started anew", s.Spec.Attempt, held.ClusterName))
+	p.record(r, "Normal", v1alpha1.EventRetried, "Resume", fmt.Sprintf("attempt %d: its desktop in %s is restarted", s.Spec.Attempt, held.ClusterName))
 }
 
 // elsewhere moves a session that has no room where it is, if another member has
@@ -150,7 +150,7 @@ func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, the
 	d := r.Fleet.Place(req, r.nextEpoch(s))
 	switch {
 	case !d.Placed:
-		r.waitForRoom(p, "no room to resume it: "+d.Message, &question{request: req, in: there.in})
+		r.waitForRoom(p, "no capacity to resume it: "+d.Message, &question{request: req, in: there.in})
 		return done, nil
 	case d.Cluster.UID == held.ClusterUID:
 		// There has just come room where it is.

@@ -66,7 +66,7 @@ var _ = Describe("A review", func() {
 		status := reviewed(ctx, spec)
 		Expect([]int32{status.Placed, status.Waiting, status.Unasked}).To(Equal([]int32{5, 95, 0}))
 		Expect(status.Reason).To(Equal(api.ReasonUnschedulable))
-		Expect(status.Message).To(And(HavePrefix("3 clusters: 1 is not ready"), ContainSubstring("2 have just given their last room to other sessions")))
+		Expect(status.Message).To(And(HavePrefix("3 clusters: 1 is not ready"), ContainSubstring("2 have just given their last capacity to other sessions")))
 
 		eu, us, ap := verdictOn(status, "eu"), verdictOn(status, "us"), verdictOn(status, "ap")
 		Expect([]int32{eu.Sessions, us.Sessions, ap.Sessions}).To(Equal([]int32{3, 2, 0}))
@@ -125,7 +125,7 @@ var _ = Describe("A review", func() {
 		Entry("no session", api.PlacementReviewSpec{SessionName: "ann"}, api.ReasonSessionNotFound, `there is no session "ann" in namespace desktops`),
 	)
 
-	It("judges a session that is placed as if it were placed anew", func(ctx SpecContext) {
+	It("judges a session that is placed as if it were rescheduled", func(ctx SpecContext) {
 		join(ctx, "eu", slots(1))
 		join(ctx, "us", slots(0))
 		template(ctx, "browser")

@@ -104,7 +104,7 @@ var _ = Describe("An access secret", func() {
 		Expect(sent(a, s.UID, second.Name+"-access")()).To(Equal(second.Data))
 	})
 
-	It("travels as it is, is mended where it is broken, and made anew where it is gone", func(ctx SpecContext) {
+	It("travels as it is, is mended where it is broken, and recreated where it is gone", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "mine"))
@@ -142,7 +142,7 @@ var _ = Describe("An access secret", func() {
 		Expect(admin.Create(ctx, secret)).To(Succeed())
 		a := join(ctx, "eu")
 		Eventually(phase(ctx, s)).Should(Equal("Creating: secret " + secret.Name +
-			" has the name of the session's access secret and is somebody else's: delete it, or create the session under another name"))
+			" has the name of the session's access secret and belongs to another owner: delete it, or create the session under another name"))
 		Expect(reason(ctx, s, api.ConditionAssigned)(NewWithT(GinkgoT()))).To(Equal("False/NameTaken"))
 		Consistently(a.sessions).Should(BeEmpty())
 		Expect(accessNow(ctx, s).Data).To(Equal(map[string][]byte{"mine": []byte("and nobody else's")}))

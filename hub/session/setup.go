@@ -145,7 +145,7 @@ func (r *Reconciler) ofPolicy(ctx context.Context, _ client.Object) []reconcile.
 }
 
 // edited passes on what changes an object's spec, or ends it: a status that is
-// counted anew calls nobody.
+// counted again calls nobody.
 var edited = predicate.GenerationChangedPredicate{}
 
 // calling enqueues whom a change may help, and counts them.

@@ -57,7 +57,7 @@ type oneMember struct {
 	// gone members were removed for good.
 	verdict func(failover.Session) failover.Verdict
 	gone    map[types.UID]bool
-	// asked is what was asked of the last session that was to be placed anew.
+	// asked is what was asked of the last session that was to be rescheduled.
 	asked failover.Session
 }
 

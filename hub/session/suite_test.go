@@ -55,7 +55,7 @@ var timings = health.Timings{
 }
 
 // losing are timings by which members are soon lost, and their sessions placed
-// anew.
+// again.
 func losing() health.Timings {
 	t := timings
 	t.Suspect, t.Unreachable, t.Stable, t.FlipWindow = 1500*time.Millisecond, 2*time.Second, 200*time.Millisecond, time.Millisecond

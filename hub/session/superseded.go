@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// A release is superseded where the session was placed anew, or may be, without
+// A release is superseded where the session was rescheduled, or may be, without
 // waiting for the stop: its member is lost, and the session's mode lets it. It
 // holds back nothing but the session's end, and that it goes back to that member.
 //
@@ -42,7 +42,7 @@ func (r *Reconciler) leaveBehind(p *pass, since time.Time) v1alpha1.Release {
 	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
-		Message: left.ClusterName + " is lost: it is placed anew",
+		Message: left.ClusterName + " is lost: it is rescheduled",
 	})
 	return left
 }

@@ -46,7 +46,7 @@ var _ = Describe("A template in use", func() {
 		}).Should(Succeed())
 		late := create(ctx, "desktops", "late")
 		Eventually(phase(ctx, late)).Should(HavePrefix(`Failed: template "browser" is being deleted and takes no new sessions`))
-		// What was placed before may be placed anew.
+		// What was placed before may be rescheduled.
 		a.deleteByHand(s.UID)
 		Eventually(func() int64 { return now(ctx, s).Status.Epoch }).Should(Equal(int64(2)))
 		s, _ = running(ctx, s)

@@ -170,7 +170,7 @@ var _ = Describe("A deleted session", func() {
 })
 
 var _ = Describe("A member", func() {
-	It("that loses an assignment gets the session anew, under a higher epoch", func(ctx SpecContext) {
+	It("that loses an assignment gets the session again, under a higher epoch", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "lost"))

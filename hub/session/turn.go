@@ -34,7 +34,7 @@ type turns struct {
 	// open are the turns of sessions that a worker has in hand.
 	open map[reconcile.Request]*turn
 	last uint64
-	// moved is closed, and made anew, when a turn is past its decision.
+	// moved is closed, and recreated, when a turn is past its decision.
 	moved chan struct{}
 }
 

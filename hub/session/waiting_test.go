@@ -221,7 +221,7 @@ func TestAllWhoWaitSayWhatForAfterAMemberChanged(t *testing.T) {
 	}
 	of := asks("t1").request.Template
 	if n, _ := look(member.Change{Kind: member.MemberTemplates, Member: "here", UID: sessiontest.Here, Templates: []placement.TemplateKey{of}}); n != 83 {
-		t.Errorf("%d look again after a member judged %s anew, want the 83 that ask for it", n, of)
+		t.Errorf("%d look again after a member judged %s again, want the 83 that ask for it", n, of)
 	}
 }
 

@@ -188,7 +188,7 @@ var _ = Describe("A session that waits is called", func() {
 			mc := member()
 			edit(ctx, mc, func() { mc.Labels["name"] = "the-one" })
 		}, nil, onlyIn("the-one"))
-	call("a member is heard of again",
+	call("a member is reachable again",
 		func(SpecContext) { eu.connect(theHub) },
 		func(ctx SpecContext) { eu.disconnect() })
 	call("a member can run the template",
@@ -260,7 +260,7 @@ var _ = Describe("A session that members refuse", func() {
 			}
 		})
 		s := create(ctx, "desktops", "s")
-		Eventually(phase(ctx, s)).Should(ContainSubstring("1 refused it lately"))
+		Eventually(phase(ctx, s)).Should(ContainSubstring("1 refused it recently"))
 		full.Store(false)
 		eu.offer(5)
 		running(ctx, s) // within 20 s: a refusal lasts for 25 where nothing ends it

@@ -29,7 +29,7 @@ const (
 
 // What calls sessions that wait, as the metric says it.
 const (
-	calledByRoom     = "room"
+	calledByRoom     = "capacity"
 	calledByMember   = "member"
 	calledByCap      = "cap"
 	calledByPolicy   = "policy"
@@ -131,7 +131,7 @@ func (r *Reconciler) wake(ctx context.Context, q workqueue.TypedRateLimitingInte
 }
 
 // wave is changes that every class of those that wait is asked about, batch by
-// batch. What changes meanwhile is added to it, and it begins anew with the classes
+// batch. What changes meanwhile is added to it, and it starts over with the classes
 // that were not asked for longest: each gets its turn.
 type wave struct {
 	of     *news
@@ -195,7 +195,7 @@ func (r *Reconciler) spreadToChanged(ctx context.Context, n *news, call func(rec
 
 // correct has those who wait look again, a few a second, where what they say that
 // they wait for may not be so any more: everybody after a member came, changed or
-// went, and those of a template after a member has judged that anew.
+// went, and those of a template after a member has judged that again.
 func (r *Reconciler) correct(n *news, later func(reconcile.Request, time.Duration)) {
 	concerned := func(q *question) bool { return len(n.changed) > 0 || n.judged[q.request.Template] }
 	for i, item := range r.waiting().everybody(concerned) {

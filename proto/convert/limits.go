@@ -61,7 +61,7 @@ func CheckWord(field, text string, limit int) error {
 	}
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {
-			return fmt.Errorf("%s: %q is no word", field, text)
+			return fmt.Errorf("%s: %q is no identifier", field, text)
 		}
 	}
 	return nil

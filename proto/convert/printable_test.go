@@ -11,7 +11,7 @@ import (
 )
 
 // obeyed is what a terminal would obey: set its clipboard, go up a line, begin
-// a line anew, in seven bits and in eight.
+// a line again, in seven bits and in eight.
 const obeyed = "\x1b]52;c;Y3VybA==\x07\x1b[2A\r\x9b31m\u009b1A\n\tforged   row\u202e"
 
 func TestNoStringOfAReportIsObeyedByATerminal(t *testing.T) {

@@ -32,7 +32,7 @@ type IncumbentOptions struct {
 // While it is away no replica can take the lock, so the one that has it goes on, without
 // being certain (Guard.Leading): it writes nothing until it has renewed the lock, and
 // ends if another has taken it meanwhile. For that it gets the first chance once the API
-// server is back: another replica counts the duration anew after an outage, so that it
+// server is back: another replica counts the duration again after an outage, so that it
 // takes over from a leader that is dead and not from one that could not renew.
 //
 // A leader that alone is cut off from the API server is replaced there all the same, and
@@ -58,7 +58,7 @@ type incumbentLock struct {
 }
 
 // Get reads the lock. What it returns as the raw record changes with each outage, by
-// which the elector counts the duration anew.
+// which the elector counts the duration again.
 func (l *incumbentLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil {

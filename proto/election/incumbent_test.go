@@ -111,13 +111,13 @@ func TestAnOutageMakesTheOthersCountAnew(t *testing.T) {
 		name string
 		// fails is for how long no read succeeds, after that long without one.
 		fails, slow time.Duration
-		anew        bool
+		again       bool
 	}{
-		{name: "a server that answers", anew: false},
-		{name: "a server that answers late", slow: time.Minute, anew: false},
-		{name: "one request that fails", fails: 4 * time.Second, anew: false},
-		{name: "an outage", fails: 8 * time.Second, anew: true},
-		{name: "a long outage", fails: time.Hour, anew: true},
+		{name: "a server that answers", again: false},
+		{name: "a server that answers late", slow: time.Minute, again: false},
+		{name: "one request that fails", fails: 4 * time.Second, again: false},
+		{name: "an outage", fails: 8 * time.Second, again: true},
+		{name: "a long outage", fails: time.Hour, again: true},
 	} {
 		i := newIncumbent()
 		i.inner.holder = "the leader"
@@ -131,13 +131,13 @@ func TestAnOutageMakesTheOthersCountAnew(t *testing.T) {
 			*i.inner.clock += test.fails
 			i.inner.fails = nil
 		}
-		if anew := i.raw(t) != before; anew != test.anew {
-			t.Errorf("%s: the duration is counted anew: %v", test.name, anew)
+		if again := i.raw(t) != before; again != test.again {
+			t.Errorf("%s: the duration is counted again: %v", test.name, again)
 		}
 		after := i.raw(t)
 		*i.inner.clock += 2 * time.Second
 		if i.raw(t) != after {
-			t.Errorf("%s: the duration is counted anew for ever", test.name)
+			t.Errorf("%s: the duration is counted again for ever", test.name)
 		}
 	}
 }

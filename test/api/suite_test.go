@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 var cluster *harness.ControlPlane
 
@@ -51,6 +51,6 @@ func expectGolden(file, got string) {
 	want, err := os.ReadFile(path)
 	Expect(err).NotTo(HaveOccurred())
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		Fail("differs from " + path + " (-want +got), write it anew with -update:\n" + diff)
+		Fail("differs from " + path + " (-want +got), write it again with -update:\n" + diff)
 	}
 }

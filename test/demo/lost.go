@@ -157,10 +157,10 @@ func (d *demo) hold(ctx context.Context, before map[string]place) error {
 	return nil
 }
 
-// regionBack gives the region its power back: what was placed anew runs there no
+// regionBack gives the region its power back: what was rescheduled runs there no
 // more, and what could not move does again.
 func (d *demo) regionBack(ctx context.Context) error {
-	d.say("%s comes back: nothing runs there of what was placed anew, and what had to stay runs again", d.lost)
+	d.say("%s comes back: nothing runs there of what was rescheduled, and what had to stay runs again", d.lost)
 	if err := d.fleet(ctx, "power-on", d.lost); err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		began := time.Now()
 		Expect(fleet.Member("eu-west").Stop(ctx)).To(Succeed())
 		// A hub that has just begun to lead, or has stood still on a busy machine, gives
-		// members their whole time anew before it moves anything.
+		// members their whole time again before it moves anything.
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
 			g.Expect(read(ctx, s)).To(Succeed())
 			g.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning), "%s", why(s))

@@ -19,7 +19,7 @@ import (
 )
 
 // undisturbed says that since then a session never stopped running, in one and the
-// same Pod, no container of which was started anew.
+// same Pod, no container of which was restarted.
 func undisturbed(s *v1alpha1.VDISession, since time.Time) {
 	GinkgoHelper()
 	Expect(watcher.since(s, since)).To(HaveEach(v1alpha1.PhaseRunning), "phases of %s", s.Name)

@@ -13,7 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
-// regain is R of docs/design.md, section 7: a Fence session is placed anew no sooner, and its
+// regain is R of docs/design.md, section 7: a Fence session is rescheduled no sooner, and its
 // member has stopped it by then, whatever is dead there.
 const regain = 300 * time.Second
 

@@ -24,12 +24,12 @@ var _ = Describe("An uninstallation", Serial, func() {
 		}
 		DeferCleanup(func(ctx SpecContext) {
 			installed := time.Now()
-			// A namespace that goes can't be had anew.
+			// A namespace that goes can't be had again.
 			for _, c := range everyCluster() {
 				Eventually(ctx, system).WithArguments(c).ShouldNot(Equal(corev1.NamespaceTerminating), "in cluster %s", c.Name)
 			}
 			Expect(fleet.Install(ctx)).To(Succeed())
-			tell("installed anew", time.Since(installed))
+			tell("installed again", time.Since(installed))
 			Expect(ensure(ctx, sampleTemplate())).To(Succeed())
 			Expect(ensure(ctx, homeTemplate())).To(Succeed())
 		})

@@ -38,7 +38,7 @@ type seen struct {
 	url   string
 }
 
-// podSeen is a desktop's Pod, and how often its containers were started anew.
+// podSeen is a desktop's Pod, and how often its containers were restarted.
 type podSeen struct {
 	session  types.UID
 	member   string

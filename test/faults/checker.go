@@ -69,7 +69,7 @@ type checker struct {
 	// which an operator said that they are off; gone those that never come back.
 	away       map[string]time.Time
 	word, gone map[string]bool
-	// twice are sessions that may run in two members at once: Restart's, placed anew
+	// twice are sessions that may run in two members at once: Restart's, rescheduled
 	// while their member was away.
 	twice map[types.UID]bool
 	// patience is what a member has that is away.
@@ -111,7 +111,7 @@ func newChecker() *checker {
 	}
 }
 
-// trailLength is how much of what was heard of a session is kept.
+// trailLength is how much of the trail of a session is kept.
 const trailLength = 40
 
 // heard notes a fact in the trail of its session.

@@ -8,7 +8,7 @@ import (
 )
 
 // patience is what the hub must have with a member that is away before its
-// sessions are placed anew without waiting for their stop (docs/design.md, section 7). Zero
+// sessions are rescheduled without waiting for their stop (docs/design.md, section 7). Zero
 // is not judged.
 type patience struct{ restart, fence time.Duration }
 
@@ -30,7 +30,7 @@ func (c *checker) powerCut(now time.Time, cluster string) {
 	}
 }
 
-// forget what a cluster held, which is to be told anew.
+// forget what a cluster held, which is to be told again.
 func (c *checker) forget(cluster string) {
 	delete(c.held, cluster)
 	maps.DeleteFunc(c.pods, func(_ types.UID, pod seenPod) bool { return pod.Cluster == cluster })
@@ -62,10 +62,10 @@ func (c *checker) superseded(now time.Time, f sessionFact, cluster string, epoch
 		c.twice[f.UID] = true
 	case word:
 	case mode == "Hold":
-		c.breach(now, 1, f.UID, key, "session %s of mode Hold was placed anew in %q, and %s has not confirmed its stop", f.Name, f.Cluster, cluster)
+		c.breach(now, 1, f.UID, key, "session %s of mode Hold was rescheduled in %q, and %s has not confirmed its stop", f.Name, f.Cluster, cluster)
 	case mode == "Fence" && away < c.patience.fence:
-		c.breach(now, 1, f.UID, key, "session %s of mode Fence was placed anew in %q after %s was away for %s, sooner than %s", f.Name, f.Cluster, cluster, away, c.patience.fence)
+		c.breach(now, 1, f.UID, key, "session %s of mode Fence was rescheduled in %q after %s was away for %s, sooner than %s", f.Name, f.Cluster, cluster, away, c.patience.fence)
 	case mode == "Restart":
-		c.breach(now, 1, f.UID, key, "session %s of mode Restart was placed anew in %q after %s was away for %s, sooner than %s", f.Name, f.Cluster, cluster, away, c.patience.restart)
+		c.breach(now, 1, f.UID, key, "session %s of mode Restart was rescheduled in %q after %s was away for %s, sooner than %s", f.Name, f.Cluster, cluster, away, c.patience.restart)
 	}
 }

@@ -36,7 +36,7 @@
 //
 // # What is judged
 //
-// That a session was placed anew without waiting for its stop is judged as well: by
+// That a session was rescheduled without waiting for its stop is judged as well: by
 // its mode, and by how long its member was away (checker_lost.go).
 //
 // A violation counts only where no delay of a watch explains it: see doubt. What

@@ -116,7 +116,7 @@ func (r *run) seatIn(ctx context.Context, m *harness.Member, s *v1alpha1.VDISess
 }
 
 // stay has a guest run where it was seated: one that got no node or volume in time on
-// a busy machine has gone elsewhere, and is seated anew.
+// a busy machine has gone elsewhere, and is seated again.
 func (r *run) stay(ctx context.Context, g *guest, s *v1alpha1.VDISession) error {
 	for range 3 {
 		at := ""
@@ -131,7 +131,7 @@ func (r *run) stay(ctx context.Context, g *guest, s *v1alpha1.VDISession) error 
 			return nil
 		}
 		if err := r.watch.hub.Delete(ctx, s.DeepCopy()); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("seating %s anew: %w", g.name, err)
+			return fmt.Errorf("seating %s again: %w", g.name, err)
 		}
 		uid, err := r.seatIn(ctx, g.at, s)
 		if err != nil {
@@ -223,7 +223,7 @@ func (r *run) stayed(all guests) error {
 	return errors.Join(errs...)
 }
 
-// pending waits until the hub says of guests that they wait to be placed anew, and
+// pending waits until the hub says of guests that they wait to be rescheduled, and
 // for what.
 func (r *run) pending(ctx context.Context, all guests, word string) error {
 	for _, g := range all {

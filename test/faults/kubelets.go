@@ -35,7 +35,7 @@ func (k *kubelets) close() {
 	k.done.Wait()
 }
 
-// mayRunTwice: the session is of mode Restart, and was placed anew while its member
+// mayRunTwice: the session is of mode Restart, and was rescheduled while its member
 // was away.
 func (k *kubelets) mayRunTwice(session string) (may bool) {
 	k.watch.heard(func(c *checker, _ time.Time) { may = c.twice[types.UID(session)] })

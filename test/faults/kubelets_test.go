@@ -38,7 +38,7 @@ func TestWhatTheKubeletsSayIsPromise1(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lives map[string][2]int
 		// mode of the session, and for how long member a was away when it was placed
-		// anew.
+		// again.
 		mode string
 		away time.Duration
 		want string // of a violation; "": none

@@ -8,7 +8,7 @@ import (
 )
 
 // stoppedWithin is how soon what is left of an older epoch is stopped once its
-// member is heard of again; no factor scales it.
+// member is reachable again; no factor scales it.
 const stoppedWithin = 10 * time.Second
 
 // desktopsOf are the lives of a guest's desktop in the member where it was, first
@@ -80,8 +80,8 @@ func (r *run) fencedOff(ctx context.Context, all guests, since time.Time) error 
 	return nil
 }
 
-// healed waits until the member of guests is heard of again, and then until nothing
-// runs there any more of those that were placed anew meanwhile.
+// healed waits until the member of guests is reachable again, and then until nothing
+// runs there any more of those that were rescheduled meanwhile.
 func (r *run) healed(ctx context.Context, all guests) error {
 	for _, m := range r.fleet.Members {
 		if err := r.connected(ctx, m); err != nil {
@@ -110,18 +110,18 @@ func (r *run) healed(ctx context.Context, all guests) error {
 	if err != nil {
 		return fmt.Errorf("what was superseded is not stopped: %w", err)
 	}
-	r.harm("all members are connected; %.1fs later none of %d guests that were placed anew runs where it was", time.Since(since).Seconds(), len(old))
+	r.harm("all members are connected; %.1fs later none of %d guests that were rescheduled runs where it was", time.Since(since).Seconds(), len(old))
 	return nil
 }
 
-// neverAgain: no desktop of guests that were placed anew has started where they were
+// neverAgain: no desktop of guests that were rescheduled has started where they were
 // since a time, when their member had its power back.
 func (r *run) neverAgain(all guests, since time.Time) error {
 	var errs []error
 	for _, g := range all {
 		for _, l := range r.desktopsOf(g) {
 			if !l.start.Before(since) {
-				errs = append(errs, fmt.Errorf("promise 1: %s guest %s was placed anew, and its old desktop was started by its kubelet: %s", g.mode, g.name, l))
+				errs = append(errs, fmt.Errorf("promise 1: %s guest %s was rescheduled, and its old desktop was started by its kubelet: %s", g.mode, g.name, l))
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func (r *run) neverAgain(all guests, since time.Time) error {
 }
 
 // runAgain waits until guests that stayed run again where they are, since their
-// member had its power back and is heard of.
+// member had its power back and is reachable.
 func (r *run) runAgain(ctx context.Context, all guests, since time.Time) error {
 	heard := time.Now()
 	err := poll(ctx, r.scaled(agreeWithin)+allowance, func(context.Context) error {
@@ -147,7 +147,7 @@ func (r *run) runAgain(ctx context.Context, all guests, since time.Time) error {
 	if err != nil {
 		return fmt.Errorf("a member that only lost its power does not start what it holds: %w", err)
 	}
-	r.harm("%d %s guests run again in %s, %.1fs after it was heard of", len(all), all[0].mode, all[0].at.Name, time.Since(heard).Seconds())
+	r.harm("%d %s guests run again in %s, %.1fs after it was reachable", len(all), all[0].mode, all[0].at.Name, time.Since(heard).Seconds())
 	return nil
 }
 

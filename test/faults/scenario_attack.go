@@ -179,8 +179,8 @@ func (r *run) comesBack(ctx context.Context, m *harness.Member, ends func() erro
 		if err != nil {
 			return err
 		}
-		anew := m.Agent.PID() != pid || sum(now, "vdi_agent_link_connections_total") > sum(before, "vdi_agent_link_connections_total")
-		if !anew || now["vdi_agent_link_connected"] != 1 {
+		again := m.Agent.PID() != pid || sum(now, "vdi_agent_link_connections_total") > sum(before, "vdi_agent_link_connections_total")
+		if !again || now["vdi_agent_link_connected"] != 1 {
 			return fmt.Errorf("the agent of %s is not connected again", m.Name)
 		}
 		return nil

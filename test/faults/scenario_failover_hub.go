@@ -21,7 +21,7 @@ func lostHubs() []scenario {
 	}
 }
 
-// leaderLost kills the leader when the first session was placed anew. The next one
+// leaderLost kills the leader when the first session was rescheduled. The next one
 // gives the member a whole R before it goes on.
 func leaderLost(ctx context.Context, r *run) error {
 	m := r.member()
@@ -50,7 +50,7 @@ func leaderLost(ctx context.Context, r *run) error {
 }
 
 // allLost: when all members are gone, the hub is the one that is cut off. One of
-// them has no power, to be sure, and gets it back when the others are heard of again.
+// them has no power, to be sure, and gets it back when the others are reachable again.
 func allLost(ctx context.Context, r *run) error {
 	var all guests
 	for _, m := range r.fleet.Members {
@@ -102,7 +102,7 @@ func (r *run) allReturn(ctx context.Context, off *harness.Member, cut guests) er
 			r.weather(m.Name, weather{}, "healed")
 		}
 	}
-	// The pause ends with the first that is heard of. Power returns after that: whoever
+	// The pause ends with the first that is reachable. Power returns after that: whoever
 	// is lost for as long as the others is given its full time again, or its sessions
 	// would be placed elsewhere in the moment in which its desktops start.
 	for _, m := range r.fleet.Members {

@@ -110,7 +110,7 @@ var manyRestart = func() []wish {
 	return wishes
 }()
 
-// healInEviction heals when the first session was placed anew, and the others are
+// healInEviction heals when the first session was rescheduled, and the others are
 // about to be: of Restart first, and of Fence in a second partition.
 func healInEviction(ctx context.Context, r *run) error {
 	m := r.member()

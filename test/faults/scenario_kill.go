@@ -195,7 +195,7 @@ func agentKillInInventory(ctx context.Context, r *run) error {
 	}
 	r.weather(m.Name, weather{Rate: 8 << 10}, "8 kB a second")
 	for range rounds {
-		r.harm("%s: connections reset, so that it says its inventory anew", m.Name)
+		r.harm("%s: connections reset, so that it says its inventory again", m.Name)
 		r.wires[m.Name].reset()
 		if err := r.moment(ctx, 20*time.Second); err != nil {
 			return err

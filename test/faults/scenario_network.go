@@ -91,7 +91,7 @@ func resets(ctx context.Context, r *run) error {
 	return nil
 }
 
-// recreateInPartition deletes and makes anew what a member holds that is cut
+// recreateInPartition deletes and makes again what a member holds that is cut
 // off: the old and the new of one name never meet.
 func recreateInPartition(ctx context.Context, r *run) error {
 	m := r.member()

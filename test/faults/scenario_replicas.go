@@ -96,7 +96,7 @@ func (r *run) untouched(all guests, since time.Time) error {
 
 // apiOutage: no replica can renew the lock or take it. The one that has it goes on
 // speaking, the other does not begin, and when the API server is back the lead is
-// where it was: nothing has moved, stopped or been made anew.
+// where it was: nothing has moved, stopped or been recreated.
 func apiOutage(ctx context.Context, r *run) error {
 	p, all, err := r.pairWithGuests(ctx)
 	if err != nil {

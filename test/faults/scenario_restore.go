@@ -14,19 +14,19 @@ import (
 )
 
 // restores puts the hub's etcd back to an earlier time: with so many leaders since
-// then, and agents that begin anew meanwhile or not. Each has a session of every
+// then, and agents that start over meanwhile or not. Each has a session of every
 // kind that a backup may be wrong about.
 func restores() []scenario {
 	var all []scenario
 	for leaders := range 3 {
-		for _, anew := range []bool{false, true} {
+		for _, again := range []bool{false, true} {
 			name := fmt.Sprintf("hub-restored-%d-leaders", leaders)
-			if anew {
+			if again {
 				name += "-agents-anew"
 			}
 			all = append(all, scenario{
 				name: name, size: 16, alone: true, ends: true, slack: watchBackoff,
-				do: func(ctx context.Context, r *run) error { return hubRestored(ctx, r, leaders, anew) },
+				do: func(ctx context.Context, r *run) error { return hubRestored(ctx, r, leaders, again) },
 			})
 		}
 	}
@@ -61,7 +61,7 @@ type forgotten struct {
 
 // hubRestored saves the hub's etcd, has sessions placed, moved, created and
 // deleted, and restores it as docs/operators.md says: no hub runs meanwhile.
-func hubRestored(ctx context.Context, r *run, leaders int, anew bool) error {
+func hubRestored(ctx context.Context, r *run, leaders int, again bool) error {
 	cp := r.fleet.Hub.ControlPlane
 	f, err := r.inBackup(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func hubRestored(ctx context.Context, r *run, leaders int, anew bool) error {
 		return err
 	}
 	r.watch.heard(func(c *checker, _ time.Time) { f.desktops = c.desktops(f.kept, f.placed, f.moved, f.unknown) })
-	if err := r.restoreHub(ctx, cp, anew); err != nil {
+	if err := r.restoreHub(ctx, cp, again); err != nil {
 		return err
 	}
 	return r.afterRestore(ctx, f)
@@ -190,7 +190,7 @@ func (r *run) sendTo(ctx context.Context, uid types.UID, region string) error {
 	})
 }
 
-// takeAway has a session placed anew, by deleting its assignment by hand.
+// takeAway has a session rescheduled, by deleting its assignment by hand.
 func (r *run) takeAway(ctx context.Context, m *harness.Member, uid types.UID) error {
 	var held assignmentFact
 	r.watch.heard(func(c *checker, _ time.Time) { held = c.held[m.Name][uid] })
@@ -200,7 +200,7 @@ func (r *run) takeAway(ctx context.Context, m *harness.Member, uid types.UID) er
 }
 
 // restoreHub stops the hub, puts its etcd back, and starts it again.
-func (r *run) restoreHub(ctx context.Context, cp *harness.ControlPlane, anew bool) error {
+func (r *run) restoreHub(ctx context.Context, cp *harness.ControlPlane, again bool) error {
 	for _, replica := range r.fleet.Hub.Replicas {
 		r.supervisor.hold(replica.Process, true)
 		if err := replica.Kill(); err != nil {
@@ -211,7 +211,7 @@ func (r *run) restoreHub(ctx context.Context, cp *harness.ControlPlane, anew boo
 	if err := r.restore(ctx, cp); err != nil {
 		return err
 	}
-	if anew {
+	if again {
 		for _, m := range r.fleet.Members {
 			r.harm("kill -9 %s", m.Agent.Spec.Name)
 			if err := m.Agent.Kill(); err != nil {

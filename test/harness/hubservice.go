@@ -47,7 +47,7 @@ func WatchHubService(ctx context.Context, config *rest.Config, pods []HubPod) (*
 	return s, nil
 }
 
-// Restored watches anew, once etcd was put back to an earlier time: the watch
+// Restored watches again, once etcd was put back to an earlier time: the watch
 // that there is waits for what comes after a version that is still to come. It
 // returns when the API server has said what there is now.
 func (s *HubService) Restored(ctx context.Context) error {
@@ -57,7 +57,7 @@ func (s *HubService) Restored(ctx context.Context) error {
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), next.synced) {
 		next.stop()
-		return fmt.Errorf("watching the hub's Service anew: %w", ctx.Err())
+		return fmt.Errorf("watching the hub's Service again: %w", ctx.Err())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -111,7 +111,7 @@ func withPortRegistry(change func(taken map[int]string) error) error {
 	return os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600)
 }
 
-// lockFile opens and locks the file, creating it if need be. It begins anew if
+// lockFile opens and locks the file, creating it if need be. It starts over if
 // the file was removed between opening and locking.
 func lockFile(path string) (*os.File, error) {
 	for {

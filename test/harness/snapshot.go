@@ -23,7 +23,7 @@ func (cp *ControlPlane) SaveEtcd(ctx context.Context, name string) error {
 
 // RestoreEtcd puts a copy back in the place of what there is, as after a
 // disaster. Its clients have seen later resource versions than there are now:
-// whoever watches must begin anew. The controller manager is started anew here,
+// whoever watches must start over. The controller manager is restarted here,
 // and the agents' way to the hub's Service is told.
 func (cp *ControlPlane) RestoreEtcd(ctx context.Context, name string) error {
 	err := cp.withoutEtcd(ctx, func() error {

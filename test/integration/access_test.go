@@ -39,7 +39,7 @@ var _ = Describe("A member's access", func() {
 		mc, err := member(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		if mc.Status.Certificate != nil {
-			Skip("a member that the hub issues certificates for would have to join anew")
+			Skip("a member that the hub issues certificates for would have to join again")
 		}
 		s := awaitRunning(ctx, create(ctx, newSession("cut-short", inRegion(name))))
 

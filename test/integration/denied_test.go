@@ -129,7 +129,7 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 	})
 })
 
-// retry starts a session anew that was given up.
+// retry starts a session again that was given up.
 func retry(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	now, err := get(ctx, s)

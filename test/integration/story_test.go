@@ -76,7 +76,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonSecretMissing:    "agent/session: a Secret that the hub has not sent again yet",
 	v1alpha1.ReasonLeaseExpired:     "agent/session: fenced sessions whose lease is over",
 	v1alpha1.ReasonGuardUnavailable: "agent/observe: a guard that does not start is not the desktop",
-	v1alpha1.ReasonAwaitingHub:      "agent/session: a held desktop whose agent has begun anew",
+	v1alpha1.ReasonAwaitingHub:      "agent/session: a held desktop whose agent has restarted",
 	v1alpha1.ReasonSuspect:          "hub/member: TestConditionsOfAMember",
 	v1alpha1.ReasonDisconnected:     "hub/member: TestConditionsOfAMember and TestStreamThatFlapsIsNotWrittenOf",
 	// Which of these two a fleet shows depends on who issues its certificates.

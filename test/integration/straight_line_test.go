@@ -131,7 +131,7 @@ var _ = Describe("A session", func() {
 		}).Should(Equal(host))
 	})
 
-	It("is placed anew under the next epoch when its assignment is deleted by hand", func(ctx SpecContext) {
+	It("is rescheduled under the next epoch when its assignment is deleted by hand", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("by-hand")))
 		member := clientOf(memberNamed(s.Status.Placement.ClusterName).ControlPlane)
 		a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}}

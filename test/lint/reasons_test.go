@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write what is generated from the code anew")
+var update = flag.Bool("update", false, "write what is generated from the code again")
 
 // The reasons stand in the API's documentation between these two lines.
 const (
@@ -43,7 +43,7 @@ func TestTheDocumentationListsEveryConditionReasonAndEvent(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, string(content)); diff != "" {
-		t.Errorf("%s is stale, write it anew with -update (-want +got):\n%s", reasonsFile, diff)
+		t.Errorf("%s is stale, write it again with -update (-want +got):\n%s", reasonsFile, diff)
 	}
 }
 

@@ -16,7 +16,7 @@
 //     is said here once more.
 //   - In doubt something ran. A start counts from its line, which is written before
 //     it; an end from its line, which is written after it. What has no end runs
-//     until its member is said to have no power, or to have been started anew.
+//     until its member is said to have no power, or to have been restarted.
 //   - What it cannot read is never left out in silence: a torn line is no more than
 //     the last words of a kubelet that was killed, anything else is an error.
 package observer

@@ -200,7 +200,7 @@ func TestWhatRanAtAMoment(t *testing.T) {
 }
 
 // A follower that reads whatever is there at any moment, in the middle of lines and
-// across logs that begin anew, knows in the end what a reader of the whole knows.
+// across logs that start over, knows in the end what a reader of the whole knows.
 func TestAFollowerKnowsWhatAReaderKnows(t *testing.T) {
 	lines := map[string][]string{
 		"eu": {"1 boot", "10 start a desktop of s", "12 start c desktop of r", "20 power-off", "25 boot", "50 start d desktop of s"},

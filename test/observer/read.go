@@ -75,7 +75,7 @@ func (r *reader) readLog(log *source) error {
 	if err != nil {
 		return err
 	}
-	// Another file, or one that begins anew: what the last one said stays.
+	// Another file, or one that starts over: what the last one said stays.
 	inode := info.Sys().(*syscall.Stat_t).Ino
 	if log.inode != 0 && inode != log.inode || info.Size() < log.offset {
 		if len(log.rest) > 0 {

@@ -40,7 +40,7 @@ var _ = Describe("A dry run", func() {
 		hundred := explained(ctx, "--template", desktop, "--user", "ann@example.com", "--count", "100", "--distinct-users")
 		Expect(hundred.Status.Placed).To(BeEquivalentTo(93))
 		Expect(hundred.Status.Waiting).To(BeEquivalentTo(7))
-		Expect(hundred.Status.Message).To(ContainSubstring("last room"))
+		Expect(hundred.Status.Message).To(ContainSubstring("last capacity"))
 		half := explained(ctx, "--template", desktop, "--user", "ann@example.com", "--count", "50", "--distinct-users")
 		Expect(half.Status.Placed).To(BeEquivalentTo(50))
 		Expect(nothing(ctx)).To(BeEmpty())

@@ -100,8 +100,8 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		for _, s := range seen.those(waits) {
 			// The second while reservations of the eight still hold more than they take.
 			Expect(scheduled(s).Message).To(Or(
-				ContainSubstring("keeps its last room free for failover (spec.headroomPercent of policy production)"),
-				ContainSubstring("has just given its last room to other sessions"),
+				ContainSubstring("keeps its last free capacity for failover (spec.headroomPercent of policy production)"),
+				ContainSubstring("has just given its last capacity to other sessions"),
 			))
 		}
 		Eventually(ctx, status("production")).Should(And(HaveField("Sessions", BeEquivalentTo(10)), HaveField("Placed", BeEquivalentTo(8)), HaveField("Waiting", BeEquivalentTo(2))))

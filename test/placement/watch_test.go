@@ -37,7 +37,7 @@ type watch struct {
 	// assignments, or Pods, that each member had.
 	mostPlaced int
 	mostHeld   map[string]int
-	// order in which sessions were placed, by name; one that is placed anew is
+	// order in which sessions were placed, by name; one that is rescheduled is
 	// there again.
 	order []string
 	// stuck are the Pods of sessions for which there was no node.

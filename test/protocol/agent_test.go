@@ -241,7 +241,7 @@ func (m *realMember) stops() {
 	m.Expect(m.pods("s1")).To(BeZero())
 	m.Expect(client.IgnoreNotFound(m.api.Get(m.t.Context(), client.ObjectKey{Namespace: "desks", Name: "s1"}, &v1alpha1.SessionAssignment{}))).To(Succeed())
 
-	// Withdrawn and placed anew in one breath: the second waits for the first.
+	// Withdrawn and rescheduled in one breath: the second waits for the first.
 	m.says.put(hublink.Order{Assign: desk("s5", 1)})
 	m.Eventually(m.ready("s5", 1)).Should(BeTrue())
 	m.says.put(withdrawal("s5", 1))

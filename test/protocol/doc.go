@@ -1,5 +1,5 @@
 // Package protocol tests both ends of the link together: the state machines
-// of hub/link and agent/link by transcripts (testdata/*.txt, written anew
+// of hub/link and agent/link by transcripts (testdata/*.txt, written again
 // with -update) and by random faults, and the I/O around them over real TLS.
 //
 // In the transcripts and properties there is no network, clock or goroutine:

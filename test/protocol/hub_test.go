@@ -276,7 +276,7 @@ func (h *hubServer) listen() net.Listener {
 	return nil
 }
 
-// start serves anew, at the address of before if there was one.
+// start serves again, at the address of before if there was one.
 func (h *hubServer) start() {
 	h.t.Helper()
 	listener := h.listen()

@@ -262,7 +262,7 @@ func TestASilentNetworkIsFoundOut(t *testing.T) {
 			m1.put(assignment("a", 1, "h"))
 			g.Consistently(func() int { return get(m1, func(r *record) int { return r.inventories }) }, "4s").Should(Equal(before))
 			// What was held back is delivered now; but the agent has given that
-			// connection up, and begins anew.
+			// connection up, and starts over.
 			g.Expect(proxy.Heal()).To(Succeed())
 			g.Eventually(func() int { return get(m1, func(r *record) int { return r.inventories }) }).Should(BeNumerically(">", before))
 			g.Eventually(m1.connected).Should(BeTrue())

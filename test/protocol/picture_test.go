@@ -197,7 +197,7 @@ func (h *hub) put(order hublink.Order) {
 }
 
 // result follows hub/member: Stopped frees, and what was placed and is stopped
-// or refused is placed anew with the next epoch.
+// or refused is rescheduled with the next epoch.
 func (h *hub) result(r hublink.Result) {
 	uid := string(r.SessionUID)
 	want, placed := h.wanted[uid]

@@ -15,7 +15,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-var update = flag.Bool("update", false, "write the transcripts anew")
+var update = flag.Bool("update", false, "write the transcripts again")
 
 // TestTranscripts plays testdata/*.txt. Lines that begin with "> " are
 // commands, with "# " comments; all others are what the command brought about.
@@ -47,7 +47,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// play runs the commands of a transcript and writes it anew.
+// play runs the commands of a transcript and writes it again.
 func play(text string) (string, error) {
 	w := newWorld()
 	var out strings.Builder

@@ -18,8 +18,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
-	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -122,7 +122,7 @@ func (b *bare) session(ctx context.Context, i int) error {
 	if err := patchStatus(ctx, b.hub, s, s.Status); err != nil {
 		return err
 	}
-	a := session.Assignment(s, &b.template.Spec, "bare.example.com", secret.Set{Access: &access})
+	a := assignment.Render(s, &b.template.Spec, "bare.example.com", secret.Set{Access: &access})
 	a.Finalizers = []string{v1alpha1.AssignmentFinalizer}
 	ready := pods.expect(a.Name)
 	if err := member.Create(ctx, a); err != nil {

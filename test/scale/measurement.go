@@ -144,7 +144,7 @@ func newSession(i int, template string) *v1alpha1.VDISession {
 }
 
 // awaitRunning returns when each session was first seen Running. It watches
-// anew whenever the API server ends a watch, and so misses nothing. On the way it
+// again whenever the API server ends a watch, and so misses nothing. On the way it
 // notes the placements.
 func (m *measurement) awaitRunning(ctx context.Context, placed *placements) (map[string]time.Time, error) {
 	running := map[string]time.Time{}

@@ -117,7 +117,7 @@ func (m *measurement) placeByHub(ctx context.Context, n int) (*placements, time.
 	return seen, seen.last.Sub(began), nil
 }
 
-// await so many placements, or the end of the context. It watches anew whenever
+// await so many placements, or the end of the context. It watches again whenever
 // the API server ends a watch.
 func (p *placements) await(ctx context.Context, hub client.WithWatch, n int) error {
 	for len(p.at) < n {

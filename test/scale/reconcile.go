@@ -41,7 +41,7 @@ func (m *measurement) reconciles(ctx context.Context) error {
 }
 
 // calm prints how long they take when the machine is not full: the Services of
-// sessions are deleted at an even pace, and made anew.
+// sessions are deleted at an even pace, and recreated.
 func (m *measurement) calm(ctx context.Context) error {
 	member := m.fleet.Members[0]
 	services := member.ControlPlane.Client.CoreV1().Services(namespace)
@@ -65,7 +65,7 @@ func (m *measurement) calm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nlocal reconciles while %d Services are deleted by hand and made anew, 20 a second\n", len(list.Items))
+	fmt.Printf("\nlocal reconciles while %d Services are deleted by hand and recreated, 20 a second\n", len(list.Items))
 	printReconciles(member.Name, after, before)
 	return nil
 }

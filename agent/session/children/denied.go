@@ -16,7 +16,7 @@ func problemOf(kind string, err error) observe.Problem {
 	switch {
 	case denied.IsQuota(err):
 		return observe.Problem{Reason: api.ReasonQuotaExceeded, Message: fmt.Sprintf(
-			"A quota of the namespace leaves no room for the %s, which is tried again: raise the quota or end other sessions: %v", kind, err)}
+			"A quota of the namespace leaves no capacity for the %s, which is tried again: raise the quota or end other sessions: %v", kind, err)}
 	case kind == nameRoute && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
 		return *noRoutes(notServed)
 	default:

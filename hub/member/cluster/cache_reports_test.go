@@ -101,7 +101,7 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 	})
 }
 
-// checkSums reckons anew what is kept as it changes, and that marks are not
+// checkSums reckons again what is kept as it changes, and that marks are not
 // kept for good.
 func checkSums(t *rapid.T, p *Cache) {
 	var assigned uint64

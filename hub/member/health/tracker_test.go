@@ -116,10 +116,10 @@ func TestStoriesOfAMember(t *testing.T) {
 		"connections alone are not renewals": {
 			{0, opens, "Ready"}, {20, opens, ""}, {30, opens, ""}, {40, opens, ""}, {50, renews, ""},
 			{55, renews, "Suspect/Recovering"}, {60, renews, "Ready"}},
-		"a silence while it recovers begins it anew": steps(
+		"a silence while it recovers begins it again": steps(
 			step{0, opens, "Ready"}, beat(20, 30), step{45, looks, "Suspect/Silence"}, step{50, renews, "Suspect/Recovering"},
 			beat(55, 75), step{79, looks, "Suspect/Recovering"}, step{80, renews, "Ready"}),
-		"it was Ready again before it fell silent anew": steps(
+		"it was Ready again before it fell silent again": steps(
 			step{0, opens, "Ready"}, beat(20, 45), step{60, renews, "Suspect/Recovering"}, step{61, looks, "Suspect/Recovering"}),
 		"a stream that breaks and comes back is no trouble": {
 			{0, opens, "Ready"}, {14, opens, "Ready"}, {28, opens, "Ready"}, {42, renews, "Ready"}},

@@ -73,7 +73,7 @@ func TestFailBack(t *testing.T) {
 		{"it stops", session(), report(func(a *v1alpha1.SessionAssignment) { a.Status.State = v1alpha1.AssignmentStopping }), false},
 		{"it is another copy", session(), report(func(a *v1alpha1.SessionAssignment) { a.Spec.Epoch = 4 }), false},
 		{"the session is deleted", session(sessiontest.Deleted), report(), false},
-		{"the replacement was started anew", session(func(s *v1alpha1.VDISession) { s.Status.Placement.Run = 2 }), report(), false},
+		{"the replacement was restarted", session(func(s *v1alpha1.VDISession) { s.Status.Placement.Run = 2 }), report(), false},
 		{"the replacement is suspended", session(func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }), report(), false},
 		{"it is of an earlier failover", session(func(s *v1alpha1.VDISession) { s.Status.LastFailover.FromEpoch = 3 }), report(), false},
 		{"it was given up in good order", session(func(s *v1alpha1.VDISession) { s.Status.Releasing[0].Superseded = false }), report(), false},

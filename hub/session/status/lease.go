@@ -48,7 +48,7 @@ func showGuard(s *v1alpha1.VDISession) {
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionFailoverReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUnguarded,
 		Message: "no guard runs beside the desktop in " + at.ClusterName + ": if that member is lost the session is held as with mode Hold; " +
-			"start its agent with --guard-image, and the session anew (raise spec.attempt)",
+			"start its agent with --guard-image, and the session again (raise spec.attempt)",
 	})
 }
 

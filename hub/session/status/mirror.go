@@ -111,7 +111,7 @@ func assignedCondition(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignm
 	switch {
 	case reported.Status.State == v1alpha1.AssignmentStopping:
 		c.Reason = v1alpha1.ReasonPodTerminating
-		c.Message = fmt.Sprintf("the assignment was deleted in %s: once it has stopped, the session is placed anew", cluster)
+		c.Message = fmt.Sprintf("the assignment was deleted in %s: once it has stopped, the session is rescheduled", cluster)
 		if left := reported.Status.Message; left != "" {
 			c.Message += " (" + left + ")"
 		}
@@ -120,7 +120,7 @@ func assignedCondition(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignm
 		c.Message = fmt.Sprintf("%s has stored the assignment", cluster)
 	case NotesRefusal(reported):
 		c.Reason = v1alpha1.ReasonRefused
-		c.Message = fmt.Sprintf("%s would not store the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
+		c.Message = fmt.Sprintf("%s refused the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
 	default:
 		c.Reason = v1alpha1.ReasonSending
 		c.Message = fmt.Sprintf("sent to %s: waiting until its API server has stored it", cluster)

@@ -64,9 +64,9 @@ func TestAssignedCondition(t *testing.T) {
 		{"stored", sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash"), true, condition{"True", "Stored", "name-of-uid-here has stored the assignment"}},
 		{"an older one is stored", sessiontest.Reported(v1alpha1.AssignmentActive, 5, "old"), false,
 			condition{"False", "Sending", "sent to name-of-uid-here: waiting until its API server has stored it"}},
-		{"the change was refused", refused, false, condition{"False", "Refused", "name-of-uid-here would not store the change: Invalid: too long"}},
+		{"the change was refused", refused, false, condition{"False", "Refused", "name-of-uid-here refused the change: Invalid: too long"}},
 		{"deleted in the member", sessiontest.Reported(v1alpha1.AssignmentStopping, 5, "hash"), true,
-			condition{"False", "PodTerminating", "the assignment was deleted in name-of-uid-here: once it has stopped, the session is placed anew"}},
+			condition{"False", "PodTerminating", "the assignment was deleted in name-of-uid-here: once it has stopped, the session is rescheduled"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := assignedCondition(sessiontest.With(sessiontest.Scheduled), c.reported, c.stored)

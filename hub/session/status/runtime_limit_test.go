@@ -181,7 +181,7 @@ func TestTimeUsedReportedByTheAgent(t *testing.T) {
 	}{
 		{"it has seen more", "10m0s", "12m", false, v1alpha1.ReasonSuspended, "12m0s"},
 		{"it has seen less", "10m0s", "9m", false, v1alpha1.ReasonSuspended, "10m0s"},
-		{"the first that is heard of", "", "9m", false, v1alpha1.ReasonSuspended, "9m0s"},
+		{"the first account", "", "9m", false, v1alpha1.ReasonSuspended, "9m0s"},
 		{"nothing", "10m0s", "", false, v1alpha1.ReasonSuspended, "10m0s"},
 		{"hardly more", "10m0s", "601s", false, v1alpha1.ReasonSuspended, "10m0s"},
 		{"hardly more, and that was all", "10m0s", "601s", false, v1alpha1.ReasonTimeExpired, "10m1s"},

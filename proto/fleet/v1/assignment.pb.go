@@ -1050,7 +1050,7 @@ type AssignmentStatus struct {
 	MissingSecrets []string `protobuf:"bytes,13,rep,name=missing_secrets,json=missingSecrets,proto3" json:"missing_secrets,omitempty"`
 	// The number with which the agent last asked whether the hub still stands by the
 	// placement: after a lapse of its lease in mode Fence, and in mode Hold where it
-	// has begun anew and the desktop is to be started. That waits until the
+	// has restarted and the desktop is to be started. That waits until the
 	// assignment's lapse is as high; the hub raises it if the session is placed there
 	// under this epoch.
 	Lapse int64 `protobuf:"varint,14,opt,name=lapse,proto3" json:"lapse,omitempty"`

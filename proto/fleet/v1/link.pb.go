@@ -784,7 +784,7 @@ func (x *InventoryDigest) GetAssignments() uint32 {
 }
 
 // InventoryRequest asks for the assignments of some buckets. While a stream
-// serves it asks for them anew: a resync.
+// serves it asks for them again: a resync.
 type InventoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Bit i%8 of byte i/8 is bucket i. Empty: none, the digest says it all.

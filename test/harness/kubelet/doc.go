@@ -20,9 +20,9 @@
 //   - a Pod whose object somebody has forced away runs until that has been seen
 //     and its grace is over
 //   - without an API server it goes on with what it knows, writes what it has to
-//     say once there is one again, and looks at all Pods anew
+//     say once there is one again, and looks at all Pods again
 //   - after a power cut nothing runs of what did: such Pods fail, or their
-//     containers are started anew, as the restart policy says, once their init
+//     containers are restarted, as the restart policy says, once their init
 //     containers have run again
 //
 // What ran when is in the log of containers (log.go), a file that no cluster

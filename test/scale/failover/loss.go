@@ -150,7 +150,7 @@ func (l *loss) watch(ctx context.Context) error {
 				return err
 			}
 			n := l.count()
-			fmt.Printf("  +%.0fs: %d placed anew, %d assigned, %d Running\n", time.Since(l.died).Seconds(), n.decided, n.assigned, n.running)
+			fmt.Printf("  +%.0fs: %d rescheduled, %d assigned, %d Running\n", time.Since(l.died).Seconds(), n.decided, n.assigned, n.running)
 		}
 		return nil
 	})
@@ -179,7 +179,7 @@ func (l *loss) late(ctx context.Context) string {
 	return fmt.Sprintf("%d are Running by now%s", running, example)
 }
 
-// each shows see every object of a kind as it changes, until done. It watches anew
+// each shows see every object of a kind as it changes, until done. It watches again
 // whenever the API server ends a watch.
 func (l *loss) each(ctx context.Context, kind client.ObjectList, see func(any, time.Time), done func() bool) error {
 	for {

@@ -33,7 +33,7 @@ func (l *loss) print(out io.Writer) {
 	_, _ = fmt.Fprintln(table, "phase\tfirst\tmedian\tlast\tpolicy: first\tpolicy: last\tours: first\tours: last\t")
 	found := l.detected.Sub(l.died)
 	row(table, "detected (Unreachable)", []time.Duration{found}, lost, lost)
-	row(table, "decided (placed anew)", decided, due, due+braked)
+	row(table, "decided (rescheduled)", decided, due, due+braked)
 	row(table, "assigned (stored there)", l.times(func(w *way) time.Time { return w.assigned }), due, due+braked)
 	row(table, "Running", l.times(func(w *way) time.Time { return w.running }), due, due+braked)
 	_ = table.Flush()
@@ -45,7 +45,7 @@ func (l *loss) print(out io.Writer) {
 	steps("decided to assigned", func(w *way) time.Time { return w.decided }, func(w *way) time.Time { return w.assigned })
 	steps("assigned to Running", func(w *way) time.Time { return w.assigned }, func(w *way) time.Time { return w.running })
 	spread := decided[len(decided)-1] - decided[0]
-	_, _ = fmt.Fprintf(out, "placed anew at %.1f a second, of the %d that the brake lets go\n", float64(l.sessions)/spread.Seconds(), l.rate())
+	_, _ = fmt.Fprintf(out, "rescheduled at %.1f a second, of the %d that the brake lets go\n", float64(l.sessions)/spread.Seconds(), l.rate())
 }
 
 func row(table io.Writer, phase string, seen []time.Duration, policyFirst, policyLast time.Duration) {

@@ -19,9 +19,9 @@
 //     a member says something new. A Pod that is unschedulable for 10 s before it
 //     ever ran gives its placement up, if another member would take it.
 //   - A member that is cut off takes no sessions after 15 s; after 100 s its
-//     sessions are placed anew where there is room, twenty a second (Restart). It
-//     takes sessions again 30 s after its return, and stops what was placed anew.
-//   - A lost node takes its Pods with it; the member makes them anew.
+//     sessions are rescheduled where there is room, twenty a second (Restart). It
+//     takes sessions again 30 s after its return, and stops what was rescheduled.
+//   - A lost node takes its Pods with it; the member makes them again.
 //
 // The queue's order among tenants is not simulated: who waits is served by age.
 package simulation

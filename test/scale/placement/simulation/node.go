@@ -151,7 +151,7 @@ func (m *member) scheduleAgain() {
 	m.pending = slices.DeleteFunc(m.pending, m.bind)
 }
 
-// loseNode takes its Pods with it: their owners make them anew.
+// loseNode takes its Pods with it: their owners make them again.
 func (m *member) loseNode(n *node) {
 	n.losses++
 	m.tellModel(n)

@@ -27,7 +27,7 @@ type session struct {
 	// member.
 	waits, failover, over bool
 
-	// refused is which members refused it lately.
+	// refused is which members refused it recently.
 	refused map[types.UID]refusal
 	inRow   int
 
