@@ -91,6 +91,7 @@ func (r *Reconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) 
 	if err != nil || s == nil {
 		return nil
 	}
+	r.Sessions.Enqueue(client.ObjectKeyFromObject(s)) // which repairs it
 	return requestsOf(s)
 }
 

@@ -23,15 +23,18 @@ func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]a
 	for _, o := range status.Outstanding(s) {
 		held.Insert(o.ClusterName)
 	}
+	claims := r.memory.claims(s.UID)
 	var out []assignment.Report
-	for _, member := range sets.List(held.Union(r.memory.claims(s.UID))) {
+	for _, member := range sets.List(held.Union(claims)) {
 		rep, connected, err := r.reportFrom(ctx, s, member)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case connected && rep != nil && (held.Has(member) || rep.Unknown(s) || rep.GivenTwice(s)):
+		}
+		proves := rep != nil && (rep.Unknown(s) || rep.GivenTwice(s))
+		if rep != nil && (proves || held.Has(member)) {
 			out = append(out, *rep)
-		case connected && !held.Has(member):
+		}
+		if connected && !proves && claims.Has(member) {
 			r.memory.unclaim(s.UID, member)
 		}
 	}
