@@ -53,10 +53,13 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 // reported enqueues an assignment of which a member reports something else, and its
 // session.
 func (r *Reconciler) reported(name multicluster.ClusterName, cl cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
-	return mchandler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		of := o.(*v1alpha1.SessionAssignment).Spec.Session
-		r.Sessions.Enqueue(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+	return mchandler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		key := client.ObjectKeyFromObject(o)
+		// By its name: a refusal does not name the session.
+		if s, err := index.ByAssignment(ctx, r.Client, key, client.UnsafeDisableDeepCopy); err == nil && s != nil {
+			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
+		}
+		return []reconcile.Request{{NamespacedName: key}}
 	})(name, cl)
 }
 

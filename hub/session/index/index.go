@@ -59,9 +59,10 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 
 // ByAssignment returns the session that an assignment of a member belongs to,
 // or nil if the hub has none.
-func ByAssignment(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.VDISession, error) {
+func ByAssignment(ctx context.Context, c client.Reader, key types.NamespacedName, o ...client.ListOption) (*v1alpha1.VDISession, error) {
 	list := &v1alpha1.VDISessionList{}
-	if err := c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{Assignment: key.Name}); err != nil {
+	o = append(o, client.InNamespace(key.Namespace), client.MatchingFields{Assignment: key.Name})
+	if err := c.List(ctx, list, o...); err != nil {
 		return nil, fmt.Errorf("looking up the session of %s: %w", key, err)
 	}
 	if len(list.Items) == 0 {
