@@ -22,8 +22,8 @@ FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,120m)
 
 GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
-# Packages that `make test` runs with the race detector: all that have tests,
-# those that wait the most first, so that the others run beside them. test/scale
+# Packages that `make test` and `make test-all` run: all that have tests, those that
+# wait the most first, so that the others run beside them. test/scale
 # is a measurement and has its own target.
 SLOW_PKGS   := ./test/integration ./test/faults ./test/placement ./agent/session ./hub/session ./test/harness
 TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|faults|placement|harness)|(agent|hub)/session)$$')
@@ -65,9 +65,13 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the imp
 vulncheck: $(BIN)/govulncheck ## Fail if code of ours reaches a vulnerability that the Go vulnerability database knows (VULNDB=file:///… for a copy of it).
 	@tools/vulncheck.sh
 
-.PHONY: test
-test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, on real API servers where they need one.
+.PHONY: test test-all
+test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run the tests with the race detector: of fleets and suites on real API servers those that stand for the others.
 	@echo "test: compiling with the race detector takes some minutes the first time"
+	GOGC=$(TEST_GOGC) go test -short -race -timeout 20m $(TESTFLAGS) $(TEST_PKGS)
+	cd deploy/desktop && go test -race ./...
+
+test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, and the short fault scenarios.
 	GOGC=$(TEST_GOGC) go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
 	cd deploy/desktop && go test -race ./...
 

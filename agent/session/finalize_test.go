@@ -16,10 +16,11 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 var _ = Describe("The end of a session", func() {
-	It("leaves nothing, its own home included", func(ctx SpecContext) {
+	It("leaves nothing, its own home included", specs.Smoke, func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), configured)
 		claim := claimOf(a)
 		Expect(admin.Delete(ctx, a)).To(Succeed())
@@ -39,7 +40,7 @@ var _ = Describe("The end of a session", func() {
 		Expect(admin.Delete(ctx, claim)).To(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("lasts until the Pod is gone, and says so when that takes long", func(ctx SpecContext) {
+	It("lasts until the Pod is gone, and says so when that takes long", specs.Smoke, func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
 		edit(ctx, podOf(a), func(p *corev1.Pod) { p.Finalizers = []string{"example.com/slow"} })
 		Expect(admin.Delete(ctx, a)).To(Succeed())

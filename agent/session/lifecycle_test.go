@@ -12,13 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // perSessionChildren are the children of a session with a home of its own and
 // no config: claim, Pod, Service, Ingress, NetworkPolicy, PodDisruptionBudget.
 const perSessionChildren = 6
 
-var _ = Describe("A session's life", func() {
+var _ = Describe("A session's life", specs.Smoke, func() {
 	for _, mode := range []api.HomeMode{api.HomeNone, api.HomePerSession, api.HomePerUser} {
 		It("runs and says where, with a home "+string(mode), func(ctx SpecContext) {
 			a := running(ctx, home(mode))

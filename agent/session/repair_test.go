@@ -12,10 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 var _ = Describe("Repair", func() {
-	It("puts back what was edited by hand, and keeps what others added", func(ctx SpecContext) {
+	It("puts back what was edited by hand, and keeps what others added", specs.Smoke, func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
 		edit(ctx, serviceOf(a), func(s *corev1.Service) {
 			s.Spec.Selector = map[string]string{"app": "other"}

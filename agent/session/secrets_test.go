@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 func withAccess(a *api.SessionAssignment) {
@@ -51,7 +52,7 @@ func secretOf(a *api.SessionAssignment) *corev1.Secret {
 }
 
 var _ = Describe("A Secret that the hub sends", func() {
-	It("is there before the Pod, in the version that is asked for", func(ctx SpecContext) {
+	It("is there before the Pod, in the version that is asked for", specs.Smoke, func(ctx SpecContext) {
 		a := assigned(ctx, withAccess)
 		name := api.AccessSecretName(a.Name)
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonSecretMissing, name)

@@ -23,6 +23,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // namespace of most sessions of the suite. Like all of its namespaces it
@@ -46,12 +47,11 @@ var (
 )
 
 func TestSession(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(2 * time.Second)
-	RunSpecs(t, "Local reconciler")
+	specs.Run(t, "Local reconciler")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

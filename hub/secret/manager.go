@@ -134,8 +134,13 @@ func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) erro
 	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(secret), there); err != nil {
 		return fmt.Errorf("reading the access secret: %w", err)
 	}
-	m.written.put(there)
-	return m.keepAccess(ctx, s, there)
+	if err := m.keepAccess(ctx, s, there); err != nil {
+		return err
+	}
+	if m.written.get(client.ObjectKeyFromObject(there)) == nil {
+		m.written.put(there) // it is as it must be, and the cache will show it
+	}
+	return nil
 }
 
 // keepAccess makes a Secret what the session's access secret must be.

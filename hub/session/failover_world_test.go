@@ -13,6 +13,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // lose cuts a member off, with all that runs there.
@@ -78,7 +79,7 @@ var _ = Describe("A session whose member is lost", func() {
 		us.say(func(m link.Member) { m.Capacity(us.report()) })
 	}
 
-	It("runs elsewhere when its time has come, and its old copy is stopped when the member is back", func(ctx SpecContext) {
+	It("runs elsewhere when its time has come, and its old copy is stopped when the member is back", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "restart")
 		old := s.Status.URL
@@ -135,7 +136,7 @@ var _ = Describe("A session whose member is lost", func() {
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 	})
 
-	It("is held with mode Hold until an operator says that the member is off", func(ctx SpecContext) {
+	It("is held with mode Hold until an operator says that the member is off", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		s := starts(ctx, "held")
 		Expect(now(ctx, s).Status.Placement.FailoverMode).To(Equal(api.FailoverHold))
@@ -227,7 +228,7 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(now(ctx, s).Status.Placement.Lapse).To(BeZero())
 	})
 
-	It("goes back to its first copy where its healing says so, and its replacement is stopped", func(ctx SpecContext) {
+	It("goes back to its first copy where its healing says so, and its replacement is stopped", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "original", func(s *api.SessionSpec) { s.Failover.Healing = api.HealKeepOriginal })
 		room(10)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 func withHome(mode api.HomeMode, size string) func(*api.TemplateSpec) {
@@ -44,7 +45,7 @@ func remove(ctx context.Context, s *api.VDISession) {
 }
 
 var _ = Describe("A user's home", func() {
-	It("is one session's at a time: another waits, says for whom, and gets it once it is free", func(ctx SpecContext) {
+	It("is one session's at a time: another waits, says for whom, and gets it once it is free", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu")
 		join(ctx, "us")

@@ -14,6 +14,7 @@ import (
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 var _ = Describe("A member that is drained", func() {
@@ -61,7 +62,7 @@ var _ = Describe("A member that is drained", func() {
 		return n
 	}
 
-	It("is empty in the end, with no more sessions on the move at any time than are allowed", func(ctx SpecContext) {
+	It("is empty in the end, with no more sessions on the move at any time than are allowed", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		sessions := several(ctx, 8, eu, true)

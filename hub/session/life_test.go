@@ -9,9 +9,10 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
-var _ = Describe("A session", func() {
+var _ = Describe("A session", specs.Smoke, func() {
 	It("is placed, assigned and shown as its member reports it, in at most four writes", func(ctx SpecContext) {
 		template(ctx, "browser", func(t *api.TemplateSpec) { t.Path = "/vnc.html" })
 		a := join(ctx, "eu")

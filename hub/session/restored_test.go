@@ -12,6 +12,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // restores is what the hub knows of its restores, as hub.hubTerm does.
@@ -105,7 +106,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Eventually(phase(ctx, asleep)).Should(HavePrefix("Running"))
 	})
 
-	It("keeps every desktop that runs, and gives nothing twice, whatever has become of a session since", func(ctx SpecContext) {
+	It("keeps every desktop that runs, and gives nothing twice, whatever has become of a session since", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu, us := join(ctx, "eu"), join(ctx, "us")
 		kept := create(ctx, "desktops", "kept", onlyIn("eu"))

@@ -13,6 +13,7 @@ import (
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // like asks for a session that there is not.
@@ -52,7 +53,7 @@ func verdictOn(status api.PlacementReviewStatus, member string) api.ClusterVerdi
 func slots(n int) func(*agent) { return func(a *agent) { a.slots = n } }
 
 var _ = Describe("A review", func() {
-	It("says where a hundred sessions would go, and takes nothing", func(ctx SpecContext) {
+	It("says where a hundred sessions would go, and takes nothing", specs.Smoke, func(ctx SpecContext) {
 		join(ctx, "eu", slots(3))
 		join(ctx, "us", slots(2))
 		away := &api.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "ap"}}

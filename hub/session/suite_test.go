@@ -36,6 +36,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 const (
@@ -77,11 +78,10 @@ var (
 )
 
 func TestSession(t *testing.T) {
-	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(time.Second)
-	RunSpecs(t, "Sessions on the hub")
+	specs.Run(t, "Sessions on the hub")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -73,6 +73,9 @@ func say(format string, args ...any) {
 }
 
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes: make test-all runs the short scenarios, and make test-faults all")
+	}
 	s := read(t)
 	say("FACTOR=%v SEED=%d: %d scenarios", s.factor, s.seed, len(s.chosen))
 	var rows []row

@@ -20,6 +20,7 @@ import (
 // TestBehaviours: what a simulated kubelet makes of Pods that are up to no good,
 // and of those whose node is lost.
 func TestBehaviours(t *testing.T) {
+	takesLong(t)
 	ctx := testContext(t)
 	cp := startControlPlane(ctx, t, harness.ControlPlaneOptions{
 		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu-west", Zone: "eu-west-a"}},

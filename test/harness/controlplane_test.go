@@ -19,6 +19,7 @@ import (
 const deadline = 2 * time.Minute
 
 func TestControlPlane(t *testing.T) {
+	takesLong(t)
 	ctx := testContext(t)
 	cp := startControlPlane(ctx, t, harness.ControlPlaneOptions{
 		Nodes:      []harness.NodeGroup{{Count: 3, Region: "eu-west", Zone: "eu-west-a"}},
@@ -111,6 +112,14 @@ func TestControlPlane(t *testing.T) {
 	t.Run("keeps its data when killed, paused and restarted", func(t *testing.T) {
 		testProcesses(ctx, t, cp)
 	})
+}
+
+// takesLong leaves a test to make test-all: its control planes take a while.
+func takesLong(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 }
 
 func testContext(t *testing.T) context.Context {

@@ -18,6 +18,7 @@ import (
 )
 
 func TestFleet(t *testing.T) {
+	takesLong(t)
 	ctx := testContext(t)
 	root := t.TempDir()
 	must(t, fakeRoot(root))
@@ -106,6 +107,7 @@ func connectedTo(member *harness.Member, backend string) func(context.Context) e
 }
 
 func TestFleetThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
+	takesLong(t)
 	root := t.TempDir()
 	must(t, fakeRoot(root))
 	t.Setenv("VDI_FLEET_ROOT", root)
@@ -120,6 +122,7 @@ func TestFleetThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 }
 
 func TestFleetsSideBySide(t *testing.T) {
+	takesLong(t)
 	ctx := testContext(t)
 	fleets := make([]*harness.Fleet, 2)
 	var group errgroup.Group

@@ -34,6 +34,7 @@ func (n nodes) gated(p *corev1.Pod) {
 // A kubelet runs a gate before each start of a sandbox, and at no other: by it a
 // desktop waits after a power cut that would start by itself.
 func TestKubeletKeepsGates(t *testing.T) {
+	takesLong(t)
 	ctx := testContext(t)
 	n := startNodes(ctx, t)
 	atGate := func(p *corev1.Pod) bool {

@@ -145,6 +145,7 @@ func (n nodes) story(name, want string) func(context.Context) error {
 }
 
 func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
+	takesLong(t)
 	ctx := testContext(t)
 	n := startNodes(ctx, t)
 	pods := n.Client.CoreV1().Pods("desktops")
@@ -285,6 +286,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 }
 
 func TestPowerCut(t *testing.T) {
+	takesLong(t)
 	ctx := testContext(t)
 	n := startNodes(ctx, t)
 	n.grant(t, "guarded")
@@ -337,6 +339,7 @@ func TestPowerCut(t *testing.T) {
 
 // An old etcd knows nothing of what was made since, and has again what was deleted.
 func TestKubeletBelievesARestoredEtcd(t *testing.T) {
+	takesLong(t)
 	ctx := testContext(t)
 	n := startNodes(ctx, t)
 	pods := n.Client.CoreV1().Pods("desktops")

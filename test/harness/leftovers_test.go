@@ -43,6 +43,7 @@ func liveAndDie(end string) {
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
+	takesLong(t)
 	for end, signal := range map[string]syscall.Signal{
 		"panic": 0, "SIGINT": syscall.SIGINT, "SIGKILL": syscall.SIGKILL,
 	} {
@@ -70,6 +71,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 }
 
 func TestStopMayBeRepeatedAndKeepLeavesTheLogs(t *testing.T) {
+	takesLong(t)
 	dir := t.TempDir()
 	cp := startControlPlane(testContext(t), t, harness.ControlPlaneOptions{APIOnly: true, Dir: dir, Keep: true})
 	must(t, cp.Stop())

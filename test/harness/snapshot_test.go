@@ -9,6 +9,9 @@ import (
 )
 
 func TestARestoredEtcdHoldsWhatItHeld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 	ctx := t.Context()
 	cp, err := StartControlPlane(ctx, ControlPlaneOptions{APIOnly: true})
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 var _ = Describe("Bad input", func() {
-	It("of an unknown template says so, and runs once the template is there", func(ctx SpecContext) {
+	It("of an unknown template says so, and runs once the template is there", specs.Smoke, func(ctx SpecContext) {
 		s := create(ctx, newSession("no-template", of("nowhere")))
 		Eventually(ctx, reason(s, v1alpha1.ConditionAccepted)).Should(Equal(v1alpha1.ReasonTemplateNotFound))
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
@@ -25,7 +26,7 @@ var _ = Describe("Bad input", func() {
 		awaitRunning(ctx, s)
 	})
 
-	It("of more than the template's maximum is not accepted", func(ctx SpecContext) {
+	It("of more than the template's maximum is not accepted", specs.Smoke, func(ctx SpecContext) {
 		s := create(ctx, newSession("too-much", func(s *v1alpha1.VDISession) {
 			s.Spec.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")}
 		}))
@@ -33,7 +34,7 @@ var _ = Describe("Bad input", func() {
 		Eventually(ctx, message(s)).Should(And(ContainSubstring("64"), ContainSubstring("browser")))
 	})
 
-	It("of malformed durations and quantities is rejected by the API server", func(ctx SpecContext) {
+	It("of malformed durations and quantities is rejected by the API server", specs.Smoke, func(ctx SpecContext) {
 		for _, bad := range []string{`"timeout":"eternity"`, `"timeout":"1h-"`, `"resources":{"cpu":"lots"}`, `"resources":{"cpu":"-1"}`} {
 			manifest := `{"apiVersion":"vdi.kasm.io/v1alpha1","kind":"VDISession","metadata":{"name":"malformed","namespace":"desktops"},"spec":{"user":"u","template":"browser",` + bad + `}}`
 			Expect(fleet.Hub.ControlPlane.Apply(ctx, []byte(manifest))).To(MatchError(ContainSubstring("spec")), bad)

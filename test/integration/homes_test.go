@@ -11,10 +11,11 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 var _ = Describe("A user's home", func() {
-	It("is never given to two sessions at once: the second waits and says for whom", func(ctx SpecContext) {
+	It("is never given to two sessions at once: the second waits and says for whom", specs.Smoke, func(ctx SpecContext) {
 		mine := user("one-home@example.com")
 		first := awaitRunning(ctx, create(ctx, newSession("home-holder", of("developer"), mine)))
 		second := create(ctx, newSession("home-waiter", of("developer"), mine))

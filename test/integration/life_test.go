@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 var _ = Describe("A session's life", func() {
-	It("ends when its time is over, and goes on when it is extended", func(ctx SpecContext) {
+	It("ends when its time is over, and goes on when it is extended", specs.Smoke, func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("limited", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "4s" })))
 		Expect(s.Status.ExpirationTime).NotTo(BeNil())
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
@@ -52,7 +53,7 @@ var _ = Describe("A session's life", func() {
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
 	})
 
-	It("is suspended, gives its slot back, and comes back with its home, URL and a new password", func(ctx SpecContext) {
+	It("is suspended, gives its slot back, and comes back with its home, URL and a new password", specs.Smoke, func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("rests", of("developer"), user("rests@example.com"))))
 		before := password(ctx, s)
 		home := s.Status.Home

@@ -13,9 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
-var _ = Describe("A session", func() {
+var _ = Describe("A session", specs.Smoke, func() {
 	It("runs in a member, and its URL is the host of its Ingress there", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("straight", of("developer"))))
 		Expect(s.Status.StartTime).NotTo(BeNil())

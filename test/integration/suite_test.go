@@ -14,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // timeFactor scales the link's timings: a silent member is Suspect after 3 s
@@ -42,8 +43,7 @@ var (
 )
 
 func TestIntegration(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "A fleet of a hub and three members")
+	specs.Run(t, "A fleet of a hub and three members")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

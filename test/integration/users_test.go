@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // clientOfUser returns a client of the hub's API server with the certificate and the roles
@@ -32,7 +33,7 @@ func clientOfUser(context string) client.Client {
 }
 
 var _ = Describe("Users who share a namespace", func() {
-	It("run their own desktops, and reach no other's", func(ctx SpecContext) {
+	It("run their own desktops, and reach no other's", specs.Smoke, func(ctx SpecContext) {
 		alice, bob, operator := clientOfUser("alice"), clientOfUser("bob"), clientOfUser("operator")
 		s := newSession("owned")
 		s.Spec.User = "alice@example.com"

@@ -5,6 +5,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 var _ = Describe("Those that wait", func() {
@@ -30,7 +32,7 @@ var _ = Describe("Those that wait", func() {
 		Expect(seen.count(waits)()).To(Equal(261))
 	}, SpecTimeout(specTimeout))
 
-	It("get the last slot by their priority", func(ctx SpecContext) {
+	It("get the last slot by their priority", specs.Smoke, func(ctx SpecContext) {
 		p := newPool("last-slot")
 		p.add(ctx, eu, pieces("1500m", "500m")...)
 		p.restless()

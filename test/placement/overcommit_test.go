@@ -8,10 +8,11 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 var _ = Describe("Two members with ten slots each", func() {
-	It("take twenty of a thousand sessions that come at once, and another for each that ends", func(ctx SpecContext) {
+	It("take twenty of a thousand sessions that come at once, and another for each that ends", specs.Smoke, func(ctx SpecContext) {
 		p := newPool("twenty")
 		p.add(ctx, eu, pieces("4500m", "2500m", "2500m", "1500m", "1500m", "500m", "500m")...)
 		p.add(ctx, us, pieces("2500m", "2500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "500m", "500m", "500m")...)

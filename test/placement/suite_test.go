@@ -17,6 +17,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // timeFactor scales the link's timings: a silent member is Suspect after 7.5 s,
@@ -62,8 +63,7 @@ var (
 )
 
 func TestPlacement(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Where a fleet puts sessions")
+	specs.Run(t, "Where a fleet puts sessions")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
