@@ -89,6 +89,7 @@ func (o *Orders) Serves(namespace string) bool {
 	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
 
+// NotServed states that, and the remedy.
 func (o *Orders) NotServed(namespace string) string {
 	return fmt.Sprintf("the hub serves no sessions of namespace %q, only those of %s: delete the session and create it there, or add the namespace to the hub's --session-namespaces (sessionNamespaces of its chart)",
 		namespace, strings.Join(o.Namespaces, ", "))

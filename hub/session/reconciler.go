@@ -203,10 +203,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.Rebuild(ctx); err != nil {
-		return ctrl.Result{}, err
-	}
-	if err := r.Proofs.Prepare(ctx); err != nil {
+	if err := errors.Join(r.Rebuild(ctx), r.Proofs.Prepare(ctx)); err != nil {
 		return ctrl.Result{}, err
 	}
 	s := &v1alpha1.VDISession{}
@@ -230,8 +227,12 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.keepFinalizer(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := &pass{before: s, session: s.DeepCopy(), reports: reports, began: r.Clock.Now()}
-	err = r.steps(ctx, p)
+	return r.carryOut(ctx, req, &pass{before: s, session: s.DeepCopy(), reports: reports, began: r.Clock.Now()})
+}
+
+// carryOut takes a session through the steps, and writes what they make of it.
+func (r *Reconciler) carryOut(ctx context.Context, req ctrl.Request, p *pass) (ctrl.Result, error) {
+	err := r.steps(ctx, p)
 	if err == nil && p.waits != nil {
 		r.enlist(p) // before the write: what happens meanwhile calls it
 	}
@@ -242,7 +243,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		// Where nobody knows whether it was written, the room stays reserved:
 		// the next decision, or the cache, tells.
 		if p.holds && (!p.sent || rejected(err)) {
-			r.Fleet.Release(s.UID)
+			r.Fleet.Release(p.session.UID)
 		}
 		return ctrl.Result{}, err
 	}
