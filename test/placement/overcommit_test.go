@@ -76,7 +76,7 @@ func expectRemedies() {
 	GinkgoHelper()
 	lacks := Or(
 		MatchRegexp(`lacks? cpu \(largest free on a node .*, asked 1\)`),
-		MatchRegexp(`just given (its|their) last room to other sessions \(wait until they have started, or add nodes\)`),
+		MatchRegexp(`just given (its|their) last capacity to other sessions \(wait until they have started, or add nodes\)`),
 	)
 	for _, s := range seen.those(waits) {
 		Expect(scheduled(s).Message).To(And(HavePrefix("3 clusters: "), lacks), s.Name)
