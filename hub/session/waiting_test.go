@@ -219,6 +219,9 @@ func TestAllWhoWaitSayWhatForAfterAMemberChanged(t *testing.T) {
 	if n != 250 || last < 2*time.Second {
 		t.Errorf("%d look again within %s, want all 250, %d a second", n, last, looksASecond)
 	}
+	if n, _ := look(member.Change{Kind: member.MemberConnected, Member: "here", UID: sessiontest.Here}); n != 250 {
+		t.Errorf("%d look again after a member was connected, want all 250", n)
+	}
 	of := asks("t1").request.Template
 	if n, _ := look(member.Change{Kind: member.MemberTemplates, Member: "here", UID: sessiontest.Here, Templates: []placement.TemplateKey{of}}); n != 83 {
 		t.Errorf("%d look again after a member judged %s again, want the 83 that ask for it", n, of)

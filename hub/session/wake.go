@@ -47,6 +47,9 @@ type news struct {
 	members map[types.UID]bool
 	// changed are the names of members that have changed themselves.
 	changed map[string]bool
+	// connected: a member's agent is connected, which until then pending sessions said to
+	// wait for.
+	connected bool
 	// policies whose caps count less, by name.
 	policies map[string]bool
 	// judged are templates of which a member says something else than before.
@@ -78,6 +81,7 @@ func (n *news) note(c member.Change) {
 		n.changed[c.Member] = true
 		n.members[c.UID] = true
 	case member.MemberConnected, member.MemberCapacity:
+		n.connected = n.connected || c.Kind == member.MemberConnected
 		if _, known := n.members[c.UID]; !known {
 			n.members[c.UID] = false
 		}
@@ -92,8 +96,8 @@ func (n *news) note(c member.Change) {
 func (n *news) read() *news {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := &news{members: n.members, changed: n.changed, policies: n.policies, judged: n.judged}
-	n.members, n.changed, n.policies, n.judged = nil, nil, nil, nil
+	out := &news{members: n.members, changed: n.changed, connected: n.connected, policies: n.policies, judged: n.judged}
+	n.members, n.changed, n.connected, n.policies, n.judged = nil, nil, false, nil, nil
 	return out
 }
 
@@ -197,7 +201,7 @@ func (r *Reconciler) spreadToChanged(ctx context.Context, n *news, call func(rec
 // they wait for may not be so any more: everybody after a member came, changed or
 // went, and those of a template after a member has judged that again.
 func (r *Reconciler) correct(n *news, later func(reconcile.Request, time.Duration)) {
-	concerned := func(q *question) bool { return len(n.changed) > 0 || n.judged[q.request.Template] }
+	concerned := func(q *question) bool { return len(n.changed) > 0 || n.connected || n.judged[q.request.Template] }
 	for i, item := range r.waiting().everybody(concerned) {
 		wakeUps.WithLabelValues(calledToLook).Inc()
 		later(item, time.Second+time.Duration(i)*time.Second/looksASecond)

@@ -159,6 +159,10 @@ func (p *pool) restless() {
 // the last, and seldom enough that the suite does not spend itself on strangers.
 const restlessPace = 500 * time.Millisecond
 
+// restlessCPU of a stranger: two of them fit beside a desktop on a node of 1500m, since on a
+// busy machine a member may see the next before the last has gone.
+const restlessCPU = "200m"
+
 // comeAndGo until the context ends.
 func (p *pool) comeAndGo(ctx context.Context, member string, nodes []string) error {
 	pace := time.NewTicker(restlessPace)
@@ -170,7 +174,7 @@ func (p *pool) comeAndGo(ctx context.Context, member string, nodes []string) err
 				return unlessOver(ctx, err)
 			}
 		}
-		last = p.strangerFor(nodes[i%len(nodes)], fmt.Sprintf("restless-%d", i), "300m")
+		last = p.strangerFor(nodes[i%len(nodes)], fmt.Sprintf("restless-%d", i), restlessCPU)
 		if err := clients[member].Create(ctx, last); err != nil {
 			return unlessOver(ctx, err)
 		}
