@@ -138,7 +138,7 @@ func TestFlagsThatCannotBeAreRefusedByName(t *testing.T) {
 		{[]string{"--namespace="}, "--namespace"},
 		{[]string{"--tls-key-file="}, "--tls-key-file"},
 		{[]string{"--hub-ca-hash=sha256:12", "--tls-cert-file=", "--tls-key-file=", "--hub-ca-file="}, "--hub-ca-hash"},
-		{[]string{"--bootstrap-token-file=t"}, "nobody joins"},
+		{[]string{"--bootstrap-token-file=t"}, "does not join"},
 	} {
 		if _, err := parse(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v: error %v, want one that says %q", tc.args, err, tc.want)

@@ -79,5 +79,7 @@ func TestHomeHasOneWriterWhateverComesBetween(t *testing.T) {
 			t.Repeat(actions)
 		}
 	})
-	NewWithT(t).Expect(shared).To(BeNumerically(">", 0), "the home never changed hands: nothing was tested")
+	if !testing.Short() { // a short run tries too little
+		NewWithT(t).Expect(shared).To(BeNumerically(">", 0), "the home never changed hands: nothing was tested")
+	}
 }

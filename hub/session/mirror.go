@@ -45,10 +45,15 @@ func (r *Reconciler) mirror(ctx context.Context, p *pass) (next, error) {
 	}
 	switch step {
 	case assignment.Assign:
-		if assignment.UsedUp(rep.Assignment, r.LastGiven(p.before), order.Assignment.Spec.Epoch) {
-			r.reissue(ctx, p, rep)
-			return done, nil
+		if !assignment.UsedUp(rep.Assignment, r.LastGiven(p.before), order.Assignment.Spec.Epoch) {
+			return goOn, nil
 		}
+		if _, moved := r.claimed(p.before); moved {
+			p.again = backoff.Sooner(p.again, assignment.RecoveryPoll) // it is taken over
+			return goOn, nil
+		}
+		r.reissue(ctx, p, rep)
+		return done, nil
 	case assignment.Mirror, assignment.Resend:
 		return goOn, r.mirrorReport(ctx, p, rep.Assignment, order)
 	}

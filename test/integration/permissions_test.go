@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"path/filepath"
+	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -182,7 +183,7 @@ func asked(user string, planes ...*harness.ControlPlane) map[permissions.Request
 // wholeSuite is whether no spec was left out.
 func wholeSuite() bool {
 	config, _ := GinkgoConfiguration()
-	return len(config.FocusStrings)+len(config.SkipStrings)+len(config.FocusFiles) == 0
+	return len(config.FocusStrings)+len(config.SkipStrings)+len(config.FocusFiles)+len(config.LabelFilter) == 0 && !testing.Short()
 }
 
 var _ = Describe("What is not the fleet's", func() {
