@@ -109,7 +109,7 @@ func mode(m api.FailoverMode) func(*api.SessionAssignment) {
 	return func(a *api.SessionAssignment) { a.Spec.FailoverMode = m }
 }
 
-// A gate is told no by an agent that has restarted, until the hub has affirmed the
+// A gate is refused by an agent that has restarted, until the hub has affirmed the
 // placement by the very number that this agent has asked with.
 func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 	a := newAgent(t, held(lapses(5, 5)))

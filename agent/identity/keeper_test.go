@@ -234,7 +234,7 @@ func TestTheOldCertificateIsKeptUntilTheNewOneWasUsed(t *testing.T) {
 	m.pass(lifetime / 100)
 	k.RotateNow()
 	k.tend(t.Context())
-	g.Expect(replaced).To(BeClosed(), "the link is told to connect again")
+	g.Expect(replaced).To(BeClosed(), "the link is asked to connect again")
 	g.Expect(k.state.current).To(Equal(first))
 	g.Expect(k.state.next).NotTo(BeNil())
 

@@ -82,7 +82,7 @@ func (h *leasingHub) restart(guards bool) {
 
 func fencedSession(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }
 
-// affirm is the hub's word that it did not reschedule the session.
+// affirm is the hub's confirmation that it did not reschedule the session.
 func affirm(ctx context.Context, a *api.SessionAssignment) {
 	GinkgoHelper()
 	edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Lapse = a.Status.Lapse })

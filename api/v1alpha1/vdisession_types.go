@@ -230,8 +230,8 @@ type SessionStatus struct {
 	LastFailover *FailoverRecord `json:"lastFailover,omitempty"`
 
 	// IdleSince is when the desktop was last used, by the hub's clock, where the
-	// desktop reports that and it was not for 5 minutes; absent: it is in use, or nobody
-	// knows.
+	// desktop reports that and it was not for 5 minutes; absent: it is in use, or that is
+	// unknown.
 	// +optional
 	IdleSince *metav1.Time `json:"idleSince,omitempty"`
 

@@ -43,7 +43,7 @@ func drainCommand(c *cluster) *cobra.Command {
 			return c.drain(cmd, api, member, o)
 		})
 	cmd.Long = "Move a member's sessions to others, and take no new ones. Those that nobody uses, and those that are\n" +
-		"suspended, go first. Users of the others are notified; they are moved when nobody uses them, or at the deadline.\n" +
+		"suspended, go first. Users of the others are notified; they are moved when they are idle, or at the deadline.\n" +
 		"A session moves once another member has capacity for it; its desktop is restarted there. Sessions whose homes\n" +
 		"are in the member stay, and are counted. Call it off with `kubectl vdi uncordon`; what has left stays away.\n" +
 		"Run it again to wait on, or with other limits to change them."

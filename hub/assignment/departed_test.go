@@ -49,7 +49,7 @@ func TestWhatTheHubLetGoOrNeverPlacedIsNoDeparture(t *testing.T) {
 	g.Expect(d.by).To(BeEmpty())
 
 	d.Release(s.UID)
-	d.Keep(s.UID) // it could not be removed, and then somebody else did
+	d.Keep(s.UID) // it could not be removed, and then another client removed it
 	d.Observe(s, noneGone)
 	g.Expect(d.by).To(HaveLen(1))
 }
@@ -69,7 +69,7 @@ func TestTheMemoryForDepartedSessionsIsBounded(t *testing.T) {
 	g.Expect(d.by).To(HaveLen(3))
 	elsewhereIsGone := func(member types.UID) bool { return member == sessiontest.Elsewhere }
 	d.Observe(named(20, sessiontest.Here), elsewhereIsGone)
-	g.Expect(d.by).To(HaveLen(2), "nobody will confirm for a member that was removed")
+	g.Expect(d.by).To(HaveLen(2), "a member that was removed confirms nothing")
 	g.Expect(d.in(sessiontest.Here)).To(HaveLen(2))
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // FailsBack reports whether a Restart session returns to the copy that it left behind in
-// a member: that runs still, its healing is KeepOriginal, and nobody has done anything
-// with the replacement but work in it. That is once for each failover. Otherwise, and by
+// a member: it still runs, its healing is KeepOriginal, and the replacement was neither suspended,
+// restarted nor deleted. That is once for each failover. Otherwise, and by
 // default, the copy is stopped.
 func FailsBack(ctx context.Context, c client.Reader, revisions *template.Revisions, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) (bool, error) {
 	if s == nil || !status.MayFailBack(s, ref, reported) || state == health.Unreachable {

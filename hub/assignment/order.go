@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
-
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
@@ -74,8 +73,8 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	}
 	a := Render(s, spec, domain, secrets)
 	a.Spec.Proof = o.Proofs.of(member.UID, s.UID, a.Spec.Epoch)
-	// The run tells apart two assignments that say the same: what the member
-	// reports of one is no word about the other.
+	// The run distinguishes two assignments with the same content: what the member
+	// reports of one says nothing about the other.
 	hash := fmt.Sprintf("%s-%d", convert.SpecHash(&a.Spec), s.Status.Placement.Run)
 	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
 	if walk := Walk(o.Trace, s); walk.Traced() {

@@ -9,7 +9,7 @@ import (
 // defaultMountPath of a home whose template does not say.
 const defaultMountPath = "/home/user"
 
-// Render returns the hub's word to a member about a session, made of the
+// Render returns the desired state of a session in a member, made of the
 // session, the template revision that it runs, the member's ingress domain and
 // the Secrets that travel with it alone. What is in the Secrets is not in it:
 // see Secrets.Payload.

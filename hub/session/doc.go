@@ -42,7 +42,7 @@
 //   - Only an operator's force-cleanup lets a session go of which something may
 //     still run, and that is told.
 //   - The home of a session that is gone although a member may still run it, because
-//     somebody removed its finalizer, is given back once the home's member reports that
+//     its finalizer was removed by hand, is released once the home's member reports that
 //     nothing of the session runs.
 //   - One optimistic status patch a reconcile, and none when nothing changed.
 package session

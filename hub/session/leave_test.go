@@ -61,7 +61,7 @@ func TestIdleSessionLeavesAMemberThatIsDrainedAtOnce(t *testing.T) {
 	h.Expect(s.Status.Releasing).To(HaveExactElements(And(HaveField("ClusterUID", sessiontest.Here), HaveField("Epoch", int64(1)))))
 	h.Expect(s.Status.IdleSince).To(BeNil())
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
-	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "room sessiontest.Elsewhere first")
+	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "room elsewhere first")
 	h.Expect(h.fleet.released).To(BeZero(), "and it is kept")
 	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, ContainSubstring("drained")))
 	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}))
@@ -216,9 +216,9 @@ func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
 			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: sessiontest.Here, Epoch: 4, Superseded: true}}
 		}, 0},
 		{"stopped, and not placed yet", func(s *v1alpha1.VDISession) { s.Status.Placement, s.Status.Epoch = nil, 4 }, 4},
-		{"placed sessiontest.Elsewhere, and not running yet", at(sessiontest.Elsewhere, 5, since), 4},
-		{"placed sessiontest.Elsewhere before", at(sessiontest.Elsewhere, 5, since.Add(-time.Second)), 0},
-		{"placed sessiontest.Elsewhere for the first time", at(sessiontest.Elsewhere, 1, since), 0},
+		{"placed elsewhere, and not running yet", at(sessiontest.Elsewhere, 5, since), 4},
+		{"placed elsewhere before", at(sessiontest.Elsewhere, 5, since.Add(-time.Second)), 0},
+		{"placed elsewhere for the first time", at(sessiontest.Elsewhere, 1, since), 0},
 		{"placed there still", at(sessiontest.Here, 5, since), 0},
 		{"running elsewhere", func(s *v1alpha1.VDISession) {
 			at(sessiontest.Elsewhere, 5, since)(s)

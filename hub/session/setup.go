@@ -1,8 +1,6 @@
 package session
 
 import (
-	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
-
 	"context"
 	"fmt"
 
@@ -19,6 +17,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
-
 	"context"
 	"fmt"
 	"slices"
@@ -24,6 +22,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
@@ -182,8 +181,8 @@ func TestWhatCallsWhom(t *testing.T) {
 		{"another policy's cap", rooms{free: free}, asks("browser", capped), member.Change{Kind: member.PolicyCapacity, Policy: "tin"}, false},
 		{"a policy without caps", rooms{free: free}, asks("browser", uncapped), member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, false},
 		{"room where it lies idle", rooms{again: map[types.UID]int64{sessiontest.Here: 1}}, asks("browser", idleHere(true)), roomIn(sessiontest.Here), true},
-		{"room sessiontest.Elsewhere, for one that stays", rooms{free: free}, asks("browser", idleHere(true)), roomIn(sessiontest.Elsewhere), false},
-		{"room sessiontest.Elsewhere, for one that may go", rooms{free: free}, asks("browser", idleHere(false)), roomIn(sessiontest.Elsewhere), true},
+		{"room elsewhere, for one that stays", rooms{free: free}, asks("browser", idleHere(true)), roomIn(sessiontest.Elsewhere), false},
+		{"room elsewhere, for one that may go", rooms{free: free}, asks("browser", idleHere(false)), roomIn(sessiontest.Elsewhere), true},
 		{"room that is not for it", rooms{free: free}, asks("gpu"), roomIn(sessiontest.Elsewhere), false},
 		{"room in a member that refused it before it reported", rooms{free: free, reported: sessiontest.Now.Add(time.Second)}, asks("browser", refusedBy(sessiontest.Elsewhere)), roomIn(sessiontest.Elsewhere), true},
 		{"room in a member that refused it since", rooms{free: free, reported: sessiontest.Now.Add(-time.Second)}, asks("browser", refusedBy(sessiontest.Elsewhere)), roomIn(sessiontest.Elsewhere), false},

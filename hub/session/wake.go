@@ -1,8 +1,6 @@
 package session
 
 import (
-	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
-
 	"context"
 	"maps"
 	"slices"
@@ -17,6 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 )
 
 const (
