@@ -79,6 +79,16 @@ func epochAt(a *agent, s *api.VDISession) func() int64 {
 	}
 }
 
+// epochOf is the epoch of a session's placement; 0: it is not placed.
+func epochOf(ctx context.Context, s *api.VDISession) func() int64 {
+	return func() int64 {
+		if at := now(ctx, s).Status.Placement; at != nil {
+			return at.Epoch
+		}
+		return 0
+	}
+}
+
 var _ = Describe("a hub that was restored from a backup", func() {
 	It("places and resumes nothing until every member has reported", func(ctx SpecContext) {
 		eu, us := join(ctx, "eu"), join(ctx, "us")
@@ -151,10 +161,10 @@ var _ = Describe("a hub that was restored from a backup", func() {
 
 		us.connect(theHub)
 		for s, epoch := range epochs {
-			Eventually(func() int64 { return now(ctx, s).Status.Placement.Epoch }).Should(Equal(epoch), s.Name)
+			Eventually(epochOf(ctx, s)).Should(Equal(epoch), s.Name)
 			s, a := running(ctx, s)
 			Expect(epochAt(a, s)()).To(Equal(epoch), "%s goes on as it is", s.Name)
-			Expect(s.Status.Releasing).To(BeEmpty())
+			Eventually(func() []api.Release { return now(ctx, s).Status.Releasing }).Should(BeEmpty(), s.Name)
 		}
 		for _, s := range []*api.VDISession{ended, deleted} {
 			Eventually(epochAt(eu, s)).Should(Equal(int64(firstAfterRestore)), "its epoch of before was used up")
@@ -180,7 +190,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		restore()
 		eu.connect(theHub)
 		Eventually(func() int64 { return restores.Last().Term }).ShouldNot(BeZero())
-		Eventually(func() int64 { return now(ctx, s).Status.Placement.Epoch }).Should(Equal(int64(2)))
+		Eventually(epochOf(ctx, s)).Should(Equal(int64(2)))
 		running(ctx, s)
 		Expect(eu.holds(s.UID).Spec.Epoch).To(Equal(int64(2)))
 	})
