@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -112,7 +113,7 @@ func (w *world) Access(uid types.UID) (link.Access, bool) {
 	return s, known
 }
 
-func (w *world) Open(_ context.Context, uid types.UID, _ link.Hello, peer link.Peer) (link.Member, error) {
+func (w *world) Open(_ context.Context, uid types.UID, _ protocol.Hello, peer link.Peer) (link.Member, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.opened = append(w.opened, uid)
@@ -134,13 +135,13 @@ type heard struct{ link.Member }
 
 func (*heard) Screen(*fleetv1.Inventory) error             { return nil }
 func (*heard) Differing(*convert.Digest) convert.BucketSet { return convert.AllBuckets() }
-func (*heard) Part(convert.BucketSet, []link.Report)       {}
-func (*heard) Changes([]link.Report)                       {}
-func (*heard) Results([]link.Result)                       {}
+func (*heard) Part(convert.BucketSet, []protocol.Report)   {}
+func (*heard) Changes([]protocol.Report)                   {}
+func (*heard) Results([]protocol.Result)                   {}
 func (*heard) Capacity(*fleetv1.CapacityReport)            {}
 func (*heard) Closed(error)                                {}
-func (*heard) Sums() link.Sums                             { return link.Sums{} }
-func (*heard) Agreed(link.Agreement)                       {}
+func (*heard) Sums() protocol.Sums                         { return protocol.Sums{} }
+func (*heard) Agreed(protocol.Agreement)                   {}
 
 // authority issues nothing of worth, and serves with the harness's files.
 type authority struct {

@@ -1,10 +1,13 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -138,5 +141,20 @@ func TestARefusalForGoodEndsTheStreamsOfThatCertificateAlone(t *testing.T) {
 		if same.open() == want || !renewed.open() || !other.open() {
 			t.Errorf("%v: open are %t of the same certificate, %t of the next, %t of another member", err, same.open(), renewed.open(), other.open())
 		}
+	}
+}
+
+// TestAHubThatLosesItsLeadMeanwhileGrantsNothing loses it in the handler.
+func TestAHubThatLosesItsLeadMeanwhileGrantsNothing(t *testing.T) {
+	leading := true
+	s := NewServer(Options{Leading: func() bool { return leading }}, nil)
+	ctx := grpc.NewContextWithServerTransportStream(t.Context(), uncompressedStream{})
+	granting := func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+		leading = false
+		return "granted", nil
+	}
+	response, err := s.unary(fleetv1.FleetService_Enroll_FullMethodName, granting)(s, ctx, nil, nil)
+	if response != nil || status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, %v", response, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -97,7 +98,7 @@ func (s *Server) read(ctx context.Context, method string, decode func(any) error
 	case status.Code(err) == codes.ResourceExhausted:
 		return limited("CallBytes")
 	default:
-		return fmt.Errorf("%w: %w", errProtocol, err)
+		return fmt.Errorf("%w: %w", protocol.ErrViolation, err)
 	}
 	if message, ok := into.(proto.Message); ok && proto.Size(message) > s.options.Limits.CallBytes {
 		return limited("CallBytes")

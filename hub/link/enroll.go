@@ -2,9 +2,12 @@ package link
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -70,4 +73,46 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 		HubTerm: term, HubTermProof: s.toldTerm(caller.Member, term), Lease: durationpb.New(grant.Lease),
 		RotateCertificate: s.options.Authority != nil && s.options.Authority.RotationDue(caller, request.GetTrustBundleHash()),
 	}, nil
+}
+
+// Bounds of what an agent sends outside of its stream.
+const (
+	maxToken        = 256
+	maxRequestBytes = 16 << 10
+)
+
+func boundRenewal(r *fleetv1.RenewLeaseRequest) error {
+	c := &convert.Checks{}
+	c.Word("instance", r.GetInstance(), convert.MaxWord)
+	c.Word("trust_bundle_hash", r.GetTrustBundleHash(), convert.MaxWord)
+	return violation(c.Err)
+}
+
+func boundEnroll(r *fleetv1.EnrollRequest) error {
+	if convert.CheckWord("token", r.GetToken(), maxToken) != nil {
+		// The token is in no error and in no log.
+		return ErrToken
+	}
+	c := &convert.Checks{}
+	c.Word("fingerprint", r.GetFingerprint(), convert.MaxWord)
+	c.Word("agent_version", r.GetAgentVersion(), convert.MaxWord)
+	if c.Err != nil {
+		return violation(c.Err)
+	}
+	return boundRequest(r.GetCertificateRequest())
+}
+
+func boundRequest(der []byte) error {
+	if len(der) == 0 || len(der) > maxRequestBytes {
+		return violation(fmt.Errorf("certificate_request: %d bytes, not 1 to %d", len(der), maxRequestBytes))
+	}
+	return nil
+}
+
+// violation makes an error the agent's fault.
+func violation(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", protocol.ErrViolation, err)
 }

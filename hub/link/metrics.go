@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 var (
@@ -66,7 +67,7 @@ var knownReasons = map[string]bool{
 	v1alpha1.RefusedNotAllowed:           true,
 }
 
-func countResults(results []Result) {
+func countResults(results []protocol.Result) {
 	for _, r := range results {
 		reason := r.Reason
 		if !knownReasons[reason] {

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -78,7 +79,7 @@ type Options struct {
 	// Trace of sessions' walks; nil: none.
 	Trace *tracing.Tracer
 	// Tuning of the connections.
-	Tuning Tuning
+	Tuning protocol.Tuning
 }
 
 func (o *Options) setDefaults() {
@@ -94,7 +95,7 @@ func (o *Options) setDefaults() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.Tuning.setDefaults()
+	o.Tuning.SetDefaults()
 }
 
 func setDefault(d *time.Duration, value time.Duration) {
@@ -115,4 +116,21 @@ func (o *Options) validate() error {
 		return errors.New("link: no source of the hub's term")
 	}
 	return nil
+}
+
+const (
+	// defaultSendTimeout is how long an agent may take no message.
+	defaultSendTimeout = 20 * time.Second
+	// leastTimeout is what a time factor leaves of a timeout, since a machine that is
+	// busy is not scaled with it.
+	leastTimeout = 2 * time.Second
+)
+
+// ScaledTimeouts are the defaults of Tuning.AckTimeout and Options.SendTimeout
+// times a factor, and 2 s at the least.
+func ScaledTimeouts(factor float64) (ack, send time.Duration) {
+	scaled := func(d time.Duration) time.Duration {
+		return max(time.Duration(float64(d)*factor), leastTimeout)
+	}
+	return scaled(protocol.DefaultAckTimeout), scaled(defaultSendTimeout)
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -55,10 +56,10 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	effect, err := c.conn.Receive(message)
 	c.ways.settled(effect.Results)
 	c.mu.Unlock()
-	if errors.Is(err, ErrStaleHub) {
+	if errors.Is(err, protocol.ErrStaleHub) {
 		err = c.laterHub(message.GetHello().GetHighestHubTerm(), message.GetHello().GetHighestHubTermProof(), err)
 	}
-	if errors.Is(err, ErrVersion) || errors.Is(err, ErrCapability) {
+	if errors.Is(err, protocol.ErrVersion) || errors.Is(err, protocol.ErrCapability) {
 		countDenied("Connect", err)
 		c.server.directory.Refused(c.uid, err)
 	}
@@ -94,12 +95,12 @@ func (c *connection) screen(message *fleetv1.ConnectRequest) error {
 
 // admit asks the Directory; the timer, until now of Hello, is of the
 // inventory from here on.
-func (c *connection) admit(hello Hello) error {
+func (c *connection) admit(hello protocol.Hello) error {
 	c.mu.Lock()
-	ours := c.conn.hubTerm
+	ours := c.conn.HubTerm()
 	c.mu.Unlock()
 	if c.server.anothersTerm(c.uid, hello.HighestHubTerm, ours, hello.HubTermProof) {
-		err := fmt.Errorf("the agent has seen another hub of term %d: %w", hello.HighestHubTerm, ErrStaleHub)
+		err := fmt.Errorf("the agent has seen another hub of term %d: %w", hello.HighestHubTerm, protocol.ErrStaleHub)
 		return c.laterHub(hello.HighestHubTerm, hello.HubTermProof, err)
 	}
 	member, err := c.server.directory.Open(c.stream.Context(), c.uid, hello, c)
@@ -116,7 +117,7 @@ func (c *connection) admit(hello Hello) error {
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.InventoryTimeout)
 	proof := c.server.toldTerm(c.uid, ours)
-	c.do(func(conn *Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof) })
+	c.do(func(conn *protocol.Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof) })
 	return nil
 }
 
@@ -130,7 +131,7 @@ func (c *connection) laterHub(seen int64, proof string, refusal error) error {
 	return err
 }
 
-func (c *connection) apply(effect Effect, member Member) {
+func (c *connection) apply(effect protocol.Effect, member Member) {
 	switch {
 	case effect.Digest != nil:
 		c.differing(member, effect.Digest)
@@ -147,16 +148,13 @@ func (c *connection) apply(effect Effect, member Member) {
 }
 
 // reports passes a batch to the Member.
-func (c *connection) reports(member Member, effect Effect) {
+func (c *connection) reports(member Member, effect protocol.Effect) {
 	metricReports.Add(float64(len(effect.Changes)))
 	if effect.Changes != nil {
 		member.Changes(effect.Changes)
 	}
 	reported := member.Sums().Reported
-	c.do(func(conn *Conn) {
-		conn.ReportsApplied(effect.Sequence)
-		conn.Summed(reported)
-	})
+	c.do(func(conn *protocol.Conn) { conn.Applied(effect, reported) })
 }
 
 // recovered ends a connection that met a bug, and no other.
@@ -193,4 +191,14 @@ func errorText(err error) string {
 		return "the agent said goodbye"
 	}
 	return err.Error()
+}
+
+// maxMalformed items of a message are logged one by one.
+const maxMalformed = 8
+
+func atMost(errs []error, most int) []error {
+	if len(errs) <= most {
+		return errs
+	}
+	return append(errs[:most:most], fmt.Errorf("and %d more", len(errs)-most))
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -26,10 +27,10 @@ func TestTheDirectoryHearsOfAnAgentThatTheHubDoesNotUnderstand(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"newer than the hub": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MaxInt32, math.MaxInt32 }, link.ErrVersion, "upgrade the hub"},
-		"older than the hub": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MinInt32, 0 }, link.ErrVersion, "upgrade the agent"},
-		"it requires more":   {func(h *fleetv1.Hello) { h.RequiredCapabilities = []string{"links", long} }, link.ErrCapability, "upgrade the hub"},
-		"it lacks something": {func(h *fleetv1.Hello) { h.Capabilities = nil }, link.ErrCapability, "upgrade the agent"},
+		"newer than the hub": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MaxInt32, math.MaxInt32 }, protocol.ErrVersion, "upgrade the hub"},
+		"older than the hub": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MinInt32, 0 }, protocol.ErrVersion, "upgrade the agent"},
+		"it requires more":   {func(h *fleetv1.Hello) { h.RequiredCapabilities = []string{"links", long} }, protocol.ErrCapability, "upgrade the hub"},
+		"it lacks something": {func(h *fleetv1.Hello) { h.Capabilities = nil }, protocol.ErrCapability, "upgrade the agent"},
 		"it is understood":   {func(*fleetv1.Hello) {}, nil, ""},
 		"it talks nonsense":  {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = 2, 1 }, nil, ""},
 	} {

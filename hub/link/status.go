@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 // Reasons for which the hub ends a connection.
@@ -44,7 +46,7 @@ var answers = []answer{
 	// An agent that is not certain to lead takes the code for the end of its lead.
 	{ErrStaleAgent, codes.AlreadyExists, "StaleAgent", true},
 	{ErrUnprovenTerm, codes.FailedPrecondition, "UnprovenTerm", true},
-	{ErrStaleHub, codes.FailedPrecondition, "StaleHub", true},
+	{protocol.ErrStaleHub, codes.FailedPrecondition, "StaleHub", true},
 	{ErrNotConnected, codes.FailedPrecondition, "NotConnected", false},
 	{ErrRevoked, codes.PermissionDenied, "Revoked", false},
 	{ErrFenced, codes.FailedPrecondition, "Fenced", false},
@@ -52,14 +54,14 @@ var answers = []answer{
 	{ErrToken, codes.PermissionDenied, "Token", false},
 	{ErrRequest, codes.InvalidArgument, "Request", true},
 	{ErrNoAuthority, codes.Unimplemented, "NoAuthority", false},
-	{ErrVersion, codes.FailedPrecondition, "Version", true},
-	{ErrCapability, codes.FailedPrecondition, "Capability", true},
-	{ErrExcess, codes.ResourceExhausted, "Excess", true},
-	{ErrStalled, codes.DeadlineExceeded, "Stalled", true},
+	{protocol.ErrVersion, codes.FailedPrecondition, "Version", true},
+	{protocol.ErrCapability, codes.FailedPrecondition, "Capability", true},
+	{protocol.ErrExcess, codes.ResourceExhausted, "Excess", true},
+	{protocol.ErrStalled, codes.DeadlineExceeded, "Stalled", true},
 	{ErrNotLeading, codes.Unavailable, "NotLeading", false},
 	{errLimited, codes.ResourceExhausted, "Limited", true},
 	{errTrouble, codes.Unavailable, "Trouble", false},
-	{errProtocol, codes.InvalidArgument, "Protocol", true},
+	{protocol.ErrViolation, codes.InvalidArgument, "Protocol", true},
 	{errHelloTimeout, codes.DeadlineExceeded, "HelloTimeout", false},
 	{errInventoryTimeout, codes.DeadlineExceeded, "InventoryTimeout", false},
 	{errDraining, codes.Unavailable, "Draining", false},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -29,7 +30,7 @@ type connection struct {
 	log    logr.Logger
 
 	mu   sync.Mutex
-	conn *Conn
+	conn *protocol.Conn
 	ways *ways
 	// member and instance are those that were let in.
 	member   Member
@@ -56,7 +57,7 @@ func (s *Server) Connect(stream connectStream) error {
 	c := &connection{
 		server: s, caller: caller, uid: caller.Member, stream: stream,
 		log:   log.FromContext(s.base).WithValues("clusterUID", caller.Member),
-		conn:  NewTunedConn(s.options.HubTerm(), s.options.Tuning),
+		conn:  protocol.NewConn(s.options.HubTerm(), s.options.Tuning),
 		ways:  newWays(s.options.Trace),
 		wake:  make(chan struct{}, 1),
 		ended: make(chan struct{}),
@@ -108,16 +109,16 @@ func (c *connection) late() {
 	state := c.conn.State()
 	c.mu.Unlock()
 	switch state {
-	case AwaitHello, Admitting:
+	case protocol.AwaitHello, protocol.Admitting:
 		c.end(errHelloTimeout)
-	case AwaitDigest, AwaitInventory:
+	case protocol.AwaitDigest, protocol.AwaitInventory:
 		c.end(errInventoryTimeout)
-	case Serving, Closed:
+	case protocol.Serving, protocol.Closed:
 	}
 }
 
 // Put is Peer's.
-func (c *connection) Put(order Order) {
+func (c *connection) Put(order protocol.Order) {
 	c.mu.Lock()
 	changed := c.conn.Put(order)
 	if changed {
@@ -155,7 +156,7 @@ func (c *connection) signal() {
 
 // do runs a step of the state machine, after which there may be something to
 // send.
-func (c *connection) do(step func(*Conn)) {
+func (c *connection) do(step func(*protocol.Conn)) {
 	c.mu.Lock()
 	step(c.conn)
 	c.mu.Unlock()
@@ -205,14 +206,14 @@ func (c *connection) traceSent(message *fleetv1.ConnectResponse) {
 func (c *connection) sendOne(message *fleetv1.ConnectResponse) error {
 	timeout := c.server.options.SendTimeout
 	blocked := time.AfterFunc(timeout, func() {
-		c.end(fmt.Errorf("%w: it has not read a message for %s", ErrStalled, timeout))
+		c.end(fmt.Errorf("%w: it has not read a message for %s", protocol.ErrStalled, timeout))
 	})
 	defer blocked.Stop()
 	return c.stream.Send(message)
 }
 
 // refuse tells the member of orders that can't be sent.
-func (c *connection) refuse(results []Result) {
+func (c *connection) refuse(results []protocol.Result) {
 	if len(results) == 0 {
 		return
 	}

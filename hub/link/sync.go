@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -82,22 +83,19 @@ func (c *connection) judge() {
 // nothing, the inventory is in.
 func (c *connection) differing(member Member, theirs *convert.Digest) {
 	buckets := member.Differing(theirs)
-	c.do(func(conn *Conn) { conn.Ask(buckets) })
+	c.do(func(conn *protocol.Conn) { conn.Ask(buckets) })
 	c.log.V(1).Info("inventory compared", "assignments", theirs.Len(), "differingBuckets", buckets.Len())
 	if buckets.Len() == 0 {
-		c.part(member, Part{})
+		c.part(member, protocol.Part{})
 		return
 	}
 	c.timer.Reset(c.server.options.InventoryTimeout)
 }
 
-func (c *connection) part(member Member, part Part) {
+func (c *connection) part(member Member, part protocol.Part) {
 	c.timer.Stop()
 	metricReports.Add(float64(len(part.Items)))
 	member.Part(part.Buckets, part.Items)
 	reported := member.Sums().Reported
-	c.do(func(conn *Conn) {
-		conn.InventoryApplied()
-		conn.Summed(reported)
-	})
+	c.do(func(conn *protocol.Conn) { conn.Applied(protocol.Effect{Part: &part}, reported) })
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -40,7 +41,7 @@ func newWays(t *tracing.Tracer) *ways {
 }
 
 // put notes an order that the outbox has taken.
-func (w *ways) put(order Order) {
+func (w *ways) put(order protocol.Order) {
 	if w == nil || order.Assign == nil {
 		return
 	}
@@ -49,7 +50,7 @@ func (w *ways) put(order Order) {
 	if !walk.Traced() {
 		return
 	}
-	hash := specHash(a)
+	hash := protocol.SpecHash(a)
 	w.open[a.Spec.Session.UID] = way{
 		walk: walk, self: walk.Named("assign/" + hash), epoch: a.Spec.Epoch, hash: hash, put: time.Now(),
 	}
@@ -74,18 +75,18 @@ func (w *ways) sent(message *fleetv1.ConnectResponse) {
 }
 
 // settled notes what became of orders.
-func (w *ways) settled(results []Result) {
+func (w *ways) settled(results []protocol.Result) {
 	if w == nil {
 		return
 	}
 	for i := range results {
 		r := &results[i]
 		one, ok := w.open[r.SessionUID]
-		if !ok || r.Epoch < one.epoch || r.Code != Stopped && r.SpecHash != one.hash {
+		if !ok || r.Epoch < one.epoch || r.Code != protocol.Stopped && r.SpecHash != one.hash {
 			continue
 		}
 		failed := ""
-		if r.Code != Stored {
+		if r.Code != protocol.Stored {
 			failed = string(r.Code) + " " + r.Reason
 		}
 		w.end(r.SessionUID, one, string(r.Code), failed)

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
@@ -21,15 +22,15 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 		want     string
 	}{
 		"stored": {then: func(w *ways, a *v1alpha1.SessionAssignment) {
-			w.settled([]Result{{SessionUID: "u", Epoch: 2, SpecHash: "another", Code: Stored}}) // of what was said before
-			w.settled([]Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: Stored}})
-			w.settled([]Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: Stored}})
+			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "another", Code: protocol.Stored}}) // of what was said before
+			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
+			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
 		}, want: "link.send/Unset assign/Unset"},
 		"refused": {then: func(w *ways, a *v1alpha1.SessionAssignment) {
-			w.settled([]Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: Refused, Reason: v1alpha1.RefusedNoRoom}})
+			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Refused, Reason: v1alpha1.RefusedNoRoom}})
 		}, want: "link.send/Unset assign/Error"},
 		"withdrawn": {then: func(w *ways, a *v1alpha1.SessionAssignment) {
-			w.settled([]Result{{SessionUID: "u", Epoch: 2, Code: Stopped}})
+			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, Code: protocol.Stopped}})
 		}, want: "link.send/Unset assign/Error"},
 		"cut off":    {then: func(*ways, *v1alpha1.SessionAssignment) {}, want: "link.send/Unset assign/Error"},
 		"not traced": {untraced: true, then: func(*ways, *v1alpha1.SessionAssignment) {}},
@@ -48,7 +49,7 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 			message := &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{Orders: &fleetv1.OrderBatch{Items: []*fleetv1.Order{
 				{Order: &fleetv1.Order_Assign{Assign: convert.AssignmentToWire(a)}},
 			}}}}
-			w.put(Order{Assign: a})
+			w.put(protocol.Order{Assign: a})
 			w.sent(message)
 			w.sent(message)
 			c.then(w, a)
@@ -72,8 +73,8 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 
 func TestWaysOfNoTracerCostNothing(t *testing.T) {
 	w := newWays(nil)
-	order, message := Order{Assign: &v1alpha1.SessionAssignment{}}, &fleetv1.ConnectResponse{}
-	results := []Result{{SessionUID: "u"}}
+	order, message := protocol.Order{Assign: &v1alpha1.SessionAssignment{}}, &fleetv1.ConnectResponse{}
+	results := []protocol.Result{{SessionUID: "u"}}
 	if n := testing.AllocsPerRun(100, func() {
 		w.put(order)
 		w.sent(message)

@@ -13,13 +13,14 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // invented are reports of sessions that there are not.
-func invented(prefix string, n int) []link.Report {
-	out := make([]link.Report, n)
+func invented(prefix string, n int) []protocol.Report {
+	out := make([]protocol.Report, n)
 	for i := range out {
 		out[i] = reportsOf(item(fmt.Sprintf("%s-%d", prefix, i), 1, active))[0]
 	}
@@ -43,14 +44,14 @@ func TestAMemberCannotMakeTheHubKeepReportsThatItInvents(t *testing.T) {
 	for batch := range 30 {
 		m.Changes(invented(fmt.Sprint("b", batch), 1000))
 	}
-	x.Expect(p.closed).To(MatchError(link.ErrExcess))
+	x.Expect(p.closed).To(MatchError(protocol.ErrExcess))
 	objects, remembered := x.cache("uid-eu").Len()
 	x.Expect(objects).To(BeNumerically("<=", 1000))
 	x.Expect(remembered).To(BeNumerically("<=", 10_000))
 }
 
 // placedHere are reports of sessions that the hub placed in the member.
-func (x *fixture) placedHere(prefix string, n int) []link.Report {
+func (x *fixture) placedHere(prefix string, n int) []protocol.Report {
 	reports := invented(prefix, n)
 	for _, r := range reports {
 		x.Observe(placedSession(r.Name, 1, v1alpha1.ClusterRef{Name: "eu", UID: "uid-eu"}), false)
@@ -80,7 +81,7 @@ func TestWhatTheHubPlacedIsKeptHoweverManyOrphansThereAre(t *testing.T) {
 	x.Expect([]int{objects, remembered}).To(Equal([]int{40, 70}))
 }
 
-func assignedSum(reports []link.Report) (sum uint64) {
+func assignedSum(reports []protocol.Report) (sum uint64) {
 	for i := range reports {
 		a := reports[i].SessionAssignment
 		sum += convert.AssignedHash(string(a.Spec.Session.UID), a.Spec.Epoch, a.Annotations[v1alpha1.AnnotationSpecHash])
@@ -95,10 +96,10 @@ func TestOrphansThatAreGoneMakeWayForOthers(t *testing.T) {
 	cache.MaxOrphans, cache.MaxVisible = 20, 5
 	m.Changes(invented("a", 20))
 	gone := invented("a", 20)
-	var stopped []link.Result
+	var stopped []protocol.Result
 	for i := range gone {
 		gone[i].Gone = true
-		stopped = append(stopped, link.Result{Code: link.Stopped, SessionUID: gone[i].Spec.Session.UID, Namespace: "desktops", Name: gone[i].Name, Epoch: 1})
+		stopped = append(stopped, protocol.Result{Code: protocol.Stopped, SessionUID: gone[i].Spec.Session.UID, Namespace: "desktops", Name: gone[i].Name, Epoch: 1})
 	}
 	m.Changes(gone)
 	m.Results(stopped)
@@ -135,7 +136,7 @@ func TestAProofMakesASessionKnownUnderOneName(t *testing.T) {
 	m, _ := x.attacker()
 	cache := x.cache("uid-eu")
 	cache.MaxVisible = 0
-	var reports []link.Report
+	var reports []protocol.Report
 	for n := range 50 {
 		r := invented("replayed", n+1)[n]
 		r.Spec.Session.UID, r.Spec.Proof = "uid-s", "signed"
@@ -165,7 +166,7 @@ func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
 		kept += len(r.GetStatus().GetMessage())
 	}
 	x.Expect(kept).To(Equal(10*2048), "of orphans beyond those that are shown, the status is not kept")
-	x.Expect(m.Screen(page("b", 1))).To(MatchError(link.ErrExcess))
+	x.Expect(m.Screen(page("b", 1))).To(MatchError(protocol.ErrExcess))
 
 	// With another stream all starts over. Sessions that are known have bytes.
 	other := &connection{fleet: x.state, member: x.uids["uid-eu"], peer: &peer{}}
@@ -186,7 +187,7 @@ func TestBytesOfAMemberAreBounded(t *testing.T) {
 		reports[i].Status.Message = strings.Repeat("x", 1024)
 	}
 	m.Changes(reports)
-	x.Expect(p.closed).To(MatchError(link.ErrExcess))
+	x.Expect(p.closed).To(MatchError(protocol.ErrExcess))
 	size := 0
 	for _, a := range cache.Items() {
 		size += len(a.Status.Message)
@@ -205,7 +206,7 @@ func TestUnreadableReportsOfInventedNamesAreBounded(t *testing.T) {
 	m.Changes(reports)
 	_, remembered := x.cache("uid-eu").Len()
 	x.Expect(remembered).To(Equal(50))
-	x.Expect(p.closed).To(MatchError(link.ErrExcess))
+	x.Expect(p.closed).To(MatchError(protocol.ErrExcess))
 }
 
 func TestAnAgentThatReportsTooMuchIsNamedAndHeldOffForAWhile(t *testing.T) {
@@ -215,7 +216,7 @@ func TestAnAgentThatReportsTooMuchIsNamedAndHeldOffForAWhile(t *testing.T) {
 	m.Changes(invented("a", 6))
 	m.Closed(p.closed)
 	_, _, err := x.open("uid-eu", "i1")
-	x.Expect(err).To(MatchError(link.ErrExcess))
+	x.Expect(err).To(MatchError(protocol.ErrExcess))
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred(), "what runs there keeps its lease")
 	synced := func() string {
@@ -258,7 +259,7 @@ func TestRenewalsDoNotWaitForAnotherMembersReports(t *testing.T) {
 	go func() {
 		defer close(done)
 		m.Changes(slow)
-		m.Results([]link.Result{{Code: link.Stopped, SessionUID: "uid-a-1", Namespace: "desktops", Name: "a-1", Epoch: 1}})
+		m.Results([]protocol.Result{{Code: protocol.Stopped, SessionUID: "uid-a-1", Namespace: "desktops", Name: "a-1", Epoch: 1}})
 		m.Part(convert.BucketSet{}, nil)
 	}()
 	renewed := make(chan error, 1)
@@ -280,10 +281,10 @@ func TestRenewalsDoNotWaitForAnotherMembersReports(t *testing.T) {
 func TestResultsOfUnknownSessionsCreateNothing(t *testing.T) {
 	x := newFixture(t)
 	m, _ := x.attacker()
-	var results []link.Result
-	for _, code := range []link.Code{link.Stored, link.Stopped, link.Refused} {
+	var results []protocol.Result
+	for _, code := range []protocol.Code{protocol.Stored, protocol.Stopped, protocol.Refused} {
 		name := strings.ToLower(string(code))
-		results = append(results, link.Result{Code: code, SessionUID: types.UID("uid-" + name), Namespace: "desktops", Name: name, Epoch: 1, SpecHash: "h"})
+		results = append(results, protocol.Result{Code: code, SessionUID: types.UID("uid-" + name), Namespace: "desktops", Name: name, Epoch: 1, SpecHash: "h"})
 	}
 	m.Results(results)
 	x.Expect(x.shown("uid-eu")).To(BeEmpty())
@@ -320,7 +321,7 @@ func TestChangesOfCapacityDoNotAddUp(t *testing.T) {
 		template.Buckets[0].Free = map[string]int64{strings.Repeat("r", 1<<20): 1}
 		m.Capacity(roomReport(n+2, n+1, template))
 	}
-	x.Expect(p.closed).To(MatchError(link.ErrExcess))
+	x.Expect(p.closed).To(MatchError(protocol.ErrExcess))
 	x.Expect(p.closed).To(MatchError(ContainSubstring("add up to")))
 	bytes := 0
 	for _, n := range x.uids["uid-eu"].bytes {
@@ -356,7 +357,7 @@ func TestConditionsOfAReportAreBounded(t *testing.T) {
 func TestAnEndThatWasAskedForCounts(t *testing.T) {
 	x := newFixture(t)
 	m, _ := x.attacker()
-	end := []link.Result{{SessionUID: "uid-gone", Namespace: "desktops", Name: "gone", Epoch: 1, Code: link.Stopped}}
+	end := []protocol.Result{{SessionUID: "uid-gone", Namespace: "desktops", Name: "gone", Epoch: 1, Code: protocol.Stopped}}
 	m.Results(end)
 	x.Expect(x.shown("uid-eu")).To(BeEmpty(), "nobody asked")
 	x.Expect(x.client("eu").Delete(context.Background(), item("gone", 1, ""))).To(Succeed())

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -102,7 +102,7 @@ func bound(now reportedCapacity, asked templateKeys) error {
 	}
 	if total > maxCapacityBytes {
 		return fmt.Errorf("%w: its capacity reports add up to %d MiB, more than %d: upgrade the agent, or revoke it if it is not to be trusted (spec.access)",
-			link.ErrExcess, total>>20, maxCapacityBytes>>20)
+			protocol.ErrExcess, total>>20, maxCapacityBytes>>20)
 	}
 	return nil
 }

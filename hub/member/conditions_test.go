@@ -12,6 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -66,7 +67,7 @@ func TestConditionsOfAMember(t *testing.T) {
 		"broke for good":                    {v: is(health.Ready, "", reset), was: up, want: "True/Connected True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
 		"silent":                            {v: is(health.Suspect, health.Silence, reset), was: up, want: "Unknown/Suspect True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
 		"silent on an open stream":          {v: is(health.Suspect, health.Silence, open), was: up, want: "Unknown/Suspect True/ExternallyIssued True/Connected True/Synced"},
-		"does not keep up":                  {v: is(health.Suspect, health.Stalled, lost(link.ErrStalled)), was: up, want: "Unknown/Suspect True/ExternallyIssued False/Stalled Unknown/NotConnected"},
+		"does not keep up":                  {v: is(health.Suspect, health.Stalled, lost(protocol.ErrStalled)), was: up, want: "Unknown/Suspect True/ExternallyIssued False/Stalled Unknown/NotConnected"},
 		"recovers":                          {v: is(health.Suspect, health.Recovering, open), want: "False/Recovering True/ExternallyIssued True/Connected True/Synced"},
 		"quarantined":                       {v: is(health.Suspect, health.Quarantined, open), want: "False/Quarantined True/ExternallyIssued True/Connected True/Synced"},
 		"gone":                              {v: is(health.Unreachable, health.Silence, reset), certificate: certificate(1), was: up, want: "False/Unreachable True/Enrolled False/Disconnected Unknown/NotConnected"},
@@ -114,7 +115,7 @@ func TestWhatAConditionQuotesIsBounded(t *testing.T) {
 	g.Expect(len(why)).To(BeNumerically("<=", maxWhy))
 	g.Expect(why).To(HaveSuffix("…"))
 	g.Expect(why).NotTo(Or(ContainSubstring("\x1b"), ContainSubstring("\n"), ContainSubstring("�")))
-	_, why = lossOf(fmt.Errorf("sending: %w: its buffer is full", link.ErrStalled))
+	_, why = lossOf(fmt.Errorf("sending: %w: its buffer is full", protocol.ErrStalled))
 	g.Expect(why).To(Equal("sending: the agent does not keep up: its buffer is full"))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -78,7 +79,7 @@ func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet
 
 // Part takes all that the member holds in some buckets. All else is as it was,
 // so that the whole is known now.
-func (c *connection) Part(buckets convert.BucketSet, items []link.Report) {
+func (c *connection) Part(buckets convert.BucketSet, items []protocol.Report) {
 	serving := false
 	c.current(func(m *member) { serving = m.serving })
 	c.applyInventory(len(items), func(cache *cluster.Cache) int { return cache.Replace(buckets, items, serving) }, !serving)
@@ -126,17 +127,17 @@ func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
 }
 
 // Changes takes the newest status of some assignments.
-func (c *connection) Changes(items []link.Report) {
+func (c *connection) Changes(items []protocol.Report) {
 	stale := 0
 	ok := c.onCache(func(cache *cluster.Cache) { stale = cache.Apply(items) })
 	countStale(ok, stale, len(items))
 }
 
 // Sums are the digests of what is believed of the member.
-func (c *connection) Sums() link.Sums { return c.member.cluster.Cache.Sums() }
+func (c *connection) Sums() protocol.Sums { return c.member.cluster.Cache.Sums() }
 
 // Agreed notes whether both sides agree on what the member holds.
-func (c *connection) Agreed(agreement link.Agreement) {
+func (c *connection) Agreed(agreement protocol.Agreement) {
 	changed := false
 	c.current(func(m *member) { changed, m.agreement = m.agreement != agreement, agreement })
 	if changed {
@@ -145,7 +146,7 @@ func (c *connection) Agreed(agreement link.Agreement) {
 }
 
 // Results takes what became of orders.
-func (c *connection) Results(results []link.Result) {
+func (c *connection) Results(results []protocol.Result) {
 	freed := false
 	for i := range results {
 		r := &results[i]
@@ -153,7 +154,7 @@ func (c *connection) Results(results []link.Result) {
 		known := true
 		ok = ok && c.onCache(func(cache *cluster.Cache) { known = cache.ApplyResult(r) })
 		unknownResults.Add(float64(count(!known)))
-		if ok && r.Code != link.Stored {
+		if ok && r.Code != protocol.Stored {
 			freed = true
 		}
 	}
@@ -210,9 +211,9 @@ func (c *connection) Closed(err error) {
 
 // settle writes a result into the ledger, which has entries of the hub's own
 // making alone. The caller holds the lock.
-func (f *state) settle(m *member, r *link.Result) {
+func (f *state) settle(m *member, r *protocol.Result) {
 	switch {
-	case r.Code != link.Stored:
+	case r.Code != protocol.Stored:
 		delete(m.withdrawals.held, r.SessionUID)
 		f.ledger.Release(r.SessionUID, r.Epoch, m.uid)
 	case r.SpecHash != "":
@@ -223,7 +224,7 @@ func (f *state) settle(m *member, r *link.Result) {
 
 // countedFrom is which report counts what was stored: an agent that does not
 // say will have it in its next.
-func countedFrom(m *member, r *link.Result) uint64 {
+func countedFrom(m *member, r *protocol.Result) uint64 {
 	switch {
 	case r.CountedFrom > 0:
 		return r.CountedFrom

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
@@ -94,10 +95,10 @@ func (m *member) ended(t health.Timings, now time.Time, err error) {
 	m.peer, m.serving = nil, false
 	m.lostAt = now
 	m.lostReason, m.lostWhy = lossOf(err)
-	if errors.Is(err, link.ErrStalled) {
+	if errors.Is(err, protocol.ErrStalled) {
 		m.heartbeats.Stalled(t, now)
 	}
-	if errors.Is(err, link.ErrExcess) {
+	if errors.Is(err, protocol.ErrExcess) {
 		m.exceeded, m.exceededAt = boundedTo(err.Error(), maxRemedy), now
 	}
 }
@@ -141,9 +142,9 @@ func lossOf(err error) (reason, why string) {
 	switch {
 	case err == nil:
 		return v1alpha1.ReasonDisconnected, "the agent ended it in good order"
-	case errors.Is(err, link.ErrStalled):
+	case errors.Is(err, protocol.ErrStalled):
 		return v1alpha1.ReasonStalled, bounded(err.Error())
-	case errors.Is(err, link.ErrExcess):
+	case errors.Is(err, protocol.ErrExcess):
 		return v1alpha1.ReasonExcess, boundedTo(err.Error(), maxRemedy)
 	case errors.Is(err, link.ErrRevoked):
 		return v1alpha1.ReasonRevoked, bounded(err.Error())
@@ -155,7 +156,7 @@ func lossOf(err error) (reason, why string) {
 
 // agrees reports whether nothing is known that hub and agent do not agree on.
 func (m *member) agrees() bool {
-	return m.agreement == "" || m.agreement == link.Agrees
+	return m.agreement == "" || m.agreement == protocol.Agrees
 }
 
 // bounded is a text that may have come from outside, fit for a condition: no

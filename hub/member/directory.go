@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -27,7 +28,7 @@ var _ link.Directory = &Directory{}
 //
 // The agent of a member that is declared fenced is let in once the API server has
 // stored that the declaration is gone.
-func (f *Directory) Open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+func (f *Directory) Open(ctx context.Context, uid types.UID, hello protocol.Hello, peer link.Peer) (link.Member, error) {
 	m, err := f.open(ctx, uid, hello, peer)
 	if errors.Is(err, link.ErrFenced) && f.unfenced(ctx, uid) {
 		return f.open(ctx, uid, hello, peer)
@@ -35,7 +36,7 @@ func (f *Directory) Open(ctx context.Context, uid types.UID, hello link.Hello, p
 	return m, err
 }
 
-func (f *Directory) open(ctx context.Context, uid types.UID, hello link.Hello, peer link.Peer) (link.Member, error) {
+func (f *Directory) open(ctx context.Context, uid types.UID, hello protocol.Hello, peer link.Peer) (link.Member, error) {
 	f.mu.Lock()
 	m := f.uids[uid]
 	if m == nil {
@@ -64,7 +65,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello link.Hello, p
 
 // admit makes a connection the member's, or says why not. The caller holds the
 // lock.
-func (f *Directory) admit(m *member, hello link.Hello, peer link.Peer, now time.Time) error {
+func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now time.Time) error {
 	if m.revoked {
 		return link.ErrRevoked
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -24,7 +24,7 @@ func benchFleet(b *testing.B, members, reservations int) *Fleet {
 	for i := range members {
 		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i), UID: types.UID(fmt.Sprint("uid-m", i))}}
 		f.Register(mc)
-		m, err := f.Open(context.Background(), mc.UID, link.Hello{Fingerprint: "fp", Instance: "i"}, &peer{})
+		m, err := f.Open(context.Background(), mc.UID, protocol.Hello{Fingerprint: "fp", Instance: "i"}, &peer{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
@@ -43,7 +43,7 @@ func drawFleet(t *rapid.T) *Fleet {
 		}
 		mc.Spec.HeadroomPercent = rapid.SampledFrom([]int32{0, 0, 20}).Draw(t, "headroom")
 		f.Register(mc)
-		m, err := f.Open(context.Background(), mc.UID, link.Hello{Fingerprint: "fp", Instance: "i"}, &peer{})
+		m, err := f.Open(context.Background(), mc.UID, protocol.Hello{Fingerprint: "fp", Instance: "i"}, &peer{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestAReviewSetsAsideWhatTheSessionHas(t *testing.T) {
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	req.Seat = &placement.Seat{Cluster: "uid-eu", Taken: true}
 	x.Expect(x.Review(t.Context(), Inquiry{Request: req}).First.Placed).To(BeTrue(), "its reservation")
-	m.Results([]link.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 1, SpecHash: "h", Code: link.Stored, CountedFrom: 3}})
+	m.Results([]protocol.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 1, SpecHash: "h", Code: protocol.Stored, CountedFrom: 3}})
 	m.Capacity(room(3, 0))
 	review := x.Review(t.Context(), Inquiry{Request: req, Count: 3})
 	x.Expect(review.First.Placed).To(BeTrue(), "what the report counts")

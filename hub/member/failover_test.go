@@ -12,7 +12,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -44,7 +44,7 @@ func newRegion(t *testing.T, names ...string) *region {
 
 // connectAs has a member's agent connect, of a cluster of its own.
 func (r *region) connectAs(uid types.UID) {
-	m, err := r.Open(context.Background(), uid, link.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
+	m, err := r.Open(context.Background(), uid, protocol.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
 	r.Expect(err).NotTo(HaveOccurred())
 	reportAll(m)
 	m.Capacity(room(1, 100))

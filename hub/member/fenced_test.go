@@ -14,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -93,7 +94,7 @@ func TestDeclarationOfAMemberThatIsHeardOfCountsForNothing(t *testing.T) {
 
 // refuseFingerprint has the agent of "eu" try to connect, and returns the refusal.
 func (r *region) refuseFingerprint() error {
-	_, err := r.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, &peer{})
+	_, err := r.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, &peer{})
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -105,7 +106,7 @@ func TestStalledMemberIsShownUntilItIsStableAgain(t *testing.T) {
 	x.reconcile("eu")
 	m, _ := x.connect("uid-eu", "i1")
 	x.reconcile("eu")
-	m.Closed(link.ErrStalled)
+	m.Closed(protocol.ErrStalled)
 	x.reconcile("eu")
 	x.renew("uid-eu", "i1")
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Suspect), "the lease is not refused, and makes up for nothing")
@@ -123,8 +124,8 @@ func TestMemberThatDisagreesIsShownAsResyncing(t *testing.T) {
 	x.reconcile("eu")
 	m, _ := x.connect("uid-eu", "i1")
 	x.reconcile("eu")
-	for agreement, want := range map[link.Agreement]string{
-		link.Resyncing: "Synced=False/Resyncing", link.Differs: "Synced=False/Resyncing", link.Agrees: "Synced=True/Synced",
+	for agreement, want := range map[protocol.Agreement]string{
+		protocol.Resyncing: "Synced=False/Resyncing", protocol.Differs: "Synced=False/Resyncing", protocol.Agrees: "Synced=True/Synced",
 	} {
 		m.Agreed(agreement)
 		x.clock.Step(statusInterval)
@@ -141,7 +142,7 @@ func TestAgentOfAnotherClusterIsTold(t *testing.T) {
 	x.reconcile("eu")
 	x.heard.take()
 	for range 3 {
-		_, err := x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "rebuilt\n", Instance: "i1"}, &peer{})
+		_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "rebuilt\n", Instance: "i1"}, &peer{})
 		x.Expect(err).To(MatchError(link.ErrFingerprint), "enrolment has bound it")
 	}
 	x.Expect(x.heard.take()).To(HaveLen(1), "told once, however often it asks")
@@ -150,14 +151,14 @@ func TestAgentOfAnotherClusterIsTold(t *testing.T) {
 	x.Expect(x.shows(got)).To(ContainElements("Ready=False/FingerprintChanged", "Connected=False/NeverConnected"))
 	x.Expect(got.Status.Conditions[0].Message).To(ContainSubstring(`speaks for cluster "rebuilt "`))
 
-	_, err := x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "enrolled", Instance: "i2"}, &peer{})
+	_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "enrolled", Instance: "i2"}, &peer{})
 	x.Expect(err).NotTo(HaveOccurred())
 	x.reconcile("eu")
 	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Ready=True/Connected"))
 }
 
 func tooOld(version string) error {
-	return fmt.Errorf("%w: the agent (version %s) speaks versions 0 to 0, the hub 1 to 2: upgrade the agent", link.ErrVersion, version)
+	return fmt.Errorf("%w: the agent (version %s) speaks versions 0 to 0, the hub 1 to 2: upgrade the agent", protocol.ErrVersion, version)
 }
 
 func TestAgentThatTheHubDoesNotUnderstandIsTold(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -72,7 +73,7 @@ func (x *fixture) register(name string, uid types.UID, change ...func(*v1alpha1.
 
 func (x *fixture) open(uid types.UID, instance string) (link.Member, *peer, error) {
 	p := &peer{}
-	m, err := x.Open(context.Background(), uid, link.Hello{Fingerprint: "fp", Instance: instance}, p)
+	m, err := x.Open(context.Background(), uid, protocol.Hello{Fingerprint: "fp", Instance: instance}, p)
 	return m, p, err
 }
 
@@ -103,12 +104,12 @@ func request(name string) placement.Request {
 
 type peer struct {
 	mu        sync.Mutex
-	orders    []link.Order
+	orders    []protocol.Order
 	templates []*fleetv1.TemplateSet
 	closed    error
 }
 
-func (p *peer) Put(o link.Order) {
+func (p *peer) Put(o protocol.Order) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.orders = append(p.orders, o)
@@ -249,17 +250,17 @@ func TestWhoIsLetIn(t *testing.T) {
 	x.Expect(secondPeer.closed).To(HaveOccurred(), "a silent incumbent is replaced")
 	second.Closed(nil)
 
-	_, err = x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "another", Instance: "i2"}, &peer{})
+	_, err = x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "another", Instance: "i2"}, &peer{})
 	x.Expect(err).To(MatchError(link.ErrFingerprint))
 }
 
 func TestAgentOfAnEarlierTermIsTurnedAway(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
-	m, err := x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "fp", Instance: "i2", AgentTerm: 2}, &peer{})
+	m, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "i2", AgentTerm: 2}, &peer{})
 	x.Expect(err).NotTo(HaveOccurred())
 	m.Closed(nil)
-	_, err = x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "fp", Instance: "i1", AgentTerm: 1}, &peer{})
+	_, err = x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "i1", AgentTerm: 1}, &peer{})
 	x.Expect(err).To(MatchError(link.ErrStaleAgent))
 }
 
@@ -349,12 +350,12 @@ func TestOrdersGoToTheOpenConnection(t *testing.T) {
 	x.Expect(cl.GetClient().Delete(ctx, item("running", 3, ""))).To(Succeed())
 	x.Expect(p.orders).To(HaveLen(2))
 	x.Expect(p.orders[0].Assign.Name).To(Equal("wanted"))
-	x.Expect(*p.orders[1].Withdraw).To(Equal(link.Withdrawal{SessionUID: "uid-running", Namespace: "desktops", Name: "running", UpToEpoch: 3}))
+	x.Expect(*p.orders[1].Withdraw).To(Equal(protocol.Withdrawal{SessionUID: "uid-running", Namespace: "desktops", Name: "running", UpToEpoch: 3}))
 
 	// What has ended is forgotten without asking anybody, by whoever has seen the end.
 	cache := x.cache("uid-eu")
 	seen := cache.Get(keyOfName("running")).ResourceVersion
-	m.Results([]link.Result{{SessionUID: "uid-running", Namespace: "desktops", Name: "running", Epoch: 3, Code: link.Stopped}})
+	m.Results([]protocol.Result{{SessionUID: "uid-running", Namespace: "desktops", Name: "running", Epoch: 3, Code: protocol.Stopped}})
 	x.Expect(cl.GetClient().Delete(ctx, item("running", 3, ""))).To(Succeed())
 	x.Expect(cl.GetClient().Delete(ctx, item("running", 3, ""), client.Preconditions{ResourceVersion: &seen})).To(Succeed())
 	x.Expect(x.shown("uid-eu")).To(HaveLen(1), "the end is still to be recorded")

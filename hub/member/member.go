@@ -9,6 +9,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
@@ -39,7 +40,7 @@ type member struct {
 	reportedAt time.Time
 	// agreement is whether both sides agree on what the member holds, by the
 	// digests on its renewals; empty while that is not known.
-	agreement link.Agreement
+	agreement protocol.Agreement
 	// applying is held while a connection changes the cache or reads capacity;
 	// the fleet's lock is taken under it, never the other way round.
 	applying sync.Mutex
@@ -120,7 +121,7 @@ func (r clusterRegistry) Available() bool {
 }
 
 // Send puts an order in the outbox of the open connection.
-func (r clusterRegistry) Send(order link.Order) error {
+func (r clusterRegistry) Send(order protocol.Order) error {
 	r.fleet.mu.Lock()
 	peer := r.member.peer
 	if !r.member.serving {

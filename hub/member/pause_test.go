@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -139,11 +139,11 @@ func TestStreamThatIsTooSlowForAHubThatSleptIsNoFall(t *testing.T) {
 	m, _ := x.connect("uid-eu", "i1")
 	x.clock.Step(time.Minute)
 	x.renew("uid-eu", "i1")
-	m.Closed(link.ErrStalled)
+	m.Closed(protocol.ErrStalled)
 	x.Expect(x.is("eu")).To(Equal("Ready"), "it was the hub that did not read its answers")
 	m, _ = x.connect("uid-eu", "i1")
 	x.runsHearing("i1", x.timings.Suspect)
-	m.Closed(link.ErrStalled)
+	m.Closed(protocol.ErrStalled)
 	x.Expect(x.is("eu")).To(Equal("Suspect/Stalled"))
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -59,7 +60,7 @@ func (m *member) refuseExcess(t health.Timings, now time.Time) error {
 	if m.exceeded == "" || now.Sub(m.exceededAt) >= t.Suspect {
 		return nil
 	}
-	return fmt.Errorf("%w a moment ago, and is let in again after %s", link.ErrExcess, t.Suspect)
+	return fmt.Errorf("%w a moment ago, and is let in again after %s", protocol.ErrExcess, t.Suspect)
 }
 
 // excessShownFor is for how much longer the status says that a member's agent reported

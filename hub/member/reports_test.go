@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -26,10 +27,10 @@ func item(name string, epoch int64, state v1alpha1.AssignmentState) *v1alpha1.Se
 	return a
 }
 
-func reportsOf(items ...*v1alpha1.SessionAssignment) []link.Report {
-	reports := make([]link.Report, 0, len(items))
+func reportsOf(items ...*v1alpha1.SessionAssignment) []protocol.Report {
+	reports := make([]protocol.Report, 0, len(items))
 	for _, a := range items {
-		reports = append(reports, link.Report{SessionAssignment: a.DeepCopy(),
+		reports = append(reports, protocol.Report{SessionAssignment: a.DeepCopy(),
 			Hash: convert.ItemHash(string(a.Spec.Session.UID), a.Spec.Epoch, "", uint64(len(a.Status.State)))})
 	}
 	return reports

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -67,7 +67,7 @@ func TestRoomComesBack(t *testing.T) {
 
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "one that is recreated takes its own room")
 	x.heard.take()
-	m.Results([]link.Result{{SessionUID: "uid-b", Namespace: "desktops", Name: "b", Epoch: 1, SpecHash: "h", Code: link.Refused, Reason: "NoRoom"}})
+	m.Results([]protocol.Result{{SessionUID: "uid-b", Namespace: "desktops", Name: "b", Epoch: 1, SpecHash: "h", Code: protocol.Refused, Reason: "NoRoom"}})
 	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}))
 	x.Expect(x.Place(request("c"), 1).Placed).To(BeTrue(), "what was refused")
 }
@@ -90,7 +90,7 @@ func TestReservationStaysUntilAReportCountsIt(t *testing.T) {
 			m, _ := x.connect("uid-eu", "i1")
 			m.Capacity(room(2, 1))
 			x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
-			m.Results([]link.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 1, SpecHash: "h", Code: link.Stored, CountedFrom: c.countedFrom}})
+			m.Results([]protocol.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 1, SpecHash: "h", Code: protocol.Stored, CountedFrom: c.countedFrom}})
 			if c.countedFrom == 0 {
 				x.Expect(x.Place(request("early"), 1).Placed).To(BeFalse())
 			}
@@ -129,7 +129,7 @@ func TestRebuiltReservationsAreCounted(t *testing.T) {
 	m.Capacity(room(1, 1))
 	x.Eventually(x.cluster("eu")).Should(Succeed())
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "it is on its way there")
-	m.Results([]link.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 3, SpecHash: "h", Code: link.Stored, CountedFrom: 2}})
+	m.Results([]protocol.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 3, SpecHash: "h", Code: protocol.Stored, CountedFrom: 2}})
 	m.Capacity(room(2, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
 }
@@ -194,7 +194,7 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 	x.renewFor("uid-eu", "i1", x.timings.Stable)
 	x.Expect(why()).To(BeEmpty())
 	for range 3 - 1 {
-		m.Closed(link.ErrStalled)
+		m.Closed(protocol.ErrStalled)
 		x.Expect(why()).To(Equal("its agent does not keep up"))
 		m, _ = x.connect("uid-eu", "i1")
 		x.renewFor("uid-eu", "i1", x.timings.Stable)

@@ -9,13 +9,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-func stored(name, hash string, from uint64) link.Result {
-	return link.Result{
-		SessionUID: types.UID("uid-" + name), Namespace: "desktops", Name: name, Epoch: 1, SpecHash: hash, Code: link.Stored, CountedFrom: from,
+func stored(name, hash string, from uint64) protocol.Result {
+	return protocol.Result{
+		SessionUID: types.UID("uid-" + name), Namespace: "desktops", Name: name, Epoch: 1, SpecHash: hash, Code: protocol.Stored, CountedFrom: from,
 	}
 }
 
@@ -38,11 +38,11 @@ func TestRoomOfASessionThatRunsAgain(t *testing.T) {
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the room is given away")
 
 	// What the member was told before may be acknowledged now.
-	m.Results([]link.Result{stored("a", "idle", 3)})
+	m.Results([]protocol.Result{stored("a", "idle", 3)})
 	m.Capacity(room(3, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the report does not count it")
 	x.Ordered("uid-a", 1, "uid-eu", "run 2")
-	m.Results([]link.Result{stored("a", "run 2", 4)})
+	m.Results([]protocol.Result{stored("a", "run 2", 4)})
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the report is from before")
 	m.Capacity(room(4, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "the report counts it")
@@ -115,7 +115,7 @@ func TestRebuiltRoomOfARunIsCountedByThatRunAlone(t *testing.T) {
 	x.Ordered("uid-a", 1, "uid-eu", "run 2")
 	m.Capacity(room(2, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the member has yet to hear that it runs again")
-	m.Results([]link.Result{stored("a", "run 2", 3)})
+	m.Results([]protocol.Result{stored("a", "run 2", 3)})
 	m.Capacity(room(3, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -23,7 +24,7 @@ func TestALaterReplicaTakesThePlaceOfOneThatIsNotCertainToLead(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	incumbent := &peer{}
-	_, err := x.Open(context.Background(), "uid-eu", link.Hello{Fingerprint: "fp", Instance: "i1", AgentTerm: 4}, incumbent)
+	_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "i1", AgentTerm: 4}, incumbent)
 	x.Expect(err).NotTo(HaveOccurred())
 	x.renew("uid-eu", "i1")
 	_, err = x.openAs("clone", 5)

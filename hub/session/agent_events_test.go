@@ -6,6 +6,7 @@ import (
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 // What happens in a member that no order asked for, and is reported.
@@ -60,8 +61,8 @@ func (a *agent) stopped(uid types.UID, m link.Member) {
 	a.floor[uid] = held.Spec.Epoch + 1
 	capacity := a.capacity()
 	a.mu.Unlock()
-	m.Results([]link.Result{{
-		SessionUID: uid, Namespace: held.Namespace, Name: held.Name, Epoch: held.Spec.Epoch, Code: link.Stopped,
+	m.Results([]protocol.Result{{
+		SessionUID: uid, Namespace: held.Namespace, Name: held.Name, Epoch: held.Spec.Epoch, Code: protocol.Stopped,
 	}})
 	m.Capacity(capacity)
 }

@@ -16,6 +16,7 @@ import (
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -82,7 +83,7 @@ func (a *agent) connect(h *hub) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &stream{agent: a, todo: make(chan func(link.Member), 4096), stop: stop, done: make(chan struct{})}
 	Eventually(func() (err error) {
-		s.member, err = h.fleet.Open(ctx, a.uid, link.Hello{Fingerprint: "fp-" + a.name, Instance: a.instance}, s)
+		s.member, err = h.fleet.Open(ctx, a.uid, protocol.Hello{Fingerprint: "fp-" + a.name, Instance: a.instance}, s)
 		return err
 	}).Should(Succeed())
 	a.mu.Lock()
@@ -146,7 +147,7 @@ func (a *agent) set(f func()) {
 }
 
 // Put takes an order; it is carried out by the stream's goroutine.
-func (s *stream) Put(o link.Order) {
+func (s *stream) Put(o protocol.Order) {
 	s.do(func(m link.Member) {
 		if s.agent.current(s) {
 			s.agent.carryOut(o, m)
@@ -206,7 +207,7 @@ func (a *agent) capacity() *fleetv1.CapacityReport {
 
 // count counts orders as they would cross the wire: one that says what the last
 // about its session said is not sent. The caller holds the lock.
-func (a *agent) count(o link.Order) {
+func (a *agent) count(o protocol.Order) {
 	words := ""
 	if o.Assign != nil {
 		words = o.Assign.Annotations[api.AnnotationSpecHash]
@@ -230,7 +231,7 @@ func (a *agent) busy() int {
 	return n
 }
 
-func (a *agent) carryOut(o link.Order, m link.Member) {
+func (a *agent) carryOut(o protocol.Order, m link.Member) {
 	mute := false
 	a.set(func() { a.count(o); mute = a.mute })
 	if mute {
@@ -245,22 +246,22 @@ func (a *agent) carryOut(o link.Order, m link.Member) {
 
 func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 	uid := order.Spec.Session.UID
-	result := link.Result{
+	result := protocol.Result{
 		SessionUID: uid, Namespace: order.Namespace, Name: order.Name, Epoch: order.Spec.Epoch,
 		SpecHash: order.Annotations[api.AnnotationSpecHash],
 	}
 	a.mu.Lock()
 	switch {
 	case order.Spec.Epoch < a.floor[uid]:
-		result.Code, result.Reason, result.Message = link.Refused, api.RefusedStaleEpoch, "stale"
+		result.Code, result.Reason, result.Message = protocol.Refused, api.RefusedStaleEpoch, "stale"
 	case a.refuse != nil:
 		if result.Reason, result.Message = a.refuse(order); result.Reason != "" {
-			result.Code = link.Refused
+			result.Code = protocol.Refused
 		}
 	}
-	if result.Code == link.Refused {
+	if result.Code == protocol.Refused {
 		a.mu.Unlock()
-		m.Results([]link.Result{result})
+		m.Results([]protocol.Result{result})
 		return
 	}
 	a.floor[uid] = order.Spec.Epoch
@@ -275,10 +276,10 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 			Type: api.ConditionPodReady, Status: metav1.ConditionFalse, Reason: api.ReasonUnschedulablePod, Message: "No node fits the Pod",
 		})
 	}
-	result.Code, result.CountedFrom = link.Stored, a.sequence+1
+	result.Code, result.CountedFrom = protocol.Stored, a.sequence+1
 	report, capacity := reportOf(order), a.capacity()
 	a.mu.Unlock()
-	m.Results([]link.Result{result})
+	m.Results([]protocol.Result{result})
 	m.Changes(asReports(report))
 	m.Capacity(capacity)
 }
@@ -297,7 +298,7 @@ func (a *agent) keep(order *api.SessionAssignment) {
 	a.held[uid] = order
 }
 
-func (a *agent) withdraw(w *link.Withdrawal, m link.Member) {
+func (a *agent) withdraw(w *protocol.Withdrawal, m link.Member) {
 	a.mu.Lock()
 	a.floor[w.SessionUID] = max(a.floor[w.SessionUID], w.UpToEpoch+1)
 	a.forced[w.SessionUID] = w.Force
@@ -310,8 +311,8 @@ func (a *agent) withdraw(w *link.Withdrawal, m link.Member) {
 		report = reportOf(held)
 	}
 	a.mu.Unlock()
-	result := link.Result{SessionUID: w.SessionUID, Namespace: w.Namespace, Name: w.Name, Epoch: w.UpToEpoch, Code: link.Stored}
-	m.Results([]link.Result{result})
+	result := protocol.Result{SessionUID: w.SessionUID, Namespace: w.Namespace, Name: w.Name, Epoch: w.UpToEpoch, Code: protocol.Stored}
+	m.Results([]protocol.Result{result})
 	if report != nil {
 		m.Changes(asReports(report))
 	}
@@ -321,8 +322,8 @@ func (a *agent) withdraw(w *link.Withdrawal, m link.Member) {
 	if mine {
 		a.set(func() { a.end(w.SessionUID) })
 	}
-	result.Code = link.Stopped
-	m.Results([]link.Result{result})
+	result.Code = protocol.Stopped
+	m.Results([]protocol.Result{result})
 	m.Capacity(a.report())
 }
 
@@ -365,10 +366,10 @@ func (a *agent) ordersSeen() int {
 }
 
 // asReports is how the link hands reports to the hub.
-func asReports(items ...*api.SessionAssignment) []link.Report {
-	reports := make([]link.Report, 0, len(items))
+func asReports(items ...*api.SessionAssignment) []protocol.Report {
+	reports := make([]protocol.Report, 0, len(items))
 	for _, item := range items {
-		reports = append(reports, link.Report{SessionAssignment: item})
+		reports = append(reports, protocol.Report{SessionAssignment: item})
 	}
 	return reports
 }

@@ -95,7 +95,7 @@ func FuzzReportFromWire(f *testing.F) {
 				t.Fatalf("%s has %d bytes", path, size)
 			}
 		}, func(path string, size int) {
-			if size > maxList || path == ".status.conditions" && size > MaxConditions {
+			if size > MaxList || path == ".status.conditions" && size > MaxConditions {
 				t.Fatalf("%s has %d entries", path, size)
 			}
 		})

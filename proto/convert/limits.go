@@ -29,8 +29,9 @@ const (
 	// maxArgument is the longest argument, value or content of a file: with
 	// all of them an assignment still is stored in etcd as one object.
 	maxArgument = 1 << 20
-	// maxList and maxArguments are the most entries of a list.
-	maxList      = 64
+	// MaxList is the most entries of a list, maxArguments of one of arguments, values
+	// or data.
+	MaxList      = 64
 	maxArguments = 256
 )
 
@@ -118,65 +119,84 @@ func tooMany(field string, count, limit int) error {
 	return fmt.Errorf("%s: %d entries, more than %d", field, count, limit)
 }
 
-// checks collects the first refusal of many.
-type checks struct{ err error }
+// Checks collects the first refusal of many.
+type Checks struct{ Err error }
 
-func (c *checks) name(field, text string) {
-	if c.err == nil {
-		c.err = CheckName(field, text)
+// refuse notes an error unless an earlier check has failed.
+func (c *Checks) refuse(err error) {
+	if c.Err == nil {
+		c.Err = err
 	}
 }
 
-func (c *checks) optionalName(field, text string) {
+// Name is CheckName.
+func (c *Checks) Name(field, text string) { c.refuse(CheckName(field, text)) }
+
+func (c *Checks) optionalName(field, text string) {
 	if text != "" {
-		c.name(field, text)
+		c.Name(field, text)
 	}
 }
 
-func (c *checks) word(field, text string) {
-	if c.err == nil {
-		c.err = CheckWord(field, text, MaxWord)
+// Word is CheckWord.
+func (c *Checks) Word(field, text string, limit int) { c.refuse(CheckWord(field, text, limit)) }
+
+// Words refuses a list of more than MaxList entries, or with one that CheckWord
+// refuses.
+func (c *Checks) Words(field string, list []string, limit int) {
+	c.Count(field, len(list), MaxList)
+	for _, text := range list {
+		c.Word(field, text, limit)
 	}
 }
 
-func (c *checks) proof(text string) {
-	if c.err == nil {
-		c.err = CheckWord("proof", text, MaxProof)
+func (c *Checks) text(field, text string, limit int) {
+	if len(text) > limit {
+		c.refuse(tooLong(field, len(text), limit))
 	}
 }
 
-func (c *checks) text(field, text string, limit int) {
-	if c.err == nil && len(text) > limit {
-		c.err = tooLong(field, len(text), limit)
+// Count refuses a list of more than limit entries.
+func (c *Checks) Count(field string, count, limit int) {
+	if count > limit {
+		c.refuse(tooMany(field, count, limit))
 	}
 }
 
-func (c *checks) count(field string, count, limit int) {
-	if c.err == nil && count > limit {
-		c.err = tooMany(field, count, limit)
+// AtMost refuses a larger number.
+func (c *Checks) AtMost(field string, number, limit int64) {
+	if number > limit {
+		c.refuse(fmt.Errorf("%s: %d, more than %d", field, number, limit))
+	}
+}
+
+// NotNegative refuses a negative number.
+func (c *Checks) NotNegative(field string, number int64) {
+	if number < 0 {
+		c.refuse(fmt.Errorf("%s: %d is negative", field, number))
 	}
 }
 
 // checkReport refuses a report with a field beyond its limit. Sentences for
 // people are cut instead, when they are read.
 func checkReport(w *fleetv1.AssignmentReport) error {
-	c := &checks{err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
-	c.word("session_uid", w.GetSessionUid())
-	c.name("namespace", w.GetNamespace())
-	c.name("name", w.GetName())
-	c.word("spec_hash", w.GetSpecHash())
-	c.proof(w.GetProof())
+	c := &Checks{Err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
+	c.Word("session_uid", w.GetSessionUid(), MaxWord)
+	c.Name("namespace", w.GetNamespace())
+	c.Name("name", w.GetName())
+	c.Word("spec_hash", w.GetSpecHash(), MaxWord)
+	c.Word("proof", w.GetProof(), MaxProof)
 	c.optionalName("session_namespace", w.GetSessionNamespace())
 	c.optionalName("session_name", w.GetSessionName())
 	s := w.GetStatus()
 	c.text("status.state", s.GetState(), MaxWord)
 	c.text("status.reason", s.GetReason(), MaxWord)
 	c.text("status.node_name", s.GetNodeName(), MaxName)
-	c.count("status.conditions", len(s.GetConditions()), MaxConditions)
+	c.Count("status.conditions", len(s.GetConditions()), MaxConditions)
 	c.text("status.failure.reason", s.GetFailure().GetReason(), MaxWord)
 	c.text("status.config_name", s.GetConfigName(), MaxName)
 	c.text("status.config_hash", s.GetConfigHash(), MaxWord)
-	c.count("status.missing_secrets", len(s.GetMissingSecrets()), maxList)
+	c.Count("status.missing_secrets", len(s.GetMissingSecrets()), MaxList)
 	for _, name := range s.GetMissingSecrets() {
 		c.text("status.missing_secrets", name, MaxName)
 	}
@@ -184,5 +204,5 @@ func checkReport(w *fleetv1.AssignmentReport) error {
 		c.text("status.conditions.type", condition.GetType(), MaxWord)
 		c.text("status.conditions.reason", condition.GetReason(), MaxWord)
 	}
-	return c.err
+	return c.Err
 }

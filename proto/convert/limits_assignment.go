@@ -7,12 +7,12 @@ import (
 // checkAssignment refuses an assignment with a field beyond its limit. What
 // the member's API server then asks of it is stricter yet.
 func checkAssignment(w *fleetv1.Assignment) error {
-	c := &checks{err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
-	c.word("session_uid", w.GetSessionUid())
-	c.name("namespace", w.GetNamespace())
-	c.name("name", w.GetName())
-	c.word("spec_hash", w.GetSpecHash())
-	c.proof(w.GetProof())
+	c := &Checks{Err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
+	c.Word("session_uid", w.GetSessionUid(), MaxWord)
+	c.Name("namespace", w.GetNamespace())
+	c.Name("name", w.GetName())
+	c.Word("spec_hash", w.GetSpecHash(), MaxWord)
+	c.Word("proof", w.GetProof(), MaxProof)
 	c.optionalName("session_namespace", w.GetSessionNamespace())
 	c.optionalName("session_name", w.GetSessionName())
 	for _, f := range []struct{ name, text string }{
@@ -21,12 +21,12 @@ func checkAssignment(w *fleetv1.Assignment) error {
 	} {
 		c.text(f.name, f.text, MaxName)
 	}
-	c.count("secrets", len(w.GetSecrets()), maxList)
+	c.Count("secrets", len(w.GetSecrets()), MaxList)
 	for _, s := range w.GetSecrets() {
 		c.text("secrets.name", s.GetName(), MaxName)
 		c.text("secrets.version", s.GetVersion(), MaxWord)
 		c.text("secrets.type", s.GetType(), MaxName)
-		c.count("secrets.data", len(s.GetData()), maxArguments)
+		c.Count("secrets.data", len(s.GetData()), maxArguments)
 		for key, value := range s.GetData() {
 			c.text("secrets.data", key, MaxName)
 			c.text("secrets.data", string(value), maxArgument)
@@ -34,10 +34,10 @@ func checkAssignment(w *fleetv1.Assignment) error {
 	}
 	c.desktop(w.GetDesktop())
 	c.desktopLists(w.GetDesktop())
-	return c.err
+	return c.Err
 }
 
-func (c *checks) desktop(d *fleetv1.Desktop) {
+func (c *Checks) desktop(d *fleetv1.Desktop) {
 	h := d.GetHome()
 	for _, f := range []struct{ name, text string }{
 		{"image", d.GetImage()}, {"image_pull_policy", d.GetImagePullPolicy()}, {"protocol", d.GetProtocol()},
@@ -55,35 +55,35 @@ func (c *checks) desktop(d *fleetv1.Desktop) {
 	}
 }
 
-func (c *checks) desktopLists(d *fleetv1.Desktop) {
-	c.texts("desktop.image_pull_secrets", d.GetImagePullSecrets(), maxList, MaxName)
+func (c *Checks) desktopLists(d *fleetv1.Desktop) {
+	c.texts("desktop.image_pull_secrets", d.GetImagePullSecrets(), MaxList, MaxName)
 	c.texts("desktop.command", d.GetCommand(), maxArguments, maxArgument)
 	c.texts("desktop.args", d.GetArgs(), maxArguments, maxArgument)
 	c.texts("desktop.network_policy.egress_cidrs", d.GetNetworkPolicy().GetEgressCidrs(), maxArguments, MaxName)
-	c.pairs("desktop.resources", d.GetResources(), maxList)
-	c.pairs("desktop.node_selector", d.GetNodeSelector(), maxList)
-	c.count("desktop.env", len(d.GetEnv()), maxArguments)
+	c.pairs("desktop.resources", d.GetResources(), MaxList)
+	c.pairs("desktop.node_selector", d.GetNodeSelector(), MaxList)
+	c.Count("desktop.env", len(d.GetEnv()), maxArguments)
 	for _, e := range d.GetEnv() {
 		c.text("desktop.env", e.GetName(), maxText)
 		c.text("desktop.env", e.GetValue(), maxArgument)
 	}
-	c.count("desktop.tolerations", len(d.GetTolerations()), maxList)
+	c.Count("desktop.tolerations", len(d.GetTolerations()), MaxList)
 	for _, t := range d.GetTolerations() {
 		c.text("desktop.tolerations.key", t.GetKey(), maxText)
 		c.text("desktop.tolerations.operator", t.GetOperator(), maxText)
 		c.text("desktop.tolerations.value", t.GetValue(), maxText)
 		c.text("desktop.tolerations.effect", t.GetEffect(), maxText)
 	}
-	c.count("desktop.files", len(d.GetFiles()), maxList)
+	c.Count("desktop.files", len(d.GetFiles()), MaxList)
 	for _, f := range d.GetFiles() {
 		c.text("desktop.files.name", f.GetName(), MaxName)
 		c.text("desktop.files.content", f.GetContent(), maxArgument)
 	}
-	c.count("desktop.secrets", len(d.GetSecrets()), maxList)
+	c.Count("desktop.secrets", len(d.GetSecrets()), MaxList)
 	for _, u := range d.GetSecrets() {
 		c.text("desktop.secrets.name", u.GetName(), MaxName)
 		c.text("desktop.secrets.mount_path", u.GetMountPath(), maxText)
-		c.count("desktop.secrets.env", len(u.GetEnv()), maxArguments)
+		c.Count("desktop.secrets.env", len(u.GetEnv()), maxArguments)
 		for _, e := range u.GetEnv() {
 			c.text("desktop.secrets.env", e.GetName(), maxText)
 			c.text("desktop.secrets.env", e.GetKey(), MaxName)
@@ -91,15 +91,15 @@ func (c *checks) desktopLists(d *fleetv1.Desktop) {
 	}
 }
 
-func (c *checks) texts(field string, list []string, most, longest int) {
-	c.count(field, len(list), most)
+func (c *Checks) texts(field string, list []string, most, longest int) {
+	c.Count(field, len(list), most)
 	for _, text := range list {
 		c.text(field, text, longest)
 	}
 }
 
-func (c *checks) pairs(field string, list map[string]string, most int) {
-	c.count(field, len(list), most)
+func (c *Checks) pairs(field string, list map[string]string, most int) {
+	c.Count(field, len(list), most)
 	for key, value := range list {
 		c.text(field, key, maxText)
 		c.text(field, value, maxText)

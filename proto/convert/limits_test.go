@@ -32,7 +32,7 @@ func TestAReportBeyondALimitIsRefused(t *testing.T) {
 			}
 		},
 		"many secrets": func(w *fleetv1.AssignmentReport) {
-			w.Status = &fleetv1.AssignmentStatus{MissingSecrets: make([]string, maxList+1)}
+			w.Status = &fleetv1.AssignmentStatus{MissingSecrets: make([]string, MaxList+1)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,9 +70,9 @@ func TestAnAssignmentBeyondALimitIsRefused(t *testing.T) {
 		"a huge file": func(w *fleetv1.Assignment) {
 			w.Desktop.Files = []*fleetv1.ConfigFile{{Content: strings.Repeat("c", maxArgument+1)}}
 		},
-		"many secrets":     func(w *fleetv1.Assignment) { w.Secrets = make([]*fleetv1.Secret, maxList+1) },
+		"many secrets":     func(w *fleetv1.Assignment) { w.Secrets = make([]*fleetv1.Secret, MaxList+1) },
 		"a long user":      func(w *fleetv1.Assignment) { w.User = strings.Repeat("u", MaxName+1) },
-		"many tolerations": func(w *fleetv1.Assignment) { w.Desktop.Tolerations = make([]*fleetv1.Toleration, maxList+1) },
+		"many tolerations": func(w *fleetv1.Assignment) { w.Desktop.Tolerations = make([]*fleetv1.Toleration, MaxList+1) },
 		"a long selector": func(w *fleetv1.Assignment) {
 			w.Desktop.NodeSelector = map[string]string{"k": strings.Repeat("v", maxText+1)}
 		},

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -127,12 +127,12 @@ func desk(uid string, epoch int64) *v1alpha1.SessionAssignment {
 }
 
 // result waits for a result of that code about that session and epoch.
-func (m *realMember) result(uid string, epoch int64, code hublink.Code) hublink.Result {
+func (m *realMember) result(uid string, epoch int64, code protocol.Code) protocol.Result {
 	m.t.Helper()
-	var found hublink.Result
+	var found protocol.Result
 	m.Eventually(func() bool {
 		return get(m.says, func(r *record) bool {
-			i := slices.IndexFunc(r.results, func(x hublink.Result) bool {
+			i := slices.IndexFunc(r.results, func(x protocol.Result) bool {
 				return string(x.SessionUID) == uid && x.Epoch == epoch && x.Code == code
 			})
 			if i >= 0 {
@@ -169,8 +169,8 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	m := startRealMember(t)
 
 	// An assignment is stored, runs, is reported, and counted.
-	m.says.put(hublink.Order{Assign: desk("s1", 1)})
-	stored := m.result("s1", 1, hublink.Stored)
+	m.says.put(protocol.Order{Assign: desk("s1", 1)})
+	stored := m.result("s1", 1, protocol.Stored)
 	m.Expect(stored.CountedFrom).To(BeNumerically(">", 0))
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 	m.Eventually(func() bool {
@@ -184,12 +184,12 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	// Refusals are per item.
 	elsewhere := desk("s2", 1)
 	elsewhere.Namespace = "plain"
-	m.says.put(hublink.Order{Assign: elsewhere})
-	m.Expect(m.result("s2", 1, hublink.Refused).Reason).To(Equal(v1alpha1.RefusedNamespaceNotAdmitted))
+	m.says.put(protocol.Order{Assign: elsewhere})
+	m.Expect(m.result("s2", 1, protocol.Refused).Reason).To(Equal(v1alpha1.RefusedNamespaceNotAdmitted))
 	bad := desk("s3", 1)
 	bad.Spec.RunState = "Sideways"
-	m.says.put(hublink.Order{Assign: bad})
-	m.Expect(m.result("s3", 1, hublink.Refused)).To(And(HaveField("Reason", v1alpha1.RefusedInvalid), HaveField("Message", ContainSubstring("Sideways"))))
+	m.says.put(protocol.Order{Assign: bad})
+	m.Expect(m.result("s3", 1, protocol.Refused)).To(And(HaveField("Reason", v1alpha1.RefusedInvalid), HaveField("Message", ContainSubstring("Sideways"))))
 
 	// With the hub away the member works on, and tells when it is back.
 	m.hub.stop()
@@ -204,9 +204,9 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	m.Expect(get(m.says, func(r *record) int64 { return r.hello.AgentTerm })).To(Equal(int64(1)))
 	m.Expect(m.agent.Kill()).To(Succeed())
 	m.Eventually(m.says.connected).Should(BeFalse())
-	m.says.put(hublink.Order{Assign: desk("s4", 1)})
+	m.says.put(protocol.Order{Assign: desk("s4", 1)})
 	m.startAgent()
-	m.Expect(get(m.says, func(r *record) hublink.Hello { return r.hello })).To(And(
+	m.Expect(get(m.says, func(r *record) protocol.Hello { return r.hello })).To(And(
 		HaveField("AgentTerm", int64(2)), HaveField("HighestHubTerm", int64(2))))
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 
@@ -237,33 +237,33 @@ func (m *realMember) settled() {
 func (m *realMember) stops() {
 	// Withdrawn: Stored, then Stopped, and nothing is left.
 	m.says.put(withdrawal("s1", 1))
-	m.result("s1", 1, hublink.Stopped)
+	m.result("s1", 1, protocol.Stopped)
 	m.Expect(m.pods("s1")).To(BeZero())
 	m.Expect(client.IgnoreNotFound(m.api.Get(m.t.Context(), client.ObjectKey{Namespace: "desks", Name: "s1"}, &v1alpha1.SessionAssignment{}))).To(Succeed())
 
 	// Withdrawn and rescheduled in one breath: the second waits for the first.
-	m.says.put(hublink.Order{Assign: desk("s5", 1)})
+	m.says.put(protocol.Order{Assign: desk("s5", 1)})
 	m.Eventually(m.ready("s5", 1)).Should(BeTrue())
 	m.says.put(withdrawal("s5", 1))
-	m.says.put(hublink.Order{Assign: desk("s5", 2)})
-	m.result("s5", 1, hublink.Stopped)
-	m.result("s5", 2, hublink.Stored)
+	m.says.put(protocol.Order{Assign: desk("s5", 2)})
+	m.result("s5", 1, protocol.Stopped)
+	m.result("s5", 2, protocol.Stored)
 	m.Eventually(m.ready("s5", 2)).Should(BeTrue())
 
 	// Deleted by hand: Stopped, unasked.
 	m.delete(&v1alpha1.SessionAssignment{}, "s5")
-	m.result("s5", 2, hublink.Stopped)
+	m.result("s5", 2, protocol.Stopped)
 
 	// With the API server away an order waits, and nothing is said.
 	m.Expect(m.plane.APIServer.Pause()).To(Succeed())
-	m.says.put(hublink.Order{Assign: desk("s6", 1)})
+	m.says.put(protocol.Order{Assign: desk("s6", 1)})
 	m.Consistently(func() bool {
 		return get(m.says, func(r *record) bool {
-			return slices.ContainsFunc(r.results, func(x hublink.Result) bool { return x.SessionUID == "s6" })
+			return slices.ContainsFunc(r.results, func(x protocol.Result) bool { return x.SessionUID == "s6" })
 		})
 	}, "1s").Should(BeFalse())
 	m.Expect(m.plane.APIServer.Resume()).To(Succeed())
-	m.result("s6", 1, hublink.Stored)
+	m.result("s6", 1, protocol.Stored)
 	m.Eventually(m.ready("s6", 1)).Should(BeTrue())
 
 	// A deletion while the hub is away is seen in the next inventory.
@@ -274,5 +274,5 @@ func (m *realMember) stops() {
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: "SessionAssignment"}})
 	}).ShouldNot(Succeed())
 	m.hub.start()
-	m.result("s6", 1, hublink.Stopped)
+	m.result("s6", 1, protocol.Stopped)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -43,17 +44,17 @@ type record struct {
 	mu          sync.Mutex
 	peer        hublink.Peer // nil: no connection
 	whole       bool         // its inventory is in
-	hello       hublink.Hello
+	hello       protocol.Hello
 	inventories int
 	picture     map[types.UID]item
 	reported    map[string]*v1alpha1.SessionAssignment
-	results     []hublink.Result
+	results     []protocol.Result
 	capacity    []*fleetv1.CapacityReport
 	renewals    int
 	uncertain   bool // by the last renewal
 	told        convert.Ledger[string]
 	parts       []convert.BucketSet
-	agreements  []hublink.Agreement
+	agreements  []protocol.Agreement
 	closed      []error
 	panics      bool
 }
@@ -72,7 +73,7 @@ func (d *directory) of(uid types.UID) *record {
 	return d.members[uid]
 }
 
-func (d *directory) Open(_ context.Context, uid types.UID, hello hublink.Hello, peer hublink.Peer) (hublink.Member, error) {
+func (d *directory) Open(_ context.Context, uid types.UID, hello protocol.Hello, peer hublink.Peer) (hublink.Member, error) {
 	r := d.of(uid)
 	if r == nil {
 		return nil, hublink.ErrUnknownMember
@@ -135,7 +136,7 @@ func (r *record) Differing(theirs *convert.Digest) convert.BucketSet {
 	return r.told.Digest().Differing(theirs)
 }
 
-func (r *record) Part(buckets convert.BucketSet, items []hublink.Report) {
+func (r *record) Part(buckets convert.BucketSet, items []protocol.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid := range r.reported {
@@ -150,7 +151,7 @@ func (r *record) Part(buckets convert.BucketSet, items []hublink.Report) {
 	r.inventories++
 }
 
-func (r *record) Changes(items []hublink.Report) {
+func (r *record) Changes(items []protocol.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.panics {
@@ -159,7 +160,7 @@ func (r *record) Changes(items []hublink.Report) {
 	r.tell(items)
 }
 
-func (r *record) tell(items []hublink.Report) {
+func (r *record) tell(items []protocol.Report) {
 	for _, item := range items {
 		uid := item.Spec.Session.UID
 		if item.Gone {
@@ -174,23 +175,23 @@ func (r *record) tell(items []hublink.Report) {
 }
 
 // Sums of what is assigned are those of what is shown: it shows all reports.
-func (r *record) Sums() hublink.Sums {
+func (r *record) Sums() protocol.Sums {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sums := hublink.Sums{Reported: r.told.Digest().Sum()}
+	sums := protocol.Sums{Reported: r.told.Digest().Sum()}
 	for uid, i := range r.picture {
 		sums.Assigned += convert.AssignedHash(string(uid), i.epoch, i.hash)
 	}
 	return sums
 }
 
-func (r *record) Agreed(a hublink.Agreement) {
+func (r *record) Agreed(a protocol.Agreement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.agreements = append(r.agreements, a)
 }
 
-func (r *record) Results(results []hublink.Result) {
+func (r *record) Results(results []protocol.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results = append(r.results, results...)
@@ -214,7 +215,7 @@ func (r *record) connected() bool {
 }
 
 // put gives an order to the member's connection.
-func (r *record) put(order hublink.Order) {
+func (r *record) put(order protocol.Order) {
 	if peer := get(r, func(r *record) hublink.Peer { return r.peer }); peer != nil {
 		peer.Put(order)
 	}
@@ -233,7 +234,7 @@ type hubServer struct {
 	helloTimeout time.Duration
 	// tuning of the connections, and how long a send may block, if not the
 	// default.
-	tuning      hublink.Tuning
+	tuning      protocol.Tuning
 	sendTimeout time.Duration
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -38,8 +39,8 @@ func TestAnAgentIsServedAndComesBack(t *testing.T) {
 	g.Eventually(func() int { return get(m1, func(r *record) int { return len(r.capacity) }) }).Should(BeNumerically(">", 0))
 
 	m1.put(assignment("a", 1, "h1"))
-	g.Eventually(func() []hublink.Result { return get(m1, func(r *record) []hublink.Result { return r.results }) }).
-		Should(ContainElement(HaveField("Code", hublink.Stored)))
+	g.Eventually(func() []protocol.Result { return get(m1, func(r *record) []protocol.Result { return r.results }) }).
+		Should(ContainElement(HaveField("Code", protocol.Stored)))
 	g.Eventually(func() item { return get(m1, func(r *record) item { return r.picture["a"] }) }).
 		Should(Equal(item{epoch: 1, hash: "h1", state: "Active"}))
 	agent.sets("a", "Active/ready")
@@ -179,7 +180,7 @@ func streamError(stream interface {
 
 type nobody struct{}
 
-func (nobody) Put(hublink.Order)                 {}
+func (nobody) Put(protocol.Order)                {}
 func (nobody) SetTemplates(*fleetv1.TemplateSet) {}
 func (nobody) Close(error)                       {}
 

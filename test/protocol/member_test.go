@@ -11,7 +11,7 @@ import (
 
 	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -223,15 +223,15 @@ func itemOf(a *v1alpha1.SessionAssignment) item {
 	return item{epoch: a.Spec.Epoch, hash: a.Annotations[v1alpha1.AnnotationSpecHash], state: string(a.Status.State)}
 }
 
-func assignment(uid string, epoch int64, hash string) hublink.Order {
+func assignment(uid string, epoch int64, hash string) protocol.Order {
 	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: uid,
 		Annotations: map[string]string{v1alpha1.AnnotationSpecHash: hash}}}
 	a.Spec.Session.UID, a.Spec.Epoch = types.UID(uid), epoch
-	return hublink.Order{Assign: a}
+	return protocol.Order{Assign: a}
 }
 
-func withdrawal(uid string, upTo int64) hublink.Order {
-	return hublink.Order{Withdraw: &hublink.Withdrawal{SessionUID: types.UID(uid), Namespace: "desks", Name: uid, UpToEpoch: upTo}}
+func withdrawal(uid string, upTo int64) protocol.Order {
+	return protocol.Order{Withdraw: &protocol.Withdrawal{SessionUID: types.UID(uid), Namespace: "desks", Name: uid, UpToEpoch: upTo}}
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
@@ -14,11 +14,11 @@ import (
 // of the member is not.
 type hub struct {
 	term   int64
-	tuning hublink.Tuning
+	tuning protocol.Tuning
 	// protocol that a synthetic next hub welcomes agents with; 0: that which was
 	// negotiated.
 	protocol int32
-	conn     *hublink.Conn
+	conn     *protocol.Conn
 	// picture of the member, by session; told what its agent said, altered of
 	// which of that the picture shows something else; ended up to which epoch a
 	// session has stopped.
@@ -28,7 +28,7 @@ type hub struct {
 	ended   map[string]int64
 	// serving: the inventory of this stream is in.
 	serving   bool
-	agreement hublink.Agreement
+	agreement protocol.Agreement
 	resyncs   map[string]int
 	// stale counts what was dropped of streams that are over.
 	stale int
@@ -49,7 +49,7 @@ type item struct {
 
 func newHub() *hub {
 	h := &hub{
-		term: 1, tuning: hublink.Tuning{AckTimeout: 10 * time.Second},
+		term: 1, tuning: protocol.Tuning{AckTimeout: 10 * time.Second},
 		wanted: map[string]item{}, releasing: map[string]int64{}, epochs: map[string]int64{},
 	}
 	h.forgetAll()
@@ -72,7 +72,7 @@ func (h *hub) forgets(uid string) {
 
 // apply does what hub/member does. Of a stream that is not the member's any more
 // nothing counts (promise 2).
-func (h *hub) apply(conn *hublink.Conn, e hublink.Effect) {
+func (h *hub) apply(conn *protocol.Conn, e protocol.Effect) {
 	if conn != h.conn {
 		h.stale++
 		return
@@ -85,23 +85,21 @@ func (h *hub) apply(conn *hublink.Conn, e hublink.Effect) {
 		buckets := h.differing(e.Digest)
 		h.conn.Ask(buckets)
 		if buckets.Len() == 0 {
-			h.part(hublink.Part{})
+			h.part(protocol.Part{})
 		}
 	case e.Part != nil:
 		h.part(*e.Part)
 	case e.Sequence != 0:
 		h.tell(e.Changes)
-		h.conn.ReportsApplied(e.Sequence)
-		h.conn.Summed(h.told.Digest().Sum())
+		h.conn.Applied(e, h.told.Digest().Sum())
 	}
 	for _, r := range e.Results {
 		h.result(r)
 	}
 }
 
-func (h *hub) begin() {
-	h.conn.InventoryApplied()
-	h.conn.Summed(h.told.Digest().Sum())
+func (h *hub) begin(p protocol.Part) {
+	h.conn.Applied(protocol.Effect{Part: &p}, h.told.Digest().Sum())
 	h.serving = true
 	if h.resync {
 		h.putAll()
@@ -121,7 +119,7 @@ func (h *hub) differing(theirs *convert.Digest) convert.BucketSet {
 	return differ
 }
 
-func (h *hub) part(p hublink.Part) {
+func (h *hub) part(p protocol.Part) {
 	h.told.DeleteBuckets(p.Buckets)
 	for uid := range h.picture {
 		if p.Buckets.Has(convert.BucketOf(uid)) {
@@ -140,10 +138,10 @@ func (h *hub) part(p hublink.Part) {
 		}
 	}
 	h.tell(p.Items)
-	h.begin()
+	h.begin(p)
 }
 
-func (h *hub) tell(reports []hublink.Report) {
+func (h *hub) tell(reports []protocol.Report) {
 	for _, r := range reports {
 		uid := string(r.Spec.Session.UID)
 		delete(h.altered, uid)
@@ -169,7 +167,7 @@ func (h *hub) show(a *v1alpha1.SessionAssignment) bool {
 	return true
 }
 
-func (h *hub) sums() (sums hublink.Sums) {
+func (h *hub) sums() (sums protocol.Sums) {
 	sums.Reported = h.told.Digest().Sum()
 	for uid, i := range h.picture {
 		sums.Assigned += convert.AssignedHash(uid, i.epoch, i.hash)
@@ -190,7 +188,7 @@ func (h *hub) putAll() {
 	}
 }
 
-func (h *hub) put(order hublink.Order) {
+func (h *hub) put(order protocol.Order) {
 	if h.conn != nil {
 		h.conn.Put(order)
 	}
@@ -198,14 +196,14 @@ func (h *hub) put(order hublink.Order) {
 
 // result follows hub/member: Stopped frees, and what was placed and is stopped
 // or refused is rescheduled with the next epoch.
-func (h *hub) result(r hublink.Result) {
+func (h *hub) result(r protocol.Result) {
 	uid := string(r.SessionUID)
 	want, placed := h.wanted[uid]
 	if _, told := h.told.Has(uid); told {
 		h.altered[uid] = true
 	}
 	switch r.Code {
-	case hublink.Stored:
+	case protocol.Stored:
 		if has := h.picture[uid]; r.SpecHash != "" && has.epoch <= r.Epoch && r.Epoch > h.ended[uid] {
 			if has.epoch < r.Epoch {
 				has.state = "Active"
@@ -213,7 +211,7 @@ func (h *hub) result(r hublink.Result) {
 			h.picture[uid] = item{epoch: r.Epoch, hash: r.SpecHash, state: has.state}
 		}
 		return
-	case hublink.Stopped:
+	case protocol.Stopped:
 		h.ended[uid] = max(h.ended[uid], r.Epoch)
 		if h.picture[uid].epoch <= r.Epoch {
 			delete(h.picture, uid)
@@ -221,7 +219,7 @@ func (h *hub) result(r hublink.Result) {
 		if h.releasing[uid] <= r.Epoch {
 			delete(h.releasing, uid)
 		}
-	case hublink.Refused:
+	case protocol.Refused:
 	}
 	if h.resync && placed && want.epoch <= r.Epoch {
 		h.place(uid, want.hash)

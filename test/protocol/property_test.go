@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
-	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 const sessions = 4
@@ -240,7 +240,7 @@ func (c *chaos) check(t *rapid.T) {
 
 // opened is whether both ends have the opening behind them.
 func (c *chaos) opened() bool {
-	return c.connected && c.hub.conn.State() == hublink.Serving && c.member.machine.State() == agentlink.Serving
+	return c.connected && c.hub.conn.State() == protocol.Serving && c.member.machine.State() == agentlink.Serving
 }
 
 // lateArrivesHarmlessly delivers what a stream that is over still had, and
@@ -267,7 +267,7 @@ func (c *chaos) heal(t *rapid.T) {
 		c.hub.forgets(fmt.Sprintf("s%d", rapid.IntRange(0, sessions-1).Draw(t, "forgotten")))
 		c.settle(t)
 	}
-	if c.hub.agreement != hublink.Agrees {
+	if c.hub.agreement != protocol.Agrees {
 		t.Fatalf("the digests say %q\n%s", c.hub.agreement, strings.Join(c.trace, "\n"))
 	}
 	told := func() string { return "\n" + strings.Join(c.trace, "\n") }

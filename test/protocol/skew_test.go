@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
-	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -48,12 +48,12 @@ func TestOneVersionApart(t *testing.T) {
 			g.Eventually(m1.connected).Should(BeTrue())
 			g.Eventually(shows("a")).Should(Equal(item{epoch: 1, hash: "h1", state: "Active/meanwhile"}))
 			m1.put(withdrawal("a", 1))
-			g.Eventually(func() []hublink.Result { return get(m1, func(r *record) []hublink.Result { return r.results }) }).
-				Should(ContainElement(And(HaveField("Code", hublink.Stored), HaveField("SpecHash", ""))))
-			agreed := func() []hublink.Agreement {
-				return get(m1, func(r *record) []hublink.Agreement { return r.agreements })
+			g.Eventually(func() []protocol.Result { return get(m1, func(r *record) []protocol.Result { return r.results }) }).
+				Should(ContainElement(And(HaveField("Code", protocol.Stored), HaveField("SpecHash", ""))))
+			agreed := func() []protocol.Agreement {
+				return get(m1, func(r *record) []protocol.Agreement { return r.agreements })
 			}
-			g.Eventually(agreed).Should(ContainElement(hublink.Agrees))
+			g.Eventually(agreed).Should(ContainElement(protocol.Agrees))
 
 			// The older one is upgraded, and each requires of the other what is new.
 			agent.stop()
@@ -65,7 +65,7 @@ func TestOneVersionApart(t *testing.T) {
 			h.tuning.Capabilities, h.tuning.RequiredCapabilities, h.term = next, next, 3
 			h.start()
 			startTunedAgent(t, h, agentFiles(t, h, "m1"), "i2", "localhost", agentlink.Tuning{Capabilities: next, RequiredCapabilities: next}, held)
-			g.Eventually(agreed).Should(ContainElement(hublink.Agrees))
+			g.Eventually(agreed).Should(ContainElement(protocol.Agrees))
 			g.Eventually(func() string { return shows("a")().state }).Should(Equal("Stopping"))
 		})
 	}
@@ -104,10 +104,10 @@ func TestAResyncOverTheWire(t *testing.T) {
 	g.Eventually(m1.connected).Should(BeTrue())
 	m1.put(assignment("a", 1, "h1"))
 	g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].hash }) }).Should(Equal("h1"))
-	g.Eventually(func() []hublink.Agreement {
-		return get(m1, func(r *record) []hublink.Agreement { return r.agreements })
+	g.Eventually(func() []protocol.Agreement {
+		return get(m1, func(r *record) []protocol.Agreement { return r.agreements })
 	}).
-		Should(ContainElement(hublink.Agrees))
+		Should(ContainElement(protocol.Agrees))
 	connections := get(m1, func(r *record) int { return len(r.closed) })
 	get(m1, func(r *record) bool {
 		delete(r.picture, "a")
@@ -117,10 +117,10 @@ func TestAResyncOverTheWire(t *testing.T) {
 		return true
 	})
 	g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].hash }) }).Should(Equal("h1"))
-	g.Eventually(func() []hublink.Agreement {
-		return get(m1, func(r *record) []hublink.Agreement { return r.agreements })
+	g.Eventually(func() []protocol.Agreement {
+		return get(m1, func(r *record) []protocol.Agreement { return r.agreements })
 	}).
-		Should(ContainElements(hublink.Resyncing, hublink.Agrees))
+		Should(ContainElements(protocol.Resyncing, protocol.Agrees))
 	g.Expect(get(m1, func(r *record) int { return len(r.closed) })).To(Equal(connections), "the stream went on")
 }
 
@@ -159,7 +159,7 @@ func TestAnAgentThatDoesNotAcknowledgeIsStalled(t *testing.T) {
 	_, err = stream.Recv()
 	g.Expect(status.Code(err)).To(Equal(codes.DeadlineExceeded))
 	g.Eventually(func() bool {
-		return get(m1, func(r *record) bool { return len(r.closed) == 1 && errors.Is(r.closed[0], hublink.ErrStalled) })
+		return get(m1, func(r *record) bool { return len(r.closed) == 1 && errors.Is(r.closed[0], protocol.ErrStalled) })
 	}).Should(BeTrue())
 }
 
@@ -178,7 +178,7 @@ func TestAnAgentThatDoesNotReadIsStalled(t *testing.T) {
 		m1.put(order)
 	}
 	g.Eventually(func() bool {
-		return get(m1, func(r *record) bool { return len(r.closed) == 1 && errors.Is(r.closed[0], hublink.ErrStalled) })
+		return get(m1, func(r *record) bool { return len(r.closed) == 1 && errors.Is(r.closed[0], protocol.ErrStalled) })
 	}).Should(BeTrue())
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	hublink "github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -29,7 +29,7 @@ type world struct {
 
 // stream is what was on the wire, and who was at the hub's end.
 type stream struct {
-	conn    *hublink.Conn
+	conn    *protocol.Conn
 	toHub   []*fleetv1.ConnectRequest
 	toAgent []*fleetv1.ConnectResponse
 }
@@ -66,7 +66,7 @@ func (w *world) say(format string, args ...any) {
 func (w *world) connect() {
 	w.drop()
 	w.connected = true
-	w.hub.conn = hublink.NewTunedConn(w.hub.term, w.hub.tuning)
+	w.hub.conn = protocol.NewConn(w.hub.term, w.hub.tuning)
 	w.member.begin()
 	w.tick(0)
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 // Bounds limit what one agent can make the hub keep of its member.
@@ -25,7 +25,7 @@ type Bounds struct {
 // defaultBounds leave an honest report of each of 200,000 sessions some 1.3 KiB
 // of texts; it has about half of that.
 var defaultBounds = Bounds{
-	MaxItems: link.MaxInventory, MaxBytes: 256 << 20,
+	MaxItems: protocol.MaxInventory, MaxBytes: 256 << 20,
 	MaxOrphans: 10_000, MaxVisible: 1000, MaxVisibleBytes: 4 << 20,
 }
 
@@ -182,7 +182,7 @@ const excessRemedy = "list what it holds with kubectl get sessionassignments -A 
 
 // exceeded is why a stream ends whose agent reports too much.
 func exceeded(format string, args ...any) error {
-	return fmt.Errorf("%w: it reports more than "+format+"; "+excessRemedy, append([]any{link.ErrExcess}, args...)...)
+	return fmt.Errorf("%w: it reports more than "+format+"; "+excessRemedy, append([]any{protocol.ErrExcess}, args...)...)
 }
 
 func (p *Cache) exceeded(format string, args ...any) keeping {

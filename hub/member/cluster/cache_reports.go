@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
@@ -40,7 +40,7 @@ func (p *Cache) Differing(theirs *convert.Digest) convert.BucketSet {
 // (Stopped, Refused) was reported by results and is in no inventory: it stays. In
 // mid-stream, what has stopped stays so: the page was on its way. It returns how
 // many items were stale.
-func (p *Cache) Replace(buckets convert.BucketSet, items []link.Report, midStream bool) (stale int) {
+func (p *Cache) Replace(buckets convert.BucketSet, items []protocol.Report, midStream bool) (stale int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reported.DeleteBuckets(buckets)
@@ -74,7 +74,7 @@ func (p *Cache) forgetAltered() {
 // Apply takes the newest reports. The end of an assignment changes nothing that
 // is shown: that is for the result that it has Stopped. It returns how many
 // were stale.
-func (p *Cache) Apply(reports []link.Report) (stale int) {
+func (p *Cache) Apply(reports []protocol.Report) (stale int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range reports {
@@ -102,7 +102,7 @@ func (p *Cache) removeReported(key types.NamespacedName, session types.UID) {
 
 // applyReport notes a report, and shows it if it is not stale and within the bounds. It
 // says whether it was not stale.
-func (p *Cache) applyReport(r *link.Report, midStream bool) bool {
+func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
 	key := keyOf(r.SessionAssignment)
 	if r.Unread {
 		if p.keepUnread(key, r.SessionAssignment) != keepNothing {
@@ -131,10 +131,10 @@ func (p *Cache) applyReport(r *link.Report, midStream bool) bool {
 
 // Sums returns the digests of what was reported, and of what the member is believed to
 // hold.
-func (p *Cache) Sums() link.Sums {
+func (p *Cache) Sums() protocol.Sums {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return link.Sums{Reported: p.reported.Digest().Sum(), Assigned: p.assigned}
+	return protocol.Sums{Reported: p.reported.Digest().Sum(), Assigned: p.assigned}
 }
 
 // Held returns the items that the member holds, which must not be changed: all but

@@ -9,16 +9,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-func reportOf(a *v1alpha1.SessionAssignment) link.Report {
-	return link.Report{SessionAssignment: a.DeepCopy(), Hash: convert.ItemHash(string(a.Spec.Session.UID), a.Spec.Epoch, "", uint64(len(a.Status.State)))}
+func reportOf(a *v1alpha1.SessionAssignment) protocol.Report {
+	return protocol.Report{SessionAssignment: a.DeepCopy(), Hash: convert.ItemHash(string(a.Spec.Session.UID), a.Spec.Epoch, "", uint64(len(a.Status.State)))}
 }
 
-func reportsOf(items ...*v1alpha1.SessionAssignment) []link.Report {
-	reports := make([]link.Report, 0, len(items))
+func reportsOf(items ...*v1alpha1.SessionAssignment) []protocol.Report {
+	reports := make([]protocol.Report, 0, len(items))
 	for _, a := range items {
 		reports = append(reports, reportOf(a))
 	}
@@ -46,20 +46,20 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 			name := rapid.SampledFrom(names).Draw(t, "name")
 			epoch := rapid.Int64Range(1, 3).Draw(t, "epoch")
 			state := rapid.SampledFrom([]v1alpha1.AssignmentState{active, stopping}).Draw(t, "state")
-			result := &link.Result{SessionUID: types.UID("uid-" + name), Namespace: "desktops", Name: name, Epoch: epoch}
+			result := &protocol.Result{SessionUID: types.UID("uid-" + name), Namespace: "desktops", Name: name, Epoch: epoch}
 			key := keyOfName(name)
 			switch rapid.SampledFrom([]string{"change", "report", "end", "tell the end", "stored", "stopped", "refused", "recorded"}).Draw(t, "what") {
 			case "change":
 				held[name] = item(name, epoch, state)
 			case "report":
 				if held[name] != nil {
-					p.Apply([]link.Report{reportOf(held[name])})
+					p.Apply([]protocol.Report{reportOf(held[name])})
 				}
 			case "end":
 				delete(held, name)
 			case "tell the end":
 				if held[name] == nil {
-					p.Apply([]link.Report{{SessionAssignment: item(name, 1, ""), Gone: true}})
+					p.Apply([]protocol.Report{{SessionAssignment: item(name, 1, ""), Gone: true}})
 				}
 			case "stored":
 				p.updateLocked(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return afterStored(old, result) })
@@ -82,7 +82,7 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 			whole.items[key] = a.DeepCopy()
 		}
 		buckets := p.Differing(digestOf(held))
-		var all, part []link.Report
+		var all, part []protocol.Report
 		for _, a := range held {
 			all = append(all, reportOf(a))
 			if buckets.Has(convert.BucketOf(string(a.Spec.Session.UID))) {
@@ -134,7 +134,7 @@ func TestWhatIsUnchangedIsNotAskedForAgain(t *testing.T) {
 	if n := p.Differing(digestOf(held)).Len(); n < 70 {
 		t.Errorf("a new hub asks for %d buckets", n)
 	}
-	var all []link.Report
+	var all []protocol.Report
 	for _, a := range held {
 		all = append(all, reportOf(a))
 	}
@@ -144,22 +144,22 @@ func TestWhatIsUnchangedIsNotAskedForAgain(t *testing.T) {
 	}
 	// What a result has said is only believed until the agent was heard.
 	p.updateLocked(keyOfName("s7"), func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
-		return afterStored(old, &link.Result{SessionUID: "uid-s7", Namespace: "desktops", Name: "s7", Epoch: 1, SpecHash: "other"})
+		return afterStored(old, &protocol.Result{SessionUID: "uid-s7", Namespace: "desktops", Name: "s7", Epoch: 1, SpecHash: "other"})
 	})
 	differ := p.Differing(digestOf(held))
 	if differ.Len() != 1 || !differ.Has(convert.BucketOf("uid-s7")) {
 		t.Errorf("%d buckets are asked for after a result, want that of s7", differ.Len())
 	}
 	p.Replace(convert.AllBuckets(), nil, false)
-	if p.Sums() != (link.Sums{}) {
+	if p.Sums() != (protocol.Sums{}) {
 		t.Errorf("sums of nothing: %+v", p.Sums())
 	}
 }
 
 func TestStaleReportsAreCounted(t *testing.T) {
 	p := newCache(nil, nil)
-	p.Apply([]link.Report{reportOf(item("a", 3, active))})
-	if stale := p.Apply([]link.Report{reportOf(item("a", 2, active)), reportOf(item("b", 1, active))}); stale != 1 {
+	p.Apply([]protocol.Report{reportOf(item("a", 3, active))})
+	if stale := p.Apply([]protocol.Report{reportOf(item("a", 2, active)), reportOf(item("b", 1, active))}); stale != 1 {
 		t.Errorf("%d stale, want 1", stale)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "Active@3", "b": "Active@1"}, p.shown()); diff != "" {

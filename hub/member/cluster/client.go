@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 // errReadOnly is what a write gets that the link has no order for.
@@ -25,7 +25,7 @@ type memberClient struct {
 	mapper meta.RESTMapper
 	cache  *Cache
 	// send puts an order in the outbox of the member's connection.
-	send func(link.Order) error
+	send func(protocol.Order) error
 }
 
 var _ client.Client = &memberClient{}
@@ -57,7 +57,7 @@ func (c *memberClient) Delete(_ context.Context, obj client.Object, options ...c
 	if !c.cache.ExpectStop(keyOf(a), a.Spec.Session.UID, a.Spec.Epoch) {
 		return nil // confirmed already: the cache's watch is about to report it
 	}
-	return c.send(link.Order{Withdraw: &link.Withdrawal{
+	return c.send(protocol.Order{Withdraw: &protocol.Withdrawal{
 		SessionUID: a.Spec.Session.UID,
 		Namespace:  a.Namespace,
 		Name:       a.Name,
@@ -71,7 +71,7 @@ func (c *memberClient) assign(obj client.Object) error {
 	if !ok {
 		return fmt.Errorf("writing %T: %w", obj, errReadOnly)
 	}
-	return c.send(link.Order{Assign: a.DeepCopy()})
+	return c.send(protocol.Order{Assign: a.DeepCopy()})
 }
 
 // Apply is not offered.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 // memberCluster is a member as controllers see it: a cluster.Cluster of which
@@ -32,7 +32,7 @@ type memberCluster struct {
 
 var _ cluster.Cluster = &memberCluster{}
 
-func newMemberCluster(scheme *runtime.Scheme, reported *Cache, send func(link.Order) error) (*memberCluster, error) {
+func newMemberCluster(scheme *runtime.Scheme, reported *Cache, send func(protocol.Order) error) (*memberCluster, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("SessionAssignment"), meta.RESTScopeNamespace)
 	c, err := cache.New(&rest.Config{Host: "member.invalid"}, cache.Options{

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 var (
@@ -27,7 +27,7 @@ type Registry interface {
 	// Available reports whether the member is connected and not Unreachable.
 	Available() bool
 	// Send puts an order in the outbox of the member's connection.
-	Send(link.Order) error
+	Send(protocol.Order) error
 	// Engaged is called once the member's cluster is engaged.
 	Engaged()
 	// Placed reports whether the hub placed a session in the member.

@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 // ApplyResult applies the result of an order. A result on what the cache does not
 // have counts only if the hub placed the session in the member, or has ordered that
 // it stop: it creates nothing else. It returns whether it counted.
-func (p *Cache) ApplyResult(r *link.Result) bool {
-	after := map[link.Code]func(*v1alpha1.SessionAssignment, *link.Result) *v1alpha1.SessionAssignment{
-		link.Stored: afterStored, link.Stopped: afterStopped, link.Refused: afterRefused,
+func (p *Cache) ApplyResult(r *protocol.Result) bool {
+	after := map[protocol.Code]func(*v1alpha1.SessionAssignment, *protocol.Result) *v1alpha1.SessionAssignment{
+		protocol.Stored: afterStored, protocol.Stopped: afterStopped, protocol.Refused: afterRefused,
 	}[r.Code]
 	if after == nil {
 		return true
@@ -42,7 +42,7 @@ func (p *Cache) ApplyResult(r *link.Result) bool {
 
 // afterStored returns the cache's item once the member's API server has the
 // assignment (or, with no hash, the withdrawal).
-func afterStored(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+func afterStored(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1.SessionAssignment {
 	withdrawal := r.SpecHash == ""
 	switch {
 	case old == nil && withdrawal:
@@ -70,7 +70,7 @@ func afterStored(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.Sess
 }
 
 // afterStopped records that nothing up to an epoch runs any more.
-func afterStopped(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+func afterStopped(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1.SessionAssignment {
 	if old != nil && old.Spec.Epoch > r.Epoch {
 		return old
 	}
@@ -90,7 +90,7 @@ func afterStopped(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.Ses
 // afterRefused records that nothing of an epoch was stored. Where the member
 // holds an earlier epoch of the session, that one goes on: the refusal is only
 // noted on it.
-func afterRefused(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.SessionAssignment {
+func afterRefused(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1.SessionAssignment {
 	switch {
 	case old != nil && awaitsRecording(old) && old.Spec.Epoch >= r.Epoch:
 		return old
@@ -105,7 +105,7 @@ func afterRefused(old *v1alpha1.SessionAssignment, r *link.Result) *v1alpha1.Ses
 	return item
 }
 
-func remembered(r *link.Result) *v1alpha1.SessionAssignment {
+func remembered(r *protocol.Result) *v1alpha1.SessionAssignment {
 	item := &v1alpha1.SessionAssignment{}
 	item.Namespace, item.Name = r.Namespace, r.Name
 	if r.SpecHash != "" {

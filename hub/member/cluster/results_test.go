@@ -6,19 +6,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 // What the cache shows after a result, for what it showed before.
 func TestCacheAfterResults(t *testing.T) {
-	stored := link.Result{Code: link.Stored, SpecHash: "new"}
-	withdrawn := link.Result{Code: link.Stored}
-	ended := link.Result{Code: link.Stopped}
-	refusal := link.Result{Code: link.Refused, SpecHash: "new", Reason: "NoRoom", Message: "full"}
+	stored := protocol.Result{Code: protocol.Stored, SpecHash: "new"}
+	withdrawn := protocol.Result{Code: protocol.Stored}
+	ended := protocol.Result{Code: protocol.Stopped}
+	refusal := protocol.Result{Code: protocol.Refused, SpecHash: "new", Reason: "NoRoom", Message: "full"}
 	for _, c := range []struct {
 		name   string
 		before *v1alpha1.SessionAssignment
-		result link.Result
+		result protocol.Result
 		epoch  int64
 		want   string
 	}{
@@ -52,11 +52,11 @@ func TestCacheAfterResults(t *testing.T) {
 			before := c.before.DeepCopy()
 			var got *v1alpha1.SessionAssignment
 			switch r.Code {
-			case link.Stored:
+			case protocol.Stored:
 				got = afterStored(c.before, &r)
-			case link.Stopped:
+			case protocol.Stopped:
 				got = afterStopped(c.before, &r)
-			case link.Refused:
+			case protocol.Refused:
 				got = afterRefused(c.before, &r)
 			}
 			if diff := cmp.Diff(before, c.before); diff != "" {
@@ -99,7 +99,7 @@ func TestAReportThatBringsAProofIsShown(t *testing.T) {
 func TestRefusalIsForgottenOnceItIsStored(t *testing.T) {
 	old := item("a", 5, active)
 	old.Status.Reason, old.Status.Message = "Invalid", "too long"
-	got := afterStored(old, &link.Result{Name: "a", Epoch: 5, SpecHash: "new", Code: link.Stored})
+	got := afterStored(old, &protocol.Result{Name: "a", Epoch: 5, SpecHash: "new", Code: protocol.Stored})
 	if got.Status.Reason != "" || got.Status.Message != "" {
 		t.Errorf("still refused: %+v", got.Status)
 	}

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
 // That a member has stored another spec says nothing yet of what comes of it.
@@ -18,7 +18,7 @@ func TestStatusIsOfAnEarlierSpecOnceAnotherIsStored(t *testing.T) {
 		old := item("a", 5, active)
 		old.Status.ObservedGeneration = 7
 		metav1.SetMetaDataAnnotation(&old.ObjectMeta, v1alpha1.AnnotationSpecHash, "same")
-		got := afterStored(old, &link.Result{Code: link.Stored, SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 5, SpecHash: c.hash})
+		got := afterStored(old, &protocol.Result{Code: protocol.Stored, SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 5, SpecHash: c.hash})
 		if got.Status.ObservedGeneration != c.want {
 			t.Errorf("after %q: the status is of generation %d, want %d", c.hash, got.Status.ObservedGeneration, c.want)
 		}

@@ -1,4 +1,4 @@
-package link
+package protocol
 
 import (
 	"fmt"
@@ -61,7 +61,7 @@ func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
 		return err
 	}
 	if ack.GetSequence() > c.orderSequence {
-		return fmt.Errorf("%w: order batch %d is acknowledged, %d were sent", errProtocol, ack.GetSequence(), c.orderSequence)
+		return fmt.Errorf("%w: order batch %d is acknowledged, %d were sent", ErrViolation, ack.GetSequence(), c.orderSequence)
 	}
 	c.inFlight.acknowledged(ack.GetSequence())
 	return nil

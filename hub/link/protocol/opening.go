@@ -1,4 +1,4 @@
-package link
+package protocol
 
 import (
 	"fmt"
@@ -66,18 +66,18 @@ func (c *Conn) digest(w *fleetv1.InventoryDigest) (Effect, error) {
 		return Effect{}, err
 	}
 	if w.GetAssignments() > MaxInventory {
-		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, MaxInventory)
+		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", ErrViolation, MaxInventory)
 	}
 	digest, err := convert.DigestFromWire(w)
 	if err != nil {
-		return Effect{}, fmt.Errorf("%w: reading the inventory's digest: %w", errProtocol, err)
+		return Effect{}, fmt.Errorf("%w: reading the inventory's digest: %w", ErrViolation, err)
 	}
 	return Effect{Digest: digest}, nil
 }
 
 // Ask has the agent send what it holds in some buckets; none is an answer too,
-// upon which the agent sends nothing: then Part and InventoryApplied follow at
-// once.
+// upon which the agent sends nothing: then Applied with an
+// empty Part follows at once.
 func (c *Conn) Ask(buckets convert.BucketSet) {
 	if c.state == AwaitDigest {
 		c.state = AwaitInventory
@@ -89,10 +89,10 @@ func (c *Conn) Ask(buckets convert.BucketSet) {
 // stream it comes between two batches of reports, and says which.
 func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
 	if c.state != AwaitInventory && c.state != Serving || !c.opening.awaited() || c.opening.due {
-		return Effect{}, fmt.Errorf("%w: inventory in state %s that was not asked for", errProtocol, c.state)
+		return Effect{}, fmt.Errorf("%w: inventory in state %s that was not asked for", ErrViolation, c.state)
 	}
 	if page.GetReportSequence() != c.received {
-		return Effect{}, fmt.Errorf("%w: inventory as of report batch %d after %d", errProtocol, page.GetReportSequence(), c.received)
+		return Effect{}, fmt.Errorf("%w: inventory as of report batch %d after %d", ErrViolation, page.GetReportSequence(), c.received)
 	}
 	items, malformed := readReports(page.GetItems())
 	effect := Effect{Malformed: malformed}
@@ -104,7 +104,7 @@ func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
 		c.opening.pages = append(c.opening.pages, item)
 	}
 	if len(c.opening.pages) > MaxInventory {
-		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", errProtocol, MaxInventory)
+		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", ErrViolation, MaxInventory)
 	}
 	if page.GetLast() {
 		effect.Part = &Part{Buckets: *c.opening.asked, Items: c.opening.pages}

@@ -1,4 +1,4 @@
-package link
+package protocol
 
 import (
 	"fmt"
@@ -13,37 +13,25 @@ import (
 // upgrade, which comes last, is never cut off.
 const maxQuoted = 32
 
-const (
-	// defaultAckTimeout is how long the oldest batch of either side may go
-	// unacknowledged, defaultSendTimeout how long an agent may take no message.
-	defaultAckTimeout  = 60 * time.Second
-	defaultSendTimeout = 20 * time.Second
-	// leastTimeout is what a time factor leaves of these, since a machine that
-	// is busy is not scaled with it.
-	leastTimeout = 2 * time.Second
-)
+// DefaultAckTimeout is how long the oldest batch of either side may go
+// unacknowledged.
+const DefaultAckTimeout = 60 * time.Second
 
-// ScaledTimeouts are the defaults of Tuning.AckTimeout and Options.SendTimeout
-// times a factor, and 2 s at the least.
-func ScaledTimeouts(factor float64) (ack, send time.Duration) {
-	scaled := func(d time.Duration) time.Duration {
-		return max(time.Duration(float64(d)*factor), leastTimeout)
-	}
-	return scaled(defaultAckTimeout), scaled(defaultSendTimeout)
-}
-
-// Tuning is what may be otherwise of a connection than by default.
+// Tuning is what may differ from the defaults of a connection.
 type Tuning struct {
 	// AckTimeout is how long the oldest batch of either side may go
-	// unacknowledged, 60 s by default.
+	// unacknowledged, DefaultAckTimeout by default.
 	AckTimeout time.Duration
 	// Capabilities that this hub has beyond the protocol's base, and those that
 	// an agent must have.
 	Capabilities, RequiredCapabilities []string
 }
 
-func (t *Tuning) setDefaults() {
-	setDefault(&t.AckTimeout, defaultAckTimeout)
+// SetDefaults fills in what is not set.
+func (t *Tuning) SetDefaults() {
+	if t.AckTimeout <= 0 {
+		t.AckTimeout = DefaultAckTimeout
+	}
 	if !slices.Contains(t.Capabilities, version.CapacityChanges) {
 		t.Capabilities = append(slices.Clip(t.Capabilities), version.CapacityChanges)
 	}
@@ -56,7 +44,7 @@ func (t *Tuning) negotiate(h *fleetv1.Hello) (int32, error) {
 	protocol, ok := ours.Highest(theirs)
 	switch {
 	case theirs.Min > theirs.Max:
-		return 0, fmt.Errorf("%w: the agent speaks versions %d to %d", errProtocol, theirs.Min, theirs.Max)
+		return 0, fmt.Errorf("%w: the agent speaks versions %d to %d", ErrViolation, theirs.Min, theirs.Max)
 	case !ok:
 		upgrade := "agent"
 		if theirs.Min > ours.Max {

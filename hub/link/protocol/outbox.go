@@ -1,4 +1,4 @@
-package link
+package protocol
 
 import (
 	"fmt"
@@ -77,7 +77,7 @@ func (o *Outbox) Put(order Order) bool {
 }
 
 func (s *slot) putAssign(a *v1alpha1.SessionAssignment) bool {
-	epoch, hash := a.Spec.Epoch, specHash(a)
+	epoch, hash := a.Spec.Epoch, SpecHash(a)
 	switch {
 	case s.withdraw != nil && epoch <= s.withdraw.UpToEpoch,
 		s.assign != nil && epoch < s.assign.Spec.Epoch,
@@ -102,7 +102,8 @@ func (s *slot) putWithdraw(w *Withdrawal) bool {
 	return true
 }
 
-func specHash(a *v1alpha1.SessionAssignment) string {
+// SpecHash returns the hash of an assignment's spec: that of its annotation, if set.
+func SpecHash(a *v1alpha1.SessionAssignment) string {
 	if h := a.Annotations[v1alpha1.AnnotationSpecHash]; h != "" {
 		return h
 	}

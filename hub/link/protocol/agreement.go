@@ -1,4 +1,4 @@
-package link
+package protocol
 
 import (
 	"time"
@@ -60,14 +60,6 @@ func (a *agreement) remember(sequence, sum uint64) {
 func (a *agreement) recall(sequence uint64) (sum uint64, known bool) {
 	slot := &a.sums[sequence%rememberedSums]
 	return slot.sum, slot.known && slot.sequence == sequence
-}
-
-// Summed says what the digest of the reported set is, as of the batches and
-// pages that were applied.
-func (c *Conn) Summed(reported uint64) {
-	if c.state == Serving {
-		c.agreement.remember(c.acked, reported)
-	}
 }
 
 // Sync takes what the agent has said on a renewal. Judge then says what to make

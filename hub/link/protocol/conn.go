@@ -1,7 +1,6 @@
-package link
+package protocol
 
 import (
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -39,9 +38,6 @@ const (
 	Closed State = "Closed"
 )
 
-// errProtocol is wrapped by errors that are the agent's fault.
-var errProtocol = errors.New("protocol violation")
-
 // Effect is what a message asks of the outside: at most one of its fields is
 // set, Sequence and Malformed apart.
 type Effect struct {
@@ -51,9 +47,9 @@ type Effect struct {
 	// Ask.
 	Digest *convert.Digest
 	// Part of the inventory that was asked for is in: hand it to the Member,
-	// then call InventoryApplied and Summed.
+	// then call Applied.
 	Part *Part
-	// Changes for the Member, then call ReportsApplied with Sequence, and Summed.
+	// Changes for the Member: hand them over, then call Applied.
 	Changes  []Report
 	Sequence uint64
 	// Results for the Member.
@@ -90,14 +86,14 @@ type Conn struct {
 	inFlight        inFlight
 }
 
-// NewConn is a connection that awaits Hello, of a hub with that term.
-func NewConn(hubTerm int64) *Conn { return NewTunedConn(hubTerm, Tuning{}) }
-
-// NewTunedConn is one that is not as it is by default.
-func NewTunedConn(hubTerm int64, tuning Tuning) *Conn {
-	tuning.setDefaults()
+// NewConn returns a connection, in AwaitHello, of a hub with that term.
+func NewConn(hubTerm int64, tuning Tuning) *Conn {
+	tuning.SetDefaults()
 	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm, tuning: tuning}
 }
+
+// HubTerm returns the term that the connection was opened under.
+func (c *Conn) HubTerm() int64 { return c.hubTerm }
 
 // State that the connection is in.
 func (c *Conn) State() State { return c.state }
@@ -129,19 +125,19 @@ func (c *Conn) Receive(m *fleetv1.ConnectRequest) (Effect, error) {
 		// A message of a kind that this version does not know.
 		return Effect{}, c.expectNot(AwaitHello, "unknown message")
 	}
-	return Effect{}, fmt.Errorf("%w: unhandled message %T", errProtocol, m.GetMessage())
+	return Effect{}, fmt.Errorf("%w: unhandled message %T", ErrViolation, m.GetMessage())
 }
 
 func (c *Conn) expect(state State, what string) error {
 	if c.state != state {
-		return fmt.Errorf("%w: %s in state %s", errProtocol, what, c.state)
+		return fmt.Errorf("%w: %s in state %s", ErrViolation, what, c.state)
 	}
 	return nil
 }
 
 func (c *Conn) expectNot(state State, what string) error {
 	if c.state == state || c.state == Closed {
-		return fmt.Errorf("%w: %s in state %s", errProtocol, what, c.state)
+		return fmt.Errorf("%w: %s in state %s", ErrViolation, what, c.state)
 	}
 	return nil
 }
@@ -158,7 +154,7 @@ func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
 	case err != nil:
 		return Effect{}, err
 	case h.GetInstance() == "":
-		return Effect{}, fmt.Errorf("%w: hello without instance", errProtocol)
+		return Effect{}, fmt.Errorf("%w: hello without instance", ErrViolation)
 	case h.GetHighestHubTerm() > c.hubTerm:
 		return Effect{}, fmt.Errorf("the agent has seen a hub of term %d, this one has %d: %w",
 			h.GetHighestHubTerm(), c.hubTerm, ErrStaleHub)
@@ -185,13 +181,23 @@ func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string) {
 	}
 }
 
-// InventoryApplied says that the Member has the inventory, or the part of it
-// that was asked for: orders may flow.
-func (c *Conn) InventoryApplied() {
-	c.opening.done()
-	if c.state == AwaitInventory {
-		c.state = Serving
+// Applied records that the Member has what an effect brought, and the digest of the
+// reported set since. Orders are sent once the inventory is applied; reports are
+// acknowledged.
+func (c *Conn) Applied(effect Effect, reported uint64) {
+	if effect.Part != nil {
+		c.opening.done()
+		if c.state == AwaitInventory {
+			c.state = Serving
+		}
 	}
+	if c.state != Serving {
+		return
+	}
+	if effect.Sequence > c.acked {
+		c.acked, c.ackDue = effect.Sequence, true
+	}
+	c.agreement.remember(c.acked, reported)
 }
 
 func (c *Conn) reports(batch *fleetv1.ReportBatch) (Effect, error) {
@@ -200,18 +206,11 @@ func (c *Conn) reports(batch *fleetv1.ReportBatch) (Effect, error) {
 	}
 	// A gap is a batch that was lost: what it said would be missed.
 	if batch.GetSequence() != c.received+1 {
-		return Effect{}, fmt.Errorf("%w: report batch %d after %d", errProtocol, batch.GetSequence(), c.received)
+		return Effect{}, fmt.Errorf("%w: report batch %d after %d", ErrViolation, batch.GetSequence(), c.received)
 	}
 	c.received = batch.GetSequence()
 	items, malformed := readReports(batch.GetItems())
 	return Effect{Changes: items, Sequence: c.received, Malformed: malformed}, nil
-}
-
-// ReportsApplied says that the Member has all batches up to a sequence.
-func (c *Conn) ReportsApplied(sequence uint64) {
-	if c.state == Serving && sequence > c.acked {
-		c.acked, c.ackDue = sequence, true
-	}
 }
 
 func (c *Conn) results(batch *fleetv1.ResultBatch) (Effect, error) {

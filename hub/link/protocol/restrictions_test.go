@@ -1,4 +1,4 @@
-package link
+package protocol
 
 import (
 	"slices"
@@ -8,14 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // What an agent says of its restrictions gets into a status that people read.
 func TestRestrictionsAreBounded(t *testing.T) {
 	for name, r := range map[string]*fleetv1.Restrictions{
-		"more entries than settings may have": {ImagePrefixes: slices.Repeat([]string{"a"}, maxRestrictions+1)},
-		"an entry that is too long":           {HostSuffixes: []string{strings.Repeat("a", maxRestriction+1)}},
+		"more entries than settings may have": {ImagePrefixes: slices.Repeat([]string{"a"}, convert.MaxList+1)},
+		"an entry that is too long":           {HostSuffixes: []string{strings.Repeat("a", convert.MaxName+1)}},
 		"what a terminal would obey":          {RuntimeClasses: []string{"\x1b]52;c;evil\a"}},
 		"a line of its own":                   {PriorityClasses: []string{"a\nReady: True"}},
 	} {

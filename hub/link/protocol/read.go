@@ -1,4 +1,4 @@
-package link
+package protocol
 
 import (
 	"fmt"
@@ -12,8 +12,9 @@ import (
 
 // reportFromWire is proto/convert's, of epochs that a hub may have given.
 func reportFromWire(item *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
-	if item.GetEpoch() > maxEpoch {
-		return nil, fmt.Errorf("epoch: %d is beyond any", item.GetEpoch())
+	c := convert.Checks{}
+	if c.AtMost("epoch", item.GetEpoch(), maxEpoch); c.Err != nil {
+		return nil, c.Err
 	}
 	return convert.ReportFromWire(item)
 }
@@ -81,4 +82,16 @@ func readResults(items []*fleetv1.OrderResult) (read []Result, malformed []error
 		})
 	}
 	return read, malformed
+}
+
+func restrictionsFromWire(r *fleetv1.Restrictions) *v1alpha1.MemberRestrictions {
+	if r == nil {
+		return nil
+	}
+	return &v1alpha1.MemberRestrictions{
+		HostSuffixes: r.GetHostSuffixes(), ImagePrefixes: r.GetImagePrefixes(),
+		RuntimeClasses: r.GetRuntimeClasses(), PriorityClasses: r.GetPriorityClasses(),
+		AllowOpenNetwork: r.GetOpenNetwork(), AllowPrivateEgress: r.GetPrivateEgress(),
+		AllowLinkLocalEgress: r.GetLinkLocalEgress(), AllowControlPlane: r.GetControlPlane(),
+	}
 }

@@ -1,13 +1,8 @@
-package link
+package protocol
 
 import (
-	"context"
 	"strings"
 	"testing"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -61,20 +56,5 @@ func TestOneTemplateBeyondItsLimitsCostsNoOther(t *testing.T) {
 	malformed := boundCapacity(report)
 	if len(malformed) != 5 || len(report.Templates) != 1 || len(report.AdmittedNamespaces) != 1 || report.Nodes != 0 {
 		t.Errorf("%v is left, without %v", report, malformed)
-	}
-}
-
-// TestAHubThatLosesItsLeadMeanwhileGrantsNothing loses it in the handler.
-func TestAHubThatLosesItsLeadMeanwhileGrantsNothing(t *testing.T) {
-	leading := true
-	s := NewServer(Options{Leading: func() bool { return leading }}, nil)
-	ctx := grpc.NewContextWithServerTransportStream(t.Context(), uncompressedStream{})
-	granting := func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
-		leading = false
-		return "granted", nil
-	}
-	response, err := s.unary(fleetv1.FleetService_Enroll_FullMethodName, granting)(s, ctx, nil, nil)
-	if response != nil || status.Code(err) != codes.Unavailable {
-		t.Errorf("%v, %v", response, err)
 	}
 }

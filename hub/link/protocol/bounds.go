@@ -1,0 +1,111 @@
+package protocol
+
+import (
+	"fmt"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Bounds of what an agent reports of itself and of its member. Those of reports of
+// sessions are in proto/convert.
+const (
+	// maxEpoch is above any epoch or term ever issued, and far below the overflow.
+	maxEpoch = 1 << 53
+	// A capacity report.
+	maxNamespaces = 4096
+	maxTemplates  = 4096
+	maxBuckets    = 1024
+)
+
+func boundHello(h *fleetv1.Hello) error {
+	c := &convert.Checks{}
+	c.Word("instance", h.GetInstance(), convert.MaxWord)
+	c.Word("fingerprint", h.GetFingerprint(), convert.MaxWord)
+	c.Word("agent_version", h.GetAgentVersion(), convert.MaxWord)
+	c.Word("highest_hub_term_proof", h.GetHighestHubTermProof(), convert.MaxProof)
+	c.AtMost("highest_hub_term", h.GetHighestHubTerm(), maxEpoch)
+	c.AtMost("agent_term", h.GetAgentTerm(), maxEpoch)
+	c.Words("capabilities", h.GetCapabilities(), convert.MaxWord)
+	c.Words("required_capabilities", h.GetRequiredCapabilities(), convert.MaxWord)
+	// The bounds of what an agent accepts as settings.
+	r := h.GetRestrictions()
+	c.Words("restrictions.host_suffixes", r.GetHostSuffixes(), convert.MaxName)
+	c.Words("restrictions.image_prefixes", r.GetImagePrefixes(), convert.MaxName)
+	c.Words("restrictions.runtime_classes", r.GetRuntimeClasses(), convert.MaxName)
+	c.Words("restrictions.priority_classes", r.GetPriorityClasses(), convert.MaxName)
+	if c.Err != nil {
+		return fmt.Errorf("%w: %w", ErrViolation, c.Err)
+	}
+	return nil
+}
+
+// boundResult refuses a result beyond its limits. Its message is cut when it is read.
+func boundResult(r *fleetv1.OrderResult) error {
+	c := &convert.Checks{}
+	c.AtMost("epoch", r.GetEpoch(), maxEpoch)
+	c.Word("session_uid", r.GetSessionUid(), convert.MaxWord)
+	c.Name("namespace", r.GetNamespace())
+	c.Name("name", r.GetName())
+	c.Word("spec_hash", r.GetSpecHash(), convert.MaxWord)
+	c.Word("reason", r.GetReason(), convert.MaxWord)
+	return c.Err
+}
+
+// boundCapacity removes from a report, in place, what is beyond its limits, and
+// returns the reasons. A template that is removed has no free capacity.
+func boundCapacity(r *fleetv1.CapacityReport) (malformed []error) {
+	r.Nodes, r.Assignments = max(0, r.GetNodes()), max(0, r.GetAssignments())
+	r.AdmittedNamespaces = within("admitted_namespaces", r.AdmittedNamespaces, maxNamespaces, convert.CheckName, &malformed)
+	if p := r.GetPodSecurity(); p != nil {
+		p.NotEnforced = within("pod_security.not_enforced", p.NotEnforced, maxNamespaces, convert.CheckName, &malformed)
+	}
+	r.Templates = within("templates", r.Templates, maxTemplates, boundTemplate, &malformed)
+	return malformed
+}
+
+// within removes from a list, in place, the items that check refuses and those
+// beyond a number.
+func within[T any](field string, all []T, most int, check func(field string, item T) error, malformed *[]error) []T {
+	kept := all[:0]
+	for _, item := range all {
+		err := check(field, item)
+		if err == nil && len(kept) >= most {
+			err = fmt.Errorf("%s: more than %d", field, most)
+		}
+		if err != nil {
+			*malformed = append(*malformed, fmt.Errorf("reading capacity: %w", err))
+			continue
+		}
+		kept = append(kept, item)
+	}
+	return kept
+}
+
+func boundTemplate(field string, t *fleetv1.TemplateCapacity) error {
+	c := &convert.Checks{}
+	c.Name(field+".name", t.GetName())
+	c.Word(field+".revision", t.GetRevision(), convert.MaxWord)
+	c.Word(field+".reason", t.GetReason(), convert.MaxWord)
+	c.Count(field+".buckets", len(t.GetBuckets()), maxBuckets)
+	c.NotNegative(field+".slots", int64(t.GetSlots()))
+	c.NotNegative(field+".image_nodes", int64(t.GetImageNodes()))
+	boundResources(c, field+".overhead", t.GetOverhead())
+	for _, b := range t.GetBuckets() {
+		c.NotNegative(field+".buckets.nodes", int64(b.GetNodes()))
+		boundResources(c, field+".buckets.free", b.GetFree())
+	}
+	if c.Err != nil {
+		return fmt.Errorf("template %.*q: %w", maxQuoted, t.GetName(), c.Err)
+	}
+	t.Message = convert.Sentence(t.GetMessage(), convert.MaxMessage)
+	return nil
+}
+
+func boundResources(c *convert.Checks, field string, amounts map[string]int64) {
+	c.Count(field, len(amounts), convert.MaxList)
+	for name, amount := range amounts {
+		c.Word(field, name, convert.MaxName)
+		c.NotNegative(field, amount)
+	}
+}
