@@ -274,24 +274,22 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 	ctrl.Log.Info("Leading", "term", l.term.get(), "linkAddress", l.options.LinkBindAddress)
 	l.leader.listens()
 	options := link.Options{
-		BindAddress:   l.options.LinkBindAddress,
-		CertFile:      l.options.TLSCertFile,
-		KeyFile:       l.options.TLSKeyFile,
-		ClientCAFile:  l.options.ClientCAFile,
-		TrustDomain:   l.options.TrustDomain,
-		HubTerm:       l.term.get,
-		RaiseTerm:     l.term.raise,
-		Ordered:       l.term.advance,
-		TermProof:     l.termProof,
+		CertFile:     l.options.TLSCertFile,
+		KeyFile:      l.options.TLSKeyFile,
+		ClientCAFile: l.options.ClientCAFile,
+		TrustDomain:  l.options.TrustDomain,
+		Term: link.Term{
+			Current: l.term.get, Raise: l.term.raise, Ordered: l.term.advance, Proof: l.termProof,
+		},
 		Leading:       l.leader.guard.Leading,
 		RenewInterval: l.options.timings().Renew,
-		DrainTimeout:  l.options.scaled(drainTimeout),
+		Timeouts:      link.Timeouts{Drain: l.options.scaled(drainTimeout)},
 		Now:           l.now,
 		Trace:         l.trace,
 	}
-	options.Tuning.AckTimeout, options.SendTimeout = link.ScaledTimeouts(l.options.TimeFactor)
+	options.Tuning.AckTimeout, options.Timeouts.Send = link.ScaledTimeouts(l.options.TimeFactor)
 	if l.options.LeaderElect {
-		options.FirstTerm = l.term.beganWith
+		options.Term.First = l.term.beganWith
 	}
 	if l.authority != nil {
 		options.Authority = l.authority

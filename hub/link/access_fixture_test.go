@@ -67,8 +67,8 @@ func serve(t *testing.T, change func(*link.Options)) *world {
 	}
 	w.address = listener.Addr().String()
 	options := link.Options{
-		BindAddress: w.address, CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: pki.CAFile(),
-		TrustDomain: harness.TrustDomain, HubTerm: func() int64 { return 1 }, DrainTimeout: time.Second,
+		CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: pki.CAFile(),
+		TrustDomain: harness.TrustDomain, Term: link.Term{Current: func() int64 { return 1 }}, Timeouts: link.Timeouts{Drain: time.Second},
 		ReviewInterval: 20 * time.Millisecond, Now: w.now, Leading: w.leading,
 	}
 	options.Authority = &authority{world: w, files: files}

@@ -96,7 +96,7 @@ func TestConnectionsThatNeverShakeHandsKeepNoAgentOut(t *testing.T) {
 		"stalled, of one address":        {func(int) *net.Dialer { return from("127.0.0.67") }, (*world).stalled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := serve(t, func(o *link.Options) { o.HelloTimeout = time.Minute })
+			w := serve(t, func(o *link.Options) { o.Timeouts.Hello = time.Minute })
 			w.hold(t, 600, attack.from, attack.prologue)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -110,7 +110,7 @@ func TestConnectionsThatNeverShakeHandsKeepNoAgentOut(t *testing.T) {
 // A connection that does not say ClientHello is closed long before one that
 // shakes hands slowly would be.
 func TestASilentConnectionIsClosedSoon(t *testing.T) {
-	w := serve(t, func(o *link.Options) { o.HelloTimeout, o.ClientHelloTimeout = time.Hour, 50*time.Millisecond })
+	w := serve(t, func(o *link.Options) { o.Timeouts.Hello, o.Timeouts.ClientHello = time.Hour, 50*time.Millisecond })
 	for name, conn := range map[string]func() (net.Conn, error){
 		"silent": func() (net.Conn, error) { return net.Dial("tcp", w.address) },
 		"without a preface, and without a certificate": func() (net.Conn, error) { return tls.Dial("tcp", w.address, w.tls(nil)) },
@@ -204,7 +204,7 @@ func TestACallIsRefusedBeforeItsMessageIsRead(t *testing.T) {
 
 // A call whose message never comes to its end ends by the hub's time.
 func TestAnUnfinishedCallEndsByItself(t *testing.T) {
-	w := serve(t, func(o *link.Options) { o.CallTimeout = 100 * time.Millisecond })
+	w := serve(t, func(o *link.Options) { o.Timeouts.Call = 100 * time.Millisecond })
 	for name, call := range map[string]struct {
 		cert   *tls.Certificate
 		method string
@@ -231,7 +231,7 @@ func TestAnUnfinishedCallEndsByItself(t *testing.T) {
 // another member's go on.
 func TestAMembersUnfinishedCallsAreFew(t *testing.T) {
 	g := patient(t)
-	w := serve(t, func(o *link.Options) { o.CallTimeout, o.Limits.RenewalsPerSecond = time.Hour, 1000 })
+	w := serve(t, func(o *link.Options) { o.Timeouts.Call, o.Limits.RenewalsPerSecond = time.Hour, 1000 })
 	w.do(func() { w.standing["other"] = link.Access{} })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -8,25 +8,37 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// service is FleetService, with methods that judge who calls before they read.
-func (s *Server) service() *grpc.ServiceDesc {
+// authorizer lets calls in: by method, certificate, member and limits.
+type authorizer struct {
+	options     *Options
+	directory   Directory
+	meters      *meters
+	connections *connections
+	// refusals limits how many are logged at the default level.
+	refusals *rate.Limiter
+	log      logr.Logger
+}
+
+// service is FleetService, with methods that authorize the caller before they read.
+func (a *authorizer) service() *grpc.ServiceDesc {
 	service := fleetv1.FleetService_ServiceDesc
 	service.Methods = slices.Clone(service.Methods)
 	for i := range service.Methods {
 		m := &service.Methods[i]
-		m.Handler = s.unary("/"+service.ServiceName+"/"+m.MethodName, m.Handler)
+		m.Handler = a.unary("/"+service.ServiceName+"/"+m.MethodName, m.Handler)
 	}
 	return &service
 }
@@ -34,61 +46,61 @@ func (s *Server) service() *grpc.ServiceDesc {
 // timed bounds the time of a call that is no stream, from its first byte on. It
 // refuses none: gRPC (1.85) forgets to cancel the context of a call that its tap
 // refuses, which with a long timeout of the caller's stays as long in memory.
-func (s *Server) timed(ctx context.Context, call *tap.Info) (context.Context, error) {
+func (a *authorizer) timed(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName == fleetv1.FleetService_Connect_FullMethodName {
 		return ctx, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.options.Timeouts.Call)
 	context.AfterFunc(ctx, cancel) // gRPC cancels its parent at the end of the call
 	return ctx, nil
 }
 
 // unary lets a call in or refuses it, before any of its message is read. No
 // handler is reached but through here and streaming.
-func (s *Server) unary(method string, handler grpc.MethodHandler) grpc.MethodHandler {
+func (a *authorizer) unary(method string, handler grpc.MethodHandler) grpc.MethodHandler {
 	name := rules[method].name
 	return func(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (response any, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				response, err = nil, s.panicked(name, p)
+				response, err = nil, a.panicked(name, p)
 			}
 		}()
-		caller, address, end, err := s.begin(ctx, method)
+		caller, address, end, err := a.begin(ctx, method)
 		if err != nil {
-			return nil, s.denied(method, caller, address, err)
+			return nil, a.denied(method, caller, address, err)
 		}
 		defer end()
 		if caller != nil {
 			ctx = withCaller(ctx, caller)
 		}
-		response, err = handler(service, ctx, func(into any) error { return s.read(ctx, method, decode, into) }, nil)
-		if err == nil && !s.leading() {
+		response, err = handler(service, ctx, func(into any) error { return a.read(ctx, method, decode, into) }, nil)
+		if err == nil && !a.leading() {
 			// What was granted meanwhile is not told.
 			err = ErrNotLeading
 		}
 		if err != nil {
-			return nil, s.denied(method, caller, address, err)
+			return nil, a.denied(method, caller, address, err)
 		}
 		return response, nil
 	}
 }
 
 // begin judges a call by who makes it and how many there are.
-func (s *Server) begin(ctx context.Context, method string) (caller *Caller, address string, end func(), err error) {
-	caller, address, err = s.admit(ctx, method)
+func (a *authorizer) begin(ctx context.Context, method string) (caller *Caller, address string, end func(), err error) {
+	caller, address, err = a.admit(ctx, method)
 	switch {
 	case err != nil:
 		return caller, address, nil, err
 	case caller == nil:
-		return nil, address, func() {}, s.meters.enroll(address)
+		return nil, address, func() {}, a.meters.enroll(address)
 	}
-	end, err = s.meters.call(caller.Member, method == fleetv1.FleetService_RotateCertificate_FullMethodName)
+	end, err = a.meters.call(caller.Member, method == fleetv1.FleetService_RotateCertificate_FullMethodName)
 	return caller, address, end, err
 }
 
 // read reads the message of a call, and judges the call again: the message may
 // have taken its time.
-func (s *Server) read(ctx context.Context, method string, decode func(any) error, into any) error {
+func (a *authorizer) read(ctx context.Context, method string, decode func(any) error, into any) error {
 	switch err := decode(into); {
 	case err == nil:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -100,54 +112,54 @@ func (s *Server) read(ctx context.Context, method string, decode func(any) error
 	default:
 		return fmt.Errorf("%w: %w", protocol.ErrViolation, err)
 	}
-	if message, ok := into.(proto.Message); ok && proto.Size(message) > s.options.Limits.CallBytes {
+	if message, ok := into.(proto.Message); ok && proto.Size(message) > a.options.Limits.CallBytes {
 		return limited("CallBytes")
 	}
-	_, _, err := s.admit(ctx, method)
+	_, _, err := a.admit(ctx, method)
 	return err
 }
 
 // streaming is the same of streams.
-func (s *Server) streaming(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+func (a *authorizer) streaming(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	name := rules[info.FullMethod].name
 	defer func() {
 		if p := recover(); p != nil {
-			err = s.panicked(name, p)
+			err = a.panicked(name, p)
 		}
 	}()
-	caller, address, err := s.admit(stream.Context(), info.FullMethod)
+	caller, address, err := a.admit(stream.Context(), info.FullMethod)
 	if err != nil {
-		return s.denied(info.FullMethod, caller, address, err)
+		return a.denied(info.FullMethod, caller, address, err)
 	}
-	meter, end, err := s.meters.stream(caller.Member)
+	meter, end, err := a.meters.stream(caller.Member)
 	if err != nil {
-		return s.denied(info.FullMethod, caller, address, err)
+		return a.denied(info.FullMethod, caller, address, err)
 	}
 	defer end()
-	if err := s.used(stream.Context(), *caller); err != nil {
-		return s.denied(info.FullMethod, caller, address, err)
+	if err := a.used(stream.Context(), *caller); err != nil {
+		return a.denied(info.FullMethod, caller, address, err)
 	}
 	return handler(service, &meteredStream{
-		ServerStream: stream, ctx: withCaller(stream.Context(), caller), meters: s.meters, meter: meter,
+		ServerStream: stream, ctx: withCaller(stream.Context(), caller), meters: a.meters, meter: meter,
 	})
 }
 
 // admit asks who calls, and whether that one may.
-func (s *Server) admit(ctx context.Context, method string) (caller *Caller, address string, err error) {
-	caller, address, identityErr := peerOf(ctx, s.options.TrustDomain)
-	var standing Access
+func (a *authorizer) admit(ctx context.Context, method string) (caller *Caller, address string, err error) {
+	caller, address, identityErr := peerOf(ctx, a.options.TrustDomain)
+	var access Access
 	known := false
 	if caller != nil {
-		standing, known = s.directory.Access(caller.Member)
+		access, known = a.directory.Access(caller.Member)
 	}
-	err = authorise(method, caller, standing, known, s.options.Now())
+	err = authorize(method, caller, access, known, a.options.Now())
 	switch {
 	case err != nil && caller == nil && identityErr != nil && !errors.Is(err, errMethod):
 		// Why there is no caller.
 		return nil, address, identityErr
 	case err != nil:
 		return caller, address, err
-	case !s.leading():
+	case !a.leading():
 		return caller, address, ErrNotLeading
 	case rules[method].anybody:
 		caller = nil
@@ -171,16 +183,16 @@ func uncompressed(ctx context.Context) error {
 	}
 }
 
-func (s *Server) leading() bool { return s.options.Leading == nil || s.options.Leading() }
+func (a *authorizer) leading() bool { return a.options.Leading == nil || a.options.Leading() }
 
 // used tells the Authority that a certificate is in use, before it is let in.
-func (s *Server) used(ctx context.Context, caller Caller) error {
-	if s.options.Authority == nil {
+func (a *authorizer) used(ctx context.Context, caller Caller) error {
+	if a.options.Authority == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.HelloTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.options.Timeouts.Hello)
 	defer cancel()
-	if err := s.options.Authority.Used(ctx, caller); err != nil {
+	if err := a.options.Authority.Used(ctx, caller); err != nil {
 		return ofAuthority(fmt.Errorf("noting that a certificate is in use: %w", err))
 	}
 	return nil
@@ -189,20 +201,20 @@ func (s *Server) used(ctx context.Context, caller Caller) error {
 // denied counts and logs a refusal, ends the streams of a certificate that has
 // no more use, and says what the caller is told. The log says all, but not to
 // everybody who asks: a flood of refusals is logged now and then.
-func (s *Server) denied(method string, caller *Caller, address string, err error) error {
+func (a *authorizer) denied(method string, caller *Caller, address string, err error) error {
 	name := rules[method].name
 	if name == "" {
 		name = "Other"
 	}
 	countDenied(name, err)
-	logger := log.FromContext(s.base).WithValues("call", name, "address", address, "reason", err.Error())
+	logger := a.log.WithValues("call", name, "address", address, "reason", err.Error())
 	if caller != nil {
 		logger = logger.WithValues("clusterUID", caller.Member, "serial", caller.Serial)
 		if forGood(err) {
-			s.endOf(*caller, err)
+			a.endOf(*caller, err)
 		}
 	}
-	if !s.refusals.AllowN(s.options.Now(), 1) {
+	if !a.refusals.AllowN(a.options.Now(), 1) {
 		logger = logger.V(1)
 	}
 	logger.Info("call refused")
@@ -210,35 +222,27 @@ func (s *Server) denied(method string, caller *Caller, address string, err error
 }
 
 // panicked ends one call that met a bug, and no other.
-func (s *Server) panicked(call string, p any) error {
+func (a *authorizer) panicked(call string, p any) error {
 	metricPanics.WithLabelValues(call).Inc()
-	log.FromContext(s.base).Error(fmt.Errorf("panic: %v", p), "call failed", "call", call, "stack", string(debug.Stack()))
+	a.log.Error(fmt.Errorf("panic: %v", p), "call failed", "call", call, "stack", string(debug.Stack()))
 	return statusOf(errPanic)
 }
 
 // endOf ends the streams that a certificate opened.
-func (s *Server) endOf(caller Caller, reason error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.open {
+func (a *authorizer) endOf(caller Caller, reason error) {
+	for _, c := range a.connections.all() {
 		if c.caller.Member == caller.Member && c.caller.Serial == caller.Serial {
 			c.end(reason)
 		}
 	}
 }
 
-// review judges every open stream again: a certificate expires, and a member is
-// revoked, while its agent says nothing.
-func (s *Server) review() {
-	s.mu.Lock()
-	open := make([]*connection, 0, len(s.open))
-	for c := range s.open {
-		open = append(open, c)
-	}
-	s.mu.Unlock()
-	for _, c := range open {
-		standing, known := s.directory.Access(c.caller.Member)
-		if err := authorise(fleetv1.FleetService_Connect_FullMethodName, &c.caller, standing, known, s.options.Now()); err != nil {
+// review authorizes every open stream again: a certificate expires, and a member is
+// revoked, while its agent sends nothing.
+func (a *authorizer) review() {
+	for _, c := range a.connections.all() {
+		access, known := a.directory.Access(c.caller.Member)
+		if err := authorize(fleetv1.FleetService_Connect_FullMethodName, &c.caller, access, known, a.options.Now()); err != nil {
 			countDenied("Connect", err)
 			c.end(err)
 		}
@@ -246,13 +250,13 @@ func (s *Server) review() {
 }
 
 // reviewing reviews until it is stopped.
-func (s *Server) reviewing(stop <-chan struct{}) {
-	ticker := time.NewTicker(s.options.ReviewInterval)
+func (a *authorizer) reviewing(stop <-chan struct{}) {
+	ticker := time.NewTicker(a.options.ReviewInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			s.review()
+			a.review()
 		case <-stop:
 			return
 		}

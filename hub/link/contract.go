@@ -154,18 +154,9 @@ type Directory interface {
 	Access(member types.UID) (Access, bool)
 }
 
-// Member is the hub's cache of one member as one connection sees it. Sums
-// and Agreed may be called by any goroutine and must not block. All others are
-// called one at a time, and but for Results, which may also answer an order
-// that could not be sent, in the order of the stream. It owns what it is given.
-//
-// A connection begins with Differing and Part, and goes on with Changes.
-type Member interface {
-	// Screen is given each page of an inventory before it is read and put together
-	// with the others. It may take the status off reports that the hub would not
-	// keep. An error, ErrExcess, ends the connection.
-	Screen(page *fleetv1.Inventory) error
-	// Differing says in which buckets what the member holds may be another than
+// Inventory is what the hub remembers of what a member's agent reported.
+type Inventory interface {
+	// Differing returns the buckets in which the member may hold something else than
 	// what the hub remembers of it.
 	Differing(theirs *convert.Digest) convert.BucketSet
 	// Part is all that the member holds in some buckets, which may be none: in
@@ -175,11 +166,25 @@ type Member interface {
 	Changes(items []protocol.Report)
 	// Sums are the digests as of the last call of Part or Changes.
 	Sums() protocol.Sums
-	// Agreed says what the comparison of the digests has shown.
+}
+
+// Member is the hub's cache of one member as one connection sees it. Sums
+// and Agreed may be called by any goroutine and must not block. All others are
+// called one at a time, and but for Results, which may also answer an order
+// that could not be sent, in the order of the stream. It owns what it is given.
+//
+// A connection begins with Differing and Part, and goes on with Changes.
+type Member interface {
+	Inventory
+	// Screen is given each page of an inventory before it is read and put together
+	// with the others. It may take the status off reports that the hub would not
+	// keep. An error, ErrExcess, ends the connection.
+	Screen(page *fleetv1.Inventory) error
+	// Agreed takes the outcome of the comparison of the digests.
 	Agreed(protocol.Agreement)
 	// Results answer orders, item by item.
 	Results(results []protocol.Result)
-	// Capacity is the newest room of the member.
+	// Capacity is the newest capacity report.
 	Capacity(report *fleetv1.CapacityReport)
 	// Closed is called last, once, for every connection that Open let in. The
 	// error says why it ended, nil when the agent ended it in good order.

@@ -67,10 +67,12 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 	if err != nil {
 		return nil, err
 	}
-	s.syncs.renewed(caller.Member, request)
-	term := s.options.HubTerm()
+	if c := s.connections.of(caller.Member, request.GetInstance()); c != nil && request.GetSync() != nil {
+		c.sync(request.GetSync())
+	}
+	term := s.terms.Current()
 	return &fleetv1.RenewLeaseResponse{
-		HubTerm: term, HubTermProof: s.toldTerm(caller.Member, term), Lease: durationpb.New(grant.Lease),
+		HubTerm: term, HubTermProof: s.terms.send(caller.Member, term), Lease: durationpb.New(grant.Lease),
 		RotateCertificate: s.options.Authority != nil && s.options.Authority.RotationDue(caller, request.GetTrustBundleHash()),
 	}, nil
 }

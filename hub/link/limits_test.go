@@ -282,11 +282,11 @@ func TestAPanicCostsOneCall(t *testing.T) {
 	s := NewServer(Options{}, nil)
 	ctx := grpc.NewContextWithServerTransportStream(t.Context(), uncompressedStream{})
 	panicking := func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) { panic("secret") }
-	_, err := s.unary(fleetv1.FleetService_Enroll_FullMethodName, panicking)(s, ctx, nil, nil)
+	_, err := s.authorizer.unary(fleetv1.FleetService_Enroll_FullMethodName, panicking)(s, ctx, nil, nil)
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
 		t.Errorf("unary: %v", err)
 	}
-	err = s.streaming(nil, panickingStream{}, &grpc.StreamServerInfo{FullMethod: fleetv1.FleetService_Connect_FullMethodName}, nil)
+	err = s.authorizer.streaming(nil, panickingStream{}, &grpc.StreamServerInfo{FullMethod: fleetv1.FleetService_Connect_FullMethodName}, nil)
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
 		t.Errorf("stream: %v", err)
 	}

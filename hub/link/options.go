@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,108 +13,102 @@ import (
 // Options of a Server. There is none that turns off TLS, or lets in an agent
 // without a certificate.
 type Options struct {
-	// BindAddress is host:port to listen on.
-	BindAddress string
 	// CertFile and KeyFile are the server's certificate (PEM), ClientCAFile
 	// the authorities that agents' certificates are verified with. All are
 	// read again when they change.
 	CertFile, KeyFile, ClientCAFile string
 	// Authority issues certificates, and is used in place of the files.
 	Authority Authority
-	// Leading is whether this hub still leads for certain: what is asked of one
-	// that does not is refused. Always, if nil.
+	// Leading reports whether this hub certainly leads: what is asked of one that
+	// does not is refused. Always, if nil.
 	Leading func() bool
 	// TrustDomain that the agents' identities must lie in.
 	TrustDomain string
-	// HubTerm is the term of this leader, which may grow. It is asked at each
-	// connection and renewal.
-	HubTerm func() int64
-	// FirstTerm is the term that this leader began with, above all that earlier
-	// leaders had, as long as the hub was not restored from a backup. So an agent
-	// that has seen a term from there on, and was not told it by this leader, has
-	// seen a hub of before the restore. nil: another leader may have had the same.
-	FirstTerm func() int64
-	// RaiseTerm makes HubTerm higher than one that an agent has seen of a hub of
-	// before a restore, durably. It is called while this hub leads for certain, once
-	// a member at most, and for a term that is proven. If nil, such an agent is
-	// refused for good.
-	RaiseTerm func(ctx context.Context, seen int64) error
-	// Ordered is called after orders were sent: HubTerm should grow soon. It must not
-	// block. May be nil.
-	Ordered func()
-	// TermProof is what proves that a hub with the same key told a member a term. If
-	// nil, nothing is proven.
-	TermProof func(member types.UID, term int64) string
+	// Term of this leader.
+	Term Term
 	// RenewInterval is how often agents are asked to renew their lease,
 	// 5 s by default.
 	RenewInterval time.Duration
-	// ClientHelloTimeout is how long a connection may send no TLS ClientHello, and
-	// after the handshake, without a client certificate, no HTTP/2 preface. 3 s by
-	// default.
-	ClientHelloTimeout time.Duration
-	// CallTimeout is how long any call but Connect may take, its message included,
-	// 10 s by default.
-	CallTimeout time.Duration
-	// HelloTimeout is how long an agent may take to say Hello, and to finish the
-	// TLS handshake, 10 s by default.
-	HelloTimeout time.Duration
-	// InventoryTimeout is how long an agent may take for each page of its
-	// inventory, 60 s by default.
-	InventoryTimeout time.Duration
-	// DrainTimeout is how long streams get to end by themselves at shutdown,
-	// 10 s by default.
-	DrainTimeout time.Duration
-	// SendTimeout is how long an agent may take no message while there is one,
-	// 20 s by default.
-	SendTimeout time.Duration
-	// ReviewInterval is how often the open streams are judged again, 1 s by
+	// ReviewInterval is how often the open streams are authorized again, 1 s by
 	// default: a certificate that expires, or is revoked, ends its stream so soon.
 	ReviewInterval time.Duration
+	// Timeouts of connections and calls.
+	Timeouts Timeouts
 	// Limits of what agents may ask.
 	Limits Limits
 	// Now is the clock that certificates and rates are judged by; it should
 	// not jump. time.Now, if nil.
 	Now func() time.Time
-	// Trace of sessions' walks; nil: none.
+	// Trace of sessions' lifecycles; nothing is traced if nil.
 	Trace *tracing.Tracer
 	// Tuning of the connections.
 	Tuning protocol.Tuning
 }
 
+// Term is how a Server learns the term of its leader, and raises it. All but Current
+// may be nil.
+type Term struct {
+	// Current returns the term, which may grow. It is called at each connection and
+	// renewal.
+	Current func() int64
+	// First returns the term that this leader began with, above all that earlier
+	// leaders had, as long as the hub was not restored from a backup. So an agent
+	// that has seen a term from there on, and was not sent it by this leader, has
+	// seen a hub of before the restore. If nil, another leader may have had the same.
+	First func() int64
+	// Raise makes Current higher than one that an agent has seen of a hub of before
+	// a restore, durably. It is called while this hub certainly leads, once a member
+	// at most, and for a term that is proven. If nil, such an agent is refused for
+	// good.
+	Raise func(ctx context.Context, seen int64) error
+	// Ordered is called after orders were sent: Current should grow soon. It must not
+	// block.
+	Ordered func()
+	// Proof returns what proves that a hub with the same key sent a member a term. If
+	// nil, nothing is proven.
+	Proof func(member types.UID, term int64) string
+}
+
+// Timeouts of connections and calls.
+type Timeouts struct {
+	// ClientHello is how long a connection may send no TLS ClientHello, and after the
+	// handshake, without a client certificate, no HTTP/2 preface. 3 s by default.
+	ClientHello time.Duration
+	// Call is how long any call but Connect may take, its message included, 10 s by
+	// default.
+	Call time.Duration
+	// Hello is how long an agent may take to send Hello, and to finish the TLS
+	// handshake, 10 s by default.
+	Hello time.Duration
+	// Inventory is how long an agent may take for each page of its inventory, 60 s by
+	// default.
+	Inventory time.Duration
+	// Drain is how long streams get to end by themselves at shutdown, 10 s by default.
+	Drain time.Duration
+	// Send is how long an agent may take no message while there is one, 20 s by
+	// default.
+	Send time.Duration
+}
+
 func (o *Options) setDefaults() {
-	setDefault(&o.RenewInterval, 5*time.Second)
-	setDefault(&o.ClientHelloTimeout, 3*time.Second)
-	setDefault(&o.CallTimeout, 10*time.Second)
-	setDefault(&o.HelloTimeout, 10*time.Second)
-	setDefault(&o.InventoryTimeout, 60*time.Second)
-	setDefault(&o.DrainTimeout, 10*time.Second)
-	setDefault(&o.SendTimeout, defaultSendTimeout)
-	setDefault(&o.ReviewInterval, time.Second)
+	t := &o.Timeouts
+	for _, d := range []struct {
+		duration *time.Duration
+		value    time.Duration
+	}{
+		{&o.RenewInterval, 5 * time.Second}, {&o.ReviewInterval, time.Second},
+		{&t.ClientHello, 3 * time.Second}, {&t.Call, 10 * time.Second}, {&t.Hello, 10 * time.Second},
+		{&t.Inventory, 60 * time.Second}, {&t.Drain, 10 * time.Second}, {&t.Send, defaultSendTimeout},
+	} {
+		if *d.duration <= 0 {
+			*d.duration = d.value
+		}
+	}
 	o.Limits.setDefaults(o.RenewInterval)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Tuning.SetDefaults()
-}
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d <= 0 {
-		*d = value
-	}
-}
-
-func (o *Options) validate() error {
-	switch {
-	case o.BindAddress == "":
-		return errors.New("link: no bind address")
-	case o.Authority == nil && (o.CertFile == "" || o.KeyFile == "" || o.ClientCAFile == ""):
-		return errors.New("link: an authority, or server certificate, key and client CA are required")
-	case o.TrustDomain == "":
-		return errors.New("link: no trust domain")
-	case o.HubTerm == nil:
-		return errors.New("link: no source of the hub's term")
-	}
-	return nil
 }
 
 const (
@@ -126,7 +119,7 @@ const (
 	leastTimeout = 2 * time.Second
 )
 
-// ScaledTimeouts are the defaults of Tuning.AckTimeout and Options.SendTimeout
+// ScaledTimeouts are the defaults of Tuning.AckTimeout and Timeouts.Send
 // times a factor, and 2 s at the least.
 func ScaledTimeouts(factor float64) (ack, send time.Duration) {
 	scaled := func(d time.Duration) time.Duration {

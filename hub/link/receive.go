@@ -9,12 +9,13 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // receive is the only one that calls the Member.
 func (c *connection) receive() {
-	defer c.server.tasks.Done()
+	defer c.server.connections.tasks.Done()
 	defer c.farewell()
 	defer c.recovered()
 	for c.open() {
@@ -74,9 +75,9 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 		return c.admit(*effect.Admit)
 	}
 	if page := message.GetInventory(); page != nil {
-		c.timer.Reset(c.server.options.InventoryTimeout)
+		c.timer.Reset(c.server.options.Timeouts.Inventory)
 	}
-	c.tell(func(member Member) { c.apply(effect, member) })
+	c.member.call(func(member Member) { c.apply(effect, member) })
 	// An acknowledgement may have opened the window.
 	c.signal()
 	c.judge()
@@ -86,7 +87,7 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 // screen has the Member look at a page of an inventory.
 func (c *connection) screen(message *fleetv1.ConnectRequest) error {
 	page := message.GetInventory()
-	member := c.admitted()
+	member := c.member.get()
 	if page == nil || member == nil {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (c *connection) admit(hello protocol.Hello) error {
 	c.mu.Lock()
 	ours := c.conn.HubTerm()
 	c.mu.Unlock()
-	if c.server.anothersTerm(c.uid, hello.HighestHubTerm, ours, hello.HubTermProof) {
+	if c.server.terms.ofAnotherHub(c.uid, hello.HighestHubTerm, ours, hello.HubTermProof) {
 		err := fmt.Errorf("the agent has seen another hub of term %d: %w", hello.HighestHubTerm, protocol.ErrStaleHub)
 		return c.laterHub(hello.HighestHubTerm, hello.HubTermProof, err)
 	}
@@ -108,22 +109,21 @@ func (c *connection) admit(hello protocol.Hello) error {
 		countDenied("Connect", err)
 		return err
 	}
-	c.mu.Lock()
-	c.member, c.instance = member, hello.Instance
-	c.mu.Unlock()
-	c.server.syncs.add(c)
+	c.instance = hello.Instance
+	c.member.admit(member)
+	c.server.connections.admit(c)
 	metricConnections.Inc()
 	// The Directory, which knows names, logs these for people.
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
-	c.timer.Reset(c.server.options.InventoryTimeout)
-	proof := c.server.toldTerm(c.uid, ours)
+	c.timer.Reset(c.server.options.Timeouts.Inventory)
+	proof := c.server.terms.send(c.uid, ours)
 	c.do(func(conn *protocol.Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof) })
 	return nil
 }
 
 // laterHub is why an agent is refused that says to have seen a later hub.
 func (c *connection) laterHub(seen int64, proof string, refusal error) error {
-	err := c.server.laterHub(c.stream.Context(), c.uid, seen, proof, refusal)
+	err := c.server.terms.laterHub(c.stream.Context(), c.uid, seen, proof, refusal)
 	countDenied("Connect", err)
 	if errors.Is(err, ErrUnprovenTerm) {
 		c.server.directory.Refused(c.uid, err)
@@ -135,9 +135,7 @@ func (c *connection) apply(effect protocol.Effect, member Member) {
 	switch {
 	case effect.Digest != nil:
 		c.differing(member, effect.Digest)
-	case effect.Part != nil:
-		c.part(member, *effect.Part)
-	case effect.Sequence != 0:
+	case effect.Part != nil, effect.Sequence != 0:
 		c.reports(member, effect)
 	case len(effect.Results) > 0:
 		countResults(effect.Results)
@@ -147,14 +145,66 @@ func (c *connection) apply(effect protocol.Effect, member Member) {
 	}
 }
 
-// reports passes a batch to the Member.
-func (c *connection) reports(member Member, effect protocol.Effect) {
-	metricReports.Add(float64(len(effect.Changes)))
-	if effect.Changes != nil {
-		member.Changes(effect.Changes)
+// differing asks the agent for what the hub does not know already. If that is
+// nothing, the inventory is complete.
+func (c *connection) differing(inventory Inventory, theirs *convert.Digest) {
+	buckets := inventory.Differing(theirs)
+	c.do(func(conn *protocol.Conn) { conn.Ask(buckets) })
+	c.log.V(1).Info("inventory compared", "assignments", theirs.Len(), "differingBuckets", buckets.Len())
+	if buckets.Len() == 0 {
+		c.reports(inventory, protocol.Effect{Part: &protocol.Part{}})
+		return
 	}
-	reported := member.Sums().Reported
+	c.timer.Reset(c.server.options.Timeouts.Inventory)
+}
+
+// reports passes an inventory, or a batch of reports, to the Member.
+func (c *connection) reports(inventory Inventory, effect protocol.Effect) {
+	metricReports.Add(float64(len(effect.Changes)))
+	if part := effect.Part; part != nil {
+		c.timer.Stop()
+		metricReports.Add(float64(len(part.Items)))
+		inventory.Part(part.Buckets, part.Items)
+	} else if effect.Changes != nil {
+		inventory.Changes(effect.Changes)
+	}
+	reported := inventory.Sums().Reported
 	c.do(func(conn *protocol.Conn) { conn.Applied(effect, reported) })
+}
+
+// sync takes the digests that the agent sent on a renewal. It never waits for the
+// Member.
+func (c *connection) sync(state *fleetv1.SyncState) {
+	c.mu.Lock()
+	c.conn.Sync(state)
+	c.mu.Unlock()
+	c.judge()
+}
+
+// judge compares the digests, if there is something to compare.
+func (c *connection) judge() {
+	member := c.member.get()
+	if member == nil {
+		return
+	}
+	sums := member.Sums()
+	c.mu.Lock()
+	verdict, ok := c.conn.Judge(sums)
+	c.mu.Unlock()
+	if !ok {
+		return
+	}
+	for _, set := range verdict.Mismatched {
+		metricMismatches.WithLabelValues(set).Inc()
+	}
+	if verdict.Resync != "" {
+		metricResyncs.WithLabelValues(verdict.Resync).Inc()
+		c.log.Info("the hub and a member disagree, and the agent is asked for all that it holds", "set", verdict.Resync)
+		c.signal()
+	}
+	if verdict.Agreement != "" {
+		member.Agreed(verdict.Agreement)
+	}
 }
 
 // recovered ends a connection that met a bug, and no other.
@@ -166,24 +216,19 @@ func (c *connection) recovered() {
 	}
 }
 
-// farewell is the last that the Member hears.
+// farewell closes the state machine and the Member.
 func (c *connection) farewell() {
-	member := c.admitted()
 	c.mu.Lock()
 	c.conn.Close()
 	c.ways.close()
 	c.mu.Unlock()
-	c.server.syncs.remove(c)
-	if member == nil {
+	if c.member.get() == nil {
 		c.log.Info("agent not let in", "reason", errorText(c.reason))
 		return
 	}
 	metricConnections.Dec()
 	c.log.V(1).Info("agent disconnected", "reason", errorText(c.reason))
-	c.tell(func(member Member) {
-		c.over = true
-		member.Closed(c.reason)
-	})
+	c.member.close(c.reason)
 }
 
 func errorText(err error) string {

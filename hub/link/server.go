@@ -20,48 +20,30 @@ import (
 // maxIdle is how long a connection may have no call: an agent's has its stream.
 const maxIdle = time.Minute
 
-// Server offers FleetService to the agents. It is a manager.Runnable that
-// needs leader election: it listens only while this replica leads.
+// Server offers FleetService to the agents.
 type Server struct {
 	fleetv1.UnimplementedFleetServiceServer
 
-	options   Options
-	directory Directory
-	base      context.Context
-	meters    *meters
-	// refusals that are logged for all to see.
-	refusals *rate.Limiter
-
-	mu    sync.Mutex
-	open  map[*connection]bool
-	tasks sync.WaitGroup
-
-	syncs  syncs
-	raises raises
+	options     Options
+	directory   Directory
+	meters      *meters
+	connections *connections
+	authorizer  *authorizer
+	terms       *terms
 }
 
-// NewServer makes a server; Start runs it.
+// NewServer makes a server; Serve runs it.
 func NewServer(options Options, directory Directory) *Server {
 	options.setDefaults()
-	return &Server{
-		options: options, directory: directory, open: map[*connection]bool{}, base: context.Background(),
-		meters: newMeters(options.Limits, options.ClientHelloTimeout, options.Now), refusals: rate.NewLimiter(1, 20),
+	s := &Server{
+		options: options, directory: directory, connections: newConnections(),
+		meters: newMeters(options.Limits, options.Timeouts.ClientHello, options.Now),
 	}
-}
-
-// NeedLeaderElection tells the manager to start this on the leader alone.
-func (s *Server) NeedLeaderElection() bool { return true }
-
-// Start listens and serves until the context ends, then drains.
-func (s *Server) Start(ctx context.Context) error {
-	if err := s.options.validate(); err != nil {
-		return err
+	s.authorizer = &authorizer{
+		options: &s.options, directory: directory, meters: s.meters, connections: s.connections, refusals: rate.NewLimiter(1, 20),
 	}
-	listener, err := net.Listen("tcp", s.options.BindAddress)
-	if err != nil {
-		return fmt.Errorf("listening for agents: %w", err)
-	}
-	return s.Serve(ctx, listener)
+	s.terms = &terms{Term: options.Term, leading: s.authorizer.leading, timeout: options.Timeouts.Hello}
+	return s
 }
 
 // Serve serves on a listener until the context ends, then drains. It closes
@@ -75,10 +57,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		_ = listener.Close()
 		return err
 	}
-	s.base = log.IntoContext(context.WithoutCancel(ctx), log.FromContext(ctx).WithName("link"))
+	s.authorizer.log = log.FromContext(ctx).WithName("link")
 	acceptor := &acceptor{
 		listener: listener, credentials: credentials.NewTLS(greeting(certs.serverTLS())), meters: s.meters, trustDomain: s.options.TrustDomain,
-		clientHello: s.options.ClientHelloTimeout, handshake: s.options.HelloTimeout,
+		clientHello: s.options.Timeouts.ClientHello, handshake: s.options.Timeouts.Hello,
 		agents: newQueue(listener.Addr()), unauthenticated: newQueue(listener.Addr()),
 	}
 	agents, unauthenticated := s.newGRPCServer(s.forAgents()...), s.newGRPCServer(s.forUnauthenticated()...)
@@ -90,13 +72,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	serving.Go(func() { failed <- unauthenticated.Serve(acceptor.unauthenticated) })
 	stop := make(chan struct{})
 	defer close(stop)
-	go s.reviewing(stop)
+	go s.authorizer.reviewing(stop)
 	select {
 	case err := <-failed:
 		_ = listener.Close()
 		agents.Stop()
 		unauthenticated.Stop()
-		return errors.Join(fmt.Errorf("serving agents: %w", err), s.wait())
+		return errors.Join(fmt.Errorf("serving agents: %w", err), s.connections.wait(s.options.Timeouts.Drain))
 	case <-ctx.Done():
 		_ = listener.Close()
 		return s.drain(agents, unauthenticated)
@@ -109,10 +91,10 @@ func (s *Server) newGRPCServer(options ...grpc.ServerOption) *grpc.Server {
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
 		grpc.WaitForHandlers(true),
-		grpc.InTapHandle(s.timed),
-		grpc.StreamInterceptor(s.streaming),
+		grpc.InTapHandle(s.authorizer.timed),
+		grpc.StreamInterceptor(s.authorizer.streaming),
 	)...)
-	server.RegisterService(s.service(), s)
+	server.RegisterService(s.authorizer.service(), s)
 	return server
 }
 
@@ -130,7 +112,7 @@ func (s *Server) forAgents() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytes),
 		grpc.MaxSendMsgSize(s.options.Limits.MessageBytes),
 		grpc.MaxConcurrentStreams(maxCallsPerConnection),
-		grpc.ConnectionTimeout(s.options.HelloTimeout),
+		grpc.ConnectionTimeout(s.options.Timeouts.Hello),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -153,30 +135,32 @@ func (s *Server) forUnauthenticated() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(s.options.Limits.CallBytes),
 		grpc.MaxSendMsgSize(s.options.Limits.CallBytes),
 		grpc.MaxConcurrentStreams(maxUnauthenticatedCalls),
-		grpc.ConnectionTimeout(s.options.ClientHelloTimeout),
+		grpc.ConnectionTimeout(s.options.Timeouts.ClientHello),
 		grpc.StaticStreamWindowSize(leastWindow),
 		grpc.StaticConnWindowSize(leastWindow),
 		grpc.ReadBufferSize(unauthenticatedBuffer),
 		grpc.WriteBufferSize(unauthenticatedBuffer),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: maxUnauthenticatedIdle,
-			MaxConnectionAge: maxUnauthenticatedAge, MaxConnectionAgeGrace: s.options.CallTimeout,
+			MaxConnectionAge: maxUnauthenticatedAge, MaxConnectionAgeGrace: s.options.Timeouts.Call,
 		}),
 	}
 }
 
-// wait lets calls of Members that have begun come to their end, for as long
-// as streams get: a leader that is going must not hang on one.
-func (s *Server) wait() error {
-	done := make(chan struct{})
-	go func() {
-		s.tasks.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-time.After(s.options.DrainTimeout):
-		return errors.New("some members' pictures are still busy with what their agents said")
+// drain ends every stream, so that agents connect to the next leader, and gives
+// them Timeouts.Drain to notice. First nothing new is let in: what an agent asks
+// from now on, renewals included, is the next leader's to answer. The leader's lock
+// is released only once this has returned, and a caller without a certificate delays
+// that by no more than the share.
+func (s *Server) drain(agents, unauthenticated *grpc.Server) error {
+	var stopped sync.WaitGroup
+	timeout := s.options.Timeouts.Drain
+	for server, limit := range map[*grpc.Server]time.Duration{agents: timeout, unauthenticated: timeout / drainShare} {
+		stop := time.AfterFunc(limit, server.Stop)
+		defer stop.Stop()
+		stopped.Go(server.GracefulStop)
 	}
+	s.connections.endAll(errDraining, timeout/drainShare)
+	stopped.Wait()
+	return s.connections.wait(timeout)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -32,13 +31,10 @@ type connection struct {
 	mu   sync.Mutex
 	conn *protocol.Conn
 	ways *ways
-	// member and instance are those that were let in.
-	member   Member
-	instance string
 
-	// telling is held while the member is called, and over that it was closed.
-	telling sync.Mutex
-	over    bool
+	member memberCalls
+	// instance of the agent; set before the connection is admitted.
+	instance string
 
 	wake  chan struct{}
 	timer *time.Timer
@@ -56,43 +52,24 @@ func (s *Server) Connect(stream connectStream) error {
 	}
 	c := &connection{
 		server: s, caller: caller, uid: caller.Member, stream: stream,
-		log:   log.FromContext(s.base).WithValues("clusterUID", caller.Member),
-		conn:  protocol.NewConn(s.options.HubTerm(), s.options.Tuning),
+		log:   s.authorizer.log.WithValues("clusterUID", caller.Member),
+		conn:  protocol.NewConn(s.terms.Current(), s.options.Tuning),
 		ways:  newWays(s.options.Trace),
 		wake:  make(chan struct{}, 1),
 		ended: make(chan struct{}),
 	}
-	if !s.register(c) {
+	if !s.connections.add(c) {
 		countDenied("Connect", errDraining)
 		return statusOf(errDraining)
 	}
-	defer s.unregister(c)
-	c.timer = time.AfterFunc(s.options.HelloTimeout, c.late)
+	defer s.connections.remove(c)
+	c.timer = time.AfterFunc(s.options.Timeouts.Hello, c.late)
 	defer c.timer.Stop()
 	go c.receive()
 	go c.send()
 	go c.watch()
 	<-c.ended
 	return statusOf(c.reason)
-}
-
-// register counts the three goroutines of a connection, unless the server
-// drains.
-func (s *Server) register(c *connection) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		return false
-	}
-	s.open[c] = true
-	s.tasks.Add(3)
-	return true
-}
-
-func (s *Server) unregister(c *connection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, c)
 }
 
 // end makes the handler return; the first reason stays.
@@ -166,7 +143,7 @@ func (c *connection) do(step func(*protocol.Conn)) {
 // send is the only one that sends. It blocks for as long as the agent does
 // not read, but no longer than SendTimeout, and nobody waits for it.
 func (c *connection) send() {
-	defer c.server.tasks.Done()
+	defer c.server.connections.tasks.Done()
 	defer c.recovered()
 	for {
 		c.mu.Lock()
@@ -187,24 +164,15 @@ func (c *connection) send() {
 			return
 		}
 		countOrders(message)
-		if message.GetOrders() != nil && c.server.options.Ordered != nil {
-			c.server.options.Ordered()
+		if message.GetOrders() != nil && c.server.terms.Ordered != nil {
+			c.server.terms.Ordered()
 		}
-		c.traceSent(message)
-	}
-}
-
-// traceSent is for sessions that are traced; else it costs nothing.
-func (c *connection) traceSent(message *fleetv1.ConnectResponse) {
-	if c.ways != nil && message.GetOrders() != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		c.ways.sent(message)
 	}
 }
 
 func (c *connection) sendOne(message *fleetv1.ConnectResponse) error {
-	timeout := c.server.options.SendTimeout
+	timeout := c.server.options.Timeouts.Send
 	blocked := time.AfterFunc(timeout, func() {
 		c.end(fmt.Errorf("%w: it has not read a message for %s", protocol.ErrStalled, timeout))
 	})
@@ -212,35 +180,20 @@ func (c *connection) sendOne(message *fleetv1.ConnectResponse) error {
 	return c.stream.Send(message)
 }
 
-// refuse tells the member of orders that can't be sent.
+// refuse gives the Member the results of orders that cannot be sent.
 func (c *connection) refuse(results []protocol.Result) {
 	if len(results) == 0 {
 		return
 	}
-	c.tell(func(member Member) {
+	c.member.call(func(member Member) {
 		countResults(results)
 		member.Results(results)
 	})
 }
 
-// tell calls the member, unless it has heard its last.
-func (c *connection) tell(f func(Member)) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
-	if member := c.admitted(); member != nil && !c.over {
-		f(member)
-	}
-}
-
-func (c *connection) admitted() Member {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.member
-}
-
 // watch ends the connection if the agent does not keep up.
 func (c *connection) watch() {
-	defer c.server.tasks.Done()
+	defer c.server.connections.tasks.Done()
 	defer c.recovered()
 	ticker := time.NewTicker(max(c.server.options.Tuning.AckTimeout/ticksPerTimeout, time.Millisecond))
 	defer ticker.Stop()

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,9 +20,10 @@ const (
 )
 
 // ways are the assignments of traced sessions that are on their way over one
-// connection. A nil one traces nothing. It is used with the connection's lock held.
+// connection. A nil one traces nothing.
 type ways struct {
 	tracer *tracing.Tracer
+	mu     sync.Mutex
 	open   map[types.UID]way
 }
 
@@ -51,6 +53,8 @@ func (w *ways) put(order protocol.Order) {
 		return
 	}
 	hash := protocol.SpecHash(a)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.open[a.Spec.Session.UID] = way{
 		walk: walk, self: walk.Named("assign/" + hash), epoch: a.Spec.Epoch, hash: hash, put: time.Now(),
 	}
@@ -58,9 +62,11 @@ func (w *ways) put(order protocol.Order) {
 
 // sent notes what has been written to the stream.
 func (w *ways) sent(message *fleetv1.ConnectResponse) {
-	if w == nil {
+	if w == nil || message.GetOrders() == nil {
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := time.Now()
 	for _, order := range message.GetOrders().GetItems() {
 		uid := types.UID(order.GetAssign().GetSessionUid())
@@ -79,6 +85,8 @@ func (w *ways) settled(results []protocol.Result) {
 	if w == nil {
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for i := range results {
 		r := &results[i]
 		one, ok := w.open[r.SessionUID]
@@ -98,6 +106,8 @@ func (w *ways) close() {
 	if w == nil {
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for uid, one := range w.open {
 		w.end(uid, one, "", "the connection ended before the agent has acknowledged it")
 	}

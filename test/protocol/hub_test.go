@@ -284,11 +284,10 @@ func (h *hubServer) start() {
 	h.address = listener.Addr().String()
 	term := h.term
 	server := hublink.NewServer(hublink.Options{
-		BindAddress: h.address, CertFile: h.files.CertFile, KeyFile: h.files.KeyFile, ClientCAFile: h.pki.CAFile(),
-		TrustDomain: harness.TrustDomain, HubTerm: func() int64 { return term },
-		RenewInterval: 100 * time.Millisecond, DrainTimeout: time.Second,
-		HelloTimeout: h.helloTimeout, InventoryTimeout: h.helloTimeout,
-		Tuning: h.tuning, SendTimeout: h.sendTimeout,
+		CertFile: h.files.CertFile, KeyFile: h.files.KeyFile, ClientCAFile: h.pki.CAFile(),
+		TrustDomain: harness.TrustDomain, Term: hublink.Term{Current: func() int64 { return term }},
+		RenewInterval: 100 * time.Millisecond, Tuning: h.tuning,
+		Timeouts: hublink.Timeouts{Drain: time.Second, Hello: h.helloTimeout, Inventory: h.helloTimeout, Send: h.sendTimeout},
 	}, h.dir)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -58,14 +58,14 @@ func TestEveryMethodIsDecidedForEveryCaller(t *testing.T) {
 				if method == fleetv1.FleetService_Enroll_FullMethodName {
 					want = nil
 				}
-				if err := authorise(method, tc.caller, tc.standing, tc.known, now); !errors.Is(err, want) || (want == nil) != (err == nil) {
+				if err := authorize(method, tc.caller, tc.standing, tc.known, now); !errors.Is(err, want) || (want == nil) != (err == nil) {
 					t.Errorf("got %v, want %v", err, want)
 				}
 			})
 		}
 		t.Run(name+" any other method", func(t *testing.T) {
 			for _, method := range []string{"", "/", "/vdi.fleet.v1.FleetService/Forget", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/vdi.fleet.v1.fleetservice/Enroll"} {
-				if err := authorise(method, tc.caller, tc.standing, tc.known, now); !errors.Is(err, errMethod) {
+				if err := authorize(method, tc.caller, tc.standing, tc.known, now); !errors.Is(err, errMethod) {
 					t.Errorf("%s: %v", method, err)
 				}
 			}
@@ -111,8 +111,8 @@ func TestWhoIsRefusedLearnsTheClassAlone(t *testing.T) {
 			}
 		}
 	}
-	same("a certificate", authorise(method, expired, Access{}, false, now), authorise(method, expired, Access{Revoked: true}, true, now),
-		authorise(method, superseded, Access{Serials: []string{"2"}}, true, now))
+	same("a certificate", authorize(method, expired, Access{}, false, now), authorize(method, expired, Access{Revoked: true}, true, now),
+		authorize(method, superseded, Access{Serials: []string{"2"}}, true, now))
 	_, two := memberOf(certificate(t, AgentURI("a", "m"), AgentURI("a", "n")), "a")
 	_, none := memberOf(certificate(t), "a")
 	_, elsewhere := memberOf(certificate(t, AgentURI("b", "m")), "a")
@@ -128,16 +128,14 @@ func TestARefusalForGoodEndsTheStreamsOfThatCertificateAlone(t *testing.T) {
 		ErrRevoked: true, ErrCertificate: true, ErrUnknownMember: true,
 		ErrNotConnected: false, ErrNotLeading: false, errLimited: false, ErrAlreadyConnected: false,
 	} {
-		s := &Server{open: map[*connection]bool{}}
-		s.options.setDefaults()
-		s.base, s.refusals = t.Context(), perSecond(1, 1)
+		s := NewServer(Options{}, nil)
 		open := func(member types.UID, serial string) *connection {
 			c := &connection{caller: Caller{Member: member, Serial: serial}, ended: make(chan struct{})}
-			s.open[c] = true
+			s.connections.add(c)
 			return c
 		}
 		same, renewed, other := open("m", "1"), open("m", "2"), open("n", "1")
-		_ = s.denied(fleetv1.FleetService_RenewLease_FullMethodName, &Caller{Member: "m", Serial: "1"}, "", err)
+		_ = s.authorizer.denied(fleetv1.FleetService_RenewLease_FullMethodName, &Caller{Member: "m", Serial: "1"}, "", err)
 		if same.open() == want || !renewed.open() || !other.open() {
 			t.Errorf("%v: open are %t of the same certificate, %t of the next, %t of another member", err, same.open(), renewed.open(), other.open())
 		}
@@ -153,7 +151,7 @@ func TestAHubThatLosesItsLeadMeanwhileGrantsNothing(t *testing.T) {
 		leading = false
 		return "granted", nil
 	}
-	response, err := s.unary(fleetv1.FleetService_Enroll_FullMethodName, granting)(s, ctx, nil, nil)
+	response, err := s.authorizer.unary(fleetv1.FleetService_Enroll_FullMethodName, granting)(s, ctx, nil, nil)
 	if response != nil || status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, %v", response, err)
 	}

@@ -31,8 +31,8 @@ func serveRestored(t *testing.T, term int64, changes ...func(*link.Options)) *re
 		for _, change := range changes {
 			change(o)
 		}
-		o.HubTerm, o.TermProof = h.term.Load, termProof
-		o.RaiseTerm = func(_ context.Context, seen int64) error {
+		o.Term.Current, o.Term.Proof = h.term.Load, termProof
+		o.Term.Raise = func(_ context.Context, seen int64) error {
 			if h.fails.Load() {
 				return errors.New("etcd is away")
 			}
@@ -112,7 +112,7 @@ func TestRestoredHubRaisesItsTermAndLetsTheAgentInAtItsNextAttempt(t *testing.T)
 // its term.
 func TestRestoredHubOfTheTermThatAnAgentHasSeenIsFoundOut(t *testing.T) {
 	g := NewWithT(t)
-	h := serveRestored(t, 3, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
+	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)), "it was away meanwhile")
 	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "it is told its term by this hub, and comes again")
 	g.Expect(h.raised.Load()).To(BeZero())
@@ -132,7 +132,7 @@ func TestRestoredHubOfTheTermThatAnAgentHasSeenIsFoundOut(t *testing.T) {
 // key was lost.
 func TestAClaimOfALaterHubThatIsNotProvenRaisesNothing(t *testing.T) {
 	g := NewWithT(t)
-	h := serveRestored(t, 3, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
+	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	for _, claim := range []struct {
 		term  int64
 		proof string
@@ -206,13 +206,13 @@ func TestARaiseThatFailedIsTriedAgain(t *testing.T) {
 // orders already, and so has passed the term that the agent has.
 func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsFoundOut(t *testing.T) {
 	g := NewWithT(t)
-	h := serveRestored(t, 3, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
+	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)))
 	h.term.Store(9)
 	g.Expect(h.claims(t, "own", 5, "invented")).To(Equal(int64(9)), "what is not proven shows nothing, and keeps nobody out")
 	g.Expect(h.raised.Load()).To(BeZero())
 
-	h = serveRestored(t, 9, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
+	h = serveRestored(t, 9, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	_, err := h.seen(t, "own", 5)
 	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
 	g.Expect(err).To(MatchError(ContainSubstring("let in at its next attempt")))
@@ -224,7 +224,7 @@ func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsFoundOut(t *testing.T) {
 
 func TestTermThatARenewalBroughtIsThisHubs(t *testing.T) {
 	g := NewWithT(t)
-	h := serveRestored(t, 3, func(o *link.Options) { o.FirstTerm = func() int64 { return 3 } })
+	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "own", 2)).To(Equal(int64(3)))
 	h.term.Store(5)
 	g.Expect(h.renewed(t, "own")).To(Equal(int64(5)))

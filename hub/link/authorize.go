@@ -36,7 +36,7 @@ var rules = map[string]rule{
 	fleetv1.FleetService_Enroll_FullMethodName: {name: "Enroll", anybody: true},
 }
 
-// authorise decides whether a call is let in: by the method, the identity in
+// authorize decides whether a call is let in: by the method, the identity in
 // the caller's certificate (nil: it has none), what the hub knows of that
 // member, and the time. Nothing that a message says has a part in it.
 //
@@ -45,7 +45,7 @@ var rules = map[string]rule{
 // of a member that is gone learns the same as one of a member that never was.
 // Whether another session or member exists is in none of them. A member that
 // is being removed goes on until its sessions have stopped.
-func authorise(method string, caller *Caller, standing Access, known bool, now time.Time) error {
+func authorize(method string, caller *Caller, access Access, known bool, now time.Time) error {
 	r, open := rules[method]
 	switch {
 	case !open:
@@ -58,9 +58,9 @@ func authorise(method string, caller *Caller, standing Access, known bool, now t
 		return fmt.Errorf("%w: it expired at %s", ErrCertificate, caller.NotAfter.UTC().Format(time.RFC3339))
 	case !known:
 		return ErrUnknownMember
-	case standing.Revoked:
+	case access.Revoked:
 		return ErrRevoked
-	case standing.Serials != nil && !slices.Contains(standing.Serials, caller.Serial):
+	case access.Serials != nil && !slices.Contains(access.Serials, caller.Serial):
 		return fmt.Errorf("%w: a later one was used, or it was never issued for this member (serial %s)", ErrCertificate, caller.Serial)
 	}
 	return nil

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// serverWith has so many streams open.
-func serverWith(count int) (*Server, []*connection) {
-	s := &Server{open: map[*connection]bool{}}
+// openStreams has so many streams open.
+func openStreams(count int) (*connections, []*connection) {
+	s := newConnections()
 	var all []*connection
 	for range count {
 		c := &connection{ended: make(chan struct{})}
@@ -32,10 +32,10 @@ func countEnded(all []*connection) int {
 
 func TestADrainingHubLetsItsAgentsGoOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, all := serverWith(1000)
+		s, all := openStreams(1000)
 		done := make(chan struct{})
 		go func() {
-			s.endEach(errDraining, time.Second)
+			s.endAll(errDraining, time.Second)
 			close(done)
 		}()
 		const steps = 10
@@ -45,7 +45,7 @@ func TestADrainingHubLetsItsAgentsGoOneByOne(t *testing.T) {
 			if ended, want := countEnded(all), 1+i*len(all)/steps; ended != want {
 				t.Errorf("after %d tenths of the time %d of %d streams have ended, want %d", i, ended, len(all), want)
 			}
-			if s.register(&connection{server: s}) {
+			if s.add(&connection{}) {
 				t.Error("a stream was let in")
 			}
 			time.Sleep(time.Second / steps)
@@ -59,9 +59,9 @@ func TestADrainingHubLetsItsAgentsGoOneByOne(t *testing.T) {
 
 func TestADrainingHubOfFewAgentsIsDoneAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, all := serverWith(3)
+		s, all := openStreams(3)
 		begin := time.Now()
-		s.endEach(errDraining, time.Hour)
+		s.endAll(errDraining, time.Hour)
 		if took := time.Since(begin); took > 3*drainGap || countEnded(all) != 3 {
 			t.Errorf("%d of 3 streams have ended after %s", countEnded(all), took)
 		}
