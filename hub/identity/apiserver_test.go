@@ -116,7 +116,7 @@ func TestALifeOnARealAPIServer(t *testing.T) {
 	x.Expect(x.api.Update(x.ctx, secret)).To(Succeed())
 	x.Expect(x.look(x.ctx)).To(Succeed())
 	x.Expect(x.look(x.ctx)).To(Succeed())
-	x.Expect(x.current.Load().state.Stage).To(Equal(pki.StageDistributing))
+	x.Expect(x.ca.current.Load().state.Stage).To(Equal(pki.StageDistributing))
 	x.Expect(x.RotationDue(a.caller, v1alpha1.TrustBundleHash(a.bundle))).To(BeTrue())
 
 	x.setAccess("eu", v1alpha1.AccessRevoked)
@@ -126,7 +126,7 @@ func TestALifeOnARealAPIServer(t *testing.T) {
 	x.Expect(revoked.Status.Certificate.Serials()).To(BeEmpty())
 	x.Expect(x.api.Get(x.ctx, client.ObjectKey{Namespace: namespace, Name: "join-" + tokenID}, &corev1.Secret{})).NotTo(Succeed())
 	x.Expect(x.look(x.ctx)).To(Succeed())
-	x.Expect(x.current.Load().state.Stage).To(Equal(pki.StageReissuing), "nobody is waited for that has no certificate")
+	x.Expect(x.ca.current.Load().state.Stage).To(Equal(pki.StageReissuing), "nobody is waited for that has no certificate")
 }
 
 // asksAgain is an agent that did not get its answer.

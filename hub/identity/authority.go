@@ -5,9 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -16,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/identity/pki"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
@@ -49,28 +45,9 @@ type Options struct {
 // be called by several goroutines.
 type Authority struct {
 	options Options
-	// current is nil until Prepare has returned.
-	current atomic.Pointer[snapshot]
-
-	// mu is held by what looks after CA and serving certificate.
-	mu sync.Mutex
-	// secret is the version of the Secret that was read last.
-	secret string
-	// swept is when tokens were last looked through.
-	swept time.Time
-	// waiting is for whom a rotation was last said to wait.
-	waiting string
-}
-
-// snapshot is all that a handshake or a call needs of the CA; it is replaced,
-// never changed.
-type snapshot struct {
-	state   pki.State
-	bundle  []byte
-	hash    string
-	issuer  string
-	pool    *x509.CertPool
-	serving *tls.Certificate
+	ca      *ca
+	members members
+	tokens  tokens
 }
 
 var (
@@ -79,55 +56,33 @@ var (
 )
 
 // New makes an authority; Prepare must return before it is used.
-func New(o Options) *Authority { return &Authority{options: o} }
+func New(o Options) *Authority {
+	a := &Authority{options: o}
+	a.ca, a.members.options, a.tokens.options = &ca{options: &a.options}, &a.options, &a.options
+	return a
+}
 
-// errNotReady: nothing is issued before the CA was read.
-var errNotReady = errors.New("the hub's CA has not been read yet")
+// Prepare reads the CA, or makes the first one where there is none. It must
+// return before an agent is let in; later calls do nothing.
+func (a *Authority) Prepare(ctx context.Context) error { return a.ca.prepare(ctx) }
 
-// Certificates is what the hub serves with and whom it trusts (link.Authority).
+// Certificates returns what the hub serves with and the CAs that it trusts
+// (link.Authority).
 func (a *Authority) Certificates() (*tls.Certificate, *x509.CertPool, error) {
-	s := a.current.Load()
+	s := a.ca.current.Load()
 	if s == nil {
 		return nil, nil, errNotReady
 	}
 	return s.serving, s.pool, nil
 }
 
-// RotationDue is whether an agent must rotate at once (link.Authority): it does
-// not trust what it should, or its certificate is not of the CA that issues. An
-// agent that does not say what it trusts is left alone; it rotates in its time.
+// RotationDue reports whether an agent must rotate at once (link.Authority): it does
+// not trust the CAs that it should, or its certificate is not of the CA that issues.
+// An agent that does not report what it trusts rotates in its time.
 func (a *Authority) RotationDue(caller link.Caller, trustBundleHash string) bool {
-	s := a.current.Load()
+	s := a.ca.current.Load()
 	return s != nil &&
 		(trustBundleHash != "" && trustBundleHash != s.hash || caller.IssuerHash != "" && caller.IssuerHash != s.issuer)
-}
-
-// adopt makes a state the one in use. The serving certificate is kept as long as
-// it is of the issuer and young enough.
-func (a *Authority) adopt(state pki.State) error {
-	now, before := a.options.Now(), a.current.Load()
-	next := &snapshot{
-		state:  state,
-		bundle: state.BundlePEM(),
-		hash:   state.BundleHash(),
-		issuer: state.Issuer.Hash(),
-		pool:   x509.NewCertPool(),
-	}
-	for _, c := range state.Bundle {
-		next.pool.AddCert(c)
-	}
-	if before != nil && before.issuer == next.issuer && !pki.RenewalDue(before.serving.Leaf, now) {
-		next.serving = before.serving
-	} else {
-		serving, err := a.issueServing(state.Issuer, now)
-		if err != nil {
-			return fmt.Errorf("issuing the hub's certificate: %w", err)
-		}
-		next.serving = serving
-	}
-	metricCAExpiry.Set(float64(state.Issuer.Certificate.NotAfter.Unix()))
-	a.current.Store(next)
-	return nil
 }
 
 // NeedLeaderElection is true: the leader alone issues.
@@ -155,10 +110,8 @@ func (a *Authority) Start(ctx context.Context) error {
 
 // look does all that is due: it is one pass of Start.
 func (a *Authority) look(ctx context.Context) error {
-	if err := a.Prepare(ctx); err != nil {
+	if err := a.ca.prepare(ctx); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return errors.Join(a.lookAtCA(ctx), a.sweepTokens(ctx))
+	return errors.Join(a.ca.maintain(ctx), a.tokens.sweep(ctx))
 }

@@ -2,8 +2,13 @@ package identity
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,48 +29,107 @@ const (
 	EventRotationFinished = "CARotationFinished"
 )
 
+// ca is the hub's CA, as it is in use: it is read from its Secret, issues, and is
+// rotated.
+type ca struct {
+	options *Options
+	// current is nil until prepare has returned.
+	current atomic.Pointer[snapshot]
+
+	// mu is held while the CA or the serving certificate changes.
+	mu sync.Mutex
+	// secret is the version of the Secret that was read last.
+	secret string
+	// waiting is what was last logged of the members that a rotation waits for.
+	waiting string
+}
+
+// snapshot is all that a handshake or a call needs of the CA; it is replaced,
+// never changed.
+type snapshot struct {
+	state   pki.State
+	bundle  []byte
+	hash    string
+	issuer  string
+	pool    *x509.CertPool
+	serving *tls.Certificate
+}
+
+// errNotReady: nothing is issued before the CA was read.
+var errNotReady = errors.New("the hub's CA has not been read yet")
+
+// adopt makes a state the one in use. The serving certificate is kept as long as
+// it is of the issuer and young enough.
+func (c *ca) adopt(state pki.State) error {
+	now, before := c.options.Now(), c.current.Load()
+	next := &snapshot{
+		state:  state,
+		bundle: state.BundlePEM(),
+		hash:   state.BundleHash(),
+		issuer: state.Issuer.Hash(),
+		pool:   x509.NewCertPool(),
+	}
+	for _, certificate := range state.Bundle {
+		next.pool.AddCert(certificate)
+	}
+	if before != nil && before.issuer == next.issuer && !pki.RenewalDue(before.serving.Leaf, now) {
+		next.serving = before.serving
+	} else {
+		serving, err := c.issueServing(state.Issuer, now)
+		if err != nil {
+			return fmt.Errorf("issuing the hub's certificate: %w", err)
+		}
+		next.serving = serving
+	}
+	metricCAExpiry.Set(float64(state.Issuer.Certificate.NotAfter.Unix()))
+	c.current.Store(next)
+	return nil
+}
+
 // named in a log line, at most: a fleet has many members.
 const named = 10
 
-// lookAtCA reads the Secret again, renews the hub's certificate, and leads a
-// rotation on by the step that is due.
-func (a *Authority) lookAtCA(ctx context.Context) error {
-	secret, err := a.readSecret(ctx)
+// maintain reads the Secret again, renews the hub's certificate, and takes the step
+// of a rotation that is due.
+func (c *ca) maintain(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	secret, err := c.readSecret(ctx)
 	if apierrors.IsNotFound(err) {
 		// The CA is only lost once the process ends that still has it.
 		log.FromContext(ctx).Info("The Secret of the hub's CA was deleted: putting it back")
-		secret, err = a.createSecret(ctx, a.current.Load().state)
+		secret, err = c.createSecret(ctx, c.current.Load().state)
 	}
 	if err != nil {
 		return err
 	}
-	if secret.ResourceVersion != a.secret {
-		if err := a.adoptSecret(secret); err != nil {
+	if secret.ResourceVersion != c.secret {
+		if err := c.adoptSecret(secret); err != nil {
 			return err
 		}
-	} else if s := a.current.Load(); pki.RenewalDue(s.serving.Leaf, a.options.Now()) {
-		if err := a.adopt(s.state); err != nil {
+	} else if s := c.current.Load(); pki.RenewalDue(s.serving.Leaf, c.options.Now()) {
+		if err := c.adopt(s.state); err != nil {
 			return err
 		}
 	}
-	return a.rotateCA(ctx, secret)
+	return c.rotate(ctx, secret)
 }
 
-func (a *Authority) rotateCA(ctx context.Context, secret *corev1.Secret) error {
-	state, now := a.current.Load().state, a.options.Now()
+func (c *ca) rotate(ctx context.Context, secret *corev1.Secret) error {
+	state, now := c.current.Load().state, c.options.Now()
 	var members []pki.Member
 	if state.Stage != pki.StageStable {
 		var err error
-		if members, err = a.allMembers(ctx); err != nil {
+		if members, err = c.allMembers(ctx); err != nil {
 			return err
 		}
 	}
 	_, requested := secret.Annotations[v1alpha1.AnnotationRotateCA]
-	step, waiting := state.StepDue(requested, members, a.options.Lifetime, now)
+	step, waiting := state.StepDue(requested, members, c.options.Lifetime, now)
 	var reason, note string
 	switch step {
 	case pki.StepNone:
-		a.sayWaiting(ctx, state.Stage, waiting)
+		c.logWaiting(ctx, state.Stage, waiting)
 		return nil
 	case pki.StepBegin:
 		next, err := newCA(now)
@@ -81,18 +145,18 @@ func (a *Authority) rotateCA(ctx context.Context, secret *corev1.Secret) error {
 		state = state.Finish(now)
 		reason, note = EventRotationFinished, "the old CA is not trusted any more"
 	}
-	if err := a.saveState(ctx, secret, state); err != nil {
+	if err := c.saveState(ctx, secret, state); err != nil {
 		return err
 	}
 	log.FromContext(ctx).Info("Rotating the hub's CA", "stage", state.Stage, "step", step)
-	a.options.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, reason, "RotateCA", "%s", note)
+	c.options.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, reason, "RotateCA", "%s", note)
 	return nil
 }
 
-// allMembers as they stand: who is not in the list is not waited for.
-func (a *Authority) allMembers(ctx context.Context) ([]pki.Member, error) {
+// allMembers lists the members; a rotation waits for no other.
+func (c *ca) allMembers(ctx context.Context) ([]pki.Member, error) {
 	list := &v1alpha1.MemberClusterList{}
-	if err := a.options.Live.List(ctx, list); err != nil {
+	if err := c.options.Live.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("listing the members: %w", err)
 	}
 	members := make([]pki.Member, len(list.Items))
@@ -102,13 +166,13 @@ func (a *Authority) allMembers(ctx context.Context) ([]pki.Member, error) {
 	return members, nil
 }
 
-// sayWaiting says for whom a rotation waits, whenever that changes.
-func (a *Authority) sayWaiting(ctx context.Context, stage pki.Stage, waiting []string) {
+// logWaiting logs the members that a rotation waits for, whenever they change.
+func (c *ca) logWaiting(ctx context.Context, stage pki.Stage, waiting []string) {
 	members := strings.Join(waiting[:min(len(waiting), named)], ",")
-	if text := fmt.Sprint(stage, len(waiting), members); text != a.waiting && len(waiting) > 0 {
+	if text := fmt.Sprint(stage, len(waiting), members); text != c.waiting && len(waiting) > 0 {
 		log.FromContext(ctx).V(1).Info("The rotation of the hub's CA waits for members",
 			"stage", stage, "count", len(waiting), "members", members)
-		a.waiting = text
+		c.waiting = text
 	}
 }
 

@@ -77,10 +77,10 @@ func readKey(request []byte) (crypto.PublicKey, string, error) {
 func (a *Authority) enroll(ctx context.Context, who applicant) (certificate issued, member string, err error) {
 	var g grant
 	for range attempts {
-		if g, err = a.redeem(ctx, who); err != nil {
+		if g, err = a.tokens.redeem(ctx, who); err != nil {
 			return issued{}, g.member, err
 		}
-		mc, err := a.member(ctx, g.member, g.memberUID)
+		mc, err := a.members.get(ctx, g.member, g.memberUID)
 		if errors.Is(err, link.ErrUnknownMember) {
 			return issued{}, g.member, g.invalid(refusedTokenMember, "its MemberCluster %s is gone, or is another of the same name", g.member)
 		}
@@ -90,7 +90,7 @@ func (a *Authority) enroll(ctx context.Context, who applicant) (certificate issu
 		if err := mayEnroll(mc, who.fingerprint); err != nil {
 			return issued{}, g.member, err
 		}
-		if err = a.bind(ctx, g, who.keyHash); err == nil {
+		if err = a.tokens.bind(ctx, g, who.keyHash); err == nil {
 			certificate, err = a.enrollWith(ctx, g, who)
 			return certificate, g.member, err
 		}
@@ -102,11 +102,11 @@ func (a *Authority) enroll(ctx context.Context, who applicant) (certificate issu
 }
 
 func (a *Authority) enrollWith(ctx context.Context, g grant, who applicant) (certificate issued, err error) {
-	err = a.change(ctx, g.member, g.memberUID, func(mc *v1alpha1.MemberCluster) error {
+	err = a.members.change(ctx, g.member, g.memberUID, func(mc *v1alpha1.MemberCluster) error {
 		if err := mayEnroll(mc, who.fingerprint); err != nil {
 			return err
 		}
-		if certificate, err = a.issueAgent(mc.UID, who.key); err != nil {
+		if certificate, err = a.ca.issueAgent(mc.UID, who.key); err != nil {
 			return err
 		}
 		mc.Status.Fingerprint = who.fingerprint

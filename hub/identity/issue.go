@@ -40,17 +40,17 @@ func (i issued) wire() *fleetv1.IssuedCertificate {
 }
 
 // issueAgent makes a certificate of a member's agent for its public key.
-func (a *Authority) issueAgent(member types.UID, key crypto.PublicKey) (issued, error) {
-	s := a.current.Load()
+func (c *ca) issueAgent(member types.UID, key crypto.PublicKey) (issued, error) {
+	s := c.current.Load()
 	if s == nil {
 		return issued{}, errNotReady
 	}
-	uri, err := url.Parse(link.AgentURI(a.options.TrustDomain, member))
+	uri, err := url.Parse(link.AgentURI(c.options.TrustDomain, member))
 	if err != nil {
 		return issued{}, fmt.Errorf("naming the agent: %w", err)
 	}
-	now := a.options.Now()
-	template := pki.AgentCertificate(s.state.Issuer.Certificate, newSerial(), uri, now, a.options.Lifetime)
+	now := c.options.Now()
+	template := pki.AgentCertificate(s.state.Issuer.Certificate, newSerial(), uri, now, c.options.Lifetime)
 	certificate, err := sign(template, s.state.Issuer, key)
 	if err != nil {
 		return issued{}, err
@@ -60,8 +60,8 @@ func (a *Authority) issueAgent(member types.UID, key crypto.PublicKey) (issued, 
 
 // issueServing makes the hub's own certificate with a new key, which never
 // leaves the process. The CA comes along, for agents that know only its hash.
-func (a *Authority) issueServing(issuer pki.Issuer, now time.Time) (*tls.Certificate, error) {
-	uri, err := url.Parse("spiffe://" + a.options.TrustDomain + "/hub")
+func (c *ca) issueServing(issuer pki.Issuer, now time.Time) (*tls.Certificate, error) {
+	uri, err := url.Parse("spiffe://" + c.options.TrustDomain + "/hub")
 	if err != nil {
 		return nil, fmt.Errorf("naming the hub: %w", err)
 	}
@@ -69,7 +69,7 @@ func (a *Authority) issueServing(issuer pki.Issuer, now time.Time) (*tls.Certifi
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := sign(pki.ServingCertificate(issuer.Certificate, newSerial(), uri, a.options.Names, now), issuer, key.Public())
+	certificate, err := sign(pki.ServingCertificate(issuer.Certificate, newSerial(), uri, c.options.Names, now), issuer, key.Public())
 	if err != nil {
 		return nil, err
 	}

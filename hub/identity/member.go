@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,10 +18,15 @@ import (
 // another writer, which writes at most every 2 s.
 const attempts = 8
 
-// nameOf the member of that UID, by the hub's cache: neither ever changes.
-func (a *Authority) nameOf(ctx context.Context, uid types.UID) (string, error) {
+// members reads and changes what the status of MemberClusters has of their
+// certificates.
+type members struct{ options *Options }
+
+// nameOf returns the name of the member of that UID, by the hub's cache: neither
+// ever changes.
+func (m members) nameOf(ctx context.Context, uid types.UID) (string, error) {
 	list := &v1alpha1.MemberClusterList{}
-	if err := a.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := m.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("looking for the member: %w", err)
 	}
 	for i := range list.Items {
@@ -31,11 +37,11 @@ func (a *Authority) nameOf(ctx context.Context, uid types.UID) (string, error) {
 	return "", link.ErrUnknownMember
 }
 
-// member reads a member as it stands: link.ErrUnknownMember if it is gone, or is
+// get reads a member from the API server: link.ErrUnknownMember if it is gone, or is
 // another of the same name.
-func (a *Authority) member(ctx context.Context, name string, uid types.UID) (*v1alpha1.MemberCluster, error) {
+func (m members) get(ctx context.Context, name string, uid types.UID) (*v1alpha1.MemberCluster, error) {
 	mc := &v1alpha1.MemberCluster{}
-	err := a.options.Live.Get(ctx, client.ObjectKey{Name: name}, mc)
+	err := m.options.Live.Get(ctx, client.ObjectKey{Name: name}, mc)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, link.ErrUnknownMember
@@ -47,14 +53,13 @@ func (a *Authority) member(ctx context.Context, name string, uid types.UID) (*v1
 	return mc, nil
 }
 
-// change makes a change of a member's status durable. decide looks at the member
-// as it stands and changes it, or says why not; it is asked again whenever
-// somebody else wrote the member meanwhile.
-func (a *Authority) change(ctx context.Context, name string, uid types.UID, decide func(*v1alpha1.MemberCluster) error) error {
+// change makes a change of a member's status durable. decide changes the member as
+// read, or returns why not; it is called again after each conflict.
+func (m members) change(ctx context.Context, name string, uid types.UID, decide func(*v1alpha1.MemberCluster) error) error {
 	var err error
 	for range attempts {
 		var mc *v1alpha1.MemberCluster
-		if mc, err = a.member(ctx, name, uid); err != nil {
+		if mc, err = m.get(ctx, name, uid); err != nil {
 			return err
 		}
 		before := mc.DeepCopy()
@@ -64,8 +69,8 @@ func (a *Authority) change(ctx context.Context, name string, uid types.UID, deci
 		if equality.Semantic.DeepEqual(before.Status, mc.Status) {
 			return nil
 		}
-		if err = a.options.Client.Status().Patch(ctx, mc, locked(before)); err == nil {
-			a.options.Changed(mc)
+		if err = m.options.Client.Status().Patch(ctx, mc, locked(before)); err == nil {
+			m.options.Changed(mc)
 			return nil
 		}
 		if !apierrors.IsConflict(err) {
@@ -73,4 +78,25 @@ func (a *Authority) change(ctx context.Context, name string, uid types.UID, deci
 		}
 	}
 	return fmt.Errorf("writing the member's certificate: %w", err)
+}
+
+// changeOf changes the member of a caller whose certificate is one that it may
+// use. A member that is being removed keeps its agent until its sessions have
+// stopped.
+func (m members) changeOf(ctx context.Context, caller link.Caller, change func(*v1alpha1.MemberCluster) error) error {
+	name, err := m.nameOf(ctx, caller.Member)
+	if err != nil {
+		return err
+	}
+	return m.change(ctx, name, caller.Member, func(mc *v1alpha1.MemberCluster) error {
+		switch c := mc.Status.Certificate; {
+		case mc.Spec.Access == v1alpha1.AccessRevoked:
+			return refuse(refusedRevoked, link.ErrRevoked, "%s", mc.Name)
+		case !m.options.Now().Before(caller.NotAfter):
+			return refuse(refusedCertificate, link.ErrCertificate, "it has expired")
+		case c == nil || !slices.Contains(c.Serials(), caller.Serial):
+			return refuse(refusedCertificate, link.ErrCertificate, "it is none that %s may use (serial %s)", mc.Name, caller.Serial)
+		}
+		return change(mc)
+	})
 }

@@ -5,13 +5,12 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
@@ -47,20 +46,20 @@ func (r *revoker) Reconcile(ctx context.Context, request reconcile.Request) (rec
 // revoke deletes the tokens, also where the certificates were taken away before:
 // with one of them the same key could come back once access is allowed again.
 func (a *Authority) revoke(ctx context.Context, cached *v1alpha1.MemberCluster) error {
-	mc, err := a.member(ctx, cached.Name, cached.UID)
+	mc, err := a.members.get(ctx, cached.Name, cached.UID)
 	if err != nil {
 		return ignoreUnknown(err)
 	}
 	if mc.Spec.Access != v1alpha1.AccessRevoked {
 		return nil
 	}
-	err = a.deleteTokens(ctx, func(secret *corev1.Secret) bool {
+	err = a.tokens.delete(ctx, func(secret *corev1.Secret) bool {
 		return string(secret.Data[v1alpha1.JoinTokenMemberUID]) == string(mc.UID)
 	})
 	if err != nil {
 		return err
 	}
-	err = a.change(ctx, mc.Name, mc.UID, func(mc *v1alpha1.MemberCluster) error {
+	err = a.members.change(ctx, mc.Name, mc.UID, func(mc *v1alpha1.MemberCluster) error {
 		if mc.Spec.Access == v1alpha1.AccessRevoked {
 			recordRevoked(&mc.Status)
 		}

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -32,11 +31,11 @@ func (a *Authority) rotate(ctx context.Context, caller link.Caller, request []by
 	if caller.PublicKeyHash == "" || caller.PublicKeyHash == hash {
 		return issued{}, refuse(refusedKeyReused, link.ErrRequest, "the key is that of the certificate that the call was made with")
 	}
-	err = a.changeOf(ctx, caller, func(mc *v1alpha1.MemberCluster) error {
+	err = a.members.changeOf(ctx, caller, func(mc *v1alpha1.MemberCluster) error {
 		// The one that the call is made with stays valid, also if it was not used
 		// to connect yet.
 		recordUsed(&mc.Status, caller.Serial, caller.IssuerHash)
-		if certificate, err = a.issueAgent(mc.UID, key); err != nil {
+		if certificate, err = a.ca.issueAgent(mc.UID, key); err != nil {
 			return err
 		}
 		recordIssued(&mc.Status, certificate.serial(), certificate.certificate.NotAfter, certificate.bundleHash)
@@ -48,30 +47,9 @@ func (a *Authority) rotate(ctx context.Context, caller link.Caller, request []by
 // Used says that a certificate was used to connect (link.Authority). Nothing is
 // written for one that was used before.
 func (a *Authority) Used(ctx context.Context, caller link.Caller) error {
-	err := a.changeOf(ctx, caller, func(mc *v1alpha1.MemberCluster) error {
+	err := a.members.changeOf(ctx, caller, func(mc *v1alpha1.MemberCluster) error {
 		recordUsed(&mc.Status, caller.Serial, caller.IssuerHash)
 		return nil
 	})
 	return counted(err)
-}
-
-// changeOf changes the member of a caller whose certificate is one that it may
-// use. A member that is being removed keeps its agent until its sessions have
-// stopped.
-func (a *Authority) changeOf(ctx context.Context, caller link.Caller, change func(*v1alpha1.MemberCluster) error) error {
-	name, err := a.nameOf(ctx, caller.Member)
-	if err != nil {
-		return err
-	}
-	return a.change(ctx, name, caller.Member, func(mc *v1alpha1.MemberCluster) error {
-		switch c := mc.Status.Certificate; {
-		case mc.Spec.Access == v1alpha1.AccessRevoked:
-			return refuse(refusedRevoked, link.ErrRevoked, "%s", mc.Name)
-		case !a.options.Now().Before(caller.NotAfter):
-			return refuse(refusedCertificate, link.ErrCertificate, "it has expired")
-		case c == nil || !slices.Contains(c.Serials(), caller.Serial):
-			return refuse(refusedCertificate, link.ErrCertificate, "it is none that %s may use (serial %s)", mc.Name, caller.Serial)
-		}
-		return change(mc)
-	})
 }

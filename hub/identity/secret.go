@@ -18,73 +18,73 @@ import (
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
 
-// Prepare reads the CA, or makes the first one where there is none. It must
-// return before an agent is let in; later calls do nothing.
-func (a *Authority) Prepare(ctx context.Context) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.current.Load() != nil {
+// prepare reads the CA, or makes the first one where there is none. Later calls do
+// nothing.
+func (c *ca) prepare(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current.Load() != nil {
 		return nil
 	}
-	secret, err := a.readSecret(ctx)
+	secret, err := c.readSecret(ctx)
 	if apierrors.IsNotFound(err) {
-		secret, err = a.firstSecret(ctx)
+		secret, err = c.firstSecret(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	return a.adoptSecret(secret)
+	return c.adoptSecret(secret)
 }
 
-func (a *Authority) readSecret(ctx context.Context) (*corev1.Secret, error) {
+func (c *ca) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: a.options.Namespace, Name: v1alpha1.AuthoritySecret}
-	if err := a.options.Live.Get(ctx, key, secret); err != nil {
+	key := client.ObjectKey{Namespace: c.options.Namespace, Name: v1alpha1.AuthoritySecret}
+	if err := c.options.Live.Get(ctx, key, secret); err != nil {
 		return nil, fmt.Errorf("reading the hub's CA: %w", err)
 	}
 	return secret, nil
 }
 
 // firstSecret makes the first CA.
-func (a *Authority) firstSecret(ctx context.Context) (*corev1.Secret, error) {
-	now := a.options.Now()
-	ca, err := newCA(now)
+func (c *ca) firstSecret(ctx context.Context) (*corev1.Secret, error) {
+	now := c.options.Now()
+	first, err := newCA(now)
 	if err != nil {
 		return nil, fmt.Errorf("making the hub's CA: %w", err)
 	}
-	secret, err := a.createSecret(ctx, pki.NewState(ca, now))
+	secret, err := c.createSecret(ctx, pki.NewState(first, now))
 	if err == nil {
 		log.FromContext(ctx).Info("Made the hub's CA: members that were enrolled with another CA must join again",
-			"secret", client.ObjectKeyFromObject(secret), "caHash", ca.Hash())
+			"secret", client.ObjectKeyFromObject(secret), "caHash", first.Hash())
 	}
 	return secret, err
 }
 
-// createSecret stores a state where there is none. Somebody who was quicker has
-// the better claim: nothing is ever written over a CA that is there.
-func (a *Authority) createSecret(ctx context.Context, state pki.State) (*corev1.Secret, error) {
+// createSecret stores a state where there is none. A CA that another process stored
+// meanwhile is used: nothing is ever written over a CA that is there.
+func (c *ca) createSecret(ctx context.Context, state pki.State) (*corev1.Secret, error) {
 	data, err := state.Data()
 	if err != nil {
 		return nil, err
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: a.options.Namespace, Name: v1alpha1.AuthoritySecret,
+			Namespace: c.options.Namespace, Name: v1alpha1.AuthoritySecret,
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 		},
 		Type: corev1.SecretTypeOpaque,
 		Data: data,
 	}
-	switch err := a.options.Client.Create(ctx, secret); {
+	switch err := c.options.Client.Create(ctx, secret); {
 	case apierrors.IsAlreadyExists(err):
-		return a.readSecret(ctx)
+		return c.readSecret(ctx)
 	case err != nil:
 		return nil, fmt.Errorf("storing the hub's CA: %w", err)
 	}
 	return secret, nil
 }
 
-func (a *Authority) adoptSecret(secret *corev1.Secret) error {
+func (c *ca) adoptSecret(secret *corev1.Secret) error {
 	state, err := pki.ReadState(secret.Data)
 	if err != nil {
 		return fmt.Errorf(
@@ -92,16 +92,16 @@ func (a *Authority) adoptSecret(secret *corev1.Secret) error {
 				"restore it from a backup, or delete it, restart the hub and have every member join again",
 			secret.Namespace, secret.Name, err)
 	}
-	if err := a.adopt(state); err != nil {
+	if err := c.adopt(state); err != nil {
 		return err
 	}
-	a.secret = secret.ResourceVersion
+	c.secret = secret.ResourceVersion
 	return nil
 }
 
-// saveState writes the state unless somebody has written the Secret since it
-// was read, and adopts it.
-func (a *Authority) saveState(ctx context.Context, secret *corev1.Secret, state pki.State) error {
+// saveState writes the state unless the Secret was written since it was read, and
+// adopts it.
+func (c *ca) saveState(ctx context.Context, secret *corev1.Secret, state pki.State) error {
 	data, err := state.Data()
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func (a *Authority) saveState(ctx context.Context, secret *corev1.Secret, state 
 	if state.Stage == pki.StageDistributing {
 		delete(secret.Annotations, v1alpha1.AnnotationRotateCA)
 	}
-	if err := a.options.Client.Update(ctx, secret); err != nil {
+	if err := c.options.Client.Update(ctx, secret); err != nil {
 		return fmt.Errorf("storing the hub's CA: %w", err)
 	}
-	return a.adoptSecret(secret)
+	return c.adoptSecret(secret)
 }

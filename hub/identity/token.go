@@ -3,17 +3,26 @@ package identity
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
+
+// tokens are the join tokens: Secrets that kubectl vdi join creates.
+type tokens struct {
+	options *Options
+	// swept is when expired ones were last deleted.
+	swept time.Time
+}
 
 // grant is what a token is good for.
 type grant struct {
@@ -63,28 +72,28 @@ func checkToken(secret *corev1.Secret, token, keyHash string, now time.Time) (gr
 }
 
 // redeem finds what a token is good for, as it stands.
-func (a *Authority) redeem(ctx context.Context, who applicant) (grant, error) {
+func (t *tokens) redeem(ctx context.Context, who applicant) (grant, error) {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: a.options.Namespace, Name: v1alpha1.JoinTokenPrefix + who.tokenID}
-	err := a.options.Live.Get(ctx, key, secret)
+	key := client.ObjectKey{Namespace: t.options.Namespace, Name: v1alpha1.JoinTokenPrefix + who.tokenID}
+	err := t.options.Live.Get(ctx, key, secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		return grant{}, refuse(refusedTokenUnknown, link.ErrToken, "there is no Secret %s", key.Name)
 	case err != nil:
 		return grant{}, fmt.Errorf("reading the token: %w", err)
 	}
-	return checkToken(secret, who.token, who.keyHash, a.options.Now())
+	return checkToken(secret, who.token, who.keyHash, t.options.Now())
 }
 
 // bind makes it durable that the token serves that key alone. It is a conflict if
 // somebody else was quicker.
-func (a *Authority) bind(ctx context.Context, g grant, keyHash string) error {
+func (t *tokens) bind(ctx context.Context, g grant, keyHash string) error {
 	if string(g.secret.Data[v1alpha1.JoinTokenUsedBy]) == keyHash {
 		return nil
 	}
 	secret := g.secret.DeepCopy()
 	secret.Data[v1alpha1.JoinTokenUsedBy] = []byte(keyHash)
-	err := a.options.Client.Update(ctx, secret)
+	err := t.options.Client.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
 		return g.invalid(refusedTokenExpired, "it was deleted")
 	}
@@ -92,4 +101,49 @@ func (a *Authority) bind(ctx context.Context, g grant, keyHash string) error {
 		return fmt.Errorf("marking the token as used: %w", err)
 	}
 	return nil
+}
+
+const (
+	// tokensKept is how long a token's Secret is kept after its expiry, for those
+	// who wonder why it does not work.
+	tokensKept = 24 * time.Hour
+	// sweepEvery so often tokens are looked through.
+	sweepEvery = time.Hour
+)
+
+// sweep deletes the Secrets of tokens that expired long ago.
+func (t *tokens) sweep(ctx context.Context) error {
+	now := t.options.Now()
+	if !t.swept.IsZero() && now.Sub(t.swept) < sweepEvery {
+		return nil
+	}
+	// No token is valid for longer than its lifetime, whatever it says.
+	err := t.delete(ctx, func(secret *corev1.Secret) bool {
+		return now.Sub(secret.CreationTimestamp.Time) > v1alpha1.JoinTokenLifetime+tokensKept
+	})
+	if err == nil {
+		t.swept = now
+	}
+	return err
+}
+
+func (t *tokens) delete(ctx context.Context, which func(*corev1.Secret) bool) error {
+	list := &corev1.SecretList{}
+	err := t.options.Live.List(ctx, list, client.InNamespace(t.options.Namespace),
+		client.MatchingFields{"type": string(v1alpha1.JoinTokenType)})
+	if err != nil {
+		return fmt.Errorf("listing the join tokens: %w", err)
+	}
+	var errs []error
+	for i := range list.Items {
+		secret := &list.Items[i]
+		if secret.Type != v1alpha1.JoinTokenType || !which(secret) {
+			continue
+		}
+		err := t.options.Client.Delete(ctx, secret, client.Preconditions{UID: ptr.To(secret.UID)})
+		if client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("deleting join token %s: %w", secret.Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
