@@ -1,20 +1,19 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
 // Cache has the SessionAssignments of a member as its agent last reported them. It
@@ -22,39 +21,33 @@ import (
 //
 // Its objects are never changed once stored: a report replaces them.
 type Cache struct {
+	// Bounds of what is kept; they must not change once reports come in.
+	Bounds
+	// mu guards all fields but quota.seen.
 	mu       sync.Mutex
-	version  uint64
-	items    map[types.NamespacedName]*v1alpha1.SessionAssignment
-	watchers map[*cacheWatch]struct{}
-	// reported is what the agent has reported of each, by hashes: see
-	// cache_reports.go.
-	reported convert.Ledger[types.NamespacedName]
-	// altered are those of reported that the cache does not have as they were reported:
-	// results have changed them since, or the report was not applied.
-	altered map[types.NamespacedName]bool
-	// assigned is the digest of what the member is believed to hold.
-	assigned uint64
-	// next was opened by List and waits for Watch.
-	next *cacheWatch
-	limits
+	store    store
+	reported reports
+	quota    quota
 }
 
 // newCache returns an empty cache. Without the functions every session counts as
 // known and placed.
 func newCache(knows func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) *Cache {
-	return &Cache{
-		items:    map[types.NamespacedName]*v1alpha1.SessionAssignment{},
-		watchers: map[*cacheWatch]struct{}{},
-		altered:  map[types.NamespacedName]bool{},
-		limits:   newLimits(knows, placed),
+	p := &Cache{
+		Bounds:   defaultBounds,
+		store:    store{items: map[types.NamespacedName]*v1alpha1.SessionAssignment{}, watchers: map[*cacheWatch]struct{}{}},
+		reported: reports{altered: map[types.NamespacedName]bool{}},
+		quota:    newQuota(knows, placed),
 	}
+	p.quota.Bounds = &p.Bounds
+	return p
 }
 
 // putUnlessStopped adds a report and returns whether it is current. One of an older epoch than
 // the cache has is stale (promise 2), and so is one of an epoch that has stopped:
 // the report was on its way.
 func (p *Cache) putUnlessStopped(item *v1alpha1.SessionAssignment) bool {
-	old := p.items[keyOf(item)]
+	old := p.store.items[keyOf(item)]
 	if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {
 		return false
 	}
@@ -79,9 +72,9 @@ func (p *Cache) Forget(key types.NamespacedName, resourceVersion string) {
 func (p *Cache) ExpectStop(key types.NamespacedName, session types.UID, upTo int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.items[key]
+	old := p.store.items[key]
 	if old == nil {
-		p.names[session] = key
+		p.quota.names[session] = key
 	}
 	return old == nil || !awaitsRecording(old) || old.Spec.Epoch < upTo
 }
@@ -89,12 +82,12 @@ func (p *Cache) ExpectStop(key types.NamespacedName, session types.UID, upTo int
 // update replaces the item under a key by what f makes of it; nil drops it.
 // f gets nil where there is none, and must not change what it gets.
 func (p *Cache) update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
-	next := f(p.items[key])
-	if next == p.items[key] {
+	next := f(p.store.items[key])
+	if next == p.store.items[key] {
 		return
 	}
-	if _, reported := p.reported.Has(key); reported {
-		p.altered[key] = true
+	if p.reported.isReported(key) {
+		p.reported.altered[key] = true
 	}
 	if next == nil {
 		p.drop(key)
@@ -107,7 +100,7 @@ func (p *Cache) update(key types.NamespacedName, f func(*v1alpha1.SessionAssignm
 func (p *Cache) Items() []*v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Collect(maps.Values(p.items))
+	return slices.Collect(maps.Values(p.store.items))
 }
 
 // Len returns how many assignments the cache has, and of how many the agent's last
@@ -115,78 +108,78 @@ func (p *Cache) Items() []*v1alpha1.SessionAssignment {
 func (p *Cache) Len() (items, remembered int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.items), p.reported.Len()
+	return len(p.store.items), p.reported.hashes.Len()
 }
 
 // Get returns the item under a key, or nil. It must not be changed.
 func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.items[key]
+	return p.store.items[key]
 }
 
 // put reports whether the item is not stale: it is if the cache has a newer epoch.
 // It is shown, unless it is beyond the bounds.
 func (p *Cache) put(item *v1alpha1.SessionAssignment) bool {
 	key := keyOf(item)
-	old := p.items[key]
+	old := p.store.items[key]
 	if old != nil && old.Spec.Epoch > item.Spec.Epoch {
 		return false
 	}
-	if p.keep(key, item) != keepAll {
-		return true
-	}
-	old = p.items[key]
-	if old == nil || !sameReport(old, item) {
-		p.set(key, item)
+	switch p.quota.keep(key, old, item) {
+	case keepAll:
+		if old == nil || !sameReport(old, item) {
+			p.set(key, item)
+		}
+	case evict:
+		p.drop(key)
+	case keepHash, keepNothing:
 	}
 	return true
 }
 
 func (p *Cache) set(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
-	p.assigned += assignedHash(item) - assignedHash(p.items[key])
-	p.recount(key, p.items[key], item)
-	p.version++
-	item.ResourceVersion = strconv.FormatUint(p.version, 10)
-	p.items[key] = item
-	for w := range p.watchers {
-		w.push(key, item)
-	}
+	p.quota.recount(key, p.store.items[key], item)
+	p.store.set(key, item)
 }
 
 func (p *Cache) drop(key types.NamespacedName) {
-	old, ok := p.items[key]
-	if !ok {
-		return
+	p.quota.recount(key, p.store.items[key], nil)
+	p.store.drop(key)
+}
+
+// TakeExcess returns why the stream must end, once, and notes the orphans for
+// people.
+func (p *Cache) TakeExcess() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quota.noteOrphans()
+	err := p.quota.excess
+	p.quota.excess = nil
+	return err
+}
+
+// Orphans describes those of the last report in a condition; empty: there are none.
+// It takes no lock.
+func (p *Cache) Orphans() string {
+	o := p.quota.seen.Load()
+	if o == nil || o.count == 0 {
+		return ""
 	}
-	p.assigned -= assignedHash(old)
-	p.recount(key, old, nil)
-	p.version++
-	gone := old.DeepCopy()
-	gone.ResourceVersion = strconv.FormatUint(p.version, 10)
-	delete(p.items, key)
-	for w := range p.watchers {
-		w.pushDeleted(key, gone)
+	text := fmt.Sprintf("%d assignments there are orphans, which the hub did not place and leaves alone", o.count)
+	if len(o.some) > 0 {
+		text += ", such as " + strings.Join(o.some, ", ")
 	}
+	return text + ": delete those that nobody needs in the member, with kubectl delete sessionassignment"
 }
 
 // List returns a snapshot, and under the same lock opens the watch that begins
-// right after it, for Watch to hand out: nothing can slip in between. client-go's
+// right after it, for Watch to hand out: no change is lost between the two. client-go's
 // reflector calls both.
 func (p *Cache) List(metav1.ListOptions) (runtime.Object, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next != nil {
-		delete(p.watchers, p.next)
-	}
-	p.next = newCacheWatch(p.forget)
-	p.watchers[p.next] = struct{}{}
-	list := &v1alpha1.SessionAssignmentList{Items: make([]v1alpha1.SessionAssignment, 0, len(p.items))}
-	list.ResourceVersion = strconv.FormatUint(p.version, 10)
-	for _, item := range p.items {
-		list.Items = append(list.Items, *item)
-	}
-	return list, nil
+	return p.store.list(p.forget), nil
 }
 
 // Watch returns the watch that the last List opened. A second one without a
@@ -194,19 +187,13 @@ func (p *Cache) List(metav1.ListOptions) (runtime.Object, error) {
 func (p *Cache) Watch(metav1.ListOptions) (watch.Interface, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next == nil {
-		return nil, apierrors.NewResourceExpired("list first")
-	}
-	w := p.next
-	p.next = nil
-	w.start()
-	return w, nil
+	return p.store.watch()
 }
 
 func (p *Cache) forget(w *cacheWatch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.watchers, w)
+	delete(p.store.watchers, w)
 }
 
 // IsWatchListSemanticsUnSupported has the reflector list, then watch.

@@ -11,24 +11,52 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// What an agent has reported is remembered by hashes beside what the cache has of it,
-// so that the next stream need not report it again. The two are not the same: results
+// reports are the hashes of what an agent has reported, so that the next stream need
+// not report it again. They are not the same as what the cache has of it: results
 // change the cache, and a report of an older epoch does not. Where they differ the
 // agent is asked.
+type reports struct {
+	hashes convert.Ledger[types.NamespacedName]
+	// altered are those that the cache does not have as they were reported:
+	// results have changed them since, or the report was not applied.
+	altered map[types.NamespacedName]bool
+}
 
-// Differing are the buckets of which the agent must send all: what it holds is
+func (r *reports) isReported(key types.NamespacedName) bool {
+	_, reported := r.hashes.Has(key)
+	return reported
+}
+
+// add notes a report, and whether the cache has it otherwise.
+func (r *reports) add(report *protocol.Report, altered bool) {
+	key := keyOf(report.SessionAssignment)
+	r.hashes.Set(key, convert.BucketOf(string(report.Spec.Session.UID)), report.Hash)
+	if altered {
+		r.altered[key] = true
+	} else {
+		delete(r.altered, key)
+	}
+}
+
+// forgetAltered drops the marks of what is not reported any more: while the cache has it
+// it is asked for anyway.
+func (r *reports) forgetAltered() {
+	maps.DeleteFunc(r.altered, func(key types.NamespacedName, _ bool) bool { return !r.isReported(key) })
+}
+
+// Differing returns the buckets of which the agent must send all: what it holds is
 // not what it reported, or what the cache has is not.
 func (p *Cache) Differing(theirs *convert.Digest) convert.BucketSet {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	differ := p.reported.Digest().Differing(theirs)
-	for key, item := range p.items {
-		if _, reported := p.reported.Has(key); !reported && !awaitsRecording(item) {
+	differ := p.reported.hashes.Digest().Differing(theirs)
+	for key, item := range p.store.items {
+		if !p.reported.isReported(key) && !awaitsRecording(item) {
 			differ.Add(convert.BucketOf(string(item.Spec.Session.UID)))
 		}
 	}
-	for key := range p.altered {
-		if bucket, reported := p.reported.Has(key); reported {
+	for key := range p.reported.altered {
+		if bucket, reported := p.reported.hashes.Has(key); reported {
 			differ.Add(bucket)
 		}
 	}
@@ -43,8 +71,8 @@ func (p *Cache) Differing(theirs *convert.Digest) convert.BucketSet {
 func (p *Cache) Replace(buckets convert.BucketSet, items []protocol.Report, midStream bool) (stale int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reported.DeleteBuckets(buckets)
-	p.forgetUnreported()
+	p.reported.hashes.DeleteBuckets(buckets)
+	p.quota.forgetUnreported(p.reported.isReported, func(key types.NamespacedName) bool { return p.store.items[key] != nil })
 	named := make(map[types.NamespacedName]bool, len(items))
 	for i := range items {
 		named[keyOf(items[i].SessionAssignment)] = true
@@ -52,23 +80,13 @@ func (p *Cache) Replace(buckets convert.BucketSet, items []protocol.Report, midS
 			stale++
 		}
 	}
-	for key, item := range p.items {
+	for key, item := range p.store.items {
 		if !named[key] && !awaitsRecording(item) && buckets.Has(convert.BucketOf(string(item.Spec.Session.UID))) {
 			p.drop(key)
 		}
 	}
-	p.forgetAltered()
+	p.reported.forgetAltered()
 	return stale
-}
-
-// forgetAltered drops the marks of what is not reported any more: while the cache has it
-// it is asked for anyway.
-func (p *Cache) forgetAltered() {
-	for key := range p.altered {
-		if _, reported := p.reported.Has(key); !reported {
-			delete(p.altered, key)
-		}
-	}
 }
 
 // Apply takes the newest reports. The end of an assignment changes nothing that
@@ -91,23 +109,20 @@ func (p *Cache) Apply(reports []protocol.Report) (stale int) {
 
 // removeReported notes that the agent holds nothing under a name any more.
 func (p *Cache) removeReported(key types.NamespacedName, session types.UID) {
-	p.reported.Delete(key)
-	delete(p.altered, key)
-	p.assigned -= p.hidden[key]
-	delete(p.hidden, key)
-	if p.names[session] == key && p.items[key] == nil {
-		delete(p.names, session)
+	p.reported.hashes.Delete(key)
+	delete(p.reported.altered, key)
+	p.quota.unhide(key)
+	if p.quota.names[session] == key && p.store.items[key] == nil {
+		delete(p.quota.names, session)
 	}
 }
 
 // applyReport notes a report, and shows it if it is not stale and within the bounds. It
-// says whether it was not stale.
+// returns whether it was current.
 func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
-	key := keyOf(r.SessionAssignment)
-	if r.Unread {
-		if p.keepUnread(key, r.SessionAssignment) != keepNothing {
-			p.reported.Set(key, convert.BucketOf(string(r.Spec.Session.UID)), r.Hash)
-			p.altered[key] = true
+	if key := keyOf(r.SessionAssignment); r.Unread {
+		if p.quota.keepUnread(key, p.store.items[key], r.SessionAssignment) != keepNothing {
+			p.reported.add(r, true)
 		}
 		return true
 	}
@@ -117,14 +132,8 @@ func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
 	} else {
 		current = p.put(r.SessionAssignment)
 	}
-	if p.excess != nil {
-		return current
-	}
-	p.reported.Set(key, convert.BucketOf(string(r.Spec.Session.UID)), r.Hash)
-	if current {
-		delete(p.altered, key)
-	} else {
-		p.altered[key] = true
+	if p.quota.excess == nil {
+		p.reported.add(r, !current)
 	}
 	return current
 }
@@ -134,7 +143,7 @@ func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
 func (p *Cache) Sums() protocol.Sums {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return protocol.Sums{Reported: p.reported.Digest().Sum(), Assigned: p.assigned}
+	return protocol.Sums{Reported: p.reported.hashes.Digest().Sum(), Assigned: p.store.assigned + p.quota.hiddenSum}
 }
 
 // Held returns the items that the member holds, which must not be changed: all but
@@ -142,7 +151,7 @@ func (p *Cache) Sums() protocol.Sums {
 func (p *Cache) Held() []*v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Collect(maps.Values(p.items)), awaitsRecording)
+	return slices.DeleteFunc(slices.Collect(maps.Values(p.store.items)), awaitsRecording)
 }
 
 // assignedHash is what an item adds to the digest of the assigned set: nothing

@@ -78,8 +78,8 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 			checkSums(t, p)
 		}
 		whole := newCache(nil, nil)
-		for key, a := range p.items {
-			whole.items[key] = a.DeepCopy()
+		for key, a := range p.store.items {
+			whole.store.items[key] = a.DeepCopy()
 		}
 		buckets := p.Differing(digestOf(held))
 		var all, part []protocol.Report
@@ -105,21 +105,21 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 // kept for good.
 func checkSums(t *rapid.T, p *Cache) {
 	var assigned uint64
-	for _, a := range p.items {
+	for _, a := range p.store.items {
 		assigned += assignedHash(a)
 	}
 	if got := p.Sums().Assigned; got != assigned {
 		t.Fatalf("the digest of what is assigned is %x, want %x", got, assigned)
 	}
 	size := 0
-	for _, a := range p.items {
+	for _, a := range p.store.items {
 		size += sizeOf(a)
 	}
-	if size != p.textBytes {
-		t.Fatalf("%d bytes are kept, %d are counted", size, p.textBytes)
+	if size != p.quota.textBytes {
+		t.Fatalf("%d bytes are kept, %d are counted", size, p.quota.textBytes)
 	}
-	for key := range p.altered {
-		if _, told := p.reported.Has(key); !told {
+	for key := range p.reported.altered {
+		if _, told := p.reported.hashes.Has(key); !told {
 			t.Fatalf("%s is marked as altered, and was never told", key)
 		}
 	}
@@ -162,7 +162,7 @@ func TestStaleReportsAreCounted(t *testing.T) {
 	if stale := p.Apply([]protocol.Report{reportOf(item("a", 2, active)), reportOf(item("b", 1, active))}); stale != 1 {
 		t.Errorf("%d stale, want 1", stale)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "Active@3", "b": "Active@1"}, p.shown()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "Active3", "b": "Active1"}, p.shown()); diff != "" {
 		t.Errorf("cache (-want +got):\n%s", diff)
 	}
 	// What was told and is not shown is asked for the next time.

@@ -34,19 +34,19 @@ func keyOfName(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "desktops", Name: name}
 }
 
-// shown is a cache as name -> state@epoch.
+// shown is a cache as name -> stateepoch.
 func (p *Cache) shown() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := map[string]string{}
-	for key, a := range p.items {
+	for key, a := range p.store.items {
 		out[key.Name] = describe(a)
 	}
 	return out
 }
 
 func describe(a *v1alpha1.SessionAssignment) string {
-	return fmt.Sprintf("%s@%d", a.Status.State, a.Spec.Epoch)
+	return fmt.Sprintf("%s%d", a.Status.State, a.Spec.Epoch)
 }
 
 const active, stopping, stopped, refused = v1alpha1.AssignmentActive, v1alpha1.AssignmentStopping, v1alpha1.AssignmentStopped, v1alpha1.AssignmentRefused
@@ -55,11 +55,11 @@ func TestCacheAppliesNoOlderEpoch(t *testing.T) {
 	p := newCache(nil, nil)
 	p.Apply(reportsOf(item("a", 3, active), item("b", 3, stopped), item("c", 3, refused)))
 	p.Apply(reportsOf(item("a", 2, stopping), item("b", 3, stopping), item("c", 3, active)))
-	if diff := cmp.Diff(map[string]string{"a": "Active@3", "b": "Stopped@3", "c": "Active@3"}, p.shown()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "Active3", "b": "Stopped3", "c": "Active3"}, p.shown()); diff != "" {
 		t.Errorf("cache (-want +got):\n%s", diff)
 	}
 	p.Apply(reportsOf(item("b", 4, active)))
-	if got := p.shown()["b"]; got != "Active@4" {
+	if got := p.shown()["b"]; got != "Active4" {
 		t.Errorf("a newer epoch after the end of an older: got %s", got)
 	}
 }
@@ -72,14 +72,14 @@ func TestReplaceTellsTheDifferenceAlone(t *testing.T) {
 	p.Replace(convert.AllBuckets(), reportsOf(
 		item("same", 1, active), item("changed", 2, active), item("fresh", 1, active), item("newer", 4, active)), false)
 	want := map[string]string{
-		"same": "Active@1", "changed": "Active@2", "fresh": "Active@1", "newer": "Active@5",
+		"same": "Active1", "changed": "Active2", "fresh": "Active1", "newer": "Active5",
 		// What the hub has still to record was said by results, not by inventories.
-		"ended": "Stopped@1", "unwanted": "Refused@1",
+		"ended": "Stopped1", "unwanted": "Refused1",
 	}
 	if diff := cmp.Diff(want, p.shown()); diff != "" {
 		t.Errorf("cache (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"changed": "MODIFIED Active@2", "fresh": "MODIFIED Active@1", "lost": "DELETED Active@1"}, w.drain()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"changed": "MODIFIED Active2", "fresh": "MODIFIED Active1", "lost": "DELETED Active1"}, w.drain()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -97,7 +97,7 @@ func TestWatchKeepsTheNewestOfEach(t *testing.T) {
 	if pending > 2 {
 		t.Errorf("%d events are pending for 2 items", pending)
 	}
-	if got := w.drain()["busy"]; got != "MODIFIED Active@1000" {
+	if got := w.drain()["busy"]; got != "MODIFIED Active1000" {
 		t.Errorf("the last of the busy item is %q", got)
 	}
 }
@@ -112,12 +112,12 @@ func TestCacheForgetsWhatIsDropped(t *testing.T) {
 	w.drain()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(p.items)+len(w.pending)+len(w.order) != 0 || w.order != nil {
-		t.Errorf("kept %d items, %d events, %d keys", len(p.items), len(w.pending), cap(w.order))
+	if len(p.store.items)+len(w.pending)+len(w.order) != 0 || w.order != nil {
+		t.Errorf("kept %d items, %d events, %d keys", len(p.store.items), len(w.pending), cap(w.order))
 	}
 	w.Stop()
-	if len(p.watchers) != 0 {
-		t.Errorf("%d watchers are kept", len(p.watchers))
+	if len(p.store.watchers) != 0 {
+		t.Errorf("%d watchers are kept", len(p.store.watchers))
 	}
 }
 
@@ -128,8 +128,8 @@ func TestListThatNobodyWatchesIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(p.watchers) != 1 {
-		t.Errorf("%d watches are kept of 3 lists, want that of the last", len(p.watchers))
+	if len(p.store.watchers) != 1 {
+		t.Errorf("%d watches are kept of 3 lists, want that of the last", len(p.store.watchers))
 	}
 }
 
@@ -155,8 +155,8 @@ func watchOf(t *testing.T, p *Cache) pulled {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := p.next
-	p.next = nil
+	w := p.store.next
+	p.store.next = nil
 	return pulled{w}
 }
 
@@ -209,7 +209,7 @@ func TestNothingSlipsBetweenListAndWatch(t *testing.T) {
 		copied[a.Name] = describe(&a)
 	}
 	g.Expect(copied).To(Equal(p.shown()))
-	g.Expect(len(p.watchers)).To(Equal(1), "that of the last list")
+	g.Expect(len(p.store.watchers)).To(Equal(1), "that of the last list")
 }
 
 func follow(w watch.Interface, copied map[string]string, most int) {
@@ -294,16 +294,16 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	go func() { _ = cl.Start(ctx) }()
 	g.Expect(cl.cache.WaitForCacheSync(ctx)).To(BeTrue())
-	g.Eventually(events).Should(Receive(Equal("add Active@1")))
+	g.Eventually(events).Should(Receive(Equal("add Active1")))
 	p.Apply(reportsOf(item("second", 2, active)))
-	g.Eventually(events).Should(Receive(Equal("add Active@2")))
+	g.Eventually(events).Should(Receive(Equal("add Active2")))
 	p.Apply(reportsOf(item("second", 2, stopping)))
-	g.Eventually(events).Should(Receive(Equal("update Stopping@2")))
+	g.Eventually(events).Should(Receive(Equal("update Stopping2")))
 	p.Replace(convert.AllBuckets(), reportsOf(item("first", 1, active)), false)
-	g.Eventually(events).Should(Receive(Equal("delete Stopping@2")))
+	g.Eventually(events).Should(Receive(Equal("delete Stopping2")))
 	got := &v1alpha1.SessionAssignment{}
 	g.Expect(cl.GetClient().Get(ctx, keyOfName("first"), got)).To(Succeed())
-	g.Expect(describe(got)).To(Equal("Active@1"))
+	g.Expect(describe(got)).To(Equal("Active1"))
 	g.Consistently(events, 50*time.Millisecond).ShouldNot(Receive())
 }
 

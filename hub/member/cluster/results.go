@@ -24,18 +24,18 @@ func (p *Cache) ApplyResult(r *protocol.Result) bool {
 	defer p.mu.Unlock()
 	key, session := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.SessionUID
 	f := func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return after(old, r) }
-	if old := p.items[key]; old != nil && old.Spec.Session.UID == session {
+	if old := p.store.items[key]; old != nil && old.Spec.Session.UID == session {
 		p.update(key, f)
 		return true
 	}
-	name, named := p.names[session]
-	if named && name != key || !named && p.placed != nil && !p.placed(session) {
+	name, named := p.quota.names[session]
+	if named && name != key || !named && p.quota.placed != nil && !p.quota.placed(session) {
 		return false
 	}
 	p.update(key, f)
-	if next := p.items[key]; next != nil && next.Spec.Session.UID == session {
-		p.forgetOrphan(key)
-		p.names[session] = key
+	if next := p.store.items[key]; next != nil && next.Spec.Session.UID == session {
+		p.quota.forgetOrphan(key)
+		p.quota.names[session] = key
 	}
 	return true
 }

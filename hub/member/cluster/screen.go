@@ -19,7 +19,7 @@ type Screen struct {
 
 // NewScreen returns a screen for an inventory that begins.
 func NewScreen(p *Cache) *Screen {
-	return &Screen{Bounds: p.Bounds, knows: p.knows, known: map[types.UID]struct{}{}}
+	return &Screen{Bounds: p.Bounds, knows: p.quota.knows, known: map[types.UID]struct{}{}}
 }
 
 // Page takes the status off what is not of a session that the hub knows, beyond

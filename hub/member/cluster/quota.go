@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -38,14 +37,17 @@ const (
 	// keepHash: it is an orphan beyond those that are shown. It counts in the
 	// digests, so that both sides agree, and is not in the cache.
 	keepHash
+	// evict is keepHash of an orphan that was shown, which no longer fits: its object
+	// goes from the cache.
+	evict
 	// keepNothing: it is beyond the bounds, and the stream ends.
 	keepNothing
 )
 
-// limits is what a member's cache knows of its own size. The cache's lock guards
-// all of it but seen.
-type limits struct {
-	Bounds
+// quota decides which reports a member's cache keeps. The cache's lock guards all of
+// it but seen.
+type quota struct {
+	*Bounds
 	// knows reports whether the hub placed a session in the member, or the proof
 	// says so. It takes the fleet's lock. nil: every session counts as known.
 	knows func(session types.UID, epoch int64, proof string) bool
@@ -62,6 +64,8 @@ type limits struct {
 	visible      map[types.NamespacedName]int
 	visibleBytes int
 	hidden       map[types.NamespacedName]uint64
+	// hiddenSum is the sum of hidden.
+	hiddenSum uint64
 	// excess is why the stream must end; nil: it need not.
 	excess error
 	// seen are the orphans of the last report, for people; read without the lock.
@@ -79,9 +83,8 @@ type orphans struct {
 // maxOrphanNames are named in a condition.
 const maxOrphanNames = 3
 
-func newLimits(knows func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) limits {
-	return limits{
-		Bounds:  defaultBounds,
+func newQuota(knows func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) quota {
+	return quota{
 		knows:   knows,
 		placed:  placed,
 		names:   map[types.UID]types.NamespacedName{},
@@ -90,89 +93,86 @@ func newLimits(knows func(session types.UID, epoch int64, proof string) bool, pl
 	}
 }
 
-// keep says what becomes of a report of an assignment, and makes space for it.
-// The caller stores it.
-func (p *Cache) keep(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
+// keep decides what becomes of a report of an assignment of which the cache has old,
+// and makes space for it. The caller stores it.
+func (q *quota) keep(key types.NamespacedName, old, item *v1alpha1.SessionAssignment) keeping {
 	switch {
-	case p.excess != nil:
+	case q.excess != nil:
 		return keepNothing
-	case p.known(key, item):
-		return p.keepKnown(key, item)
+	case q.known(key, item):
+		return q.keepKnown(key, old, item)
 	}
-	return p.keepOrphan(key, item)
+	return q.keepOrphan(key, old, item)
 }
 
 // known reports whether the hub has a reason to keep a report: its session is known,
 // under no other name.
-func (p *Cache) known(key types.NamespacedName, item *v1alpha1.SessionAssignment) bool {
+func (q *quota) known(key types.NamespacedName, item *v1alpha1.SessionAssignment) bool {
 	session := item.Spec.Session.UID
-	if name, named := p.names[session]; named {
+	if name, named := q.names[session]; named {
 		// Also where the session was taken from the member meanwhile: its end is
 		// still to come.
 		return name == key
 	}
-	return p.knows == nil || p.knows(session, item.Spec.Epoch, item.Spec.Proof)
+	return q.knows == nil || q.knows(session, item.Spec.Epoch, item.Spec.Proof)
 }
 
 // keepUnread is keep of a report of which no object is stored.
-func (p *Cache) keepUnread(key types.NamespacedName, bare *v1alpha1.SessionAssignment) keeping {
+func (q *quota) keepUnread(key types.NamespacedName, old, bare *v1alpha1.SessionAssignment) keeping {
 	switch {
-	case p.excess != nil:
+	case q.excess != nil:
 		return keepNothing
-	case p.items[key] != nil:
+	case old != nil:
 		return keepAll
-	case p.known(key, bare):
-		return p.keepKnown(key, bare)
+	case q.known(key, bare):
+		return q.keepKnown(key, nil, bare)
 	}
-	return p.hide(key, bare)
+	return q.hide(key, bare)
 }
 
-func (p *Cache) keepKnown(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
+func (q *quota) keepKnown(key types.NamespacedName, old, item *v1alpha1.SessionAssignment) keeping {
 	session := item.Spec.Session.UID
-	old := p.items[key]
-	_, named := p.names[session]
+	_, named := q.names[session]
 	switch {
-	case !named && len(p.names) >= p.MaxItems:
-		return p.exceeded("%d assignments of sessions that the hub placed there", p.MaxItems)
-	case p.textBytes+sizeOf(item)-sizeOf(old) > p.MaxBytes:
-		return p.exceeded("%d MiB of status", p.MaxBytes>>20)
+	case !named && len(q.names) >= q.MaxItems:
+		return q.exceeded("%d assignments of sessions that the hub placed there", q.MaxItems)
+	case q.textBytes+sizeOf(item)-sizeOf(old) > q.MaxBytes:
+		return q.exceeded("%d MiB of status", q.MaxBytes>>20)
 	}
-	p.forgetOrphan(key)
-	p.names[session] = key
+	q.forgetOrphan(key)
+	q.names[session] = key
 	return keepAll
 }
 
-func (p *Cache) keepOrphan(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
-	was, isVisible := p.visible[key]
+func (q *quota) keepOrphan(key types.NamespacedName, old, item *v1alpha1.SessionAssignment) keeping {
+	was, isVisible := q.visible[key]
 	size := sizeOf(item)
 	switch {
-	case p.ofKnown(key):
+	case old != nil && q.names[old.Spec.Session.UID] == key:
 		// It would take the place of a session's own report.
-		return p.hide(key, item)
-	case isVisible && p.visibleBytes+size-was <= p.MaxVisibleBytes,
-		!isVisible && len(p.visible) < p.MaxVisible && p.visibleBytes+size <= p.MaxVisibleBytes:
-		p.forgetOrphan(key)
-		p.visible[key], p.visibleBytes = size, p.visibleBytes+size
+		return q.hide(key, item)
+	case isVisible && q.visibleBytes+size-was <= q.MaxVisibleBytes,
+		!isVisible && len(q.visible) < q.MaxVisible && q.visibleBytes+size <= q.MaxVisibleBytes:
+		q.forgetOrphan(key)
+		q.visible[key], q.visibleBytes = size, q.visibleBytes+size
 		return keepAll
 	case isVisible:
-		p.drop(key)
+		q.forgetOrphan(key)
+		if kept := q.hide(key, item); kept != keepHash {
+			return kept
+		}
+		return evict
 	}
-	return p.hide(key, item)
+	return q.hide(key, item)
 }
 
-// ofKnown reports whether what is shown under a name is a known session's.
-func (p *Cache) ofKnown(key types.NamespacedName) bool {
-	old := p.items[key]
-	return old != nil && p.names[old.Spec.Session.UID] == key
-}
-
-func (p *Cache) hide(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
-	if _, again := p.hidden[key]; !again && len(p.visible)+len(p.hidden) >= p.MaxOrphans {
-		return p.exceeded("%d assignments that the hub did not place there", p.MaxOrphans)
+func (q *quota) hide(key types.NamespacedName, item *v1alpha1.SessionAssignment) keeping {
+	if _, again := q.hidden[key]; !again && len(q.visible)+len(q.hidden) >= q.MaxOrphans {
+		return q.exceeded("%d assignments that the hub did not place there", q.MaxOrphans)
 	}
 	hash := assignedHash(item)
-	p.assigned += hash - p.hidden[key]
-	p.hidden[key] = hash
+	q.hiddenSum += hash - q.hidden[key]
+	q.hidden[key] = hash
 	return keepHash
 }
 
@@ -185,89 +185,68 @@ func exceeded(format string, args ...any) error {
 	return fmt.Errorf("%w: it reports more than "+format+"; "+excessRemedy, append([]any{protocol.ErrExcess}, args...)...)
 }
 
-func (p *Cache) exceeded(format string, args ...any) keeping {
-	p.excess = exceeded(format, args...)
+func (q *quota) exceeded(format string, args ...any) keeping {
+	q.excess = exceeded(format, args...)
 	return keepNothing
 }
 
 // forgetOrphan takes a name off the orphans.
-func (p *Cache) forgetOrphan(key types.NamespacedName) {
-	p.visibleBytes -= p.visible[key]
-	delete(p.visible, key)
-	p.assigned -= p.hidden[key]
-	delete(p.hidden, key)
+func (q *quota) forgetOrphan(key types.NamespacedName) {
+	q.visibleBytes -= q.visible[key]
+	delete(q.visible, key)
+	q.unhide(key)
+}
+
+func (q *quota) unhide(key types.NamespacedName) {
+	q.hiddenSum -= q.hidden[key]
+	delete(q.hidden, key)
 }
 
 // forgetUnreported drops what is known of names that are neither in the cache nor
 // reported any more.
-func (p *Cache) forgetUnreported() {
-	for key := range p.hidden {
-		if _, reported := p.reported.Has(key); !reported {
-			p.forgetOrphan(key)
+func (q *quota) forgetUnreported(reported, shown func(types.NamespacedName) bool) {
+	for key := range q.hidden {
+		if !reported(key) {
+			q.forgetOrphan(key)
 		}
 	}
-	for session, key := range p.names {
-		if _, reported := p.reported.Has(key); !reported && p.items[key] == nil {
-			delete(p.names, session)
+	for session, key := range q.names {
+		if !reported(key) && !shown(key) {
+			delete(q.names, session)
 		}
 	}
 }
 
 // recount keeps the size right when an item takes the place of another; either
 // may be nil.
-func (p *Cache) recount(key types.NamespacedName, old, next *v1alpha1.SessionAssignment) {
-	p.textBytes += sizeOf(next) - sizeOf(old)
-	if was, shown := p.visible[key]; shown {
+func (q *quota) recount(key types.NamespacedName, old, next *v1alpha1.SessionAssignment) {
+	q.textBytes += sizeOf(next) - sizeOf(old)
+	if was, shown := q.visible[key]; shown {
 		if next == nil {
-			p.forgetOrphan(key)
+			q.forgetOrphan(key)
 		} else {
-			p.visible[key] = sizeOf(next)
-			p.visibleBytes += sizeOf(next) - was
+			q.visible[key] = sizeOf(next)
+			q.visibleBytes += sizeOf(next) - was
 		}
 	}
-	if old != nil && p.names[old.Spec.Session.UID] == key && (next == nil || next.Spec.Session.UID != old.Spec.Session.UID) {
-		delete(p.names, old.Spec.Session.UID)
+	if old != nil && q.names[old.Spec.Session.UID] == key && (next == nil || next.Spec.Session.UID != old.Spec.Session.UID) {
+		delete(q.names, old.Spec.Session.UID)
 	}
 }
 
-// TakeExcess returns why the stream must end, once, and notes the orphans for
-// people.
-func (p *Cache) TakeExcess() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.noteOrphans()
-	err := p.excess
-	p.excess = nil
-	return err
-}
-
-// noteOrphans replaces the snapshot if their number has changed.
-func (p *Cache) noteOrphans() {
-	now := &orphans{count: len(p.visible) + len(p.hidden)}
-	if before := p.seen.Load(); before != nil && before.count == now.count {
+// noteOrphans replaces the snapshot of the orphans if their number has changed.
+func (q *quota) noteOrphans() {
+	now := &orphans{count: len(q.visible) + len(q.hidden)}
+	if before := q.seen.Load(); before != nil && before.count == now.count {
 		return
 	}
-	for key := range p.visible {
+	for key := range q.visible {
 		if len(now.some) < maxOrphanNames {
 			now.some = append(now.some, key.String())
 		}
 	}
 	slices.Sort(now.some)
-	p.seen.Store(now)
-}
-
-// Orphans describes those of the last report in a condition; empty: there are none.
-// It takes no lock.
-func (p *Cache) Orphans() string {
-	o := p.seen.Load()
-	if o == nil || o.count == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("%d assignments there are orphans, which the hub did not place and leaves alone", o.count)
-	if len(o.some) > 0 {
-		text += ", such as " + strings.Join(o.some, ", ")
-	}
-	return text + ": delete those that nobody needs in the member, with kubectl delete sessionassignment"
+	q.seen.Store(now)
 }
 
 // itemOverhead is what an entry of a list costs besides its texts.
