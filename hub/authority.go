@@ -23,9 +23,9 @@ const (
 	authorityInterval = 10 * time.Second
 )
 
-// issuesCertificates is whether this hub is its own certificate authority: so it
-// is unless it was given certificates of somebody else's.
-func (o *Options) issuesCertificates() bool {
+// issuesCertificates reports whether this hub is its own certificate authority: it
+// is unless it was given the certificates of another one.
+func (o *LinkOptions) issuesCertificates() bool {
 	return o.TLSCertFile == "" && o.TLSKeyFile == "" && o.ClientCAFile == ""
 }
 

@@ -56,7 +56,8 @@ func TestAReplicaThatDoesNotLeadWritesOnlyItsLockAndItsLabel(t *testing.T) {
 	defer server.Close()
 	cfg := &rest.Config{Host: server.URL}
 	l, err := newLeader(cfg, Options{
-		Namespace: "vdi-system", LeaderElect: true, LeaderElectionID: "vdi-hub", TimeFactor: 1, PodName: "vdi-hub-7",
+		Namespace: "vdi-system", TimeFactor: 1,
+		LeaderOptions: LeaderOptions{LeaderElect: true, LeaderElectionID: "vdi-hub", PodName: "vdi-hub-7"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,43 +14,14 @@ import (
 
 // Options of the hub, as its flags set them.
 type Options struct {
-	// Version of the hub, for traces; no flag.
+	// Version of the hub, for traces; no flag sets it.
 	Version string
 	// Namespace of leases, template revisions and the leader's lock.
 	Namespace string
-	// LeaderElect asks for the leader's lock; off only for a hub that has no
-	// second replica, ever.
-	LeaderElect bool
-	// LeaderElectionID is the name of the lock.
-	LeaderElectionID string
-	// PodName is that of this replica's own Pod, whose label says who leads;
-	// empty where the hub does not run in a Pod.
-	PodName string
-	// PodNamespace is where it is, the same as Namespace by default.
-	PodNamespace string
-	// LinkBindAddress is where the leader listens for agents.
-	LinkBindAddress string
-	// LinkDNSNames are the names (DNS or IP) that agents dial, for which the hub
-	// makes its certificate, beside its Service and localhost.
-	LinkDNSNames []string
-	// TLSCertFile and TLSKeyFile are the link's server certificate,
-	// ClientCAFile the authorities of the agents' certificates: all of them where
-	// somebody else issues certificates, and none where the hub does.
-	TLSCertFile, TLSKeyFile, ClientCAFile string
-	// SessionNamespaces are the only ones whose sessions are accepted, and beside
-	// Namespace the only ones whose Secrets are read. The hub needs the role of
-	// Secrets nowhere else.
-	SessionNamespaces []string
-	// AllNamespaces has sessions of all namespaces accepted, in place of
-	// SessionNamespaces: a hub with the role for that reads every Secret of its
-	// cluster.
-	AllNamespaces bool
-	// UserRoles lets users read the passwords of their own sessions: the hub keeps a
-	// Role and a RoleBinding for each user and session namespace. It needs the
-	// ClusterRole vdi-hub-user-roles where it has vdi-hub-sessions.
-	UserRoles bool
-	// TrustDomain of the agents' identities.
-	TrustDomain string
+	LeaderOptions
+	LinkOptions
+	SessionOptions
+	FailoverOptions
 	// MetricsBindAddress and HealthProbeBindAddress of every replica.
 	MetricsBindAddress, HealthProbeBindAddress string
 	// MetricsAuthentication serves the metrics over HTTPS, to callers whom the API
@@ -59,17 +30,64 @@ type Options struct {
 	// TimeFactor scales every timing of the link, for demonstrations and
 	// tests; 1 in production. It must be the agents' as well.
 	TimeFactor float64
-	// FailoverAfter is how long a session that says nothing else waits beyond its
-	// member's being declared Unreachable before it is rescheduled; Lease how long
-	// a renewal lets Fence sessions run in a member; Regain how long after its last
-	// grant the hub waits before it reschedules one. All before the time factor; a
-	// Lease or Regain of nothing is the default.
-	FailoverAfter, Lease, Regain time.Duration
 	// KubeAPIQPS and KubeAPIBurst limit the requests to the hub's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
-	// Tracing of sessions' walks; off by default.
+	// Tracing of sessions' lifecycles; off by default.
 	Tracing Tracing
+}
+
+// LeaderOptions are about this replica and its election.
+type LeaderOptions struct {
+	// LeaderElect elects a leader, and LeaderElectionID is the name of its lock; off
+	// only for a hub that never has a second replica.
+	LeaderElect      bool
+	LeaderElectionID string
+	// PodName is this replica's own Pod, which is labeled while it leads; empty where
+	// the hub does not run in a Pod. PodNamespace is Namespace by default.
+	PodName, PodNamespace string
+}
+
+// LinkOptions are about the link to the agents.
+type LinkOptions struct {
+	// LinkBindAddress is where the leader listens for agents.
+	LinkBindAddress string
+	// LinkDNSNames are the names (DNS or IP) that agents dial, for which the hub
+	// issues its certificate, beside its Service and localhost.
+	LinkDNSNames []string
+	// TLSCertFile and TLSKeyFile are the link's server certificate, and ClientCAFile
+	// the authorities of the agents' certificates: all of them where another authority
+	// issues certificates, and none where the hub does.
+	TLSCertFile, TLSKeyFile, ClientCAFile string
+	// TrustDomain of the agents' identities.
+	TrustDomain string
+}
+
+// SessionOptions are about the namespaces of sessions.
+type SessionOptions struct {
+	// SessionNamespaces are the only ones whose sessions are accepted, and beside
+	// Namespace the only ones whose Secrets are read. The hub needs the role of
+	// Secrets nowhere else.
+	SessionNamespaces []string
+	// AllNamespaces accepts sessions of all namespaces, in place of
+	// SessionNamespaces: a hub with the role for that reads every Secret of its
+	// cluster.
+	AllNamespaces bool
+	// UserRoles lets users read the passwords of their own sessions: the hub keeps a
+	// Role and a RoleBinding for each user and session namespace. It needs the
+	// ClusterRole vdi-hub-user-roles where it has vdi-hub-sessions.
+	UserRoles bool
+}
+
+// FailoverOptions are timings of failover, before the time factor.
+type FailoverOptions struct {
+	// FailoverAfter is how long a session that sets nothing else waits, once its member
+	// is Unreachable, before it is rescheduled.
+	FailoverAfter time.Duration
+	// Lease is how long a renewal lets Fence sessions run in a member, and Regain how
+	// long after its last grant the hub waits before it reschedules one. Zero is the
+	// default.
+	Lease, Regain time.Duration
 }
 
 // AddFlags defines the flags that set the options.
@@ -101,7 +119,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")
 }
 
-// Validate says what is wrong with the options.
+// Validate returns what is wrong with the options.
 func (o *Options) Validate() error {
 	var errs []error
 	need := func(flag, value string) {
@@ -130,9 +148,9 @@ func (o *Options) Validate() error {
 	return o.timings().Validate()
 }
 
-// checkNamespaces asks for a decision where sessions may live: by default the hub
-// reads no Secrets beyond its own namespace.
-func (o *Options) checkNamespaces() error {
+// checkNamespaces requires a decision on the namespaces of sessions: by default the
+// hub reads no Secrets beyond its own namespace.
+func (o *SessionOptions) checkNamespaces() error {
 	switch {
 	case o.AllNamespaces && len(o.SessionNamespaces) > 0:
 		return errors.New("--session-namespaces and --all-namespaces exclude each other: leave out one of them")

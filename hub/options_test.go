@@ -84,17 +84,17 @@ func TestTimingsOfFailoverMustFitTogether(t *testing.T) {
 
 func TestWhereSessionsMayLiveIsDecided(t *testing.T) {
 	for name, test := range map[string]struct {
-		o    Options
+		o    SessionOptions
 		says []string
 	}{
 		"nothing said":    {says: []string{"--session-namespaces", "--all-namespaces", "every Secret"}},
-		"some namespaces": {o: Options{SessionNamespaces: []string{"desktops"}}},
-		"all namespaces":  {o: Options{AllNamespaces: true}},
-		"both":            {o: Options{AllNamespaces: true, SessionNamespaces: []string{"desktops"}}, says: []string{"exclude each other"}},
+		"some namespaces": {o: SessionOptions{SessionNamespaces: []string{"desktops"}}},
+		"all namespaces":  {o: SessionOptions{AllNamespaces: true}},
+		"both":            {o: SessionOptions{AllNamespaces: true, SessionNamespaces: []string{"desktops"}}, says: []string{"exclude each other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := parse(t)
-			o.AllNamespaces, o.SessionNamespaces = test.o.AllNamespaces, test.o.SessionNamespaces
+			o.SessionOptions = test.o
 			err := o.Validate()
 			if (err != nil) != (len(test.says) > 0) {
 				t.Fatalf("got %v", err)

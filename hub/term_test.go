@@ -58,7 +58,7 @@ func (l *leaders) next(transitions int32) *hubTerm {
 	l.Expect(l.api.Get(context.Background(), client.ObjectKey{Namespace: "vdi-system", Name: "vdi-hub"}, lock)).To(Succeed())
 	*lock.Spec.LeaseTransitions += transitions
 	l.Expect(l.api.Update(context.Background(), lock)).To(Succeed())
-	options := Options{Namespace: "vdi-system", LeaderElectionID: "vdi-hub", LeaderElect: true, TimeFactor: 1}
+	options := Options{Namespace: "vdi-system", LeaderOptions: LeaderOptions{LeaderElectionID: "vdi-hub", LeaderElect: true}, TimeFactor: 1}
 	t := newHubTerm(options, l.api, l.api, l.recorder, func() { l.restored++ })
 	t.now = func() time.Time { return l.now }
 	l.Expect(t.begin(context.Background())).To(Succeed())
