@@ -101,8 +101,8 @@ func (a *acceptor) count(guarded *guardedConn, info credentials.AuthInfo, addres
 	if !ok {
 		return nil, fmt.Errorf("a connection of %T is not of TLS", info)
 	}
-	// A certificate that names nobody makes an unauthenticated caller like any
-	// other: what it calls is refused with a better word than a closed connection.
+	// A certificate that names no member makes an unauthenticated caller like any
+	// other: its calls are refused with a reason, and not by a closed connection.
 	caller, err := callerOfState(&secured.State, a.trustDomain)
 	if err != nil {
 		caller = nil
@@ -112,7 +112,11 @@ func (a *acceptor) count(guarded *guardedConn, info credentials.AuthInfo, addres
 		return nil, err
 	}
 	guarded.hold(end)
-	metricHandshakes.WithLabelValues(handshakeOf(caller)).Inc()
+	outcome := "Unauthenticated"
+	if caller != nil {
+		outcome = "Member"
+	}
+	metricHandshakes.WithLabelValues(outcome).Inc()
 	return caller, nil
 }
 

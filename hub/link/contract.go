@@ -82,8 +82,6 @@ type Access struct {
 type Renewal struct {
 	// Instance of the agent's process.
 	Instance string
-	// Sync is what both sides should agree on; nil where the agent does not say.
-	Sync *fleetv1.SyncState
 	// TrustBundleHash of the CAs that the agent verifies the hub with; empty
 	// where it does not say.
 	TrustBundleHash string

@@ -61,7 +61,7 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 		return nil, err
 	}
 	grant, err := s.directory.Renew(caller.Member, Renewal{
-		Instance: request.GetInstance(), Sync: request.GetSync(), TrustBundleHash: request.GetTrustBundleHash(),
+		Instance: request.GetInstance(), TrustBundleHash: request.GetTrustBundleHash(),
 		LeadershipUncertain: request.GetLeadershipUncertain(),
 	})
 	if err != nil {

@@ -93,14 +93,7 @@ func (shakenCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.A
 	return c.Conn, c.info, nil
 }
 
-func handshakeOf(caller *Caller) string {
-	if caller == nil {
-		return "Unauthenticated"
-	}
-	return "Member"
-}
-
-// handshakeFailure is a word on why it failed, of a few.
+// handshakeFailure returns the label of why a handshake failed.
 func handshakeFailure(err error) string {
 	var certificate *tls.CertificateVerificationError
 	switch {

@@ -57,10 +57,7 @@ const (
 )
 
 func (l *Limits) setDefaults(renewInterval time.Duration) {
-	for _, d := range []struct {
-		limit *int
-		value int
-	}{
+	setDefaults([]setting[int]{
 		{&l.MessageBytes, 4 << 20}, {&l.CallBytes, 64 << 10},
 		{&l.MessagesPerSecond, 4000}, {&l.BytesPerSecond, 16 << 20},
 		{&l.RenewalsPerSecond, max(5, int(10/renewInterval.Seconds()))}, {&l.RotationsPerMinute, 20},
@@ -68,9 +65,5 @@ func (l *Limits) setDefaults(renewInterval time.Duration) {
 		{&l.HandshakesPerSecond, 100}, {&l.Handshakes, 512}, {&l.HandshakesPerAddress, 256},
 		{&l.Unauthenticated, 256}, {&l.UnauthenticatedPerAddress, 32},
 		{&l.EnrollmentsPerMinute, 300}, {&l.Enrollments, 16},
-	} {
-		if *d.limit <= 0 {
-			*d.limit = d.value
-		}
-	}
+	})
 }

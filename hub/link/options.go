@@ -92,23 +92,30 @@ type Timeouts struct {
 
 func (o *Options) setDefaults() {
 	t := &o.Timeouts
-	for _, d := range []struct {
-		duration *time.Duration
-		value    time.Duration
-	}{
+	setDefaults([]setting[time.Duration]{
 		{&o.RenewInterval, 5 * time.Second}, {&o.ReviewInterval, time.Second},
 		{&t.ClientHello, 3 * time.Second}, {&t.Call, 10 * time.Second}, {&t.Hello, 10 * time.Second},
 		{&t.Inventory, 60 * time.Second}, {&t.Drain, 10 * time.Second}, {&t.Send, defaultSendTimeout},
-	} {
-		if *d.duration <= 0 {
-			*d.duration = d.value
-		}
-	}
+	})
 	o.Limits.setDefaults(o.RenewInterval)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Tuning.SetDefaults()
+}
+
+// setting is a number with its default.
+type setting[T int | time.Duration] struct {
+	value    *T
+	standard T
+}
+
+func setDefaults[T int | time.Duration](settings []setting[T]) {
+	for _, s := range settings {
+		if *s.value <= 0 {
+			*s.value = s.standard
+		}
+	}
 }
 
 const (

@@ -17,19 +17,15 @@ type certificates struct {
 	// now is what certificates are judged by.
 	now func() time.Time
 
-	mu     sync.Mutex
-	stamp  [3]fileStamp
+	mu sync.Mutex
+	// stamp is of the files that config was loaded from.
+	stamp  string
 	config *tls.Config
 }
 
-type fileStamp struct {
-	modified time.Time
-	size     int64
-}
-
 // serverTLS asks for nothing less than TLS 1.3. A client certificate that is
-// shown must be a good one; which calls ask for one is for authorise to say,
-// since an agent that enrols has none yet.
+// shown must be valid; authorize decides which calls require one, since an agent
+// that enrolls has none yet.
 func (c *certificates) serverTLS() *tls.Config {
 	config := c.config13()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current() }
@@ -48,7 +44,7 @@ func (c *certificates) config13() *tls.Config {
 }
 
 // current is the configuration of the Authority, if there is one, which
-// serves with its whole chain: agents that enrol look for the CA in it.
+// serves with its whole chain: agents that enroll look for the CA in it.
 func (c *certificates) current() (*tls.Config, error) {
 	if c.authority == nil {
 		return c.ofFiles()
@@ -62,8 +58,8 @@ func (c *certificates) current() (*tls.Config, error) {
 	return config, nil
 }
 
-// ofFiles is the configuration of the files as they are; while they can't be
-// read, in the middle of being replaced say, of the last that could.
+// ofFiles returns the configuration of the files; while they cannot be read, in the
+// middle of being replaced for example, of the last ones that could.
 func (c *certificates) ofFiles() (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,13 +77,14 @@ func (c *certificates) ofFiles() (*tls.Config, error) {
 	return c.config, nil
 }
 
-func (c *certificates) stat() (stamp [3]fileStamp, err error) {
-	for i, name := range []string{c.certFile, c.keyFile, c.caFile} {
+// stat returns times and sizes of the files.
+func (c *certificates) stat() (stamp string, err error) {
+	for _, name := range []string{c.certFile, c.keyFile, c.caFile} {
 		info, err := os.Stat(name)
 		if err != nil {
-			return stamp, fmt.Errorf("looking at certificate files: %w", err)
+			return "", fmt.Errorf("looking at certificate files: %w", err)
 		}
-		stamp[i] = fileStamp{modified: info.ModTime(), size: info.Size()}
+		stamp += fmt.Sprintln(info.ModTime().UnixNano(), info.Size())
 	}
 	return stamp, nil
 }

@@ -98,19 +98,20 @@ func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, err
 	}, nil
 }
 
-// checkIdentity refuses an item that names no session, assignment or epoch.
-func checkIdentity(uid, namespace, name string, epoch int64) error {
-	switch {
-	case uid == "":
-		return fmt.Errorf("session_uid: missing")
-	case namespace == "":
-		return fmt.Errorf("namespace: missing")
-	case name == "":
-		return fmt.Errorf("name: missing")
-	case epoch < 1:
-		return fmt.Errorf("epoch: %d is not positive", epoch)
+// checkIdentity begins the checks of an item, which must name its session, assignment
+// and epoch.
+func checkIdentity(uid, namespace, name string, epoch int64) *Checks {
+	c := &Checks{}
+	if uid == "" {
+		c.refuse(fmt.Errorf("session_uid: missing"))
 	}
-	return nil
+	c.Word("session_uid", uid, MaxWord)
+	c.Name("namespace", namespace)
+	c.Name("name", name)
+	if epoch < 1 {
+		c.refuse(fmt.Errorf("epoch: %d is not positive", epoch))
+	}
+	return c
 }
 
 func metaFromWire(namespace, name, hash string) metav1.ObjectMeta {

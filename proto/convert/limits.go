@@ -180,10 +180,7 @@ func (c *Checks) NotNegative(field string, number int64) {
 // checkReport refuses a report with a field beyond its limit. Sentences for
 // people are cut instead, when they are read.
 func checkReport(w *fleetv1.AssignmentReport) error {
-	c := &Checks{Err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
-	c.Word("session_uid", w.GetSessionUid(), MaxWord)
-	c.Name("namespace", w.GetNamespace())
-	c.Name("name", w.GetName())
+	c := checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())
 	c.Word("spec_hash", w.GetSpecHash(), MaxWord)
 	c.Word("proof", w.GetProof(), MaxProof)
 	c.optionalName("session_namespace", w.GetSessionNamespace())

@@ -7,10 +7,7 @@ import (
 // checkAssignment refuses an assignment with a field beyond its limit. What
 // the member's API server then asks of it is stricter yet.
 func checkAssignment(w *fleetv1.Assignment) error {
-	c := &Checks{Err: checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())}
-	c.Word("session_uid", w.GetSessionUid(), MaxWord)
-	c.Name("namespace", w.GetNamespace())
-	c.Name("name", w.GetName())
+	c := checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())
 	c.Word("spec_hash", w.GetSpecHash(), MaxWord)
 	c.Word("proof", w.GetProof(), MaxProof)
 	c.optionalName("session_namespace", w.GetSessionNamespace())

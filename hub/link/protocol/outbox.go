@@ -229,6 +229,3 @@ func (r Result) answersAssign(s *slot) bool {
 
 // Len counts the sessions about which something is unsent or unanswered.
 func (o *Outbox) Len() int { return len(o.slots) }
-
-// Unsent counts the sessions about which something is unsent.
-func (o *Outbox) Unsent() int { return len(o.dirty) }

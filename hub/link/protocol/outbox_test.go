@@ -132,8 +132,8 @@ func TestOutboxBoundsItsBatches(t *testing.T) {
 		}
 		sent += len(batch)
 	}
-	if sent != 8 || large.Unsent() != 0 {
-		t.Errorf("%d sent, %d unsent, want all 8", sent, large.Unsent())
+	if sent != 8 || len(large.dirty) != 0 {
+		t.Errorf("%d sent, %d unsent, want all 8", sent, len(large.dirty))
 	}
 }
 
