@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"time"
@@ -46,7 +45,7 @@ func checkLinkName(name string) error {
 }
 
 // addAuthority makes the hub's certificate authority and lets it run on the
-// leader; nil where somebody else issues certificates.
+// leader; nil where another authority issues certificates.
 func addAuthority(mgr ctrl.Manager, f *member.Fleet, now func() time.Time, o Options) (*identity.Authority, error) {
 	if !o.issuesCertificates() {
 		return nil, nil
@@ -70,18 +69,4 @@ func addAuthority(mgr ctrl.Manager, f *member.Fleet, now func() time.Time, o Opt
 		return nil, fmt.Errorf("adding the certificate authority: %w", err)
 	}
 	return authority, nil
-}
-
-// prepareWith does what must be done before the first agent is let in, the
-// authority's part included.
-func prepareWith(authority *identity.Authority, prepare func(context.Context) error) func(context.Context) error {
-	if authority == nil {
-		return prepare
-	}
-	return func(ctx context.Context) error {
-		if err := authority.Prepare(ctx); err != nil {
-			return err
-		}
-		return prepare(ctx)
-	}
 }

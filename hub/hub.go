@@ -15,7 +15,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -78,7 +77,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 
-	// Its key is read before the first agent is let in.
+	// Its key is read before the first agent is admitted.
 	proofs := &assignment.Proofs{Namespace: o.Namespace}
 	f := member.New(member.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings, Proven: proofs.Proven})
 	mgr, err := mcmanager.New(cfg, f, managerOptions(o, leader))
@@ -108,7 +107,7 @@ func managerOptions(o Options, l *leader) manager.Options {
 		RetryPeriod:                         ptr.To(o.scaled(retryPeriod)),
 		// The priority queue of controller-runtime v0.24.1 can block for good when
 		// it is shut down under load: it hands an item to a worker that has left,
-		// with its lock held. The leader's lock would be let go 30 s later.
+		// with its lock held. The leader's lock would be released 30 s later.
 		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 		Cache: cache.Options{
 			ByObject:         cached(o),
@@ -144,10 +143,15 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 	if err != nil {
 		return err
 	}
-	if err := local.Add(&linkRunnable{
-		term: term, fleet: f, options: o, leader: l, now: now, trace: trace,
-		authority: authority, prepare: prepareWith(authority, prepare), termProof: proofs.Term,
-	}); err != nil {
+	run := &linkRunnable{term: term, fleet: f, leader: l, address: o.LinkBindAddress, options: linkOptions(o, term, l)}
+	run.options.Now, run.options.Trace, run.options.Term.Proof = now, trace, proofs.Term
+	run.prepare = append(run.prepare, term.begin)
+	if authority != nil {
+		run.options.Authority = authority
+		run.prepare = append(run.prepare, authority.Prepare)
+	}
+	run.prepare = append(run.prepare, prepare)
+	if err := local.Add(run); err != nil {
 		return fmt.Errorf("adding the link: %w", err)
 	}
 	if err := l.addRole(local, o); err != nil {
@@ -167,8 +171,8 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 }
 
 // setupControllers also returns what must be done before the first agent is
-// let in: the key of the proofs is there, the members are known, and so is the
-// room that is given away.
+// admitted: the key of the proofs is there, the members are known, and so are the
+// reservations.
 func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *assignment.Proofs, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
@@ -237,65 +241,53 @@ func setupUserRoles(ctx context.Context, mgr manager.Manager, o Options) error {
 	return roles.SetupWithManager(ctx, mgr)
 }
 
+// linkOptions are those of the link that the hub's options determine.
+func linkOptions(o Options, term *hubTerm, l *leader) link.Options {
+	options := link.Options{
+		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile, TrustDomain: o.TrustDomain,
+		Term:          link.Term{Current: term.get, Raise: term.raise, Ordered: term.advance},
+		Leading:       l.guard.Leading,
+		RenewInterval: o.timings().Renew,
+		Timeouts:      link.Timeouts{Drain: o.scaled(drainTimeout)},
+	}
+	options.Tuning.AckTimeout, options.Timeouts.Send = link.ScaledTimeouts(o.TimeFactor)
+	if o.LeaderElect {
+		options.Term.First = term.beganWith
+	}
+	return options
+}
+
 // linkRunnable listens for agents while this replica leads.
 type linkRunnable struct {
 	term    *hubTerm
 	fleet   *member.Fleet
-	options Options
 	leader  *leader
-	trace   *tracing.Tracer
-	// now is the clock that certificates are judged by.
-	now func() time.Time
-	// termProof proves terms to later leaders.
-	termProof func(member types.UID, term int64) string
-	// authority is nil where somebody else issues certificates.
-	authority *identity.Authority
-	// prepare is called before the first agent is let in.
-	prepare func(context.Context) error
+	address string
+	options link.Options
+	// prepare are called in order before the first agent is admitted.
+	prepare []func(context.Context) error
 }
 
 var _ manager.LeaderElectionRunnable = &linkRunnable{}
 
-// NeedLeaderElection is true: agents are the leader's alone.
+// NeedLeaderElection returns true: only the leader serves agents.
 func (l *linkRunnable) NeedLeaderElection() bool { return true }
 
 // Start serves agents until the context ends.
 func (l *linkRunnable) Start(ctx context.Context) error {
-	if err := l.term.begin(ctx); err != nil {
-		return err
+	for _, prepare := range l.prepare {
+		if err := prepare(ctx); err != nil {
+			return err
+		}
 	}
-	if err := l.prepare(ctx); err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", l.options.LinkBindAddress)
+	listener, err := net.Listen("tcp", l.address)
 	if err != nil {
 		return fmt.Errorf("listening for agents: %w", err)
 	}
-	ctrl.Log.Info("Leading", "term", l.term.get(), "linkAddress", l.options.LinkBindAddress)
+	ctrl.Log.Info("Leading", "term", l.term.get(), "linkAddress", l.address)
 	l.leader.listens()
-	options := link.Options{
-		CertFile:     l.options.TLSCertFile,
-		KeyFile:      l.options.TLSKeyFile,
-		ClientCAFile: l.options.ClientCAFile,
-		TrustDomain:  l.options.TrustDomain,
-		Term: link.Term{
-			Current: l.term.get, Raise: l.term.raise, Ordered: l.term.advance, Proof: l.termProof,
-		},
-		Leading:       l.leader.guard.Leading,
-		RenewInterval: l.options.timings().Renew,
-		Timeouts:      link.Timeouts{Drain: l.options.scaled(drainTimeout)},
-		Now:           l.now,
-		Trace:         l.trace,
-	}
-	options.Tuning.AckTimeout, options.Timeouts.Send = link.ScaledTimeouts(l.options.TimeFactor)
-	if l.options.LeaderElect {
-		options.Term.First = l.term.beganWith
-	}
-	if l.authority != nil {
-		options.Authority = l.authority
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.term.advances(ctx) })
-	group.Go(func() error { return link.NewServer(options, l.fleet).Serve(ctx, listener) })
+	group.Go(func() error { return link.NewServer(l.options, l.fleet).Serve(ctx, listener) })
 	return group.Wait()
 }

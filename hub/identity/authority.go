@@ -34,7 +34,7 @@ type Options struct {
 	Lifetime time.Duration
 	// Interval at which the Secret is looked at.
 	Interval time.Duration
-	// Now is the hub's clock, which nobody sets.
+	// Now is the hub's clock; see Steady.
 	Now func() time.Time
 	// Changed is told of a MemberCluster as soon as it was written, lest an agent
 	// dial with a certificate that the hub's cache does not know yet.
@@ -95,7 +95,7 @@ func (a *Authority) Start(ctx context.Context) error {
 	var last error
 	for {
 		err := a.look(ctx)
-		// What goes on being wrong is said once.
+		// The same error is logged once.
 		if err != nil && ctx.Err() == nil && (last == nil || last.Error() != err.Error()) {
 			log.FromContext(ctx).Error(err, "Looking after the hub's CA failed")
 		}

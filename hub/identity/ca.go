@@ -176,8 +176,8 @@ func (c *ca) logWaiting(ctx context.Context, stage pki.Stage, waiting []string) 
 	}
 }
 
-// locked patches what changed since an object was read, and nothing if somebody
-// else has written it meanwhile.
+// locked patches what changed since an object was read; a conflict if it was written
+// meanwhile.
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

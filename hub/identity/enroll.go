@@ -27,7 +27,7 @@ type applicant struct {
 }
 
 // Enroll gives an agent its first certificate for a token (link.Authority). The
-// link logs why not, and tells the agent no more than that its token is not
+// link logs why not, and the agent learns no more than that its token is not
 // valid.
 func (a *Authority) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*fleetv1.IssuedCertificate, error) {
 	who, err := readApplicant(request)
@@ -73,7 +73,7 @@ func readKey(request []byte) (crypto.PublicKey, string, error) {
 }
 
 // enroll looks at everything before it spends the token, spends it before it
-// issues, and keeps what it issued before it tells.
+// issues, and stores what it issued before it is sent.
 func (a *Authority) enroll(ctx context.Context, who applicant) (certificate issued, member string, err error) {
 	var g grant
 	for range attempts {
@@ -116,7 +116,7 @@ func (a *Authority) enrollWith(ctx context.Context, g grant, who applicant) (cer
 	return certificate, err
 }
 
-// mayEnroll is whether a cluster may be enrolled as a member.
+// mayEnroll returns why a cluster may not be enrolled as a member.
 func mayEnroll(mc *v1alpha1.MemberCluster, fingerprint string) error {
 	switch {
 	case !mc.DeletionTimestamp.IsZero():

@@ -20,7 +20,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// issued is an agent's certificate that nobody was told of yet.
+// issued is an agent's certificate before it is sent.
 type issued struct {
 	certificate *x509.Certificate
 	bundle      []byte
@@ -30,7 +30,7 @@ type issued struct {
 
 func (i issued) serial() string { return pki.SerialText(i.certificate.SerialNumber) }
 
-// wire is what the agent is told.
+// wire returns what the agent is sent.
 func (i issued) wire() *fleetv1.IssuedCertificate {
 	return &fleetv1.IssuedCertificate{
 		Chain:       pki.CertificatesPEM(i.certificate),

@@ -8,7 +8,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// recordIssued notes a certificate that is about to be told. One that was issued
+// recordIssued records a certificate that is about to be sent. One that was issued
 // before it and not used is not valid any more.
 func recordIssued(status *v1alpha1.MemberClusterStatus, serial string, notAfter time.Time, bundleHash string) {
 	if status.Certificate == nil {

@@ -44,7 +44,7 @@ func (a *Authority) rotate(ctx context.Context, caller link.Caller, request []by
 	return certificate, err
 }
 
-// Used says that a certificate was used to connect (link.Authority). Nothing is
+// Used records that a certificate was used to connect (link.Authority). Nothing is
 // written for one that was used before.
 func (a *Authority) Used(ctx context.Context, caller link.Caller) error {
 	err := a.members.changeOf(ctx, caller, func(mc *v1alpha1.MemberCluster) error {

@@ -2,7 +2,7 @@ package identity
 
 import "time"
 
-// Steady is a clock that nobody sets: the wall clock as it was when the process
+// Steady is a clock that is never set: the wall clock as it was when the process
 // started, plus the time that has passed since. A wall clock that jumps by a day
 // makes no certificate expire and lets none live on.
 //
@@ -20,7 +20,7 @@ func NewSteady() *Steady {
 }
 
 // steadyFrom drops what the start knows of the monotonic clock: two times of a
-// steady clock are compared by what it says alone.
+// steady clock are compared by its own readings alone.
 func steadyFrom(start time.Time, since func() time.Duration) *Steady {
 	return &Steady{wall: start.Round(0), since: since}
 }

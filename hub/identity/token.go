@@ -32,14 +32,14 @@ type grant struct {
 	memberUID types.UID
 }
 
-// invalid is why a token is good for nothing. Only the hub's log says more than
+// invalid is why a token is not valid. Only the hub's log has more than
 // that, by the name of its Secret.
 func (g grant) invalid(reason, why string, args ...any) error {
 	return refuse(reason, link.ErrToken, "secret %s: %s", g.secret.Name, fmt.Sprintf(why, args...))
 }
 
 // checkToken reads what a token is good for from its Secret, for the holder of
-// the key with that hash, or says why it is good for nothing.
+// the key with that hash, or returns why it is not valid.
 func checkToken(secret *corev1.Secret, token, keyHash string, now time.Time) (grant, error) {
 	g := grant{
 		secret:    secret,
@@ -86,7 +86,7 @@ func (t *tokens) redeem(ctx context.Context, who applicant) (grant, error) {
 }
 
 // bind makes it durable that the token serves that key alone. It is a conflict if
-// somebody else was quicker.
+// another agent was faster.
 func (t *tokens) bind(ctx context.Context, g grant, keyHash string) error {
 	if string(g.secret.Data[v1alpha1.JoinTokenUsedBy]) == keyHash {
 		return nil
@@ -117,7 +117,7 @@ func (t *tokens) sweep(ctx context.Context) error {
 	if !t.swept.IsZero() && now.Sub(t.swept) < sweepEvery {
 		return nil
 	}
-	// No token is valid for longer than its lifetime, whatever it says.
+	// No token is valid for longer than its lifetime, whatever its Secret has.
 	err := t.delete(ctx, func(secret *corev1.Secret) bool {
 		return now.Sub(secret.CreationTimestamp.Time) > v1alpha1.JoinTokenLifetime+tokensKept
 	})

@@ -36,9 +36,9 @@ var rules = map[string]rule{
 	fleetv1.FleetService_Enroll_FullMethodName: {name: "Enroll", anybody: true},
 }
 
-// authorize decides whether a call is let in: by the method, the identity in
+// authorize decides whether a call is admitted: by the method, the identity in
 // the caller's certificate (nil: it has none), what the hub knows of that
-// member, and the time. Nothing that a message says has a part in it.
+// member, and the time. No message has a part in it.
 //
 // The order is such that each answer tells a caller only what its certificate
 // entitles it to: one that has expired learns nothing of the member, and one
@@ -66,8 +66,8 @@ func authorize(method string, caller *Caller, access Access, known bool, now tim
 	return nil
 }
 
-// forGood is whether a caller that was refused so has no use for the streams
-// that it opened with the same certificate.
+// forGood reports whether a refusal also ends the streams that the caller opened with
+// the same certificate.
 func forGood(err error) bool {
 	return errors.Is(err, ErrCertificate) || errors.Is(err, ErrRevoked) || errors.Is(err, ErrUnknownMember)
 }

@@ -75,7 +75,7 @@ func (a *authorizer) unary(method string, handler grpc.MethodHandler) grpc.Metho
 		}
 		response, err = handler(service, ctx, func(into any) error { return a.read(ctx, method, decode, into) }, nil)
 		if err == nil && !a.leading() {
-			// What was granted meanwhile is not told.
+			// What was granted meanwhile is not sent.
 			err = ErrNotLeading
 		}
 		if err != nil {
@@ -185,7 +185,7 @@ func uncompressed(ctx context.Context) error {
 
 func (a *authorizer) leading() bool { return a.options.Leading == nil || a.options.Leading() }
 
-// used tells the Authority that a certificate is in use, before it is let in.
+// used has the Authority record that a certificate is in use, before it is admitted.
 func (a *authorizer) used(ctx context.Context, caller Caller) error {
 	if a.options.Authority == nil {
 		return nil
@@ -198,9 +198,9 @@ func (a *authorizer) used(ctx context.Context, caller Caller) error {
 	return nil
 }
 
-// denied counts and logs a refusal, ends the streams of a certificate that has
-// no more use, and says what the caller is told. The log says all, but not to
-// everybody who asks: a flood of refusals is logged now and then.
+// denied counts and logs a refusal, ends the streams of a certificate that is no longer
+// valid, and returns what is sent to the caller. Of a flood of refusals few are logged
+// at the default level.
 func (a *authorizer) denied(method string, caller *Caller, address string, err error) error {
 	name := rules[method].name
 	if name == "" {
@@ -263,7 +263,7 @@ func (a *authorizer) reviewing(stop <-chan struct{}) {
 	}
 }
 
-// meteredStream is a stream that knows who was let in, and whose messages are
+// meteredStream is a stream with its caller, whose messages are
 // counted. What is too much is read later: the agent's sends wait meanwhile,
 // and nothing is lost.
 type meteredStream struct {

@@ -43,7 +43,7 @@ var (
 	ErrToken = errors.New("the token is not valid")
 	// ErrRequest: what was sent to be certified can't be.
 	ErrRequest = errors.New("the certificate request is refused")
-	// ErrNoAuthority: certificates are issued by somebody else.
+	// ErrNoAuthority: another authority issues certificates.
 	ErrNoAuthority = errors.New("this hub does not issue certificates")
 	// ErrNotLeading: this hub may have lost its leadership, and grants nothing
 	// until it knows better.
@@ -65,25 +65,24 @@ type Caller struct {
 	IssuerHash string
 }
 
-// Access is what the hub knows of a member that bears on what its agent may
-// do.
+// Access is what the hub knows of a member that decides what its agent may do.
 type Access struct {
 	// Removing: its MemberCluster is being deleted. Its agent goes on until its
 	// sessions have stopped.
 	Removing bool
 	// Revoked by an operator.
 	Revoked bool
-	// Serials of the certificates that the member may use; nil where somebody
-	// else than this hub issues them, and any that is trusted will do.
+	// Serials of the certificates that the member may use; nil where another authority
+	// issues them, and any that is trusted will do.
 	Serials []string
 }
 
-// Renewal is an agent's sign of life.
+// Renewal is a lease renewal of an agent.
 type Renewal struct {
 	// Instance of the agent's process.
 	Instance string
 	// TrustBundleHash of the CAs that the agent verifies the hub with; empty
-	// where it does not say.
+	// where it does not report it.
 	TrustBundleHash string
 	// LeadershipUncertain means that another replica of the agent may lead by now: this
 	// one can't renew its lock, and writes nothing to its API server.
@@ -105,11 +104,11 @@ type Authority interface {
 	Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*fleetv1.IssuedCertificate, error)
 	// Rotate gives the member's agent its next certificate.
 	Rotate(ctx context.Context, caller Caller, certificateRequest []byte) (*fleetv1.IssuedCertificate, error)
-	// Used says that a certificate was used to connect: from now on those that
+	// Used records that a certificate was used to connect: from now on those that
 	// the member had before are not valid any more. It is called before the
 	// connection is let in, and returns when that is durable.
 	Used(ctx context.Context, caller Caller) error
-	// RotationDue is whether a member's agent must rotate at once, since the CA
+	// RotationDue reports whether a member's agent must rotate at once, since the CA
 	// is being rotated.
 	RotationDue(caller Caller, trustBundleHash string) bool
 	// Certificates is what the hub serves with, and the authorities that
@@ -130,7 +129,7 @@ type Peer interface {
 	// SetTemplates says which templates the agent must judge, always whole; it
 	// must not be changed afterwards.
 	SetTemplates(*fleetv1.TemplateSet)
-	// Close ends the connection; the reason is logged and told to the agent.
+	// Close ends the connection; the reason is logged and sent to the agent.
 	Close(reason error)
 }
 
@@ -142,8 +141,8 @@ type Directory interface {
 	// errors. The context ends with the connection. Open must not wait for the
 	// peer's agent.
 	Open(ctx context.Context, member types.UID, hello protocol.Hello, peer Peer) (Member, error)
-	// Refused says that an agent with the member's certificate was turned away
-	// before Open was asked, with what to do: ErrVersion or ErrCapability, since the
+	// Refused records that an agent with the member's certificate was refused
+	// before Open was called, with what to do: ErrVersion or ErrCapability, since the
 	// two sides don't understand each other, or ErrUnprovenTerm. It must not wait.
 	Refused(member types.UID, reason error)
 	// Renew records a sign of life of the member and returns what is granted.

@@ -12,7 +12,7 @@ import (
 )
 
 // Enroll gives an agent its first certificate. It is the one call that needs
-// none, so what it is asked is bounded before anybody looks at it.
+// none, so the request is bounded before anything is looked up.
 func (s *Server) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
 	if s.options.Authority == nil {
 		return nil, ErrNoAuthority
@@ -51,7 +51,7 @@ func (s *Server) RotateCertificate(ctx context.Context, request *fleetv1.RotateC
 	return &fleetv1.RotateCertificateResponse{Certificate: issued}, nil
 }
 
-// RenewLease records an agent's sign of life.
+// RenewLease records an agent's lease renewal.
 func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequest) (*fleetv1.RenewLeaseResponse, error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {

@@ -121,7 +121,7 @@ func (c *connection) admit(hello protocol.Hello) error {
 	return nil
 }
 
-// laterHub is why an agent is refused that says to have seen a later hub.
+// laterHub returns why an agent is refused that has seen a later hub.
 func (c *connection) laterHub(seen int64, proof string, refusal error) error {
 	err := c.server.terms.laterHub(c.stream.Context(), c.uid, seen, proof, refusal)
 	countDenied("Connect", err)

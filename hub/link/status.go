@@ -22,15 +22,14 @@ var (
 	errTrouble = errors.New("the hub can't do this now: try again later")
 )
 
-// answer is what a caller is told of an error.
+// answer is what is sent to a caller for an error.
 type answer struct {
 	err  error
 	code codes.Code
 	// reason is the label in metrics.
 	reason string
-	// detailed: the caller is told the whole text, which speaks of nothing but
-	// itself. Otherwise it gets the text of err alone, so that all who are
-	// refused for it get the same.
+	// detailed: the caller is sent the whole text, which is about nothing but itself.
+	// Otherwise it gets the text of err alone, the same for every caller.
 	detailed bool
 }
 
@@ -81,7 +80,7 @@ func answerTo(err error) answer {
 	return answer{err: err, code: codes.Aborted, reason: "Other", detailed: true}
 }
 
-// statusOf is what an agent is told of an error.
+// statusOf returns what is sent to an agent for an error.
 func statusOf(err error) error {
 	if err == nil {
 		return nil

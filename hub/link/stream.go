@@ -22,7 +22,7 @@ type connectStream = grpc.BidiStreamingServer[fleetv1.ConnectRequest, fleetv1.Co
 // the Peer that the Directory is given.
 type connection struct {
 	server *Server
-	// caller that was let in, of the member with this UID.
+	// caller that was admitted, of the member with this UID.
 	caller Caller
 	uid    types.UID
 	stream connectStream
@@ -141,7 +141,7 @@ func (c *connection) do(step func(*protocol.Conn)) {
 }
 
 // send is the only one that sends. It blocks for as long as the agent does
-// not read, but no longer than SendTimeout, and nobody waits for it.
+// not read, but no longer than Timeouts.Send, and nothing waits for it.
 func (c *connection) send() {
 	defer c.server.connections.tasks.Done()
 	defer c.recovered()

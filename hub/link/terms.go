@@ -13,8 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// maxLeap is how far above its own a term may be that the hub believes an agent
-// to have seen. Terms grow every ten seconds at most, and with each leader: no
+// maxLeap is how far above its own a term may be that the hub accepts an agent to
+// have seen. Terms grow every ten seconds at most, and with each leader: no
 // backup is decades old.
 const maxLeap = 1 << 27
 

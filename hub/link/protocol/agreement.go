@@ -22,23 +22,23 @@ const (
 	setAssigned = "assigned"
 )
 
-// Verdict on a SyncState.
+// Verdict is the outcome of the comparison of a SyncState.
 type Verdict struct {
-	// Agreement to be told; empty: as before.
+	// Agreement that the Member is given; empty if it is unchanged.
 	Agreement Agreement
 	// Mismatched are the sets that differed.
 	Mismatched []string
-	// Resync is the set for which the agent is asked for all; empty: none.
+	// Resync is the set that causes a resync; empty if there is none.
 	Resync string
 }
 
-// agreement compares what both sides believe. The reported set is compared as
+// agreement compares the digests of both sides. The reported set is compared as
 // of one batch of reports, at which both sides know their digest, so that
 // nothing that is on its way makes a difference. For the assigned set there is
 // no such common moment: it is compared while no order is unanswered, and a
 // mismatch counts as the second one only if it is the same as the first.
 type agreement struct {
-	// state that was not judged yet.
+	// state that was not compared yet.
 	state *fleetv1.SyncState
 	sums  [rememberedSums]struct {
 		known    bool
@@ -48,7 +48,7 @@ type agreement struct {
 	reported, assigned int
 	// differed is the last mismatch of the assigned set: ours, theirs.
 	differed [2]uint64
-	// resynced is when the agent was last asked for all.
+	// resynced is the time of the last resync.
 	resynced time.Time
 }
 
@@ -62,17 +62,17 @@ func (a *agreement) recall(sequence uint64) (sum uint64, known bool) {
 	return slot.sum, slot.known && slot.sequence == sequence
 }
 
-// Sync takes what the agent has said on a renewal. Judge then says what to make
-// of it, now or once more of the stream was applied.
+// Sync takes the digests that the agent sent on a renewal. Judge then compares them,
+// now or once more of the stream was applied.
 func (c *Conn) Sync(state *fleetv1.SyncState) {
 	if c.state == Serving {
 		c.agreement.state = state
 	}
 }
 
-// Judge compares the last SyncState with what the hub believes; false if there
-// is nothing to compare yet, or nothing to be learnt from it. A resync that it
-// asks for goes out with the next messages.
+// Judge compares the last SyncState with the hub's digests, and returns false if they
+// cannot be compared, or not yet. A resync that it causes is requested with the next
+// messages.
 func (c *Conn) Judge(sums Sums) (Verdict, bool) {
 	a := &c.agreement
 	state := a.state
@@ -107,7 +107,7 @@ func (a *agreement) knows(sequence uint64) bool {
 	return known
 }
 
-// count says whether it was a mismatch.
+// count counts the mismatches in a row, and returns whether this is one.
 func (a *agreement) count(inARow *int, equal bool) bool {
 	if equal {
 		*inARow = 0
@@ -137,7 +137,7 @@ func (c *Conn) conclude(verdict *Verdict) {
 	default:
 		return
 	}
-	// What a resync does not mend is not asked for with each renewal.
+	// A mismatch that a resync does not remove causes no resync with each renewal.
 	if now := c.inFlight.now; !a.resynced.IsZero() && now.Sub(a.resynced) < c.tuning.AckTimeout {
 		verdict.Agreement, verdict.Resync = Differs, ""
 		return

@@ -21,7 +21,7 @@ const (
 	// AwaitHello: nothing is known but the certificate. Hello is all that is
 	// accepted, and nothing is sent.
 	AwaitHello State = "AwaitHello"
-	// Admitting: Hello is in, and the Directory is asked. Nothing is accepted
+	// Admitting: Hello was received, and the Directory decides. Nothing is accepted
 	// and nothing sent until Admitted.
 	Admitting State = "Admitting"
 	// AwaitDigest: Welcome may be sent; the digest of the inventory is all that
@@ -31,22 +31,22 @@ const (
 	// are all that is accepted. Orders are collected and not sent.
 	AwaitInventory State = "AwaitInventory"
 	// Serving: the inventory is in the member cache. Reports, results and capacity
-	// are accepted, and pages while a resync is asked for; orders,
+	// are accepted, and pages during a resync; orders,
 	// acknowledgements and templates are sent.
 	Serving State = "Serving"
 	// Closed: nothing is accepted, sent or kept.
 	Closed State = "Closed"
 )
 
-// Effect is what a message asks of the outside: at most one of its fields is
+// Effect is what the caller must do about a message: at most one of its fields is
 // set, Sequence and Malformed apart.
 type Effect struct {
-	// Admit: ask the Directory, then call Admitted.
+	// Admit the agent by the Directory, then call Admitted.
 	Admit *Hello
 	// Digest of what the member holds: ask the Member what differs, then call
 	// Ask.
 	Digest *convert.Digest
-	// Part of the inventory that was asked for is in: hand it to the Member,
+	// Part of the inventory that was requested is complete: hand it to the Member,
 	// then call Applied.
 	Part *Part
 	// Changes for the Member: hand them over, then call Applied.
@@ -79,7 +79,7 @@ type Conn struct {
 	agreement agreement
 	templates *fleetv1.TemplateSet
 	// received is the highest sequence of reports; acked the highest applied,
-	// ackDue that it was not told yet.
+	// ackDue that it is not acknowledged yet.
 	received, acked uint64
 	ackDue          bool
 	orderSequence   uint64
@@ -167,7 +167,7 @@ func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
 	}}, nil
 }
 
-// Admitted says that the Directory has let the agent in, which is told the proof
+// Admitted records that the Directory has admitted the agent, which is sent the proof
 // of the hub's term.
 func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string) {
 	if c.state != Admitting {
@@ -204,7 +204,7 @@ func (c *Conn) reports(batch *fleetv1.ReportBatch) (Effect, error) {
 	if err := c.expect(Serving, "reports"); err != nil {
 		return Effect{}, err
 	}
-	// A gap is a batch that was lost: what it said would be missed.
+	// A gap is a batch that was lost, with its reports.
 	if batch.GetSequence() != c.received+1 {
 		return Effect{}, fmt.Errorf("%w: report batch %d after %d", ErrViolation, batch.GetSequence(), c.received)
 	}
@@ -234,7 +234,7 @@ func (c *Conn) SetTemplates(t *fleetv1.TemplateSet) {
 	}
 }
 
-// Next is the message to send now, nil if there is none.
+// Next returns the message to send now, nil if there is none.
 func (c *Conn) Next() *fleetv1.ConnectResponse {
 	if w := c.welcome; w != nil {
 		c.welcome = nil
@@ -267,7 +267,7 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 	return nil
 }
 
-// Close ends the connection and forgets what it had still to say.
+// Close ends the connection and drops what it had still to send.
 func (c *Conn) Close() {
 	*c = Conn{state: Closed, outbox: NewOutbox(), hubTerm: c.hubTerm, tuning: c.tuning}
 }

@@ -7,8 +7,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// orderWindow is how many batches of orders may be unacknowledged. What is to
-// be said while it is full is coalesced.
+// orderWindow is how many batches of orders may be unacknowledged. Orders that are
+// put while it is full are coalesced.
 const orderWindow = 8
 
 // inFlight are the batches of orders that the agent has not acknowledged, the
@@ -67,7 +67,7 @@ func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
 	return nil
 }
 
-// Tick says what time it is, by a clock that never goes back. An error, which
+// Tick takes the time, by a clock that never goes back. An error, which
 // wraps ErrStalled, ends the connection: the agent has not acknowledged for too
 // long, or not answered a resync.
 func (c *Conn) Tick(now time.Time) error {
@@ -87,6 +87,6 @@ func (c *Conn) Tick(now time.Time) error {
 	return nil
 }
 
-// UnacknowledgedAge is how long the oldest batch of orders has been on its way,
+// UnacknowledgedAge returns how long the oldest batch of orders has been on its way,
 // as of the last Tick.
 func (c *Conn) UnacknowledgedAge() time.Duration { return c.inFlight.age() }

@@ -24,7 +24,7 @@ var (
 	ErrCapability = errors.New("a required capability is missing")
 )
 
-// Order is the hub's word about one session: exactly one of its fields.
+// Order is the hub's desired state of one session: exactly one of its fields is set.
 // Whoever puts an order must not change it afterwards.
 type Order struct {
 	// Assign is to be stored in the member. Its annotation
@@ -51,7 +51,7 @@ type Withdrawal struct {
 	// Namespace and Name of the assignment in the member.
 	Namespace, Name string
 	UpToEpoch       int64
-	// Force is an operator's last word: the kubelet is not waited for.
+	// Force is an operator override: the kubelet is not waited for.
 	Force bool
 }
 
@@ -71,7 +71,7 @@ const (
 	Refused Code = "Refused"
 )
 
-// Result is what became of an order, or a Stopped that nobody ordered.
+// Result is what became of an order, or a Stopped without an order.
 type Result struct {
 	SessionUID types.UID
 	// Namespace and Name of the assignment in the member.
@@ -84,11 +84,11 @@ type Result struct {
 	// Reason (v1alpha1.Refused…) and Message say why it was refused.
 	Reason, Message string
 	// CountedFrom is the sequence of the first capacity report that counts the
-	// assignment as used; zero if the agent does not say.
+	// assignment as used; zero if the agent does not report it.
 	CountedFrom uint64
 }
 
-// Hello is how an agent introduces itself. Nothing of it decides who it is.
+// Hello is the first message of an agent. Nothing of it decides which member it is.
 type Hello struct {
 	// Fingerprint is the UID of the cluster's kube-system namespace.
 	Fingerprint string
@@ -100,9 +100,9 @@ type Hello struct {
 	AgentTerm int64
 	// HighestHubTerm that the agent has seen.
 	HighestHubTerm int64
-	// HubTermProof shows that the member was told that term.
+	// HubTermProof shows that the member was sent that term.
 	HubTermProof string
-	// Restrictions of the member's administrator, for people; nil: the agent does not
+	// Restrictions of the member's administrator, for people; nil if the agent does not
 	// report them.
 	Restrictions *v1alpha1.MemberRestrictions
 }
@@ -116,29 +116,29 @@ type Report struct {
 	Hash uint64
 	// Gone: the member holds nothing of the assignment any more.
 	Gone bool
-	// Unread: the hub can't read the status. The report only counts in the
-	// digest, so that the two sides agree on what was said.
+	// Unread: the hub cannot read the status. The report only counts in the
+	// digest, so that both sides agree on what was reported.
 	Unread bool
 }
 
-// Sums are the digests of what the hub believes of a member.
+// Sums are the digests of what the hub remembers of a member.
 type Sums struct {
-	// Reported is of what the agent has said, Assigned of what the member is
-	// believed to hold: session, epoch and spec hash.
+	// Reported is of what the agent has reported, Assigned of what the member holds as
+	// far as the hub knows: session, epoch and spec hash.
 	Reported, Assigned uint64
 }
 
-// Agreement is whether the hub and a member's agent agree on what the member
-// holds, by the digests on the renewals.
+// Agreement is the outcome of comparing what the hub and a member's agent have of the
+// member, by the digests on the renewals.
 type Agreement string
 
 // The agreements. Nothing is known before the first comparison.
 const (
 	// Agrees: the digests were equal when they were last compared.
 	Agrees Agreement = "Agrees"
-	// Resyncing: they differed twice in a row, and the agent was asked for all.
+	// Resyncing: they differed twice in a row, and a resync was requested.
 	Resyncing Agreement = "Resyncing"
-	// Differs: they differ although the agent was asked for all a moment ago;
-	// it will be asked again.
+	// Differs: they differ although a resync was requested a moment ago; there will be
+	// another one.
 	Differs Agreement = "Differs"
 )

@@ -17,7 +17,7 @@ type Part struct {
 // opening is what the hub requests of an agent's inventory, when a stream opens
 // and at a resync.
 //
-// Invariant: asked stays set until the Member has what was asked for, so that
+// Invariant: asked stays set until the Member has what was requested, so that
 // no digest is compared meanwhile.
 type opening struct {
 	asked *convert.BucketSet
@@ -33,19 +33,19 @@ func (o *opening) ask(buckets convert.BucketSet) {
 	*o = opening{asked: &buckets, due: true}
 }
 
-// awaited is whether pages are still to come.
+// awaited reports whether pages are still to come.
 func (o *opening) awaited() bool {
 	return o.asked != nil && o.asked.Len() > 0 && !o.whole
 }
 
-// next is the request that is to be sent.
+// next returns the request to send.
 func (o *opening) next(now time.Time) *fleetv1.ConnectResponse {
 	if !o.due {
 		return nil
 	}
 	o.due, o.since = false, now
 	if o.asked == nil {
-		// Nothing was asked for, and is in the member cache already.
+		// Nothing was requested: the member cache is complete.
 		o.since = time.Time{}
 		return inventoryRequest(convert.BucketSet{})
 	}
@@ -57,8 +57,8 @@ func inventoryRequest(buckets convert.BucketSet) *fleetv1.ConnectResponse {
 		InventoryRequest: convert.BucketsToWire(buckets)}}
 }
 
-// done forgets what was asked for; a request that is not sent yet, since it
-// asks for nothing, still will be.
+// done drops what was requested; a request that is not sent yet, because it is for
+// nothing, still is.
 func (o *opening) done() { *o = opening{due: o.due} }
 
 func (c *Conn) digest(w *fleetv1.InventoryDigest) (Effect, error) {
@@ -85,8 +85,8 @@ func (c *Conn) Ask(buckets convert.BucketSet) {
 	}
 }
 
-// partPage takes a page of the buckets that were asked for. In the middle of a
-// stream it comes between two batches of reports, and says which.
+// partPage takes a page of the buckets that were requested. In the middle of a
+// stream it is sent between two batches of reports, and names them.
 func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
 	if c.state != AwaitInventory && c.state != Serving || !c.opening.awaited() || c.opening.due {
 		return Effect{}, fmt.Errorf("%w: inventory in state %s that was not asked for", ErrViolation, c.state)

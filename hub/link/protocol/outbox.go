@@ -17,10 +17,10 @@ const (
 	maxBatchBytes = 1 << 20
 )
 
-// Outbox is what the hub has still to say to one agent: a set, by session, of
-// the newest assignment and the newest withdrawal. It is pure and not safe
-// for concurrent use. What it holds is bounded by the sessions it was told
-// of, however long nothing can be sent.
+// Outbox has the orders that the hub has still to send to one agent: a set, by
+// session, of the newest assignment and the newest withdrawal. It is pure and not
+// safe for concurrent use. Its size is bounded by the sessions that have orders,
+// however long nothing can be sent.
 type Outbox struct {
 	slots map[types.UID]*slot
 	// dirty are sessions with something unsent, in the order in which they
@@ -31,7 +31,7 @@ type Outbox struct {
 	refused []Result
 }
 
-// slot is what is to be said about one session.
+// slot has the orders of one session.
 //
 // Invariant: assign, where present, is of a higher epoch than withdraw, where
 // present. Each is kept until its result is in.
@@ -43,7 +43,7 @@ type slot struct {
 	assignSent, withdrawSent bool
 }
 
-// NewOutbox is an empty one.
+// NewOutbox returns an empty one.
 func NewOutbox() *Outbox {
 	return &Outbox{slots: map[types.UID]*slot{}, queued: map[types.UID]bool{}}
 }
@@ -135,7 +135,7 @@ type orderBatch struct {
 	bytes int
 }
 
-// add says whether there was room.
+// add returns whether the order fits.
 func (b *orderBatch) add(order *fleetv1.Order, size int) bool {
 	if len(b.items) >= maxBatchItems || b.bytes+size > maxBatchBytes {
 		return false

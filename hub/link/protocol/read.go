@@ -19,8 +19,8 @@ func reportFromWire(item *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment
 	return convert.ReportFromWire(item)
 }
 
-// readReports reads reports with their hashes. One whose status can't be read
-// counts all the same: it was said.
+// readReports reads reports with their hashes. One whose status cannot be read
+// counts all the same: it was reported.
 func readReports(items []*fleetv1.AssignmentReport) (read []Report, malformed []error) {
 	for _, item := range items {
 		report, err := readOne(item)

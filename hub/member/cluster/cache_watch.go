@@ -34,7 +34,7 @@ func newCacheWatch(forget func(*cacheWatch)) *cacheWatch {
 	}
 }
 
-// push tells of an item as it stands. Informers take Modified for something
+// push reports an item. Informers take Modified for something
 // that they did not have as an addition.
 func (w *cacheWatch) push(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
 	w.add(key, watch.Event{Type: watch.Modified, Object: item})

@@ -49,7 +49,7 @@ const (
 type quota struct {
 	*Bounds
 	// knows reports whether the hub placed a session in the member, or the proof
-	// says so. It takes the fleet's lock. nil: every session counts as known.
+	// shows it. It takes the fleet's lock. If nil, every session counts as known.
 	knows func(session types.UID, epoch int64, proof string) bool
 	// placed reports whether the hub placed a session in the member.
 	placed func(session types.UID) bool
