@@ -126,8 +126,8 @@ func (w *world) Refused(uid types.UID, reason error) {
 	w.do(func() { w.refused[uid] = reason })
 }
 
-func (w *world) Renew(types.UID, link.Renewal) (link.Grant, error) {
-	return link.Grant{Lease: time.Minute}, nil
+func (w *world) Renew(types.UID, link.Renewal) (time.Duration, error) {
+	return time.Minute, nil
 }
 
 // heard is a member of which nothing is kept.

@@ -89,13 +89,6 @@ type Renewal struct {
 	LeadershipUncertain bool
 }
 
-// Grant answers a renewal.
-type Grant struct {
-	// Lease is how long fenced sessions may run, from when the agent sent the
-	// renewal.
-	Lease time.Duration
-}
-
 // Authority issues the certificates of the link. Its methods may be called by
 // several goroutines.
 type Authority interface {
@@ -145,8 +138,9 @@ type Directory interface {
 	// before Open was called, with what to do: ErrVersion or ErrCapability, since the
 	// two sides don't understand each other, or ErrUnprovenTerm. It must not wait.
 	Refused(member types.UID, reason error)
-	// Renew records a sign of life of the member and returns what is granted.
-	Renew(member types.UID, renewal Renewal) (Grant, error)
+	// Renew records a lease renewal of the member and returns the lease: how long
+	// fenced sessions may run, from when the agent sent the renewal.
+	Renew(member types.UID, renewal Renewal) (lease time.Duration, err error)
 	// Access of a member; false if there is none of that UID.
 	Access(member types.UID) (Access, bool)
 }

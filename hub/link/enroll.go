@@ -60,7 +60,7 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 	if err := boundRenewal(request); err != nil {
 		return nil, err
 	}
-	grant, err := s.directory.Renew(caller.Member, Renewal{
+	lease, err := s.directory.Renew(caller.Member, Renewal{
 		Instance: request.GetInstance(), TrustBundleHash: request.GetTrustBundleHash(),
 		LeadershipUncertain: request.GetLeadershipUncertain(),
 	})
@@ -72,7 +72,7 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 	}
 	term := s.terms.Current()
 	return &fleetv1.RenewLeaseResponse{
-		HubTerm: term, HubTermProof: s.terms.send(caller.Member, term), Lease: durationpb.New(grant.Lease),
+		HubTerm: term, HubTermProof: s.terms.send(caller.Member, term), Lease: durationpb.New(lease),
 		RotateCertificate: s.options.Authority != nil && s.options.Authority.RotationDue(caller, request.GetTrustBundleHash()),
 	}, nil
 }

@@ -119,15 +119,15 @@ func (f *Directory) Refused(uid types.UID, reason error) {
 
 // Renew records a heartbeat of a member's agent (link.Directory). One that is not
 // the connected one is refused: it must connect first.
-func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (link.Grant, error) {
+func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (lease time.Duration, err error) {
 	f.mu.Lock()
 	changes, err := f.renew(f.uids[uid], renewal)
 	f.mu.Unlock()
 	f.notify(changes...)
 	if err != nil {
-		return link.Grant{}, err
+		return 0, err
 	}
-	return link.Grant{Lease: f.timings.Failover.Lease}, nil
+	return f.timings.Failover.Lease, nil
 }
 
 // renew notes a renewal, or returns why it is not granted. The caller holds the lock.

@@ -272,9 +272,9 @@ func TestRenewal(t *testing.T) {
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).To(MatchError(link.ErrNotConnected))
 	m, _ := x.connect("uid-eu", "i1")
-	grant, err := x.Renew("uid-eu", link.Renewal{Instance: "i1"})
+	lease, err := x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred())
-	x.Expect(grant.Lease).To(Equal(x.timings.Failover.Lease))
+	x.Expect(lease).To(Equal(x.timings.Failover.Lease))
 
 	x.heard.take()
 	x.clock.Step(x.timings.Unreachable)

@@ -105,19 +105,19 @@ func (l *link) Closed(err error) {
 	}
 }
 
-func (d *directory) Renew(uid types.UID, renewal hublink.Renewal) (hublink.Grant, error) {
+func (d *directory) Renew(uid types.UID, renewal hublink.Renewal) (time.Duration, error) {
 	r := d.of(uid)
 	if r == nil {
-		return hublink.Grant{}, hublink.ErrUnknownMember
+		return 0, hublink.ErrUnknownMember
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.peer == nil || r.hello.Instance != renewal.Instance {
-		return hublink.Grant{}, hublink.ErrNotConnected
+		return 0, hublink.ErrNotConnected
 	}
 	r.renewals++
 	r.uncertain = renewal.LeadershipUncertain
-	return hublink.Grant{Lease: time.Minute}, nil
+	return time.Minute, nil
 }
 
 func (d *directory) Refused(types.UID, error) {}
