@@ -38,7 +38,7 @@ var pure = []string{
 	"hub/failover/",
 	"hub/session/status/",
 	"hub/placement/",
-	"hub/queue/",
+	"hub/scheduling/queue/",
 	"hub/member/health/",
 	"hub/identity/pki/",
 	"hub/identity/record.go",

@@ -11,7 +11,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // at is the rank of one that waits since so many seconds after the start.
 func at(namespace, user string, priority int32, seconds int) Rank {
-	return Rank{Waits: true, Namespace: namespace, User: user, Priority: priority, Since: start.Add(time.Duration(seconds) * time.Second)}
+	return Rank{Namespace: namespace, User: user, Priority: priority, Since: start.Add(time.Duration(seconds) * time.Second)}
 }
 
 // take pops so many, each of which gets a place, at one moment.
@@ -154,33 +154,12 @@ func TestUsersAreRememberedWhileOtherNamespacesAreServed(t *testing.T) {
 	}
 }
 
-func TestNothingThatWaitsHoldsUpWhatDoesNot(t *testing.T) {
-	q := New[string]()
-	for i := range 3 {
-		q.Push(fmt.Sprint("waits", i), at("a", "u", 1000, 0))
-	}
-	for i := range 9 {
-		q.Push(fmt.Sprint("s", i), Rank{})
-	}
-	expect(t, take(t, q, 20, start), "s0", "s1", "s2", "s3", "waits0", "s4", "s5", "s6", "s7", "waits1", "s8", "waits2")
-}
-
 func TestTouchMovesWhatHasAnotherRank(t *testing.T) {
 	q := New[string]()
 	q.Push("a", at("n", "u", 0, 0))
 	q.Push("b", at("n", "u", 0, 1))
 	q.Touch("b", at("n", "u", 7, 1))
 	q.Touch("absent", at("n", "u", 7, 1))
-	expect(t, take(t, q, 9, start), "b", "a")
-
-	q.Push("a", at("n", "u", 0, 0))
-	q.Push("b", at("n", "u", 0, 1))
-	q.Touch("b", Rank{Priority: -3, User: "of no account"})
-	if q.Waiting() != 1 || q.Len() != 2 {
-		t.Errorf("%d of %d wait, want 1 of 2", q.Waiting(), q.Len())
-	}
-	q.Touch("a", at("n", "u", 0, 0))
-	q.Push("b", Rank{})
 	expect(t, take(t, q, 9, start), "b", "a")
 }
 

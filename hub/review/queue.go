@@ -1,4 +1,4 @@
-package session
+package review
 
 import (
 	"sync"
@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/queue"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/queue"
 )
 
 // maxPendingReviews is the maximum number of reviews of one namespace that are
@@ -21,8 +21,8 @@ import (
 const maxPendingReviews = 100
 
 // reviewQueue is the storage of the workqueue of reviews: namespaces take turns, so
-// that those with many reviews delay the others by one review each. What is to be
-// refused or deleted is not computed, and goes first.
+// that those with many reviews delay the others by one review each. Within a namespace,
+// those to be refused or deleted take turns with those to be computed.
 //
 // The zero value is ready for use.
 type reviewQueue struct {
@@ -133,10 +133,20 @@ func (q *reviewQueue) storage() *queue.Queue[reconcile.Request] {
 }
 
 func (q *reviewQueue) rank(item reconcile.Request) queue.Rank {
-	return queue.Rank{Waits: q.namespaces[item.Namespace].Has(item.Name), Namespace: item.Namespace}
+	r := queue.Rank{Namespace: item.Namespace}
+	if !q.namespaces[item.Namespace].Has(item.Name) {
+		r.User = "refused"
+	}
+	return r
 }
 
 // workqueue returns a rate-limiting workqueue in this order.
 func (q *reviewQueue) workqueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	return orderedBy(q, name, limiter)
+	ordered := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: q})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
+		Name: name,
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
+			Name: name, Queue: ordered,
+		}),
+	})
 }

@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// settledStreak is how many that wait for no place have their turn before
-	// one that does.
-	settledStreak = 4
 	// agingStep is how long a wait raises a priority by one.
 	agingStep = time.Minute
 	// widestGap is the most that one priority is ahead of another, in steps of
@@ -21,9 +18,6 @@ const (
 
 // Rank is what an item's turn depends on.
 type Rank struct {
-	// Waits is whether it waits for a place. Nothing else matters of one that
-	// does not.
-	Waits bool
 	// Priority, higher first.
 	Priority int32
 	// Namespace and User whose turn it is.
@@ -32,33 +26,17 @@ type Rank struct {
 	Since time.Time
 }
 
-// plain is the rank without what does not matter of it.
-func (r Rank) plain() Rank {
-	if !r.Waits {
-		return Rank{}
-	}
-	return r
-}
-
-// Turn is what Pop hands out of an item that waits for a place, and Settle takes
-// back. The zero Turn is of one that does not.
+// Turn is what Pop hands out of an item, and Settle takes back. The zero Turn is of none.
 type Turn struct {
 	level     *level
 	namespace *share
 	user      *share
 }
 
-// Waits is whether the turn is of an item that waits for a place.
-func (t Turn) Waits() bool { return t.level != nil }
-
 // Queue of items, each once. It is for one goroutine at a time.
 type Queue[T comparable] struct {
 	entries map[T]*entry
-	settled line
 	levels  []*level // by priority, highest first
-	waiting int
-	// streak of turns of the settled side, while others wait.
-	streak int
 	// arrivals numbers the entries, for ties.
 	arrivals uint64
 }
@@ -77,9 +55,6 @@ func New[T comparable]() *Queue[T] { return &Queue[T]{entries: map[T]*entry{}} }
 // Len is how many items are queued.
 func (q *Queue[T]) Len() int { return len(q.entries) }
 
-// Waiting is how many items are queued that wait for a place.
-func (q *Queue[T]) Waiting() int { return q.waiting }
-
 // Has is whether an item is queued.
 func (q *Queue[T]) Has(item T) bool { return q.entries[item] != nil }
 
@@ -93,7 +68,7 @@ func (q *Queue[T]) Push(item T, r Rank) {
 		return
 	}
 	q.arrivals++
-	e := &entry{item: item, rank: r.plain(), arrival: q.arrivals}
+	e := &entry{item: item, rank: r, arrival: q.arrivals}
 	q.entries[item] = e
 	q.enter(e)
 }
@@ -101,11 +76,11 @@ func (q *Queue[T]) Push(item T, r Rank) {
 // Touch gives a queued item another rank; it keeps its place if that is the same.
 func (q *Queue[T]) Touch(item T, r Rank) {
 	e := q.entries[item]
-	if e == nil || e.rank == r.plain() {
+	if e == nil || e.rank == r {
 		return
 	}
 	q.leave(e)
-	e.rank = r.plain()
+	e.rank = r
 	q.enter(e)
 }
 
@@ -117,32 +92,23 @@ func (q *Queue[T]) Remove(item T) {
 	}
 }
 
-// Pop gives the next item its turn; false: there is none. The turn of one that
-// waits for a place is to be settled.
+// Pop gives the next item its turn, which is to be settled; false: there is none.
 func (q *Queue[T]) Pop(now time.Time) (item T, t Turn, ok bool) {
-	var e *entry
-	switch {
-	case q.settled.Len() > 0 && (q.waiting == 0 || q.streak < settledStreak):
-		q.streak++
-		e = q.settled.pop()
-	case q.waiting > 0:
-		q.streak = 0
-		e, t = q.next(now).pop()
-		q.waiting--
-	default:
+	if len(q.entries) == 0 {
 		return item, t, false
 	}
+	e, t := q.next(now).pop()
 	item, _ = e.item.(T)
 	delete(q.entries, item)
 	return item, t, true
 }
 
-// First lists the next n that wait for a place, as if each were given its turn
-// now and nothing came of it. Nothing changes by it.
+// First lists the next n, as if each were given its turn now and nothing came of it.
+// Nothing changes by it.
 func (q *Queue[T]) First(n int, now time.Time) []T {
 	var out []T
 	var undo []func()
-	for range min(n, q.waiting) {
+	for range min(n, len(q.entries)) {
 		e, putBack := q.next(now).lend()
 		item, _ := e.item.(T)
 		out, undo = append(out, item), append(undo, putBack)
@@ -155,7 +121,7 @@ func (q *Queue[T]) First(n int, now time.Time) []T {
 
 // Settle says what came of a turn: a place, or nothing.
 func (q *Queue[T]) Settle(t Turn, served bool, now time.Time) {
-	if t.Waits() {
+	if t.level != nil {
 		t.level.settle(t, served, now)
 		q.levels = slices.DeleteFunc(q.levels, (*level).forgettable)
 	}
@@ -183,14 +149,7 @@ func (q *Queue[T]) next(now time.Time) *level {
 	return best
 }
 
-func (q *Queue[T]) enter(e *entry) {
-	if !e.rank.Waits {
-		q.settled.push(e)
-		return
-	}
-	q.waiting++
-	q.level(e.rank.Priority).push(e)
-}
+func (q *Queue[T]) enter(e *entry) { q.level(e.rank.Priority).push(e) }
 
 // level of a priority.
 func (q *Queue[T]) level(priority int32) *level {
@@ -201,11 +160,4 @@ func (q *Queue[T]) level(priority int32) *level {
 	return q.levels[i]
 }
 
-func (q *Queue[T]) leave(e *entry) {
-	if !e.rank.Waits {
-		q.settled.remove(e)
-		return
-	}
-	q.waiting--
-	q.level(e.rank.Priority).remove(e)
-}
+func (q *Queue[T]) leave(e *entry) { q.level(e.rank.Priority).remove(e) }

@@ -1,11 +1,6 @@
-// Package queue is the order in which sessions have their turn: pure, with no
-// clock and no goroutine; what time it is comes with each call.
-//
-// There are two sides. What waits for no place (a desktop that runs, one that is
-// being let go) has its turn first, in the order in which it came, for its turn is
-// short; after four of those one that waits for a place has its turn. Those are
-// ordered by priority, then fairly between namespaces and, within one, between
-// users, and then by how long they have waited.
+// Package queue is the order in which items are dispatched: by priority, then fairly
+// between namespaces and, within one, between users, and then by how long they have waited.
+// It is pure, with no clock and no goroutine; what time it is comes with each call.
 //
 // Fair means start-time fair queueing of turns: while there are some that wait,
 // namespaces have their turns by rounds, and so have the users of each. In a round

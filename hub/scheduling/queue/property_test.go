@@ -11,7 +11,6 @@ import (
 
 func drawRank(t *rapid.T, now time.Time) Rank {
 	return Rank{
-		Waits:     rapid.IntRange(0, 3).Draw(t, "waits") > 0,
 		Priority:  rapid.Int32Range(-2, 2).Draw(t, "priority"),
 		Namespace: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "namespace"),
 		User:      rapid.SampledFrom([]string{"x", "y"}).Draw(t, "user"),
@@ -47,8 +46,8 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 			},
 			"pop": func(t *rapid.T) {
 				item, turn, ok := q.Pop(now)
-				r, has := held[item]
-				if ok != (len(held) > 0) || ok && (!has || r.Waits != turn.Waits()) {
+				_, has := held[item]
+				if ok != (len(held) > 0) || ok && !has {
 					t.Fatalf("popped %d %v of %v", item, ok, held)
 				}
 				delete(held, item)
@@ -65,7 +64,7 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 			"first": func(t *rapid.T) {
 				n := rapid.IntRange(0, 25).Draw(t, "n")
 				got := q.First(n, now)
-				if !slices.Equal(got, q.First(n, now)) || len(got) != min(n, q.Waiting()) {
+				if !slices.Equal(got, q.First(n, now)) || len(got) != min(n, q.Len()) {
 					t.Fatalf("first %d: %v, and then %v", n, got, q.First(n, now))
 				}
 			},
@@ -73,14 +72,8 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
 			},
 			"": func(t *rapid.T) {
-				waiting := 0
-				for _, r := range held {
-					if r.Waits {
-						waiting++
-					}
-				}
-				if q.Len() != len(held) || q.Waiting() != waiting {
-					t.Fatalf("%d of %d wait, want %d of %d", q.Waiting(), q.Len(), waiting, len(held))
+				if q.Len() != len(held) {
+					t.Fatalf("%d wait, want %d", q.Len(), len(held))
 				}
 			},
 		})
@@ -162,7 +155,7 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 		ranks := map[int]Rank{}
 		for i := range rapid.IntRange(1, 40).Draw(t, "items") {
 			r := drawRank(t, start)
-			r.Waits, r.Since = true, start.Add(-time.Duration(rapid.IntRange(0, 59).Draw(t, "seconds"))*time.Second)
+			r.Since = start.Add(-time.Duration(rapid.IntRange(0, 59).Draw(t, "seconds")) * time.Second)
 			q.Push(i, r)
 			ranks[i] = r
 		}
@@ -197,7 +190,7 @@ func TestNobodyStarves(t *testing.T) {
 		for minute := range minutes {
 			now := start.Add(time.Duration(minute) * time.Minute)
 			for i := range items + 1 {
-				q.Push(minute*100+i, Rank{Waits: true, Priority: 1000, Namespace: fmt.Sprint("h", i), User: "u", Since: now})
+				q.Push(minute*100+i, Rank{Priority: 1000, Namespace: fmt.Sprint("h", i), User: "u", Since: now})
 				item, turn, _ := q.Pop(now)
 				q.Settle(turn, true, now)
 				delete(left, item)
@@ -229,7 +222,6 @@ func TestFirstTellsTheOrderAndChangesNothing(t *testing.T) {
 				continue
 			}
 			r := drawRank(t, now)
-			r.Waits = true
 			asked.Push(i, r)
 			other.Push(i, r)
 			asked.First(rapid.IntRange(0, 10).Draw(t, "first"), now)
