@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -39,18 +38,18 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%s (pid %d%s): %.0f goroutines, %.0f MB", f.Process, f.PID, role, f.Goroutines, f.RSS/(1<<20))
 }
 
-// of is whether it is of the same process in the same role.
-func (f footprint) of(other footprint) bool {
+// sameAs is whether it is of the same process in the same role.
+func (f footprint) sameAs(other footprint) bool {
 	return f.Process == other.Process && f.Leads == other.Leads
 }
 
 // footprints of hub and agents, by their own metrics.
-func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
+func footprints(ctx context.Context, s *stage.Stage) ([]footprint, error) {
 	var out []footprint
 	measure := func(p *harness.Process, leads bool, metrics string, err error) error {
 		var values []float64
 		if err == nil {
-			values, err = valuesOf(metrics, "go_goroutines", "process_resident_memory_bytes")
+			values, err = stage.Values(metrics, "go_goroutines", "process_resident_memory_bytes")
 		}
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", p.Spec.Name, err)
@@ -58,18 +57,18 @@ func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 		out = append(out, footprint{p.Spec.Name, p.PID(), leads, values[0], values[1]})
 		return nil
 	}
-	err := poll(ctx, time.Minute, func(ctx context.Context) error {
+	err := stage.Poll(ctx, time.Minute, func(ctx context.Context) error {
 		out = nil
-		leader := s.fleet.Hub.Leader(ctx)
+		leader := s.Fleet.Hub.Leader(ctx)
 		if leader == nil {
 			return errors.New("no replica of the hub leads")
 		}
 		var errs []error
-		for _, r := range s.fleet.Hub.Replicas {
-			metrics, err := s.fleet.Hub.Metrics(ctx, r)
+		for _, r := range s.Fleet.Hub.Replicas {
+			metrics, err := s.Fleet.Hub.Metrics(ctx, r)
 			errs = append(errs, measure(r.Process, r == leader, metrics, err))
 		}
-		for _, m := range s.fleet.Members {
+		for _, m := range s.Fleet.Members {
 			for _, a := range m.Agents {
 				metrics, err := m.MetricsOf(ctx, a)
 				errs = append(errs, measure(a.Process, false, metrics, err))
@@ -80,37 +79,10 @@ func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 	return out, err
 }
 
-// valuesOf are those of metrics without labels.
-func valuesOf(metrics string, names ...string) ([]float64, error) {
-	found := series(metrics)
-	values := make([]float64, len(names))
-	for i, name := range names {
-		value, there := found[name]
-		if !there {
-			return nil, fmt.Errorf("there is no metric %s", name)
-		}
-		values[i] = value
-	}
-	return values, nil
-}
-
-// series are all metrics, by name and labels.
-func series(metrics string) map[string]float64 {
-	found := map[string]float64{}
-	for line := range strings.Lines(metrics) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			if n, err := strconv.ParseFloat(value, 64); err == nil {
-				found[name] = n
-			}
-		}
-	}
-	return found
-}
-
-// firsts are the first footprints of each process in each role.
-func firsts(before, now []footprint) []footprint {
+// firstOfEach are the first footprints of each process in each role.
+func firstOfEach(before, now []footprint) []footprint {
 	for _, n := range now {
-		if !slices.ContainsFunc(before, n.of) {
+		if !slices.ContainsFunc(before, n.sameAs) {
 			before = append(before, n)
 		}
 	}
@@ -122,7 +94,7 @@ func grown(before, after []footprint) error {
 	var errs []error
 	for _, b := range before {
 		for _, a := range after {
-			if !a.of(b) {
+			if !a.sameAs(b) {
 				continue
 			}
 			if a.Goroutines > b.Goroutines*growth+spareGoroutine {

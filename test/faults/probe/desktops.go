@@ -1,0 +1,153 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
+)
+
+// desktopRuns are the lives of a guest's desktop in the member where it was, first
+// one first.
+func desktopRuns(r *runner.Run, g Probe) []watch.DesktopRun {
+	var there []watch.DesktopRun
+	for _, l := range r.Kubelets.Runs(g.UID) {
+		if l.Member == g.At.Name {
+			there = append(there, l)
+		}
+	}
+	return there
+}
+
+// RunningAt is the life of a guest's desktop in its member at a time.
+func RunningAt(r *runner.Run, g Probe, at time.Time) (watch.DesktopRun, error) {
+	for _, l := range desktopRuns(r, g) {
+		if !l.Start.After(at) && (l.End.IsZero() || l.End.After(at)) {
+			return l, nil
+		}
+	}
+	return watch.DesktopRun{}, fmt.Errorf("by its kubelet, the desktop of %s guest %s did not run in %s at %s: %v", g.Mode, g.Name, g.At.Name, at.Format(watch.TimeFormat), desktopRuns(r, g))
+}
+
+// CheckKeptRunning: the desktops of guests have run ever since a time, and do.
+func CheckKeptRunning(r *runner.Run, all Probes, since time.Time) error {
+	var errs []error
+	for _, g := range all {
+		l, err := RunningAt(r, g, since)
+		if err == nil && !l.End.IsZero() {
+			err = fmt.Errorf("the desktop of %s guest %s in %s ended at %s, %.1fs after the harm", g.Mode, g.Name, g.At.Name, l.End.Format(watch.TimeFormat), l.End.Sub(since).Seconds())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// AwaitLeaseStop waits until the desktops of guests have ended by themselves in a member
+// that is away, and judges when: not before their lease was over, whatever became of
+// the agent, and long enough before R.
+func AwaitLeaseStop(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
+	first, last := time.Duration(0), time.Duration(0)
+	limit := time.Until(since.Add(r.Scaled(stage.FenceLease+stage.StopSlack))) + stage.Allowance
+	err := stage.Poll(ctx, limit, func(context.Context) error {
+		first, last = 0, 0
+		for _, g := range all {
+			l, err := RunningAt(r, g, since)
+			if err != nil {
+				return err
+			}
+			if l.End.IsZero() {
+				return fmt.Errorf("the desktop of %s guest %s still runs in %s", g.Mode, g.Name, g.At.Name)
+			}
+			after := l.End.Sub(since)
+			if first == 0 || after < first {
+				first = after
+			}
+			last = max(last, after)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the lease of %s is over: %w", all[0].At.Name, err)
+	}
+	r.Record("%d %s guests ended in %s after %.1fs to %.1fs (L is %s, R is %s)", len(all), all[0].Mode, all[0].At.Name, first.Seconds(), last.Seconds(), r.Scaled(stage.FenceLease), r.Scaled(stage.PlaceElsewhereAfter))
+	if least := r.Scaled(stage.FenceLease-stage.RenewalInterval-stage.SkewBound) - stage.RenewalDelay; first < least {
+		return fmt.Errorf("a %s guest ended %s after its member was cut off, before its lease was over: %s at least", all[0].Mode, first, least)
+	}
+	return nil
+}
+
+// AwaitOldStopped waits until the member of guests is reachable again, and then until nothing
+// runs there any more of those that were rescheduled meanwhile.
+func AwaitOldStopped(ctx context.Context, r *runner.Run, all Probes) error {
+	for _, m := range r.Fleet.Members {
+		if err := runner.AwaitConnected(ctx, r, m); err != nil {
+			return err
+		}
+	}
+	since := time.Now()
+	var old Probes
+	r.Watch.With(func(c *checker.Checker, _ time.Time) {
+		for _, g := range all {
+			if k := c.Session(g.UID); k != nil && k.Cluster != g.At.Name {
+				old = append(old, g)
+			}
+		}
+	})
+	err := stage.Poll(ctx, stage.StoppedWithin+stage.Allowance, func(context.Context) error {
+		for _, g := range old {
+			for _, l := range desktopRuns(r, g) {
+				if l.End.IsZero() {
+					return fmt.Errorf("guest %s still runs in %s: %v", g.Name, g.At.Name, l)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("what was superseded is not stopped: %w", err)
+	}
+	r.Record("all members are connected; %.1fs later none of %d guests that were rescheduled runs where it was", time.Since(since).Seconds(), len(old))
+	return nil
+}
+
+// CheckNotRestarted: no desktop of guests that were rescheduled has started where they were
+// since a time, when their member had its power back.
+func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
+	var errs []error
+	for _, g := range all {
+		for _, l := range desktopRuns(r, g) {
+			if !l.Start.Before(since) {
+				errs = append(errs, fmt.Errorf("promise 1: %s guest %s was rescheduled, and its old desktop was started by its kubelet: %s", g.Mode, g.Name, l))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// AwaitRestart waits until guests that stayed run again where they are, since their
+// member had its power back and is reachable.
+func AwaitRestart(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
+	heard := time.Now()
+	err := stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(context.Context) error {
+		for _, g := range all {
+			lives := desktopRuns(r, g)
+			if len(lives) == 0 {
+				return fmt.Errorf("there is no log of %s guest %s", g.Mode, g.Name)
+			}
+			if last := lives[len(lives)-1]; last.Start.Before(since) || !last.End.IsZero() {
+				return fmt.Errorf("%s guest %s last ran in %s", g.Mode, g.Name, last)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("a member that only lost its power does not start what it holds: %w", err)
+	}
+	r.Record("%d %s guests run again in %s, %.1fs after it was reachable", len(all), all[0].Mode, all[0].At.Name, time.Since(heard).Seconds())
+	return nil
+}

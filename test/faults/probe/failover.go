@@ -1,0 +1,187 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// AwaitElsewhere waits until guests run in another member, and says how long after the
+// harm the last of them did.
+func AwaitElsewhere(ctx context.Context, r *runner.Run, all Probes, since time.Time, due time.Duration) error {
+	if len(all) == 0 {
+		return nil
+	}
+	// A leader that began a moment ago may have to give its members time first.
+	limit := max(stage.Allowance, time.Until(since)+r.Scaled(due+stage.PlaceElsewhereAfter)+2*stage.Allowance)
+	err := r.AwaitWithin(ctx, limit, func(c *checker.Checker) bool {
+		return !slices.ContainsFunc(all, func(g Probe) bool { return !g.Moved(c) || !c.Session(g.UID).PodReady })
+	})
+	if err != nil {
+		return fmt.Errorf("%s guests of %s, which is away, do not run elsewhere: %w\n%s", all[0].Mode, all[0].At.Name, err, Describe(ctx, r, all))
+	}
+	r.Record("%d %s guests of %s run elsewhere, %.1fs after the harm (policy: %s)", len(all), all[0].Mode, all[0].At.Name, time.Since(since).Seconds(), r.Scaled(due))
+	return nil
+}
+
+// Moved: it is placed in another member.
+func (g Probe) Moved(c *checker.Checker) bool {
+	k := c.Session(g.UID)
+	return k != nil && k.Cluster != "" && k.Cluster != g.At.Name
+}
+
+// AwaitFirstMove waits until one guest is placed elsewhere, and names the member.
+func AwaitFirstMove(ctx context.Context, r *runner.Run, all Probes, due time.Duration) (to string, err error) {
+	err = r.AwaitWithin(ctx, r.Scaled(due+stage.PlaceElsewhereAfter)+2*stage.Allowance, func(c *checker.Checker) bool {
+		i := slices.IndexFunc(all, func(g Probe) bool { return g.Moved(c) })
+		if i >= 0 {
+			to = c.Session(all[i].UID).Cluster
+		}
+		return i >= 0
+	})
+	if err != nil {
+		return "", fmt.Errorf("no %s guest of %s is placed elsewhere: %w\n%s", all[0].Mode, all[0].At.Name, err, Describe(ctx, r, all))
+	}
+	return to, nil
+}
+
+// CheckUnmoved: guests are placed where they were, under the epoch of then.
+func CheckUnmoved(r *runner.Run, all Probes) error {
+	var errs []error
+	r.Watch.With(func(c *checker.Checker, _ time.Time) {
+		for _, g := range all {
+			if k := c.Session(g.UID); k.Cluster != g.At.Name || k.Placed != g.epoch {
+				errs = append(errs, fmt.Errorf("%s guest %s was in %s under epoch %d, and is in %q under %d", g.Mode, g.Name, g.At.Name, g.epoch, k.Cluster, k.Placed))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// AwaitPending waits until the hub says of guests that they wait to be rescheduled, and
+// for what.
+func AwaitPending(ctx context.Context, r *runner.Run, all Probes, word string) error {
+	for _, g := range all {
+		err := stage.Poll(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter)+2*stage.Allowance, func(ctx context.Context) error {
+			ready, err := readyCondition(ctx, r, g)
+			switch {
+			case err != nil:
+				return err
+			case ready.Reason != v1alpha1.ReasonFailoverPending || ready.Status != metav1.ConditionUnknown:
+				return fmt.Errorf("it is Ready=%s (%s: %s)", ready.Status, ready.Reason, ready.Message)
+			case !strings.Contains(ready.Message, word):
+				return fmt.Errorf("it says %q, and not a word of %q", ready.Message, word)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("promise 9: %s guest %s of %s, which is away, does not say what it waits for: %w", g.Mode, g.Name, g.At.Name, err)
+		}
+	}
+	return nil
+}
+
+func readyCondition(ctx context.Context, r *runner.Run, g Probe) (metav1.Condition, error) {
+	s := &v1alpha1.VDISession{}
+	if err := r.Watch.Hub.Get(ctx, watch.Key(workload.Namespace+"/"+g.Name), s); err != nil {
+		return metav1.Condition{}, err
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return *c, nil
+	}
+	return metav1.Condition{}, errors.New("it has no condition Ready")
+}
+
+// Describe is for whoever reads of guests that are not where they should be.
+func Describe(ctx context.Context, r *runner.Run, all Probes) string {
+	var out strings.Builder
+	for _, g := range all {
+		s := &v1alpha1.VDISession{}
+		if err := r.Watch.Hub.Get(context.WithoutCancel(ctx), watch.Key(workload.Namespace+"/"+g.Name), s); err != nil {
+			_, _ = fmt.Fprintf(&out, "%s: %v\n", g.Name, err)
+			continue
+		}
+		_, _ = fmt.Fprintf(&out, "%s (%s): placement %+v, releasing %+v, %s: %s\n", g.Name, g.Mode, s.Status.Placement, s.Status.Releasing, s.Status.Phase, s.Status.Message)
+	}
+	return out.String()
+}
+
+// AwaitFailover waits until what may move of a member's guests runs elsewhere, and checks
+// that the others stay and say why.
+func AwaitFailover(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
+	if err := AwaitElsewhere(ctx, r, all.OfMode(v1alpha1.FailoverRestart), since, stage.Unreachable+stage.RestartAfter); err != nil {
+		return err
+	}
+	if err := AwaitElsewhere(ctx, r, all.OfMode(v1alpha1.FailoverFence), since, stage.PlaceElsewhereAfter); err != nil {
+		return err
+	}
+	hold := all.OfMode(v1alpha1.FailoverHold)
+	if err := AwaitPending(ctx, r, hold, all[0].At.Name); err != nil {
+		return err
+	}
+	return CheckUnmoved(r, hold)
+}
+
+// CheckAllIn: guests are placed in one member.
+func CheckAllIn(r *runner.Run, m *harness.Member, all Probes) error {
+	var err error
+	r.Watch.With(func(c *checker.Checker, _ time.Time) {
+		for _, g := range all {
+			if k := c.Session(g.UID); k.Cluster != m.Name {
+				err = fmt.Errorf("guest %s is in %q, and only %s is left", g.Name, k.Cluster, m.Name)
+			}
+		}
+	})
+	return err
+}
+
+// Unmoved are the guests that are where they were.
+func Unmoved(r *runner.Run, all Probes) Probes {
+	var waiting Probes
+	r.Watch.With(func(c *checker.Checker, _ time.Time) {
+		for _, g := range all {
+			if !g.Moved(c) {
+				waiting = append(waiting, g)
+			}
+		}
+	})
+	return waiting
+}
+
+// AwaitSome waits until so many guests run elsewhere.
+func AwaitSome(ctx context.Context, r *runner.Run, all Probes, n int, since time.Time) error {
+	arrived := 0
+	err := r.AwaitWithin(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter+stage.PlaceElsewhereAfter)+2*stage.Allowance, func(c *checker.Checker) bool {
+		arrived = 0
+		for _, g := range all {
+			if g.Moved(c) && c.Session(g.UID).PodReady {
+				arrived++
+			}
+		}
+		return arrived >= n
+	})
+	if err != nil {
+		return fmt.Errorf("%d of %d guests run elsewhere, and there is room for %d: %w\n%s", arrived, len(all), n, err, Describe(ctx, r, all))
+	}
+	r.Record("%d of %d guests run elsewhere after %.1fs", arrived, len(all), time.Since(since).Seconds())
+	return nil
+}
+
+// CheckUntouched: guests are where they were, and their desktops have run all along.
+func CheckUntouched(r *runner.Run, all Probes, since time.Time) error {
+	return errors.Join(CheckUnmoved(r, all), CheckKeptRunning(r, all, since))
+}

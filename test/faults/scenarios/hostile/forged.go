@@ -1,0 +1,156 @@
+package hostile
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// forgedAgent is an agent that lies: with whose certificate, of which cluster it says
+// that it is, and what it says of which member.
+type forgedAgent struct {
+	files       harness.LinkFiles
+	fingerprint string
+	term        int64
+	member      *harness.Member
+	reports     func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult)
+}
+
+// runForged speaks the wire contract by hand with some certificate, as long as
+// liesFor, over one stream after another: the hub may end any. It returns how
+// often it was let in.
+func runForged(ctx context.Context, r *runner.Run, rogue forgedAgent) (let int, err error) {
+	conn, err := dialHub(r, rogue.files, rogue.member)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	client := fleetv1.NewFleetServiceClient(conn)
+	ctx, cancel := context.WithTimeout(ctx, r.Scaled(forgeFor))
+	defer cancel()
+	for ctx.Err() == nil {
+		in, last := runForgedOnce(ctx, r, client, rogue)
+		if in {
+			let++
+		}
+		err = last
+		if stage.Sleep(ctx, r.Scaled(time.Second)) != nil {
+			break
+		}
+	}
+	if let == 0 {
+		return 0, fmt.Errorf("the rogue agent was never let in: %w", err)
+	}
+	return let, nil
+}
+
+// dialHub is a connection by a member's wire, with whatever certificate.
+func dialHub(r *runner.Run, files harness.LinkFiles, by *harness.Member) (*grpc.ClientConn, error) {
+	cert, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the rogue's certificate: %w", err)
+	}
+	ca, err := os.ReadFile(files.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the hub's CA: %w", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: "localhost", RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{cert}}
+	config.RootCAs.AppendCertsFromPEM(ca)
+	return grpc.NewClient(r.Links[by.Name].Addr(), grpc.WithTransportCredentials(credentials.NewTLS(config)))
+}
+
+// runForgedOnce opens a stream as the protocol has it, and then says its lies: twice,
+// in reverse, with sequences that fall. The error ended the stream.
+func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServiceClient, rogue forgedAgent) (in bool, err error) {
+	stream, err := client.Connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	instance := uuid.NewString()
+	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: instance, Fingerprint: rogue.fingerprint, AgentTerm: rogue.term, AgentVersion: "rogue"}
+	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
+		_, err = stream.Recv()
+		return false, err
+	}
+	if _, err := stream.Recv(); err != nil {
+		return false, err
+	}
+	if err := offerInventory(stream); err != nil {
+		return true, err
+	}
+	reports, results := rogue.reports(rogue.member)
+	for _, message := range messages(r, reports, results) {
+		if _, err := client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: instance, Sequence: 1}); err != nil {
+			return true, err
+		}
+		if err := stream.Send(message); err != nil {
+			_, err = stream.Recv()
+			return true, err
+		}
+		if err := stage.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return true, err
+		}
+	}
+	return true, stream.CloseSend()
+}
+
+// offerInventory sends the digest of an inventory that differs from all that the hub
+// has of it, and waits until the hub asks for the inventory.
+func offerInventory(stream fleetv1.FleetService_ConnectClient) error {
+	digest := &fleetv1.InventoryDigest{Buckets: make([]uint64, convert.Buckets), Assignments: 1}
+	for i := range digest.Buckets {
+		digest.Buckets[i] = ^uint64(i)
+	}
+	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{InventoryDigest: digest}}); err != nil {
+		_, err = stream.Recv()
+		return err
+	}
+	_, err := stream.Recv()
+	return err
+}
+
+// messages is an inventory and a first batch of reports, and then the same as reports
+// and results in disorder.
+func messages(r *runner.Run, reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) []*fleetv1.ConnectRequest {
+	inventory := &fleetv1.Inventory{Items: reports, Last: true}
+	out := []*fleetv1.ConnectRequest{{Message: &fleetv1.ConnectRequest_Inventory{Inventory: inventory}}}
+	backwards := slices.Clone(reports)
+	slices.Reverse(backwards)
+	both := append(backwards, reports...)
+	out = append(out,
+		&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: 1, Items: both}}},
+		&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: &fleetv1.ResultBatch{Items: results}}})
+	var more []*fleetv1.ConnectRequest
+	for sequence := range uint64(4) {
+		batch := &fleetv1.ReportBatch{Sequence: 4 - sequence, Items: both}
+		more = append(more,
+			&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Reports{Reports: batch}},
+			&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: &fleetv1.ResultBatch{Items: results}}},
+			&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: inventory}},
+		)
+	}
+	r.Random.Shuffle(len(more), func(i, j int) { more[i], more[j] = more[j], more[i] })
+	return append(out, more...)
+}
+
+func trueCondition(condition string, now time.Time) *fleetv1.Condition {
+	return &fleetv1.Condition{
+		Type: condition, Status: "True", Reason: "Ready", Message: "so it says",
+		ObservedGeneration: 1, LastTransitionTime: timestamppb.New(now),
+	}
+}

@@ -1,0 +1,98 @@
+package stage
+
+import (
+	"sync"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// restartDelay is how long a process stays down that has ended: what a kubelet
+// takes for the first restart or so.
+const restartDelay = 500 * time.Millisecond
+
+// supervisor starts again what has ended: replicas of the hub, agents, and the
+// members' kube-schedulers, which end themselves when an API server that was
+// killed contradicts what they took for bound.
+type supervisor struct {
+	processes []*harness.Process
+	say       func(string, ...any)
+	stop      chan struct{}
+	done      sync.WaitGroup
+
+	mu       sync.Mutex
+	held     map[*harness.Process]bool
+	ended    map[*harness.Process]time.Time
+	restarts int
+}
+
+func startSupervisor(fleet *harness.Fleet, say func(string, ...any)) *supervisor {
+	s := &supervisor{say: say, stop: make(chan struct{}), held: map[*harness.Process]bool{}, ended: map[*harness.Process]time.Time{}}
+	for _, r := range fleet.Hub.Replicas {
+		s.processes = append(s.processes, r.Process)
+	}
+	for _, m := range fleet.Members {
+		for _, a := range m.Agents {
+			s.processes = append(s.processes, a.Process)
+		}
+		s.processes = append(s.processes, m.ControlPlane.Scheduler)
+	}
+	s.done.Go(s.run)
+	return s
+}
+
+func (s *supervisor) close() {
+	close(s.stop)
+	s.done.Wait()
+}
+
+// Hold keeps a process down once it has ended; release lets it come back.
+func (s *supervisor) Hold(p *harness.Process, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[p] = held
+}
+
+// ReleaseAll holds nothing any more.
+func (s *supervisor) ReleaseAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.held)
+}
+
+// Restarts returns how often a process was started again.
+func (s *supervisor) Restarts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.restarts
+}
+
+func (s *supervisor) run() {
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		s.mu.Lock()
+		for _, p := range s.processes {
+			s.check(p, time.Now())
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *supervisor) check(p *harness.Process, now time.Time) {
+	switch since, down := s.ended[p]; {
+	case p.Running():
+		delete(s.ended, p)
+	case !down:
+		s.ended[p] = now
+	case !s.held[p] && now.Sub(since) >= restartDelay:
+		delete(s.ended, p)
+		s.restarts++
+		if err := p.Start(); err != nil {
+			s.say("supervisor: %v", err)
+		}
+	}
+}
