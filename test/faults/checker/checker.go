@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WatchLag is how long a watch may be behind another before their disagreement
-// counts. It is far above what a loaded machine shows.
+// WatchLag is by how much a watch may lag behind another before their disagreement counts. It is
+// far above what a loaded machine shows.
 const WatchLag = 5 * time.Second
 
-// podLead is how much sooner than a Pod's first sight its reason to go may
-// have been seen, by another watch.
+// podLead is by how much the reason for a Pod's end may have been observed before the Pod itself,
+// by another watch.
 const podLead = 2 * time.Second
 
 // Checker compares what the API servers hold with the guarantees. It has no clock, and reads an
@@ -23,23 +23,23 @@ type Checker struct {
 	outages
 	journal
 	suspicions
-	// containerLogs: what runs is read from the simulated kubelets' logs, and a Pod is no more
-	// than an object.
+	// containerLogs means that what runs is read from the simulated kubelets' logs: a Pod is no
+	// more than an object.
 	containerLogs bool
 	// ignored are objects that the tests removed themselves.
 	ignored map[types.UID]bool
 }
 
-// Configure says how long a member must be away before its sessions are rescheduled, and whether
+// Configure sets how long a member must be away before its sessions are rescheduled, and whether
 // what runs is read from the kubelets' logs.
 func (c *Checker) Configure(p MinimumOutage, containerLogs bool) {
 	c.minimum, c.containerLogs = p, containerLogs
 }
 
-// Ignore has the checker expect the end of an object that the tests remove themselves.
+// Ignore makes the checker expect the end of an object that the tests remove themselves.
 func (c *Checker) Ignore(object types.UID) { c.ignored[object] = true }
 
-// New returns a checker of a fleet that it has not seen yet.
+// New returns a checker that has observed nothing yet.
 func New() *Checker {
 	return &Checker{
 		state: newState(), outages: newOutages(), journal: newJournal(),
@@ -47,7 +47,7 @@ func New() *Checker {
 	}
 }
 
-// ObserveSession is told of each state of one on the hub.
+// ObserveSession compares each state of a session on the hub with the guarantees.
 func (c *Checker) ObserveSession(now time.Time, f SessionState) {
 	c.record(now, f.UID, "hub has", f)
 	k := c.sessions[f.UID]
@@ -72,7 +72,7 @@ func (c *Checker) ObserveSession(now time.Time, f SessionState) {
 	}
 }
 
-// checkPlacement checks a placement: promises 2 and 3.
+// checkPlacement checks a placement: G2 and G3.
 func (c *Checker) checkPlacement(now time.Time, k *Session, f SessionState) {
 	p := placement{f.UID, f.Placed}
 	key := fmt.Sprintf("%s/%d", f.UID, f.Placed)
@@ -96,7 +96,7 @@ func (c *Checker) checkPlacement(now time.Time, k *Session, f SessionState) {
 	}
 }
 
-// SessionDeleted: the hub has it no more.
+// SessionDeleted records that the hub no longer has a session.
 func (c *Checker) SessionDeleted(now time.Time, uid types.UID) {
 	c.record(now, uid, "hub has no more", "")
 	if k := c.sessions[uid]; k != nil {
@@ -104,9 +104,9 @@ func (c *Checker) SessionDeleted(now time.Time, uid types.UID) {
 	}
 }
 
-// Restored: the hub's API server was put back to an earlier time, and holds these
-// sessions. What it had since then is lost and not deleted. Its epochs fall to those
-// of the backup, once; no other that anybody has seen may be given again.
+// Restored records that the hub's API server was restored to an earlier time, and holds these
+// sessions. What it had since then is lost and not deleted. Its epochs fall to those of the backup,
+// once; no other epoch that was ever observed may be given again.
 func (c *Checker) Restored(holds map[types.UID]SessionState) {
 	for uid, k := range c.sessions {
 		k.beforeRestore = max(k.beforeRestore, k.Epoch, k.highestPlaced)
@@ -120,8 +120,8 @@ func (c *Checker) Restored(holds map[types.UID]SessionState) {
 	c.suspicions = map[string]*Suspicion{}
 }
 
-// checkEpochReuse checks that a hub that was restored gives no epoch that was seen before,
-// unless the member holds it, and shows so what the hub has forgotten: promise 3.
+// checkEpochReuse checks that a restored hub gives no epoch that was observed before, unless the
+// member holds it and so proves what the hub has lost: G3.
 func (c *Checker) checkEpochReuse(now time.Time, k *Session, f SessionState) {
 	if f.Placed <= k.backup || f.Placed > k.beforeRestore || c.held[f.Cluster][f.UID].Epoch == f.Placed {
 		return
@@ -130,8 +130,8 @@ func (c *Checker) checkEpochReuse(now time.Time, k *Session, f SessionState) {
 		"session %s: epoch %d was seen before the hub was restored, and is given to %s, which does not hold it", f.Name, f.Placed, f.Cluster)
 }
 
-// checkStoredAgain checks that no epoch of before a restore reaches a member that does
-// not hold it: promise 3.
+// checkStoredAgain checks that no epoch from before a restore reaches a member that does not hold
+// it: G3.
 func (c *Checker) checkStoredAgain(now time.Time, f AssignmentState, was bool) {
 	k := c.sessions[f.Session]
 	if k == nil || k.beforeRestore == 0 || was || f.Epoch > k.beforeRestore || c.interrupted[f.Cluster] {
@@ -141,7 +141,7 @@ func (c *Checker) checkStoredAgain(now time.Time, f AssignmentState, was bool) {
 		"assignment %s: %s holds epoch %d, of before the hub was restored, and did not then", f.Name, f.Cluster, f.Epoch)
 }
 
-// ObserveAssignment is told of each state of one in a member.
+// ObserveAssignment compares each state of an assignment in a member with the guarantees.
 func (c *Checker) ObserveAssignment(now time.Time, f AssignmentState) {
 	c.record(now, f.Session, f.Cluster+" holds", f)
 	if c.held[f.Cluster] == nil {
@@ -167,7 +167,7 @@ func (c *Checker) ObserveAssignment(now time.Time, f AssignmentState) {
 	c.checkPlaced(now, f)
 }
 
-// checkGiven checks that the hub gave this epoch to this member: promise 3.
+// checkGiven checks that the hub gave this epoch to this member: G3.
 func (c *Checker) checkGiven(now time.Time, f AssignmentState, p placement) {
 	key := fmt.Sprintf("%s/%d", f.Session, f.Epoch)
 	if cluster, known := c.epochs[p]; known {
@@ -194,7 +194,7 @@ func (c *Checker) checkGiven(now time.Time, f AssignmentState, p placement) {
 	})
 }
 
-// checkUnchanged checks that an epoch stays what it was: promise 3.
+// checkUnchanged checks that revision and user of an epoch do not change: G3.
 func (c *Checker) checkUnchanged(now time.Time, f AssignmentState, p placement) {
 	key := fmt.Sprintf("%s/%d/spec", f.Session, f.Epoch)
 	m := placementAttempt{p, f.Attempt}
@@ -208,7 +208,7 @@ func (c *Checker) checkUnchanged(now time.Time, f AssignmentState, p placement) 
 	c.users[f.Session] = f.User
 }
 
-// checkPlaced checks that the session is placed here, or being released: promise 5.
+// checkPlaced checks that the session is placed in this member, or being released: G5.
 func (c *Checker) checkPlaced(now time.Time, f AssignmentState) {
 	wrong := func() bool {
 		held, there := c.held[f.Cluster][f.Session]
@@ -227,7 +227,7 @@ func (c *Checker) checkPlaced(now time.Time, f AssignmentState) {
 		text:        fmt.Sprintf("assignment %s: %s holds epoch %d, and the session is neither placed there nor being released", f.Name, f.Cluster, f.Epoch),
 		unexplained: wrong,
 		Confirm: func(ctx context.Context, o APIReader) (bool, error) {
-			// The member first: an assignment that goes meanwhile was right to.
+			// The member first: an assignment that disappears in between was rightly released.
 			a, err := o.Assignment(ctx, f.Cluster, f.Name, f.Session)
 			if err != nil || a == nil {
 				return false, err

@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// history is a history as the checker hears it, on a clock that the test moves.
+// history feeds the checker, on a clock that the test moves.
 type history struct {
 	*Checker
 	now time.Time
-	// What the API servers answer when asked.
+	// hub, member and live are what the API servers return.
 	hub    map[types.UID]SessionState
 	member map[string]map[types.UID]AssignmentState
 	live   map[types.UID]PodState
 	down   bool
-	// unasked: no Pod was deleted by anybody but the simulated kubelet.
+	// unasked means that nothing but the simulated kubelet deleted a Pod.
 	unasked bool
 }
 
@@ -66,7 +66,7 @@ func (o historyReader) DeletionRequested(PodState, time.Time, time.Time) (bool, 
 	return !o.unasked, o.answer()
 }
 
-// pass lets time go by and settles what is due.
+// pass advances the clock and resolves what is due.
 func (h *history) pass(d time.Duration) {
 	h.now = h.now.Add(d)
 	for key, d := range h.Due(h.now) {
@@ -117,7 +117,7 @@ func (h *history) podDeleted(uid types.UID) {
 	h.PodDeleted(h.now, p)
 }
 
-// run is a session that runs in member a under epoch 1.
+// run makes a session run in member a under epoch 1.
 func (h *history) run() {
 	h.session(SessionState{})
 	h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
@@ -127,7 +127,7 @@ func (h *history) run() {
 	h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, PodReady: true})
 }
 
-// move it to member b in the order that the promises ask for.
+// move moves it to member b in the order that the guarantees require.
 func (h *history) move() {
 	h.session(SessionState{Epoch: 1, Releasing: map[string]int64{"a": 1}})
 	h.podDeleted("p1")

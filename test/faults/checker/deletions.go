@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AssignmentDeleted: the member has it no more. Promise 4.
+// AssignmentDeleted checks that the hub released an assignment that a member no longer holds: G4.
 func (c *Checker) AssignmentDeleted(now time.Time, f AssignmentState) {
 	c.record(now, f.Session, f.Cluster+" holds no more", f)
 	if before, held := c.held[f.Cluster][f.Session]; held {
@@ -29,16 +29,16 @@ func (c *Checker) AssignmentDeleted(now time.Time, f AssignmentState) {
 	})
 }
 
-// releaseCheck is what the hub itself says of an epoch in a member. Its watch may be late
-// by more than any patience: while an API server comes up it forbids everything,
-// and an informer then waits for half a minute.
+// releaseCheck asks the hub's API server whether it released an epoch of a member. The hub's watch
+// may be late by more than WatchLag: while an API server starts it forbids every request, and an
+// informer then waits for half a minute.
 type releaseCheck struct {
 	c       *Checker
 	session types.UID
 	cluster string
 	epoch   int64
-	// lost: the hub was restored from a time before the session, so that its absence
-	// is no word.
+	// lost means that the hub was restored from a time before the session: that it lacks the
+	// session proves nothing.
 	lost bool
 }
 
@@ -46,26 +46,25 @@ func newReleaseCheck(c *Checker, session types.UID, cluster string, epoch int64)
 	return &releaseCheck{c: c, session: session, cluster: cluster, epoch: epoch}
 }
 
-// refresh is called where the checker may be read.
+// refresh reads the checker, which must be locked.
 func (w *releaseCheck) refresh() {
 	k := w.c.sessions[w.session]
 	w.lost = k == nil || k.Lost
 }
 
-// notReleased asks the hub whether it has no cause why this epoch is to be in this
-// member no more.
+// notReleased reports whether the hub has no durable cause to end this epoch in this member.
 func (w *releaseCheck) notReleased(ctx context.Context, o APIReader) (bool, error) {
 	if w.lost {
 		return true, nil
 	}
 	s, err := o.Session(ctx, "", w.session)
 	if err != nil || s == nil {
-		return false, err // none: it was deleted while nobody listened
+		return false, err // deleted while its watch was interrupted
 	}
 	return !(&Session{SessionState: *s}).released(w.cluster, w.epoch), nil
 }
 
-// sessionStays asks the hub whether the session is neither deleted nor being deleted.
+// sessionStays reports whether the session is neither deleted nor being deleted.
 func (w *releaseCheck) sessionStays(ctx context.Context, o APIReader) (bool, error) {
 	if w.lost {
 		return true, nil
@@ -74,13 +73,12 @@ func (w *releaseCheck) sessionStays(ctx context.Context, o APIReader) (bool, err
 	return s != nil && !s.Deleting, err
 }
 
-// released: the hub has a durable cause why this epoch is to be in this member
-// no more.
+// released reports whether the hub has a durable cause to end this epoch in this member.
 func (k *Session) released(cluster string, epoch int64) bool {
 	return !k.Lost && (k.Deleting || k.Deleted || k.Epoch > epoch || k.Cluster != cluster || k.Releasing[cluster] >= epoch)
 }
 
-// ObservePod is told of each state of a session's Pod. Promise 1.
+// ObservePod checks that no two members run a session at the same time: G1.
 func (c *Checker) ObservePod(now time.Time, f PodState) {
 	c.record(now, f.Session, f.Cluster+" has", f)
 	seen, before := c.pods[f.UID]
@@ -100,8 +98,8 @@ func (c *Checker) ObservePod(now time.Time, f PodState) {
 	}
 }
 
-// suspectTwo: two members were seen to have a Pod of a session. It is proven if the
-// one that was seen first is still there: so it was all the time.
+// suspectTwo suspects two members of having a Pod of a session at the same time. It is confirmed if
+// the Pod that was observed first still exists: then it existed all the time.
 func (c *Checker) suspectTwo(now time.Time, a PodState, other observedPod) {
 	first, second := other.PodState, a
 	if c.pods[a.UID].since.Before(other.since) {
@@ -121,7 +119,8 @@ func (c *Checker) suspectTwo(now time.Time, a PodState, other observedPod) {
 	})
 }
 
-// mayRunInTwo: a Restart session whose member is away may run a second time.
+// mayRunInTwo reports whether the session is of mode Restart and one of these members is away: then
+// it may run a second time.
 func (c *Checker) mayRunInTwo(session types.UID, clusters ...string) bool {
 	away, restart := false, false
 	for _, cluster := range clusters {
@@ -131,7 +130,7 @@ func (c *Checker) mayRunInTwo(session types.UID, clusters ...string) bool {
 	return away && restart
 }
 
-// PodDeleted: the member has it no more. Promise 4.
+// PodDeleted checks that a Pod that a member no longer has was to end: G4.
 func (c *Checker) PodDeleted(now time.Time, f PodState) {
 	c.record(now, f.Session, f.Cluster+" has no more", f)
 	seen, before := c.pods[f.UID]
@@ -156,12 +155,12 @@ func (c *Checker) PodDeleted(now time.Time, f PodState) {
 	})
 }
 
-// mayStop: somebody asked for the Pod's end, durably. One that has not started
-// yet makes way for what the session's user has edited.
+// mayStop reports whether something durable requires the Pod's end. A Pod that has not started yet
+// also ends for an edit of its session.
 func (c *Checker) mayStop(p observedPod) bool {
 	k := c.sessions[p.Session]
 	if k == nil || k.Lost {
-		// Nobody can have asked for the end of what the hub does not know.
+		// Nothing can require the end of a session that the hub does not have.
 		return false
 	}
 	held, there := c.held[p.Cluster][p.Session]
@@ -170,7 +169,7 @@ func (c *Checker) mayStop(p observedPod) bool {
 		k.Attempt > p.Attempt || there && (held.Deleting || held.Epoch > p.Epoch || held.Attempt > p.Attempt)
 }
 
-// HomeDeleted: a VDIHome, or a claim, is there no more. Promise 4.
+// HomeDeleted checks that a VDIHome or a claim that disappeared was to be deleted: G4.
 func (c *Checker) HomeDeleted(now time.Time, f HomeState) {
 	c.record(now, f.Session, f.Cluster+" has no more", f)
 	if c.ignored[f.UID] {
@@ -189,8 +188,8 @@ func (c *Checker) HomeDeleted(now time.Time, f HomeState) {
 	})
 }
 
-// SetReachable: the watch of a cluster works, or does not. What a member said while
-// nobody listened is taken as said.
+// SetReachable records whether the watch of a cluster works. While it does not, whatever a member
+// holds counts as reported ready.
 func (c *Checker) SetReachable(cluster string, sees bool) {
 	if c.interrupted[cluster] && sees {
 		for uid, f := range c.held[cluster] {

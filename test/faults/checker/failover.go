@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// RecordPowerLoss notes that all of a member's nodes have lost their power: what becomes of
-// the objects that they leave is no news.
+// RecordPowerLoss records that all nodes of a member lost their power: the end of its Pods is then
+// expected.
 func (c *Checker) RecordPowerLoss(now time.Time, cluster string) {
 	c.RecordOutage(now, cluster)
 	for uid, pod := range c.pods {
@@ -15,9 +15,9 @@ func (c *Checker) RecordPowerLoss(now time.Time, cluster string) {
 	}
 }
 
-// checkSuperseded checks that a session had a right not to wait for its stop in a
-// member: promise 1, before anything runs twice. One that goes back to a copy that
-// it left behind leaves the replacement behind in its turn.
+// checkSuperseded checks that a session was allowed not to wait for its stop in a member: G1,
+// before anything runs twice. A session that returns to the copy that it left behind leaves the
+// replacement behind in turn.
 func (c *Checker) checkSuperseded(now time.Time, f SessionState, cluster string, epoch int64) {
 	before := c.sessions[f.UID].Superseded
 	goesBack := f.Cluster != "" && before[f.Cluster] > 0

@@ -6,23 +6,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MinimumOutage is what the hub must have with a member that is away before its
-// sessions are rescheduled without waiting for their stop (docs/design.md, section 7). Zero
-// is not judged.
+// MinimumOutage is how long a member must be away before its sessions are rescheduled without
+// waiting for their stop (docs/design.md, section 7). Zero is not checked.
 type MinimumOutage struct{ Restart, Fence time.Duration }
 
 // outages are the members that a scenario took from the hub, and what follows from that.
 type outages struct {
 	// interrupted are the clusters whose watch is interrupted.
 	interrupted map[string]bool
-	// away are the members that a scenario took from the hub, since when; fenced those that
-	// an operator declared fenced; removed those that never come back.
+	// away are the members that a scenario took from the hub, and when; fenced those that an
+	// operator declared fenced; removed those that never return.
 	away            map[string]time.Time
 	fenced, removed map[string]bool
 	// twice are sessions that may run in two members at once: those of mode Restart that were
 	// rescheduled while their member was away.
 	twice map[types.UID]bool
-	// patience is what a member has that is away.
+	// minimum is how long a member must be away.
 	minimum MinimumOutage
 }
 
@@ -33,7 +32,7 @@ func newOutages() outages {
 	}
 }
 
-// RecordOutage notes that a scenario takes a member from the hub.
+// RecordOutage records that a scenario takes a member from the hub.
 func (o *outages) RecordOutage(now time.Time, member string) {
 	if o.away[member].IsZero() {
 		o.away[member] = now
@@ -46,10 +45,10 @@ func (o *outages) EndOutages() {
 	clear(o.fenced)
 }
 
-// DeclareFenced notes that an operator declares a member fenced.
+// DeclareFenced records that an operator declares a member fenced.
 func (o *outages) DeclareFenced(member string) { o.fenced[member] = true }
 
-// DeclareRemoved notes that a member never comes back.
+// DeclareRemoved records that a member never returns.
 func (o *outages) DeclareRemoved(member string) { o.removed[member] = true }
 
 // MayRunTwice reports whether a session was rescheduled while its member was away, as its mode

@@ -14,25 +14,26 @@ type placement struct {
 	epoch   int64
 }
 
-// placementAttempt is what one attempt of a placing is made of.
+// placementAttempt is one attempt of a placement.
 type placementAttempt struct {
 	placement
 	attempt int64
 }
 
-// Session is all that was ever seen of a session.
+// Session is all that was ever observed of a session.
 type Session struct {
 	SessionState
-	// gone: deleted. lost: the hub was restored from a time before it.
+	// Deleted and Lost are why the hub no longer has it: Lost means that the hub was restored from
+	// a time before it.
 	Deleted, Lost bool
-	// before is the highest epoch that anybody has seen before the hub was restored,
-	// and backup the highest that the backup knows of; 0: it was not restored.
+	// beforeRestore is the highest epoch that was observed before the hub was restored, and backup
+	// the highest in the backup; 0 if it was not restored.
 	beforeRestore, backup int64
-	// placed is the highest epoch of a placement.
+	// highestPlaced is the highest epoch of a placement.
 	highestPlaced int64
-	// rested is when it was last seen to be told to stop, by either side.
+	// stopRequested is when either side last required its stop.
 	stopRequested time.Time
-	// edited is when the desktop of its assignment last became another.
+	// desktopEdited is when the desktop of its assignment last changed.
 	desktopEdited time.Time
 }
 
@@ -46,9 +47,9 @@ type state struct {
 	sessions map[types.UID]*Session
 	held     map[string]map[types.UID]AssignmentState
 	pods     map[types.UID]observedPod
-	// epochs are the members that they were given to, or seen in.
+	// epochs are the members that each epoch was given to, or observed in.
 	epochs map[placement]string
-	// ready are the epochs whose member has reported the desktop ready.
+	// ready are the epochs whose member reported the desktop ready.
 	ready    map[placement]bool
 	revision map[placementAttempt]string
 	users    map[types.UID]string
@@ -76,7 +77,7 @@ func (s *state) Assignment(member string, session types.UID) (AssignmentState, b
 // Assignments returns all that a member holds.
 func (s *state) Assignments(member string) map[types.UID]AssignmentState { return s.held[member] }
 
-// Desktops returns the Pods of sessions that have not ended.
+// Desktops returns the Pods of these sessions that have not ended.
 func (s *state) Desktops(of ...types.UID) map[types.UID][]types.UID {
 	out := map[types.UID][]types.UID{}
 	for _, p := range s.pods {
@@ -87,7 +88,7 @@ func (s *state) Desktops(of ...types.UID) map[types.UID][]types.UID {
 	return out
 }
 
-// Forget drops what a member held, which is to be observed again.
+// Forget drops what a member holds, which is to be observed again.
 func (s *state) Forget(member string) {
 	delete(s.held, member)
 	maps.DeleteFunc(s.pods, func(_ types.UID, pod observedPod) bool { return pod.Cluster == member })

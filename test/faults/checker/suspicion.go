@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Suspicion is what looks like a violation and may be a watch that lags. It becomes
-// one when it has lasted for its patience, with every watch that could explain
-// it at work, and its proof, if it has one, holds.
+// Suspicion is what looks like a violation and may be a watch that lags. It becomes a violation
+// when it has lasted for its wait, while every watch that could explain it worked, and Confirm, if
+// it has one, holds.
 type Suspicion struct {
 	promise int
 	about   types.UID // the session
@@ -20,18 +20,18 @@ type Suspicion struct {
 	watches []string
 	wait    time.Duration
 	text    string
-	// still: what is known by now does not explain it.
+	// unexplained reports whether no observation explains it yet.
 	unexplained func() bool
-	// prepare is called before Confirm, where the checker may be read.
+	// prepare is called before Confirm, while the checker is locked.
 	prepare func()
-	// proof asks the API servers themselves.
+	// Confirm asks the API servers themselves.
 	Confirm func(context.Context, APIReader) (bool, error)
 }
 
 // suspicions are the open ones, by what they are about.
 type suspicions map[string]*Suspicion
 
-// suspect begins one, unless it is there already.
+// suspect opens a suspicion, unless it is open already.
 func (s suspicions) suspect(now time.Time, promise int, key string, d *Suspicion) {
 	if s[key] == nil {
 		d.promise, d.since = promise, now
@@ -39,8 +39,8 @@ func (s suspicions) suspect(now time.Time, promise int, key string, d *Suspicion
 	}
 }
 
-// Due are the doubts that only a proof can end now. Those without a proof, and
-// those that have come clear, are dealt with.
+// Due returns the suspicions that only Confirm can end now. It reports those without a Confirm, and
+// drops those that are explained.
 func (c *Checker) Due(now time.Time) map[string]*Suspicion {
 	s, due := c.suspicions, map[string]*Suspicion{}
 	for _, key := range slices.Sorted(maps.Keys(s)) {
@@ -64,7 +64,7 @@ func (c *Checker) Due(now time.Time) map[string]*Suspicion {
 	return due
 }
 
-// Undecided is an error while anything is suspected that nothing explains.
+// Undecided returns an error while anything is suspected that no observation explains.
 func (s suspicions) Undecided() error {
 	for _, d := range s {
 		if d.unexplained() {
@@ -74,7 +74,7 @@ func (s suspicions) Undecided() error {
 	return nil
 }
 
-// Resolve ends a doubt that was proven or disproven.
+// Resolve ends a suspicion by the result of Confirm.
 func (c *Checker) Resolve(now time.Time, key string, d *Suspicion, proven bool) {
 	if c.suspicions[key] != d {
 		return

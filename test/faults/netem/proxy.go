@@ -9,35 +9,34 @@ import (
 	"time"
 )
 
-// CutOff is a partition: nothing is told of it.
+// CutOff is a partition: nothing arrives either way, and no connection ends.
 var CutOff = Conditions{CutToHub: true, CutToAgent: true}
 
-// segmentSize is how much of a stream is lost, delayed and paced as one.
+// segmentSize is the part of a stream that is lost, delayed and paced as one, in bytes.
 const segmentSize = 1400
 
-// packetsInFlight is how many segments a direction holds while they are on their way:
-// beyond that the sender feels it.
+// packetsInFlight is how many segments a direction holds while they are on their way: beyond that
+// the sender has to wait.
 const packetsInFlight = 64
 
-// Conditions is how a wire treats what it carries. The zero value is a fair day.
+// Conditions are how a proxy treats what it carries. The zero value delivers everything at once.
 type Conditions struct {
-	// Latency of each direction, and its rate in bytes a second (0: unlimited).
+	// Latency is the delay of each direction, and Rate its bytes a second (0: unlimited).
 	Latency time.Duration
 	Rate    int
-	// Loss is the part of the segments that are lost. TCP sends a lost segment
-	// again, so what is above TCP sees a stall, and all that comes after waits
-	// for it: this is what is emulated, since this kernel has no netem. A stall
-	// is a round trip and a retransmission timeout.
+	// Loss is the part of the segments that are lost. TCP sends a lost segment again, so that what
+	// is above TCP sees a stall, and all that follows waits for it: the proxy emulates that, since
+	// this kernel has no netem. A stall is a round trip and a retransmission timeout.
 	Loss float64
-	// ToHub and ToAgent deliver nothing that way, and tell nobody.
+	// CutToHub and CutToAgent deliver nothing in that direction, and end no connection.
 	CutToHub, CutToAgent bool
 }
 
-// minRetransmission is Linux's least retransmission timeout.
+// minRetransmission is the shortest retransmission timeout of Linux.
 const minRetransmission = 200 * time.Millisecond
 
-// Proxy is the network between a member's agent and what leads to the hub: the
-// harness's proxy, which finds the leader.
+// Proxy emulates the network before a TCP address, such as the one where agents find the hub's
+// leader.
 type Proxy struct {
 	listener net.Listener
 	random   *rand.Rand
@@ -50,15 +49,15 @@ type Proxy struct {
 	done       sync.WaitGroup
 }
 
-// connection is one connection.
+// connection is one that the proxy carries.
 type connection struct {
 	client, server net.Conn
-	// lost: a router has forgotten it. Nothing is delivered and nobody is told,
-	// the end of an end included.
+	// lost means that a router has dropped its state: nothing is delivered, not even the end of the
+	// stream.
 	lost bool
 }
 
-// NewProxy listens on a port of its own, and forwards.
+// NewProxy listens on a port of its own, and forwards to where to says.
 func NewProxy(to func() string, seed uint64) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,7 +73,7 @@ func NewProxy(to func() string, seed uint64) (*Proxy, error) {
 
 func (w *Proxy) Addr() string { return w.listener.Addr().String() }
 
-// Close ends it and all that it carries.
+// Close ends the proxy and all connections.
 func (w *Proxy) Close() {
 	_ = w.listener.Close()
 	w.Set(Conditions{})
@@ -94,8 +93,8 @@ func (w *Proxy) change(f func()) {
 	w.changed = make(chan struct{})
 }
 
-// DropSilently loses every connection that there is, without a reset: both ends
-// believe that it is there. New ones are welcome.
+// DropSilently loses every open connection without a reset: both ends keep it open. New connections
+// work. It returns how many it lost.
 func (w *Proxy) DropSilently() int {
 	n := 0
 	w.change(func() {
@@ -107,7 +106,7 @@ func (w *Proxy) DropSilently() int {
 	return n
 }
 
-// Reset ends all connections, the forgotten ones too.
+// Reset resets all connections, the silently dropped ones too.
 func (w *Proxy) Reset() {
 	w.change(func() {
 		for c := range w.open {
@@ -138,7 +137,7 @@ func (w *Proxy) accept() {
 	}
 }
 
-// forward pumps both ways until both are done.
+// forward carries both directions until both are done.
 func (w *Proxy) forward(c *connection) {
 	defer w.remove(c)
 	if !w.waitUntilOpen(c, func(now Conditions) bool { return !now.CutToHub }) {
@@ -174,7 +173,8 @@ func (w *Proxy) remove(c *connection) {
 	})
 }
 
-// waitUntilOpen until this crossing is open; false: it is no more.
+// waitUntilOpen waits until a direction of the connection is open; it returns false once the
+// connection has ended.
 func (w *Proxy) waitUntilOpen(c *connection, open func(Conditions) bool) bool {
 	for {
 		w.mu.Lock()
@@ -194,8 +194,8 @@ type packet struct {
 	due  time.Time
 }
 
-// pump carries one direction. The end of the stream is delivered like data: not
-// at all while the direction is cut.
+// pump carries one direction. The end of the stream is delivered like data: not at all while the
+// direction is cut.
 func (w *Proxy) pump(c *connection, from, to net.Conn, open func(Conditions) bool) {
 	pieces := make(chan packet, packetsInFlight)
 	go func() {
@@ -215,7 +215,7 @@ func (w *Proxy) pump(c *connection, from, to net.Conn, open func(Conditions) boo
 		time.Sleep(time.Until(p.due))
 		if !w.waitUntilOpen(c, open) || !w.deliver(to, p.data) {
 			c.reset()
-			for range pieces { // let the reader end
+			for range pieces { // lets the reader end
 			}
 			return
 		}
@@ -227,7 +227,7 @@ func (w *Proxy) pump(c *connection, from, to net.Conn, open func(Conditions) boo
 	}
 }
 
-// delay of the next segment, the stall of a lost one included.
+// delay returns that of the next segment, with the stall of a lost one.
 func (w *Proxy) delay() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

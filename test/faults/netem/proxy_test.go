@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// proxied opens a connection over a wire to an echo.
+// proxied opens a connection through a proxy to an echo server.
 func proxied(t *testing.T) (*Proxy, net.Conn) {
 	t.Helper()
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func dial(t *testing.T, w *Proxy) net.Conn {
 	return conn
 }
 
-// echoed says something and hears it within a time, or not.
+// echoed reports whether what it sends comes back within a time.
 func echoed(t *testing.T, conn net.Conn, within time.Duration) bool {
 	t.Helper()
 	if _, err := conn.Write([]byte("hello")); err != nil {
@@ -115,7 +115,7 @@ func TestProxyIsSlowAndLosesInOrder(t *testing.T) {
 	if !bytes.Equal(got, sent) {
 		t.Error("what arrived is not what was sent")
 	}
-	// 22 segments each way and at most one in five lost: some surely are.
+	// 22 segments each way and at most one in five lost: some certainly are.
 	if took := time.Since(began); took < minRetransmission {
 		t.Errorf("30 kB took %s over a line that loses and has 200 kB a second", took)
 	}

@@ -10,9 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// Agent is an agent whose link is the production client, over a member that
-// is a map (memory): what it is sent is stored and ready at once. It stands for
-// the load of many agents, and for nothing else.
+// Agent is an agent whose link is the production client, over a Member in memory: an assignment is
+// stored and ready at once.
 type Agent struct {
 	*Member
 	client *agentlink.Client

@@ -18,11 +18,11 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Member is a member without an API server: what its agent stores is in a map.
-// The link finds in it all that it asks of a member.
+// Member is a member without an API server: a map holds what its agent stores. It implements what
+// the link needs of a member.
 type Member struct {
 	Name string
-	// nodes it has room on; 0: it takes no sessions.
+	// nodes is how many nodes have capacity; 0: it takes no sessions.
 	nodes int32
 	// namespace of the sessions that it takes.
 	namespace string
@@ -31,14 +31,14 @@ type Member struct {
 	link    *agentlink.Client
 
 	mu sync.Mutex
-	// held are never changed, but replaced.
+	// held are replaced and never changed.
 	held      map[types.UID]*v1alpha1.SessionAssignment
 	templates []*fleetv1.TemplateRequirements
 	capacity  uint64
 	terms     []int64
 	termProof string
 	versions  int
-	// deaf: whoever brings an order waits until it is closed.
+	// stalled blocks the delivery of orders until it is closed.
 	stalled chan struct{}
 }
 
@@ -49,8 +49,8 @@ func NewMember(name, namespace string, nodes int32, changed func(string, *v1alph
 	return &Member{Name: name, namespace: namespace, nodes: nodes, changed: changed, held: map[types.UID]*v1alpha1.SessionAssignment{}, capacity: 1}
 }
 
-// StopReading has the next order stop its bringer, who is the only one that reads the
-// stream; renewals and reports go on.
+// StopReading blocks the next order, and with it the only reader of the stream; renewals and
+// reports go on.
 func (m *Member) StopReading() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,14 +67,14 @@ func (m *Member) ResumeReading() {
 	}
 }
 
-// Leaders is by how many leaders of the hub.
+// Leaders returns how many leaders of the hub have served it.
 func (m *Member) Leaders() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.terms)
 }
 
-// Assignments that it holds.
+// Assignments returns those that it holds.
 func (m *Member) Assignments() map[types.UID]*v1alpha1.SessionAssignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +173,7 @@ func setCondition(a *v1alpha1.SessionAssignment, condition string, status metav1
 	})
 }
 
-// SetReady changes whether a desktop is ready. It says whether there is one.
+// SetReady changes whether a desktop is ready. It reports whether there is such a desktop.
 func (m *Member) SetReady(session types.UID, ready metav1.ConditionStatus) bool {
 	m.mu.Lock()
 	a := m.held[session]
@@ -198,7 +198,7 @@ func (m *Member) store(a *v1alpha1.SessionAssignment) {
 	m.changed(m.Name, a, false)
 }
 
-// Report implements agentlink.Capacity: there is room for any number, or none.
+// Report implements agentlink.Capacity: there is capacity for any number of sessions, or for none.
 func (m *Member) Report() *fleetv1.CapacityReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
 )
 
-// kubeletUser is the kubelet of test/harness/kubelet in the audit logs: it too only
-// removes what is being deleted, once.
+// kubeletUser is the kubelet of test/harness/kubelet in the audit logs: it too only removes what is
+// being deleted, once.
 const kubeletUser = "kubelet"
 
-// kwokUser is KWOK in the audit logs. It removes a Pod that is being
-// deleted by its name alone, sometimes twice; and the second time may meet the
-// next Pod of that name, which nobody wanted to go. A kubelet names the UID.
+// kwokUser is KWOK in the audit logs. It removes a Pod that is being deleted by its name alone,
+// sometimes twice, and the second time may remove the next Pod of that name. A kubelet names the
+// UID.
 const kwokUser = "kwok"
 
-// request is what an audit log has of a write. What it does is seen by a watch
-// after it came in, and maybe before it was answered.
+// request is a write in an audit log. A watch shows its effect after it was received, and possibly
+// before it was answered.
 type request struct {
 	Verb      string
 	Time      time.Time `json:"requestReceivedTimestamp"`
@@ -30,9 +30,8 @@ type request struct {
 	Response  struct{ Code int } `json:"responseStatus"`
 }
 
-// deletionRequested reads from an audit log whether anybody but the simulated
-// kubelet asked for the end of a Pod, after it was created and before it was
-// gone.
+// deletionRequested reads from an audit log whether anything but a kubelet asked for the end of a
+// Pod, after it was created and before it was gone.
 func deletionRequested(path string, pod checker.PodState, seen, gone time.Time) (bool, error) {
 	log, err := os.Open(path)
 	if err != nil {
@@ -54,7 +53,7 @@ func deletionRequested(path string, pod checker.PodState, seen, gone time.Time) 
 		switch ours := at.Resource == "pods" && at.Subresource == "" && at.Namespace == pod.Namespace && at.Name == pod.Name; {
 		case !ours, r.Time.After(gone):
 		case r.Verb == "create" && !r.Time.After(seen):
-			asked = false // of the Pod before
+			asked = false // of the previous Pod
 		case r.Verb == "delete" && r.User.Username != kwokUser && r.User.Username != kubeletUser:
 			asked = true
 		}

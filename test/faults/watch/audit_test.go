@@ -13,7 +13,7 @@ import (
 
 func TestDeletionIsFoundInTheAuditLog(t *testing.T) {
 	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	// A watch may see what a write did before the write is answered.
+	// A watch may show the effect of a write before the write is answered.
 	const slow = 30 * time.Millisecond
 	line := func(ms int, verb, user, subresource string) string {
 		came := began.Add(time.Duration(ms) * time.Millisecond)

@@ -47,8 +47,8 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *checker.Assign
 	}
 }
 
-// lapsed: the lease is over by the member's account, or was, and the hub has not affirmed
-// the placement since. A held desktop runs on, whatever its member asks.
+// lapsed reports whether the member's lease is over, or was and the hub has not affirmed the
+// placement since. A desktop of mode Hold runs on in both cases.
 func lapsed(a *v1alpha1.SessionAssignment) bool {
 	pod := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionPodReady)
 	over := pod != nil && pod.Reason == v1alpha1.ReasonLeaseExpired

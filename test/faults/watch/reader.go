@@ -17,7 +17,7 @@ import (
 
 var _ checker.APIReader = &Watcher{}
 
-// Session finds by name if that is known, or among all.
+// Session reads a session by its name, or finds it among all if the name is not known.
 func (w *Watcher) Session(ctx context.Context, name string, uid types.UID) (*checker.SessionState, error) {
 	if name != "" {
 		s := &v1alpha1.VDISession{}
@@ -52,7 +52,7 @@ func (w *Watcher) Assignment(ctx context.Context, cluster, name string, session 
 	return assignmentOf(cluster, a), nil
 }
 
-// simulatedOf is nil for a member that is real.
+// simulatedOf returns nil for a member with an API server.
 func (w *Watcher) simulatedOf(cluster string) SimulatedMember {
 	w.mu.Lock()
 	defer w.mu.Unlock()

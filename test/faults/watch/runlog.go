@@ -13,9 +13,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
-// RunLog is what the logs of the simulated kubelets say to an observer that knows
-// nothing of hub and agents. It follows them from first to last, and an overlap that
-// no mode allows is a violation of promise 1, whatever any API server holds.
+// RunLog is what ran by the container logs of the simulated kubelets, whatever hub, agents and API
+// servers hold. It follows the logs from first to last, and an overlap that no mode allows is a
+// violation of G1.
 type RunLog struct {
 	follower *observer.Follower
 	watch    *Watcher
@@ -23,7 +23,7 @@ type RunLog struct {
 	done     sync.WaitGroup
 }
 
-// FollowLogs follows the logs until close.
+// FollowLogs follows the logs until Close.
 func FollowLogs(logs []string, watch *Watcher) *RunLog {
 	ctx, stop := context.WithCancel(context.Background())
 	k := &RunLog{follower: observer.Follow(logs...), watch: watch, stop: stop}
@@ -36,14 +36,14 @@ func (k *RunLog) Close() {
 	k.done.Wait()
 }
 
-// mayRunTwice: the session is of mode Restart, and was rescheduled while its member
+// mayRunTwice reports whether the session is of mode Restart and was rescheduled while its member
 // was away.
 func (k *RunLog) mayRunTwice(session string) (may bool) {
 	k.watch.With(func(c *checker.Checker, _ time.Time) { may = c.MayRunTwice(types.UID(session)) })
 	return may
 }
 
-// report notes an overlap.
+// report records an overlap as a violation.
 func (k *RunLog) report(o observer.Overlap) {
 	k.watch.With(func(c *checker.Checker, now time.Time) {
 		key := fmt.Sprintf("ran/%s/%s/%s", o.Session, o.First.PodUID, o.Second.PodUID)
@@ -51,16 +51,15 @@ func (k *RunLog) report(o observer.Overlap) {
 	})
 }
 
-// Counts of what ran since a time: desktops that were started, and sessions that ran
-// in two members at once, as their mode allows. The error is of logs that can't be
-// read.
+// Counts returns what ran since a time: desktops that were started, and sessions that ran in two
+// members at once, as their mode allows. The error is of logs that can't be read.
 func (k *RunLog) Counts(since time.Time) (desktops, twice int, err error) {
 	history, errs := k.follower.History()
 	for _, e := range errs {
 		return 0, 0, fmt.Errorf("following the kubelets' logs: %w", e)
 	}
 	for _, o := range history.Overlaps(k.mayRunTwice) {
-		k.report(o) // by now all that had an end has one
+		k.report(o) // by now all that ended has an end
 	}
 	for _, run := range history.Runs {
 		if run.Container == observer.Desktop && !run.FromWall.Before(since) {
@@ -75,7 +74,7 @@ func (k *RunLog) Counts(since time.Time) (desktops, twice int, err error) {
 	return desktops, twice, nil
 }
 
-// Runs of a session's desktop, in their order.
+// Runs returns the runs of a session's desktop in their order.
 func (k *RunLog) Runs(session types.UID) []DesktopRun {
 	history, _ := k.follower.History()
 	var all []DesktopRun
@@ -90,14 +89,14 @@ func (k *RunLog) Runs(session types.UID) []DesktopRun {
 	return all
 }
 
-// TimeFormat is how times are written.
+// TimeFormat is how times are printed.
 const TimeFormat = "15:04:05.000"
 
-// DesktopRun is one of a desktop, by its kubelet's log.
+// DesktopRun is one run of a desktop, by its kubelet's log.
 type DesktopRun struct {
 	Member, pod string
 	epoch       int64
-	// end is zero while it runs.
+	// End is zero while it runs.
 	Start, End time.Time
 }
 

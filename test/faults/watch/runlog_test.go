@@ -61,7 +61,8 @@ func failedOver(mode string, away time.Duration) *checker.Checker {
 func TestOverlapInTheLogsIsAViolation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lives map[string][2]int
-		// mode of the session, and for how long member a was away when it was placed again.
+		// mode is that of the session, and away how long member a was away when the session was
+		// placed again.
 		mode string
 		away time.Duration
 		want string // of a violation; "": none

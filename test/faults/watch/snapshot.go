@@ -19,11 +19,11 @@ type Snapshot struct {
 	Sessions    []v1alpha1.VDISession
 	assignments map[string]map[types.UID]*v1alpha1.SessionAssignment
 	pods        map[types.UID][]checker.PodState
-	// orphans are what the hub lost by being restored.
+	// lost are the sessions that the hub lost by being restored.
 	lost map[types.UID]bool
 }
 
-// Snapshot reads all API servers, those of members that never come back excepted.
+// Snapshot reads all API servers, except those of members that never return.
 func (w *Watcher) Snapshot(ctx context.Context, removed func(member string) bool) (*Snapshot, error) {
 	out := &Snapshot{assignments: map[string]map[types.UID]*v1alpha1.SessionAssignment{}, pods: map[types.UID][]checker.PodState{}, lost: map[types.UID]bool{}}
 	list := &v1alpha1.VDISessionList{}
@@ -65,9 +65,9 @@ func (w *Watcher) Snapshot(ctx context.Context, removed func(member string) bool
 	return out, nil
 }
 
-// Converged is nil once both sides hold the same: every placed session is in its
-// member and nowhere else, under its epoch and as its user wants it, and the hub
-// shows of it what the member says.
+// Converged returns nil once both sides hold the same: every placed session is in its member and
+// nowhere else, under its epoch and as its user wants it, and the hub shows what the member
+// reports.
 func (s *Snapshot) Converged() error {
 	placed := map[types.UID]string{}
 	for i := range s.Sessions {
@@ -94,7 +94,7 @@ func (s *Snapshot) Converged() error {
 	return nil
 }
 
-// settled: nothing is under way with this session.
+// settled returns nil once nothing is under way with this session.
 func (s *Snapshot) settled(session *v1alpha1.VDISession) error {
 	p := session.Status.Placement
 	switch {
@@ -127,7 +127,7 @@ func (s *Snapshot) settled(session *v1alpha1.VDISession) error {
 	return nil
 }
 
-// AllRunning is nil once every session runs that is wanted so.
+// AllRunning returns nil once every session runs that is to run.
 func (s *Snapshot) AllRunning() error {
 	for i := range s.Sessions {
 		session := &s.Sessions[i]
@@ -138,7 +138,7 @@ func (s *Snapshot) AllRunning() error {
 	return nil
 }
 
-// Empty is nil once nothing is left but what a restored hub does not know.
+// Empty returns nil once nothing is left but what a restored hub does not know.
 func (s *Snapshot) Empty() error {
 	if len(s.Sessions) > 0 {
 		return fmt.Errorf("%d sessions are left, such as %s: %s", len(s.Sessions), s.Sessions[0].Name, s.Sessions[0].Status.Message)

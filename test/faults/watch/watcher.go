@@ -19,27 +19,26 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// interval is how often doubts are judged and API servers are looked after.
+// interval is how often suspicions are checked and API servers are probed.
 const interval = 100 * time.Millisecond
 
-// readTimeout bounds a question to an API server.
+// readTimeout bounds one read of an API server.
 const readTimeout = 2 * time.Second
 
-// Watcher feeds the checker from every API server of a fleet, by clients of its
-// own: nothing of the product is between.
+// Watcher feeds the checker from every API server of a fleet, by clients of its own.
 type Watcher struct {
 	Hub     client.Client
 	members map[string]client.Client
 	pings   map[string]func(context.Context) error
-	// audits are the files of the members' audit logs.
+	// audits are the paths of the members' audit logs.
 	audits map[string]string
 
 	mu      sync.Mutex
 	checker *checker.Checker
-	// simulated members are asked and not watched: they tell by themselves.
+	// simulated members have no watch: they report each change, and are read directly.
 	simulated map[string]SimulatedMember
-	// ignore: what the hub's watch says is not heard, while its API server is
-	// being put back to an earlier time.
+	// ignore drops what the hub's watch delivers while its API server is being restored to an
+	// earlier time.
 	ignore bool
 
 	ctx  context.Context
@@ -50,12 +49,12 @@ type Watcher struct {
 	memberCaches map[string]func()
 }
 
-// SimulatedMember is a member without an API server: it says what it holds, and reports each change.
+// SimulatedMember is a member without an API server.
 type SimulatedMember interface {
 	Assignments() map[types.UID]*v1alpha1.SessionAssignment
 }
 
-// clientOf is the administrator of a control plane.
+// clientOf returns a client with an administrator's rights.
 func clientOf(cp *harness.ControlPlane) (client.Client, error) {
 	c, err := client.New(cp.Config, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
@@ -64,7 +63,7 @@ func clientOf(cp *harness.ControlPlane) (client.Client, error) {
 	return c, nil
 }
 
-// Start watches until stop.
+// Start watches a fleet until Close.
 func Start(fleet *harness.Fleet) (*Watcher, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &Watcher{members: map[string]client.Client{}, pings: map[string]func(context.Context) error{}, audits: map[string]string{},
@@ -94,7 +93,7 @@ func (w *Watcher) Close() {
 	w.done.Wait()
 }
 
-// With runs what the checker is told, with the time.
+// With runs a function on the checker, which is locked meanwhile, with the time.
 func (w *Watcher) With(tell func(c *checker.Checker, now time.Time)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,16 +156,16 @@ func (w *Watcher) watchMember(ctx context.Context, name string, cp *harness.Cont
 	})
 }
 
-// WatchAgain watches a member whose API server was away for so long that an informer
-// would take its time to come back. What went meanwhile is not told any more.
+// WatchAgain replaces the watches of a member whose API server was away for so long that an
+// informer would take long to come back. What was deleted meanwhile is not observed.
 func (w *Watcher) WatchAgain(m *harness.Member) error {
 	w.memberCaches[m.Name]()
 	w.With(func(c *checker.Checker, _ time.Time) { c.Forget(m.Name) })
 	return w.watchMember(w.ctx, m.Name, m.ControlPlane)
 }
 
-// HubRestored has the hub's API server put back to an earlier time, and watches it again. It
-// returns how many sessions it has lost by that, and how many it has.
+// HubRestored restores the hub's API server to an earlier time, and watches it again. It returns
+// how many sessions the hub lost by that, and how many it has.
 func (w *Watcher) HubRestored(ctx context.Context, cp *harness.ControlPlane, restore func() error) (lost, holds int, err error) {
 	w.With(func(*checker.Checker, time.Time) { w.ignore = true })
 	w.hubCache()
@@ -193,7 +192,7 @@ func (w *Watcher) HubRestored(ctx context.Context, cp *harness.ControlPlane, res
 	return lost, len(known), w.watchHub(w.ctx, cp)
 }
 
-// ping is looked at by others once there is one.
+// ping sets the readiness probe of a cluster, once: other goroutines read it.
 func (w *Watcher) ping(name string, cp *harness.ControlPlane) {
 	if w.pings[name] != nil {
 		return
@@ -203,7 +202,7 @@ func (w *Watcher) ping(name string, cp *harness.ControlPlane) {
 	}
 }
 
-// watch has every change of some kinds told, whatever becomes of the API server.
+// watch calls a function for every change of some kinds, until the context ends.
 func (w *Watcher) watch(ctx context.Context, cp *harness.ControlPlane, kinds map[client.Object]func(o client.Object, gone bool)) error {
 	c, err := cache.New(cp.Config, cache.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
@@ -235,7 +234,7 @@ func (w *Watcher) watch(ctx context.Context, cp *harness.ControlPlane, kinds map
 	return nil
 }
 
-// loop judges doubts, and finds out which watches are blind.
+// loop resolves suspicions, and finds out which watches are interrupted.
 func (w *Watcher) loop(ctx context.Context) {
 	blindUntil := map[string]time.Time{}
 	for {
@@ -254,7 +253,7 @@ func (w *Watcher) loop(ctx context.Context) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
-					// An informer comes back from a failure within seconds only.
+					// An informer comes back from a failure only within seconds.
 					blindUntil[name] = time.Now().Add(2 * checker.WatchLag)
 				}
 				w.With(func(c *checker.Checker, now time.Time) { c.SetReachable(name, now.After(blindUntil[name])) })
@@ -265,7 +264,7 @@ func (w *Watcher) loop(ctx context.Context) {
 	}
 }
 
-// resolve asks the API servers about every doubt that is due.
+// resolve confirms every suspicion that is due at the API servers.
 func (w *Watcher) resolve(ctx context.Context) {
 	var due map[string]*checker.Suspicion
 	w.With(func(c *checker.Checker, now time.Time) { due = c.Due(now) })
@@ -279,7 +278,7 @@ func (w *Watcher) resolve(ctx context.Context) {
 	}
 }
 
-// AddSimulated has the watcher ask a simulated member where it asks API servers.
+// AddSimulated makes the watcher read a simulated member where it reads API servers.
 func (w *Watcher) AddSimulated(name string, m SimulatedMember) {
 	w.With(func(*checker.Checker, time.Time) { w.simulated[name] = m })
 }
@@ -292,7 +291,7 @@ func (w *Watcher) RemoveSimulated(name string) {
 	})
 }
 
-// AssignmentChanged has the checker observe a change in a simulated member.
+// AssignmentChanged has the checker observe a change of an assignment.
 func (w *Watcher) AssignmentChanged(member string, a *v1alpha1.SessionAssignment, deleted bool) {
 	f := assignmentOf(member, a)
 	w.With(func(c *checker.Checker, now time.Time) {
@@ -304,7 +303,7 @@ func (w *Watcher) AssignmentChanged(member string, a *v1alpha1.SessionAssignment
 	})
 }
 
-// Violations are all that were found so far.
+// Violations returns those that were found so far.
 func (w *Watcher) Violations() []checker.Violation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -318,7 +317,7 @@ func (w *Watcher) Observations() int {
 	return w.checker.Observations()
 }
 
-// Undecided is an error while anything is in doubt.
+// Undecided returns an error while anything is suspected that no observation explains.
 func (w *Watcher) Undecided() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,34 +17,33 @@ func Meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: Namespace, Name: name}
 }
 
-// Namespace of all sessions.
+// Namespace is the one of all sessions.
 const Namespace = "desktops"
 
-// Templates of the workload: one that may be restarted elsewhere, and one with a
-// home, that may not.
+// PlainTemplate may be restarted elsewhere; HomeTemplate has a home, and may not.
 const (
 	PlainTemplate = "faults-plain"
 	HomeTemplate  = "faults-homed"
 )
 
-// How often the workload does something.
+// A step follows the last one after a random pause between these.
 const (
 	minPause = 20 * time.Millisecond
 	maxPause = 120 * time.Millisecond
 )
 
-// Workload is what people do while a fleet breaks, drawn from a seed. An API
-// server that is away is no news to them: they try something else.
+// Workload is what users do while a fleet breaks, drawn from a seed. Errors of an API server that
+// is away are ignored: the next step is another.
 type Workload struct {
 	hub    client.Client
 	prefix string
 	size   int
 
-	mu     sync.Mutex // over random
+	mu     sync.Mutex // guards random
 	random *rand.Rand
 	stop   context.CancelFunc
 	done   sync.WaitGroup
-	// did counts what was done, by kind.
+	// Did counts the changes by kind.
 	Did map[string]int
 }
 
@@ -52,7 +51,7 @@ func New(hub client.Client, prefix string, size int, random *rand.Rand) *Workloa
 	return &Workload{hub: hub, prefix: prefix, size: size, random: random, Did: map[string]int{}}
 }
 
-// Start goes on until end is called.
+// Start makes changes until Stop is called.
 func (w *Workload) Start(ctx context.Context) {
 	ctx, w.stop = context.WithCancel(ctx)
 	w.done.Go(func() {
@@ -73,7 +72,7 @@ func (w *Workload) Stop() {
 	w.done.Wait()
 }
 
-// Go runs something beside the workload, which its end waits for.
+// Go runs a function beside the workload, which Stop waits for.
 func (w *Workload) Go(f func()) { w.done.Go(f) }
 
 func (w *Workload) draw(n int) int {
@@ -82,8 +81,8 @@ func (w *Workload) draw(n int) int {
 	return w.random.IntN(n)
 }
 
-// step does one thing to one session. All draws are made first, so that they are
-// the same whatever the fleet answers.
+// step makes one change of one session. All draws are made first, so that they are the same
+// whatever the fleet answers.
 func (w *Workload) step(ctx context.Context) {
 	slot, dice, detail := w.draw(w.size), w.draw(100), w.draw(1000)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -112,7 +111,7 @@ func (w *Workload) step(ctx context.Context) {
 	}
 }
 
-// edit edits a session as its user might.
+// edit changes a session as its user might.
 func edit(s *v1alpha1.VDISession, dice, detail int) string {
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
