@@ -16,13 +16,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// What `make test` plays, and with which factor.
+// Factor and seed of the short scenarios.
 const (
 	defaultFactor = 0.2
 	shortSeed     = 1
 )
 
-// settings are the environment's.
+// settings are what the environment sets.
 type settings struct {
 	factor float64
 	seed   uint64
@@ -100,8 +100,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// pass plays the chosen scenarios one after another: on one fleet, but those
-// that need their own.
+// pass runs the chosen scenarios one after another: on one fleet, except those that need their own.
 func pass(t *testing.T, s settings) []runner.Result {
 	t.Helper()
 	var rows []runner.Result
@@ -135,7 +134,7 @@ func pass(t *testing.T, s settings) []runner.Result {
 			keepLogs(t, stage, sc.Name)
 		}
 		if sc.Alone || result.Failed != "" {
-			// What a failure left must not be the next one's trouble.
+			// What a failure left must not affect the next scenario.
 			end(t, stage)
 			if !sc.Alone {
 				shared = nil
@@ -145,7 +144,7 @@ func pass(t *testing.T, s settings) []runner.Result {
 	return rows
 }
 
-// begin starts a fleet; nil if that failed.
+// begin starts a fleet; it returns nil if that failed.
 func begin(t *testing.T, s settings, of stage.Kind) *stage.Stage {
 	t.Helper()
 	stage, err := stage.Start(context.Background(), s.factor, s.seed, of, say)
@@ -164,7 +163,7 @@ func end(t *testing.T, s *stage.Stage) {
 	}
 }
 
-// keepLogs copies the logs of hub and agents to where LOGS says, if it does.
+// keepLogs copies the logs of hub and agents into the directory LOGS, if it is set.
 func keepLogs(t *testing.T, s *stage.Stage, scenario string) {
 	t.Helper()
 	to := os.Getenv("LOGS")

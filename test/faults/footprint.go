@@ -11,20 +11,20 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// How much a process may have grown over a soak that has left no session: half
-// as much again as after its first scenario, and what a heap may keep of a burst.
+// How much a process may have grown over a soak that left no session: half as much again as after
+// its first scenario, and what a heap may keep after a burst.
 const (
 	growth         = 1.5
 	spareGoroutine = 60
 	spareBytes     = 64 << 20
 )
 
-// footprint is what a process of ours takes.
+// footprint is what one of our processes uses.
 type footprint struct {
 	Process string `json:"process"`
 	PID     int    `json:"pid"`
-	// Leads: it is the replica of the hub that leads, which takes more than one
-	// that waits.
+	// Leads means that it is the replica of the hub that leads, which uses more than one that
+	// waits.
 	Leads      bool    `json:"leads"`
 	Goroutines float64 `json:"goroutines"`
 	RSS        float64 `json:"rss"`
@@ -38,12 +38,12 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%s (pid %d%s): %.0f goroutines, %.0f MB", f.Process, f.PID, role, f.Goroutines, f.RSS/(1<<20))
 }
 
-// sameAs is whether it is of the same process in the same role.
+// sameAs reports whether both are of the same process in the same role.
 func (f footprint) sameAs(other footprint) bool {
 	return f.Process == other.Process && f.Leads == other.Leads
 }
 
-// footprints of hub and agents, by their own metrics.
+// footprints returns those of hub and agents, by their own metrics.
 func footprints(ctx context.Context, s *stage.Stage) ([]footprint, error) {
 	var out []footprint
 	measure := func(p *harness.Process, leads bool, metrics string, err error) error {
@@ -79,7 +79,7 @@ func footprints(ctx context.Context, s *stage.Stage) ([]footprint, error) {
 	return out, err
 }
 
-// firstOfEach are the first footprints of each process in each role.
+// firstOfEach returns the first footprints of each process in each role.
 func firstOfEach(before, now []footprint) []footprint {
 	for _, n := range now {
 		if !slices.ContainsFunc(before, n.sameAs) {
@@ -89,7 +89,7 @@ func firstOfEach(before, now []footprint) []footprint {
 	return before
 }
 
-// grown says which processes took more than they may.
+// grown returns an error for each process that uses more than it may.
 func grown(before, after []footprint) error {
 	var errs []error
 	for _, b := range before {

@@ -31,7 +31,7 @@ func runCounts(r runner.Result) string {
 	return fmt.Sprintf("%d\t%d", r.Desktops, r.Twice)
 }
 
-// printReport writes the table, and below it what needs more words.
+// printReport writes the table, and below it the failures.
 func printReport(out io.Writer, rows []runner.Result) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "scenario\tpromises\tinjected\tboth agree after\tall runs after\ttook\tchanges\tseen\trestarts\tdesktops\tran twice")
@@ -82,7 +82,7 @@ func writeReport(path string, rows []runner.Result) error {
 	return os.WriteFile(path, append(content, '\n'), 0o644)
 }
 
-// failures names the scenarios that failed.
+// failures returns the names of the scenarios that failed.
 func failures(rows []runner.Result) []string {
 	var names []string
 	for _, r := range rows {

@@ -15,13 +15,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
 )
 
-// oneInAny of a soak's scenarios is drawn from all of them, the others from those
-// that leave hub and agents alive: only a process that lives long shows a leak.
+// oneInAny of a soak's scenarios is drawn from all of them, the others from those that leave hub
+// and agents running: only a process that runs for long shows a leak.
 const oneInAny = 4
 
-// soak draws scenarios at random on one fleet, of the kind that the first one that
-// was chosen needs, for a time, and compares what hub
-// and agents take before and after.
+// soak draws scenarios at random for a time, on one fleet of the kind that the first chosen
+// scenario needs, and compares what hub and agents use before and after.
 func soak(t *testing.T, s settings) []runner.Result {
 	t.Helper()
 	random := rand.New(rand.NewPCG(s.seed, 0))
@@ -64,7 +63,7 @@ func soak(t *testing.T, s settings) []runner.Result {
 		if result.Failed != "" {
 			say("  %s: %s", sc.Name, result.Failed)
 			keepLogs(t, stage, sc.Name)
-			return rows // what it left would be the next one's trouble
+			return rows // what it left would affect the next one
 		}
 		now, err := footprints(t.Context(), stage)
 		if err != nil {
@@ -83,9 +82,8 @@ func soak(t *testing.T, s settings) []runner.Result {
 	return rows
 }
 
-// allReady waits until every member takes sessions: those that chance has drawn
-// again and again may be in quarantine, and a scenario places sessions where it
-// likes.
+// allReady waits until every member takes sessions: one that was drawn again and again may be in
+// quarantine.
 func allReady(ctx context.Context, s *stage.Stage) error {
 	return stage.Poll(ctx, s.Scaled(stage.MaxQuarantine)+stage.Allowance, func(ctx context.Context) error {
 		for _, member := range s.Fleet.Members {

@@ -12,8 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
 )
 
-// desktopRuns are the lives of a guest's desktop in the member where it was, first
-// one first.
+// desktopRuns returns the runs of a probe's desktop in its member, in their order.
 func desktopRuns(r *runner.Run, g Probe) []watch.DesktopRun {
 	var there []watch.DesktopRun
 	for _, l := range r.Kubelets.Runs(g.UID) {
@@ -24,7 +23,7 @@ func desktopRuns(r *runner.Run, g Probe) []watch.DesktopRun {
 	return there
 }
 
-// RunningAt is the life of a guest's desktop in its member at a time.
+// RunningAt returns the run of a probe's desktop in its member at a time.
 func RunningAt(r *runner.Run, g Probe, at time.Time) (watch.DesktopRun, error) {
 	for _, l := range desktopRuns(r, g) {
 		if !l.Start.After(at) && (l.End.IsZero() || l.End.After(at)) {
@@ -34,7 +33,7 @@ func RunningAt(r *runner.Run, g Probe, at time.Time) (watch.DesktopRun, error) {
 	return watch.DesktopRun{}, fmt.Errorf("by its kubelet, the desktop of %s guest %s did not run in %s at %s: %v", g.Mode, g.Name, g.At.Name, at.Format(watch.TimeFormat), desktopRuns(r, g))
 }
 
-// CheckKeptRunning: the desktops of guests have run ever since a time, and do.
+// CheckKeptRunning checks that the desktops of probes have run since a time, and still do.
 func CheckKeptRunning(r *runner.Run, all Probes, since time.Time) error {
 	var errs []error
 	for _, g := range all {
@@ -47,9 +46,9 @@ func CheckKeptRunning(r *runner.Run, all Probes, since time.Time) error {
 	return errors.Join(errs...)
 }
 
-// AwaitLeaseStop waits until the desktops of guests have ended by themselves in a member
-// that is away, and judges when: not before their lease was over, whatever became of
-// the agent, and long enough before R.
+// AwaitLeaseStop waits until the desktops of probes have ended by themselves in a member that is
+// away, and checks when: not before their lease was over, whatever happened to the agent, and long
+// enough before R.
 func AwaitLeaseStop(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
 	first, last := time.Duration(0), time.Duration(0)
 	limit := time.Until(since.Add(r.Scaled(stage.FenceLease+stage.StopSlack))) + stage.Allowance
@@ -81,8 +80,8 @@ func AwaitLeaseStop(ctx context.Context, r *runner.Run, all Probes, since time.T
 	return nil
 }
 
-// AwaitOldStopped waits until the member of guests is reachable again, and then until nothing
-// runs there any more of those that were rescheduled meanwhile.
+// AwaitOldStopped waits until all members are reachable again, and then until none of the probes
+// that were rescheduled runs in its old member.
 func AwaitOldStopped(ctx context.Context, r *runner.Run, all Probes) error {
 	for _, m := range r.Fleet.Members {
 		if err := runner.AwaitConnected(ctx, r, m); err != nil {
@@ -115,8 +114,8 @@ func AwaitOldStopped(ctx context.Context, r *runner.Run, all Probes) error {
 	return nil
 }
 
-// CheckNotRestarted: no desktop of guests that were rescheduled has started where they were
-// since a time, when their member had its power back.
+// CheckNotRestarted checks that no desktop of probes that were rescheduled was started in the old
+// member since a time, when that member had its power back.
 func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 	var errs []error
 	for _, g := range all {
@@ -129,8 +128,8 @@ func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 	return errors.Join(errs...)
 }
 
-// AwaitRestart waits until guests that stayed run again where they are, since their
-// member had its power back and is reachable.
+// AwaitRestart waits until probes that were not rescheduled run again, since their member had its
+// power back and is reachable.
 func AwaitRestart(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
 	heard := time.Now()
 	err := stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(context.Context) error {

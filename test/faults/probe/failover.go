@@ -20,13 +20,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// AwaitElsewhere waits until guests run in another member, and says how long after the
-// harm the last of them did.
+// AwaitElsewhere waits until probes run in another member, and records how long after the fault the
+// last of them did.
 func AwaitElsewhere(ctx context.Context, r *runner.Run, all Probes, since time.Time, due time.Duration) error {
 	if len(all) == 0 {
 		return nil
 	}
-	// A leader that began a moment ago may have to give its members time first.
+	// A leader that has just started may have to wait for its members first.
 	limit := max(stage.Allowance, time.Until(since)+r.Scaled(due+stage.PlaceElsewhereAfter)+2*stage.Allowance)
 	err := r.AwaitWithin(ctx, limit, func(c *checker.Checker) bool {
 		return !slices.ContainsFunc(all, func(g Probe) bool { return !g.Moved(c) || !c.Session(g.UID).PodReady })
@@ -38,13 +38,13 @@ func AwaitElsewhere(ctx context.Context, r *runner.Run, all Probes, since time.T
 	return nil
 }
 
-// Moved: it is placed in another member.
+// Moved reports whether the probe is placed in another member.
 func (g Probe) Moved(c *checker.Checker) bool {
 	k := c.Session(g.UID)
 	return k != nil && k.Cluster != "" && k.Cluster != g.At.Name
 }
 
-// AwaitFirstMove waits until one guest is placed elsewhere, and names the member.
+// AwaitFirstMove waits until one probe is placed in another member, and returns that member.
 func AwaitFirstMove(ctx context.Context, r *runner.Run, all Probes, due time.Duration) (to string, err error) {
 	err = r.AwaitWithin(ctx, r.Scaled(due+stage.PlaceElsewhereAfter)+2*stage.Allowance, func(c *checker.Checker) bool {
 		i := slices.IndexFunc(all, func(g Probe) bool { return g.Moved(c) })
@@ -59,7 +59,7 @@ func AwaitFirstMove(ctx context.Context, r *runner.Run, all Probes, due time.Dur
 	return to, nil
 }
 
-// CheckUnmoved: guests are placed where they were, under the epoch of then.
+// CheckUnmoved checks that probes are placed where they were, under the same epoch.
 func CheckUnmoved(r *runner.Run, all Probes) error {
 	var errs []error
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
@@ -72,8 +72,8 @@ func CheckUnmoved(r *runner.Run, all Probes) error {
 	return errors.Join(errs...)
 }
 
-// AwaitPending waits until the hub says of guests that they wait to be rescheduled, and
-// for what.
+// AwaitPending waits until the status of probes shows that they wait to be rescheduled, and for
+// what.
 func AwaitPending(ctx context.Context, r *runner.Run, all Probes, word string) error {
 	for _, g := range all {
 		err := stage.Poll(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter)+2*stage.Allowance, func(ctx context.Context) error {
@@ -106,7 +106,7 @@ func readyCondition(ctx context.Context, r *runner.Run, g Probe) (metav1.Conditi
 	return metav1.Condition{}, errors.New("it has no condition Ready")
 }
 
-// Describe is for whoever reads of guests that are not where they should be.
+// Describe returns what the hub holds of probes that are not where they should be.
 func Describe(ctx context.Context, r *runner.Run, all Probes) string {
 	var out strings.Builder
 	for _, g := range all {
@@ -120,8 +120,8 @@ func Describe(ctx context.Context, r *runner.Run, all Probes) string {
 	return out.String()
 }
 
-// AwaitFailover waits until what may move of a member's guests runs elsewhere, and checks
-// that the others stay and say why.
+// AwaitFailover waits until the probes of a member that may be rescheduled run elsewhere, and
+// checks that the others stay and show why.
 func AwaitFailover(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
 	if err := AwaitElsewhere(ctx, r, all.OfMode(v1alpha1.FailoverRestart), since, stage.Unreachable+stage.RestartAfter); err != nil {
 		return err
@@ -136,7 +136,7 @@ func AwaitFailover(ctx context.Context, r *runner.Run, all Probes, since time.Ti
 	return CheckUnmoved(r, hold)
 }
 
-// CheckAllIn: guests are placed in one member.
+// CheckAllIn checks that probes are placed in one member.
 func CheckAllIn(r *runner.Run, m *harness.Member, all Probes) error {
 	var err error
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
@@ -149,7 +149,7 @@ func CheckAllIn(r *runner.Run, m *harness.Member, all Probes) error {
 	return err
 }
 
-// Unmoved are the guests that are where they were.
+// Unmoved returns the probes that are where they were.
 func Unmoved(r *runner.Run, all Probes) Probes {
 	var waiting Probes
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
@@ -162,7 +162,7 @@ func Unmoved(r *runner.Run, all Probes) Probes {
 	return waiting
 }
 
-// AwaitSome waits until so many guests run elsewhere.
+// AwaitSome waits until so many probes run elsewhere.
 func AwaitSome(ctx context.Context, r *runner.Run, all Probes, n int, since time.Time) error {
 	arrived := 0
 	err := r.AwaitWithin(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter+stage.PlaceElsewhereAfter)+2*stage.Allowance, func(c *checker.Checker) bool {
@@ -181,7 +181,8 @@ func AwaitSome(ctx context.Context, r *runner.Run, all Probes, n int, since time
 	return nil
 }
 
-// CheckUntouched: guests are where they were, and their desktops have run all along.
+// CheckUntouched checks that probes are where they were, and that their desktops have run all
+// along.
 func CheckUntouched(r *runner.Run, all Probes, since time.Time) error {
 	return errors.Join(CheckUnmoved(r, all), CheckKeptRunning(r, all, since))
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// Probe is a session beside the workload's, which nobody but the fleet touches. It
-// ran in a member when the harm began, and may run in any.
+// Probe is a session beside the workload's that only the fleet acts upon. It ran in a member when
+// the fault was injected, and may run in any.
 type Probe struct {
 	UID   types.UID
 	Name  string
@@ -31,29 +31,29 @@ type Probe struct {
 	epoch int64
 }
 
-// Probes of one member.
+// Probes are the probes of one or more members.
 type Probes []Probe
 
 func (all Probes) OfMode(mode v1alpha1.FailoverMode) Probes {
 	return slices.DeleteFunc(slices.Clone(all), func(g Probe) bool { return g.Mode != mode })
 }
 
-// Request is what a guest asks for.
+// Request is what a probe asks for.
 type Request struct {
 	Mode     v1alpha1.FailoverMode
 	Template string
 	Healing  v1alpha1.HealingMode
 }
 
-// Standard is a guest of each kind: of Restart and Fence twice, of Hold one without
-// a home and one with.
+// Standard are probes of each kind: two of Restart, two of Fence, and of Hold one without a home
+// and one with.
 var Standard = []Request{
 	{Mode: v1alpha1.FailoverRestart}, {Mode: v1alpha1.FailoverRestart},
 	{Mode: v1alpha1.FailoverFence}, {Mode: v1alpha1.FailoverFence},
 	{Mode: v1alpha1.FailoverHold}, {Mode: v1alpha1.FailoverHold, Template: workload.HomeTemplate},
 }
 
-// Create has sessions run in a member that go elsewhere if they must.
+// Create makes probes run in a member. They may be placed elsewhere later.
 func Create(ctx context.Context, r *runner.Run, m *harness.Member, wishes []Request) (Probes, error) {
 	if err := runner.AwaitStable(ctx, r, m.Name); err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func Create(ctx context.Context, r *runner.Run, m *harness.Member, wishes []Requ
 	return all, AwaitRunning(ctx, r, all)
 }
 
-// place creates a session until it is placed where it prefers to be: a member that
-// a busy machine kept from renewing for a moment gets none.
+// place creates a session until it is placed in the member that it prefers: one that renews late on
+// a busy machine gets no sessions for a moment.
 func place(ctx context.Context, r *runner.Run, m *harness.Member, s *v1alpha1.VDISession) (uid types.UID, err error) {
 	err = stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+2*stage.Allowance, func(ctx context.Context) error {
 		made := s.DeepCopy()
@@ -117,8 +117,8 @@ func place(ctx context.Context, r *runner.Run, m *harness.Member, s *v1alpha1.VD
 	return uid, nil
 }
 
-// keepInMember has a guest run where it was seated: one that got no node or volume in time on
-// a busy machine has gone elsewhere, and is seated again.
+// keepInMember waits until a probe runs where it was placed. On a busy machine it may get no node
+// or volume in time, and is rescheduled: then it is created again.
 func keepInMember(ctx context.Context, r *runner.Run, g *Probe, s *v1alpha1.VDISession) error {
 	for range 3 {
 		at := ""
@@ -144,8 +144,7 @@ func keepInMember(ctx context.Context, r *runner.Run, g *Probe, s *v1alpha1.VDIS
 	return fmt.Errorf("%s was seated in %s, and went elsewhere again and again", g.Name, g.At.Name)
 }
 
-// AwaitRunning waits until guests run where they are to be, with a guard where their
-// mode asks for one.
+// AwaitRunning waits until probes run in their members, with a guard where their mode needs one.
 func AwaitRunning(ctx context.Context, r *runner.Run, all Probes) error {
 	for i := range all {
 		g := &all[i]

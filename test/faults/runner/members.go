@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// KillAPIServer ends a member's API server for as long as the scenario wants.
+// KillAPIServer kills a member's API server and leaves it down.
 func KillAPIServer(r *Run, m *harness.Member) error {
 	r.RecordOutage(m.Name)
 	r.Record("kill -9 %s, which stays down; the agent lives", m.ControlPlane.APIServer.Spec.Name)
@@ -31,14 +31,14 @@ func RestartAPIServer(ctx context.Context, r *Run, m *harness.Member) error {
 	return r.Watch.WatchAgain(m)
 }
 
-// ShuffledMembers are the members in an order that the seed gives.
+// ShuffledMembers returns the members in an order that the seed fixes.
 func ShuffledMembers(r *Run) []*harness.Member {
 	members := append([]*harness.Member(nil), r.Fleet.Members...)
 	r.Random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	return members
 }
 
-// CreateMember makes a MemberCluster that takes no sessions, for the scenario's time.
+// CreateMember creates a MemberCluster that takes no sessions, and deletes it after the scenario.
 func CreateMember(ctx context.Context, r *Run, name string) (types.UID, error) {
 	mc := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -80,7 +80,7 @@ func AwaitOtherLeader(ctx context.Context, r *Run, old *harness.Replica) error {
 func deleteMember(r *Run, mc *v1alpha1.MemberCluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), stage.Allowance)
 	defer cancel()
-	// That it has no sessions any more the hub says within a moment.
+	// The hub may take a moment to show that it has no sessions any more.
 	if err := stage.Poll(ctx, stage.Allowance, func(ctx context.Context) error { return r.Watch.Hub.Delete(ctx, mc) }); err != nil {
 		r.Logf("    deleting member %s: %v", mc.Name, err)
 	}

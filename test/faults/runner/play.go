@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 )
 
-// Play plays one scenario and returns its row of the report.
+// Play runs one scenario and returns its result.
 func Play(ctx context.Context, s *stage.Stage, sc Scenario) Result {
 	r := &Run{Stage: s, Scenario: sc, Random: s.Draw(sc.Name), began: time.Now()}
 	out := Result{Scenario: sc.Name, Seed: s.Seed, Factor: s.Factor}
@@ -61,8 +61,8 @@ func verdict(err error, out Result) string {
 	return ""
 }
 
-// settle heals, and measures how long both sides need to agree and all to run.
-// Then everything is deleted, under the same promises.
+// settle ends all faults, and measures how long both sides need to agree and all sessions to run.
+// Then it deletes everything, under the same guarantees.
 func (r *Run) settle(ctx context.Context, out *Result) error {
 	r.Workload.Stop()
 	if err := r.heal(ctx); err != nil {
@@ -89,7 +89,7 @@ func (r *Run) settle(ctx context.Context, out *Result) error {
 	return nil
 }
 
-// AwaitSnapshot both sides are as wanted.
+// AwaitSnapshot waits until what the API servers hold is as wanted.
 func (r *Run) AwaitSnapshot(ctx context.Context, limit time.Duration, wanted func(*watch.Snapshot) error) error {
 	return stage.Poll(ctx, limit, func(ctx context.Context) error {
 		sides, err := r.Snapshot(ctx)
@@ -100,12 +100,13 @@ func (r *Run) AwaitSnapshot(ctx context.Context, limit time.Duration, wanted fun
 	})
 }
 
-// awaitDecided waits until no doubt is left: a watch may still lag.
+// awaitDecided waits until no suspicion is left: a watch may still lag.
 func awaitDecided(ctx context.Context, s *stage.Stage) error {
 	return stage.Poll(ctx, 6*checker.WatchLag, func(context.Context) error { return s.Watch.Undecided() })
 }
 
-// countRuns adds what really ran, where that is known, and judges it for the last time.
+// countRuns adds what ran by the kubelets' logs, if there are any, and checks them for the last
+// time.
 func (r *Run) countRuns(out *Result) (err error) {
 	if r.Kubelets == nil {
 		return nil
@@ -118,7 +119,7 @@ func (r *Run) countRuns(out *Result) (err error) {
 	return err
 }
 
-// heal ends every harm that the stage knows of.
+// heal ends every fault that the stage knows of.
 func (r *Run) heal(ctx context.Context) error {
 	for _, undo := range r.cleanups {
 		undo()

@@ -10,8 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// PowerOff ends all of a member at once: control plane, agent, kubelets and what
-// they run.
+// PowerOff kills all of a member at once: control plane, agent, kubelets and what they run.
 func PowerOff(r *Run, m *harness.Member) error {
 	supervise(r, m, false)
 	r.PoweredOff[m] = true
@@ -23,7 +22,7 @@ func PowerOff(r *Run, m *harness.Member) error {
 	return nil
 }
 
-// PowerOn starts it again.
+// PowerOn starts all of it again.
 func PowerOn(ctx context.Context, r *Run, m *harness.Member) error {
 	if err := m.PowerOn(ctx); err != nil {
 		return fmt.Errorf("giving %s its power back: %w", m.Name, err)
@@ -34,21 +33,21 @@ func PowerOn(ctx context.Context, r *Run, m *harness.Member) error {
 	return r.Watch.WatchAgain(m)
 }
 
-// supervise says whether what has ended of a member may start again.
+// supervise sets whether the supervisor starts again what has ended of a member.
 func supervise(r *Run, m *harness.Member, may bool) {
 	HoldAgents(r, m, !may)
 	r.Supervisor.Hold(m.ControlPlane.Scheduler, !may)
 }
 
-// HoldAgents keeps the replicas of a member's agent down once they have ended, or lets
-// them come back.
+// HoldAgents keeps the replicas of a member's agent down once they have ended, or lets them start
+// again.
 func HoldAgents(r *Run, m *harness.Member, held bool) {
 	for _, a := range m.Agents {
 		r.Supervisor.Hold(a.Process, held)
 	}
 }
 
-// KillAgent ends a member's agent, all replicas of it, for as long as the scenario wants.
+// KillAgent kills all replicas of a member's agent and leaves them down.
 func KillAgent(r *Run, m *harness.Member) error {
 	r.RecordOutage(m.Name)
 	HoldAgents(r, m, true)
@@ -56,7 +55,7 @@ func KillAgent(r *Run, m *harness.Member) error {
 	return stage.KillAgents(m)
 }
 
-// MarkRemoved takes a member for gone for good: nobody is asked about it any more.
+// MarkRemoved records that a member never returns: nothing reads it any more.
 func MarkRemoved(r *Run, m *harness.Member) {
 	delete(r.PoweredOff, m)
 	r.Removed[m] = true

@@ -6,7 +6,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
 )
 
-// Result is a scenario in the report.
+// Result is a row of the report.
 type Result struct {
 	Scenario     string         `json:"scenario"`
 	Seed         uint64         `json:"seed"`
@@ -18,8 +18,8 @@ type Result struct {
 	Took         time.Duration  `json:"took,omitempty"`
 	Observations int            `json:"heard,omitempty"`
 	Restarts     int            `json:"restarts,omitempty"`
-	// Desktops that were started, and how often two of a Restart session ran in two
-	// members at once, by the kubelets' logs; of scenarios that have them.
+	// Desktops counts those that were started, and Twice how often two of a Restart session ran in
+	// two members at once, by the kubelets' logs; both only if Observed.
 	Observed   bool                `json:"observed,omitempty"`
 	Desktops   int                 `json:"desktops,omitempty"`
 	Twice      int                 `json:"twice,omitempty"`

@@ -14,21 +14,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// Run is a scenario at work.
+// Run is a running scenario.
 type Run struct {
 	*stage.Stage
 	Scenario Scenario
 	Random   *rand.Rand
 	Workload *workload.Workload
 	began    time.Time
-	// injected is appended to by whoever does harm, one at a time.
+	// mu guards injected.
 	mu       sync.Mutex
 	injected []Injection
-	// after is undone when the scenario is over, last when it has been judged.
+	// cleanups run when the scenario is over, lastCleanups when it has been checked.
 	cleanups, lastCleanups []func()
 }
 
-// Record notes what is being done.
+// Record adds an injected fault, or what came of it, to the report.
 func (r *Run) Record(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,24 +37,24 @@ func (r *Run) Record(format string, args ...any) {
 	r.Logf("    %s", i)
 }
 
-// Cleanup is called when the scenario is over, however it ends.
+// Cleanup runs a function when the scenario is over, however it ends.
 func (r *Run) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
 
-// CleanupLast is called when what the scenario has left was judged and deleted, the
-// last one first.
+// CleanupLast runs a function when what the scenario left was checked and deleted, the last one
+// first.
 func (r *Run) CleanupLast(f func()) { r.lastCleanups = append([]func(){f}, r.lastCleanups...) }
 
-// Pause waits for a time of production, as this fleet has it.
+// Pause waits for a production time, scaled.
 func (r *Run) Pause(ctx context.Context, d time.Duration) error {
 	return stage.Sleep(ctx, r.Scaled(d))
 }
 
-// PauseRandomly waits for a random part of a time of production.
+// PauseRandomly waits for a random part of a production time, scaled.
 func (r *Run) PauseRandomly(ctx context.Context, most time.Duration) error {
 	return r.Pause(ctx, time.Duration(r.Random.Int64N(int64(most))))
 }
 
-// RandomMember draws one.
+// RandomMember draws a member.
 func (r *Run) RandomMember() *harness.Member {
 	return r.Fleet.Members[r.Random.IntN(len(r.Fleet.Members))]
 }
@@ -71,7 +71,7 @@ func (r *Run) Leader(ctx context.Context) (*harness.Replica, error) {
 	return leader, err
 }
 
-// KillLeader kills whoever leads, and lets it come back.
+// KillLeader kills the hub's leader; the supervisor starts it again.
 func (r *Run) KillLeader(ctx context.Context, when string) error {
 	leader, err := r.Leader(ctx)
 	if err != nil {
@@ -81,12 +81,12 @@ func (r *Run) KillLeader(ctx context.Context, when string) error {
 	return leader.Kill()
 }
 
-// RecordOutage notes that a member is taken from the hub, before it is.
+// RecordOutage records that a member is taken from the hub, before it is.
 func (r *Run) RecordOutage(member string) {
 	r.Watch.With(func(c *checker.Checker, now time.Time) { c.RecordOutage(now, member) })
 }
 
-// SetNetwork changes what a member's wire does.
+// SetNetwork changes the network between a member and the hub.
 func (r *Run) SetNetwork(member string, now netem.Conditions, what string) {
 	r.Record("%s: %s", member, what)
 	if now.CutToHub || now.CutToAgent {

@@ -8,26 +8,26 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// Scenario is one way to do harm.
+// Scenario injects faults in one way.
 type Scenario struct {
 	Name string
-	// size is how many sessions the workload keeps; 0: 24.
+	// Size is how many sessions the workload keeps; 0: 24.
 	Size int
-	// short: part of `make test`.
+	// Short makes it part of `make test-all`.
 	Short bool
-	// alone: it breaks more than the runner can heal, so it has a fleet of its
-	// own and no place in a soak.
+	// Alone gives it a fleet of its own and keeps it out of a soak: it breaks more than the runner
+	// can repair.
 	Alone bool
-	// kind of fleet that it needs.
+	// Kind is the kind of fleet that it needs.
 	Kind stage.Kind
-	// slack is what the scenario's harm costs besides, and no factor scales.
+	// Slack is added to the time that both sides have to agree; no factor scales it.
 	Slack time.Duration
-	// ends: it ends processes of hub or agents.
+	// EndsProcesses means that it ends processes of hub or agents.
 	EndsProcesses bool
 	Do            func(context.Context, *Run) error
 }
 
-// Injection is a harm that was done, and when.
+// Injection is an injected fault, and when.
 type Injection struct {
 	After time.Duration `json:"after"`
 	What  string        `json:"what"`
@@ -35,5 +35,5 @@ type Injection struct {
 
 func (i Injection) String() string { return fmt.Sprintf("+%.1fs %s", i.After.Seconds(), i.What) }
 
-// Rounds is how often a moment is hit in one scenario.
+// Rounds is how often a scenario repeats a fault.
 const Rounds = 3

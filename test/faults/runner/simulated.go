@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 )
 
-// startSimulated starts the agent of a simulated member that is on the hub.
+// startSimulated starts the agent of a simulated member that exists on the hub.
 func startSimulated(r *Run, m *simulated.Member, uid types.UID, fingerprint string) (*simulated.Agent, error) {
 	files, err := r.Fleet.PKI.Agent(m.Name, string(uid))
 	if err != nil {
@@ -24,7 +24,7 @@ func startSimulated(r *Run, m *simulated.Member, uid types.UID, fingerprint stri
 	return simulated.Start(m, r.Links[r.Fleet.Members[0].Name].Addr(), files, fingerprint, r.Factor, r.Logf), nil
 }
 
-// SimulateAgents makes members that take no sessions, with simulated agents.
+// SimulateAgents creates members that take no sessions, with simulated agents.
 func SimulateAgents(ctx context.Context, r *Run, n int) ([]*simulated.Agent, error) {
 	var all []*simulated.Agent
 	for i := range n {
@@ -43,21 +43,20 @@ func SimulateAgents(ctx context.Context, r *Run, n int) ([]*simulated.Agent, err
 	return all, nil
 }
 
-// SimulatedTaint keeps the workload away from members that are simulated: it has
-// desktops whose Pods the checker wants to see.
+// SimulatedTaint keeps the workload out of simulated members: the checker observes the Pods of its
+// desktops.
 const SimulatedTaint = "simulated"
 
-// simulatedNodes is how many nodes a simulated member with room has.
+// simulatedNodes is how many nodes a simulated member with capacity has.
 const simulatedNodes = 20
 
-// SimulateMember makes a member with room, for sessions that are asked for there,
-// with a simulated agent. It is part of what both sides must agree on, and lasts
-// until that was judged.
+// SimulateMember creates a member with capacity for sessions that ask for it, with a simulated
+// agent. Both sides must agree on it as well, and it exists until that was checked.
 func SimulateMember(ctx context.Context, r *Run, name string) (*simulated.Agent, error) {
 	return SimulateCluster(ctx, r, name, "simulated-"+name)
 }
 
-// SimulateCluster makes one that says that it is a certain cluster.
+// SimulateCluster does so with the fingerprint of a certain cluster.
 func SimulateCluster(ctx context.Context, r *Run, name, fingerprint string) (*simulated.Agent, error) {
 	mc := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -84,7 +83,7 @@ func SimulateCluster(ctx context.Context, r *Run, name, fingerprint string) (*si
 	return s, nil
 }
 
-// SimulateMembers makes so many members with room.
+// SimulateMembers creates several members with capacity.
 func SimulateMembers(ctx context.Context, r *Run, prefix string, n int) ([]*simulated.Agent, error) {
 	var all []*simulated.Agent
 	for i := range n {
@@ -97,7 +96,7 @@ func SimulateMembers(ctx context.Context, r *Run, prefix string, n int) ([]*simu
 	return all, nil
 }
 
-// CreateSimulatedSession creates a session that only a simulated member may have.
+// CreateSimulatedSession creates a session that only one simulated member can take.
 func CreateSimulatedSession(ctx context.Context, r *Run, name string, at *simulated.Agent) (*v1alpha1.VDISession, error) {
 	s := r.Workload.NewSession(0, 3)
 	s.Name = name
@@ -109,7 +108,7 @@ func CreateSimulatedSession(ctx context.Context, r *Run, name string, at *simula
 	return s, nil
 }
 
-// AwaitAllRunning waits until sessions run.
+// AwaitAllRunning waits until the sessions run.
 func AwaitAllRunning(ctx context.Context, r *Run, sessions []*v1alpha1.VDISession) error {
 	return r.Await(ctx, fmt.Sprintf("%d sessions in simulated members run", len(sessions)), func(c *checker.Checker) bool {
 		for _, s := range sessions {

@@ -14,10 +14,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// pollInterval is how often a moment is looked for: often enough to be in it.
+// pollInterval is how often the checker is read for an event: often enough to act at once.
 const pollInterval = time.Millisecond
 
-// Await waits until the watches have told something.
+// Await waits until the watches have shown something.
 func (r *Run) Await(ctx context.Context, what string, seen func(*checker.Checker) bool) error {
 	if err := r.AwaitWithin(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, seen); err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)
@@ -25,7 +25,7 @@ func (r *Run) Await(ctx context.Context, what string, seen func(*checker.Checker
 	return nil
 }
 
-// AwaitWithin does so for a time that is not scaled any more.
+// AwaitWithin does so for a time that is not scaled.
 func (r *Run) AwaitWithin(ctx context.Context, limit time.Duration, seen func(*checker.Checker) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -52,22 +52,22 @@ func CreateSession(ctx context.Context, r *Run, n int, m *harness.Member) (types
 	return s.UID, nil
 }
 
-// Placed: the hub's API server has a placement of the session.
+// Placed reports whether the hub's API server has a placement of the session.
 func Placed(uid types.UID) func(*checker.Checker) bool {
 	return func(c *checker.Checker) bool { return c.Session(uid) != nil && c.Session(uid).Cluster != "" }
 }
 
-// Stored: the member's API server has its assignment.
+// Stored reports whether the member's API server has the session's assignment.
 func Stored(m *harness.Member, uid types.UID) func(*checker.Checker) bool {
 	return func(c *checker.Checker) bool { _, there := c.Assignment(m.Name, uid); return there }
 }
 
-// Running: the hub shows it ready.
+// Running reports whether the hub shows the session's desktop ready.
 func Running(uid types.UID) func(*checker.Checker) bool {
 	return func(c *checker.Checker) bool { return c.Session(uid) != nil && c.Session(uid).PodReady }
 }
 
-// ReadyReason of a member as the hub shows it.
+// ReadyReason returns the reason of a member's condition Ready.
 func ReadyReason(ctx context.Context, r *Run, member string) (string, error) {
 	m := &v1alpha1.MemberCluster{}
 	if err := r.Watch.Hub.Get(ctx, watch.Key("/"+member), m); err != nil {
@@ -81,7 +81,7 @@ func ReadyReason(ctx context.Context, r *Run, member string) (string, error) {
 	return "", nil
 }
 
-// AwaitReadyReason waits until the hub shows a member so, or not so.
+// AwaitReadyReason waits until a member's condition Ready has a reason, or no longer has it.
 func AwaitReadyReason(ctx context.Context, r *Run, member, reason string, so bool) error {
 	err := stage.Poll(ctx, r.Scaled(time.Minute)+stage.Allowance, func(ctx context.Context) error {
 		switch got, err := ReadyReason(ctx, r, member); {
@@ -98,13 +98,12 @@ func AwaitReadyReason(ctx context.Context, r *Run, member, reason string, so boo
 	return nil
 }
 
-// stableTime is for how long a member must be shown Ready before what it is shown
-// as then is news: more than one needs that was lost, and than the hub holds back
-// what it has to say of it.
+// stableTime is how long a member must be Ready before a change of that is caused by the scenario:
+// longer than an earlier outage takes to show, and than the hub delays its status.
 const stableTime = 45 * time.Second
 
-// AwaitStable waits until the hub has shown a member Ready for long enough, whatever
-// an earlier scenario did to it.
+// AwaitStable waits until the hub has shown a member connected for long enough, whatever an earlier
+// scenario did to it.
 func AwaitStable(ctx context.Context, r *Run, member string) error {
 	for since := time.Now(); time.Since(since) < r.Scaled(stableTime); {
 		reason, err := ReadyReason(ctx, r, member)

@@ -26,7 +26,7 @@ func (s *Stage) ControlPlanes() []*harness.ControlPlane {
 	return all
 }
 
-// Restart starts what a scenario left dead of a control plane.
+// Restart starts what a scenario left down of a control plane.
 func Restart(ctx context.Context, cp *harness.ControlPlane) error {
 	for _, p := range []*harness.Process{cp.Etcd, cp.APIServer} {
 		if !p.Running() {

@@ -1,12 +1,11 @@
 package stage
 
-// Kind is what a fleet has besides: only scenarios of one kind share one.
+// Kind is what a fleet has besides. Only scenarios of one kind share a fleet.
 type Kind struct {
-	// enrol: its agents joined with a token, and rotate certificates that the hub
-	// issues. Such a scenario must be alone.
+	// Enrol: its agents joined with a token, and rotate certificates that the hub issues. Such a
+	// scenario must be Alone.
 	Enrol bool
-	// kubelets: its nodes' kubelets are simulated one by one, desktops have guards,
-	// and what runs is told by the kubelets' logs. Its time runs by failoverPace
-	// faster.
+	// Kubelets: the kubelets of its nodes are simulated one by one, desktops have guards, and the
+	// kubelets' logs decide what runs. Its time runs faster by failoverTimeFactor.
 	Kubelets bool
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Values are those of metrics without labels.
+// Values returns those of metrics without labels.
 func Values(metrics string, names ...string) ([]float64, error) {
 	found := Series(metrics)
 	values := make([]float64, len(names))
@@ -20,7 +20,7 @@ func Values(metrics string, names ...string) ([]float64, error) {
 	return values, nil
 }
 
-// Series are all metrics, by name and labels.
+// Series returns all metrics, by name and labels.
 func Series(metrics string) map[string]float64 {
 	found := map[string]float64{}
 	for line := range strings.Lines(metrics) {
@@ -33,7 +33,7 @@ func Series(metrics string) map[string]float64 {
 	return found
 }
 
-// Sum of a metric over its labels.
+// Sum adds up a metric over its labels.
 func Sum(all map[string]float64, name string) (total float64) {
 	for series, value := range all {
 		if strings.HasPrefix(series, name+"{") {

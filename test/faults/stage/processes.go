@@ -6,7 +6,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// KillAgents ends all replicas of a member's agent.
+// KillAgents kills all replicas of a member's agent.
 func KillAgents(m *harness.Member) error {
 	var errs []error
 	for _, a := range m.Agents {

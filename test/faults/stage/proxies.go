@@ -15,7 +15,7 @@ import (
 // hubAddress is the agents' flag.
 const hubAddress = "--hub-address="
 
-// agentProxy puts a wire of ours between a member's agents and where they dial.
+// agentProxy puts a proxy between a member's agents and the address that they dial.
 func (s *Stage) agentProxy(m *harness.Member) (*netem.Proxy, error) {
 	at := slices.IndexFunc(m.Agent.Spec.Args, func(arg string) bool { return strings.HasPrefix(arg, hubAddress) })
 	if at < 0 {
@@ -33,7 +33,7 @@ func (s *Stage) agentProxy(m *harness.Member) (*netem.Proxy, error) {
 			return nil, fmt.Errorf("the agents of %s dial different hubs", m.Name)
 		}
 		a.Spec.Args[at] = hubAddress + w.Addr()
-		// Asked to end it releases its lock, and need not wait for it.
+		// A replica that is asked to end releases its lock, so that nothing waits for it.
 		if err := a.Restart(); err != nil {
 			w.Close()
 			return nil, err
@@ -45,7 +45,7 @@ func (s *Stage) agentProxy(m *harness.Member) (*netem.Proxy, error) {
 // kubeconfig is a flag of hub and agents.
 const kubeconfig = "--kubeconfig="
 
-// apiProxy puts a wire between a process and its API server.
+// apiProxy puts a proxy between a process and its API server.
 func (s *Stage) apiProxy(p *harness.Process) error {
 	at := slices.IndexFunc(p.Spec.Args, func(arg string) bool { return strings.HasPrefix(arg, kubeconfig) })
 	if at < 0 {

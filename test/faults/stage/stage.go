@@ -21,19 +21,18 @@ import (
 // NodesPerMember is how many nodes each member has.
 const NodesPerMember = 6
 
-// Stage is a fleet with all that breaks and watches it. Scenarios share it, one
-// after another.
+// Stage is a fleet with all that breaks and observes it. Scenarios share it, one after another.
 type Stage struct {
 	Fleet      *harness.Fleet
 	Watch      *watch.Watcher
 	Supervisor *supervisor
-	// wires are the network of each member, and apiWires what is between each
-	// replica of the hub, or of the replicated agent, and its API server.
+	// Links are the network of each member, and APILinks that between each replica of the hub, or
+	// of the replicated agent, and its API server.
 	Links, APILinks map[string]*netem.Proxy
 
-	// kubelets are what really ran; nil unless the kind has them.
+	// Kubelets is what ran by the kubelets' logs; nil unless the kind has them.
 	Kubelets *watch.RunLog
-	// off are the members without power, buried those that never get it back.
+	// PoweredOff are the members without power, Removed those that never return.
 	PoweredOff, Removed map[*harness.Member]bool
 
 	Factor float64
@@ -42,12 +41,12 @@ type Stage struct {
 	Logf   func(format string, args ...any)
 }
 
-// Start starts a fleet whose agents dial through wires of ours.
+// Start starts a fleet whose agents dial through proxies.
 func Start(ctx context.Context, factor float64, seed uint64, of Kind, say func(string, ...any)) (*Stage, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return nil, err
 	}
-	ctrl.SetLogger(logr.Discard()) // of the watches' own libraries
+	ctrl.SetLogger(logr.Discard()) // of the libraries of the watches
 	if of.Kubelets {
 		factor *= failoverTimeFactor
 	}
@@ -120,7 +119,7 @@ func (s *Stage) Close() error {
 	return s.Fleet.Stop()
 }
 
-// Replicated is the member whose agent has two replicas, as the chart ships them.
+// Replicated is the member whose agent has two replicas, as the chart installs them.
 const Replicated = "ap-south"
 
 // Snapshot reads what the API servers hold now.
@@ -128,13 +127,13 @@ func (s *Stage) Snapshot(ctx context.Context) (*watch.Snapshot, error) {
 	return s.Watch.Snapshot(ctx, s.IsRemoved)
 }
 
-// Scaled is a time of production as this fleet has it.
+// Scaled returns a production time as this fleet has it.
 func (s *Stage) Scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * s.Factor)
 }
 
-// Draw is the random source of a scenario: the same for the same seed, whichever
-// scenarios run besides.
+// Draw returns the random source of a scenario: the same for the same seed, whichever other
+// scenarios run.
 func (s *Stage) Draw(scenario string) *rand.Rand {
 	var h uint64 = 14695981039346656037 // FNV-1a
 	for _, b := range []byte(scenario) {

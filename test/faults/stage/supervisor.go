@@ -7,13 +7,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// restartDelay is how long a process stays down that has ended: what a kubelet
-// takes for the first restart or so.
+// restartDelay is how long a process stays down that has ended: about what a kubelet takes for its
+// first restart.
 const restartDelay = 500 * time.Millisecond
 
-// supervisor starts again what has ended: replicas of the hub, agents, and the
-// members' kube-schedulers, which end themselves when an API server that was
-// killed contradicts what they took for bound.
+// supervisor starts again what has ended: replicas of the hub, agents, and the members'
+// kube-schedulers, which end themselves when a killed API server contradicts what they bound.
 type supervisor struct {
 	processes []*harness.Process
 	say       func(string, ...any)
@@ -46,14 +45,14 @@ func (s *supervisor) close() {
 	s.done.Wait()
 }
 
-// Hold keeps a process down once it has ended; release lets it come back.
+// Hold keeps a process down once it has ended, or lets it start again.
 func (s *supervisor) Hold(p *harness.Process, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[p] = held
 }
 
-// ReleaseAll holds nothing any more.
+// ReleaseAll lets every process start again.
 func (s *supervisor) ReleaseAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

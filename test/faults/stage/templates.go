@@ -28,7 +28,7 @@ func (s *Stage) templates(ctx context.Context) error {
 	return nil
 }
 
-// AwaitTemplates waits until every member can run templates.
+// AwaitTemplates waits until every member can run the templates.
 func (s *Stage) AwaitTemplates(ctx context.Context, templates ...string) error {
 	return Poll(ctx, 2*time.Minute, func(ctx context.Context) error {
 		for _, name := range templates {

@@ -6,32 +6,31 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
 )
 
-// ConvergeWithin is promise 8's limit, which the factor scales.
+// ConvergeWithin is the limit of G8, which the factor scales.
 const ConvergeWithin = time.Minute
 
-// Allowance is for what no factor scales: a process that starts, its caches, a
-// simulated Pod's start and end, two cores for twenty processes.
+// Allowance is for what no factor scales: the start of a process, its caches, the start and end of
+// a simulated Pod, two cores for twenty processes.
 const Allowance = 15 * time.Second
 
-// MaxQuarantine is how long a member that came and went may be left alone at most;
-// the factor scales it.
+// MaxQuarantine is how long a member that flapped may be quarantined at most; the factor scales it.
 const MaxQuarantine = 10 * time.Minute
 
-// StoppedWithin is how soon what is left of an older epoch is stopped once its
-// member is reachable again; no factor scales it.
+// StoppedWithin is how soon what is left of an older epoch is stopped once its member is reachable
+// again; no factor scales it.
 const StoppedWithin = 10 * time.Second
 
-// WatchBackoff is how long client-go may wait before it watches again, once an API
-// server is back: it doubles up to 30 s and is drawn out by as much again, for the
-// product, the controller manager and the simulated kubelets alike.
+// WatchBackoff is how long client-go may wait before it watches again, once an API server is back:
+// its backoff doubles up to 30 s, with as much jitter, for the product, the controller manager and
+// the simulated kubelets alike.
 const WatchBackoff = 60 * time.Second
 
-// failoverTimeFactor is by how much faster time runs in the fleets of these scenarios than
-// in the others: an R of production is five minutes.
+// failoverTimeFactor is by how much faster time runs in fleets with kubelets: R in production is
+// five minutes.
 const failoverTimeFactor = 0.75
 
-// The waits of docs/design.md, section 7, in time of production: what a promise is measured
-// against must not be the product's own word.
+// The waits of docs/design.md, section 7, in production time: the product's own constants would
+// prove nothing.
 const (
 	Unreachable         = 40 * time.Second
 	RestartAfter        = 60 * time.Second
@@ -42,12 +41,10 @@ const (
 	SkewBound           = 10 * time.Second
 )
 
-// RenewalDelay is how old a lease may be on a busy machine whose agents come late to renew it;
-// no factor scales it.
+// RenewalDelay is how late agents renew a lease on a busy machine; no factor scales it.
 const RenewalDelay = 10 * time.Second
 
-// minimumOutage that the hub must have, counted from a harm: a renewal may have been
-// granted for the last time just before.
+// minimumOutage is counted from the fault: the last renewal may have been granted just before.
 func (s *Stage) minimumOutage() checker.MinimumOutage {
 	return checker.MinimumOutage{Restart: s.Scaled(Unreachable + RestartAfter - RenewalInterval), Fence: s.Scaled(PlaceElsewhereAfter - RenewalInterval)}
 }

@@ -16,8 +16,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Poll tries until it works; the error is the last one, but that of a try which
-// the end of the time has cut short says less than the one before.
+// Poll tries until it works. It returns the last error; that of a try which the end of the time cut
+// short is ignored if there was one before.
 func Poll(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
