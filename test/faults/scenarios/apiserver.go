@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// apiServers takes away what all state lives in.
+// apiServers returns the scenarios that take away an API server.
 func apiServers() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "hub-api-down", Slack: stage.WatchBackoff, EndsProcesses: true, Do: func(ctx context.Context, r *runner.Run) error {
@@ -27,7 +27,7 @@ func apiServers() []runner.Scenario {
 	}
 }
 
-// apiDown kills an API server and leaves it dead for a minute.
+// apiDown kills an API server and leaves it down for a minute.
 func apiDown(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error {
 	if err := r.PauseRandomly(ctx, 10*time.Second); err != nil {
 		return err
@@ -43,7 +43,7 @@ func apiDown(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error
 	return stage.Restart(ctx, cp)
 }
 
-// etcdFrozen lets an API server answer nothing and refuse nothing.
+// etcdFrozen makes an API server answer nothing and refuse nothing.
 func etcdFrozen(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error {
 	r.Record("SIGSTOP %s for %s", cp.Etcd.Spec.Name, r.Scaled(30*time.Second))
 	if err := cp.Etcd.Pause(); err != nil {
@@ -56,8 +56,8 @@ func etcdFrozen(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) er
 	return cp.Etcd.Resume()
 }
 
-// hubCutFromAPI leaves the leader its agents and takes its API server away, for
-// longer than its lock holds.
+// hubCutFromAPI leaves the leader its agents and cuts it off from its API server, for longer than
+// its lock holds.
 func hubCutFromAPI(ctx context.Context, r *runner.Run) error {
 	leader, err := r.Leader(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func hubCutFromAPI(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubCacheSlow has new leaders begin while what they know comes in slowly.
+// hubCacheSlow has new leaders start while their caches fill slowly.
 func hubCacheSlow(ctx context.Context, r *runner.Run) error {
 	for _, replica := range r.Fleet.Hub.Replicas {
 		r.Record("%s has 100 ms and 64 kB a second to its API server", replica.Spec.Name)

@@ -13,7 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// identities harms what hub and agents know each other by.
+// identities returns the scenarios that break how hub and agents authenticate.
 func identities() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "certificate-expires", EndsProcesses: true, Do: certificateExpires},
@@ -22,11 +22,11 @@ func identities() []runner.Scenario {
 	}
 }
 
-// shortLived is how long the certificate lasts that expires in mid-stream.
+// shortLived is how long the certificate is valid that expires while in use.
 const shortLived = 12 * time.Second
 
-// certificateExpires lets an agent's certificate run out while it is connected.
-// Its stream must end then, and a new one in the same files bring it back.
+// certificateExpires lets an agent's certificate expire while it is connected. The stream must end
+// then, and a new certificate in the same files bring it back.
 func certificateExpires(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	good := func() {
@@ -59,15 +59,15 @@ func certificateExpires(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// clonedCredentials runs a second agent with the same certificate. The incumbent
-// stays; when that ends, the other may follow.
+// clonedCredentials runs a second agent with the same certificate. The first one stays connected;
+// when it ends, the other may take its place.
 func clonedCredentials(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	if err := runner.AwaitStable(ctx, r, m.Name); err != nil {
 		return err
 	}
 	spec := m.Agent.Spec
-	// It is none of the agent's replicas, and asks nobody whether it leads.
+	// It is none of the agent's replicas, and takes no lock.
 	spec.Name, spec.Args = m.Name+"-clone", append(slices.Clone(spec.Args), "--leader-elect=false")
 	for i, arg := range spec.Args {
 		for _, flag := range []string{"--metrics-bind-address=", "--health-probe-bind-address="} {

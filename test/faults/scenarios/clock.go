@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/wallclock"
 )
 
-// clocks sets the hub's wall clocks.
+// clocks returns the scenarios that set the hub's wall clocks.
 func clocks() []runner.Scenario {
 	return []runner.Scenario{{Name: "hub-clock-ahead", EndsProcesses: true, Do: hubClockAhead}}
 }
@@ -32,7 +32,7 @@ func hubClockAhead(ctx context.Context, r *runner.Run) error {
 	}
 	r.Cleanup(func() {
 		for _, replica := range r.Fleet.Hub.Replicas {
-			_ = wallclock.Shift(replica.PID(), 0) // one that has ended has the machine's
+			_ = wallclock.Shift(replica.PID(), 0) // a process that has ended has none
 		}
 	})
 	leader, err := r.Leader(ctx)
@@ -69,7 +69,7 @@ func hubClockAhead(ctx context.Context, r *runner.Run) error {
 	return checkNothingCharged(ctx, r, limited)
 }
 
-// createLimited has sessions with a time limit run, one in each member.
+// createLimited makes sessions with a time limit run, one in each member.
 func createLimited(ctx context.Context, r *runner.Run, limit time.Duration) (map[string]types.UID, error) {
 	all := map[string]types.UID{}
 	for _, m := range r.Fleet.Members {
@@ -88,7 +88,8 @@ func createLimited(ctx context.Context, r *runner.Run, limit time.Duration) (map
 	return all, nil
 }
 
-// checkNothingCharged: sessions run where they first did, and no time is charged for earlier runs.
+// checkNothingCharged checks that sessions run where they first did, and that no time is charged
+// for earlier runs.
 func checkNothingCharged(ctx context.Context, r *runner.Run, all map[string]types.UID) error {
 	var errs []error
 	for name, uid := range all {

@@ -13,13 +13,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// hubUser is the hub in its API server's audit log.
+// hubUser is the user name of the hub in its API server's audit log.
 const hubUser = harness.HubUser
 
-// reportsMetric counts what the hub was told of assignments.
+// reportsMetric counts the reports that the hub received.
 const reportsMetric = "vdi_hub_link_reports_received_total"
 
-// counts is how much the hub was told, and has written, up to a time.
+// counts are how many reports the hub received, and how many statuses it wrote, up to a time.
 type counts struct {
 	reports float64
 	written int
@@ -49,8 +49,8 @@ func hubCounts(ctx context.Context, r *runner.Run) (t counts, err error) {
 	return t, nil
 }
 
-// recordCounts says what became of changes since a tally: the newest of several is told and
-// written, where there was no time for each.
+// recordCounts records what came of changes since some counts. Where there was no time for each,
+// only the newest of several is reported and written.
 func recordCounts(ctx context.Context, r *runner.Run, before counts, changes int) error {
 	now, err := hubCounts(ctx, r)
 	if err != nil {
@@ -64,7 +64,7 @@ func recordCounts(ctx context.Context, r *runner.Run, before counts, changes int
 	return nil
 }
 
-// writesByUser says who wrote how much to all API servers since a time.
+// writesByUser returns which user wrote how much to all API servers since a time.
 func writesByUser(r *runner.Run, since time.Time) (string, error) {
 	byUser, all := map[string]int{}, 0
 	for _, cp := range r.ControlPlanes() {

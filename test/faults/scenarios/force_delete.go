@@ -16,14 +16,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// forces takes objects away of which something may still run.
+// forces returns the scenarios that delete objects of which something may still run.
 func forces() []runner.Scenario {
 	return []runner.Scenario{{Name: "pod-forced-away", Do: podForcedAway}}
 }
 
-// podForcedAway deletes the Pod of a held session by force while its node does not
-// answer: as long as the kubelet has not reported the end, it is no stop. The workload's
-// sessions on that node are lost for less long than the agent gives them back after.
+// podForcedAway deletes the Pod of a Hold session by force while its node does not answer: as long
+// as the kubelet has not reported the end, the desktop does not count as stopped. The node is lost
+// for less long than the agent waits before it gives up the workload's sessions there.
 func podForcedAway(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	uid, name, err := createHold(ctx, r, m)

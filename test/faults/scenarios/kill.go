@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// kills ends processes as a power cut does.
+// kills returns the scenarios that end processes as a power cut does.
 func kills() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "hub-kill", EndsProcesses: true, Short: true, Do: hubKill},
@@ -115,7 +115,7 @@ func hubKillAfterSend(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubKillBeforeAck lets the orders through, and no answer.
+// hubKillBeforeAck lets the orders through, and no acknowledgement.
 func hubKillBeforeAck(ctx context.Context, r *runner.Run) error {
 	for n := range runner.Rounds {
 		m := r.RandomMember()
@@ -163,8 +163,7 @@ func hubKillBoth(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// agentKillBeforeAck kills an agent as soon as its API server has what it was
-// sent.
+// agentKillBeforeAck kills an agent as soon as its API server has stored the order.
 func agentKillBeforeAck(ctx context.Context, r *runner.Run) error {
 	for n := range runner.Rounds {
 		m := r.RandomMember()
@@ -187,8 +186,8 @@ func agentKillBeforeAck(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// agentKillInInventory kills an agent while it says what it holds, over a line
-// so slow that this takes seconds.
+// agentKillInInventory kills an agent while it sends its inventory, over a link so slow that this
+// takes seconds.
 func agentKillInInventory(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	if err := r.Pause(ctx, 10*time.Second); err != nil {

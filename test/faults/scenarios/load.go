@@ -8,7 +8,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// loads makes haste.
+// loads returns the scenarios under a high rate of changes.
 func loads() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "sigterm-under-load", EndsProcesses: true, Size: 40, Do: sigterm},
@@ -17,7 +17,7 @@ func loads() []runner.Scenario {
 	}
 }
 
-// sigterm asks the leader and an agent to end, as a rollout does.
+// sigterm sends SIGTERM to the leader and to an agent, as a rollout does.
 func sigterm(ctx context.Context, r *runner.Run) error {
 	for range runner.Rounds {
 		if err := r.PauseRandomly(ctx, 20*time.Second); err != nil {

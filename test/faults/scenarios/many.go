@@ -13,16 +13,15 @@ import (
 // crowd is how many simulated agents there are beside the fleet's own.
 const crowd = 200
 
-// crowds returns the scenarios with more agents than this machine has room for processes:
-// simulated ones.
+// crowds returns the scenarios with more agents than this machine can run processes.
 func crowds() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "hub-restart-200-simulated", EndsProcesses: true, Size: 12, Do: hubRestartCrowd},
 	}
 }
 
-// hubRestartCrowd kills the leader of 200 agents, and measures when the last of
-// them is served by the next.
+// hubRestartCrowd kills the leader of 200 agents, and measures when the next one serves the last of
+// them.
 func hubRestartCrowd(ctx context.Context, r *runner.Run) error {
 	all, err := runner.SimulateAgents(ctx, r, crowd)
 	if err != nil {
@@ -42,7 +41,7 @@ func hubRestartCrowd(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// welcomedAll waits until each agent was served by so many leaders.
+// welcomedAll waits until so many leaders have served each agent.
 func welcomedAll(ctx context.Context, r *runner.Run, all []*simulated.Agent, leaders int) error {
 	return stage.Poll(ctx, r.Scaled(2*time.Minute)+stage.Allowance, func(context.Context) error {
 		missing := 0

@@ -20,22 +20,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// namespaces deletes what sessions live in.
+// namespaces returns the scenarios that delete what sessions are in.
 func namespaces() []runner.Scenario {
 	return []runner.Scenario{{Name: "namespace-deleted", Alone: true, Do: namespaceDeleted}}
 }
 
-// namespaceDeleted deletes the namespace of sessions in a member, once with all that
-// people have there, and once while the agent stands still until the namespace controller
-// has deleted the RoleBinding that lets it write there. It ends, and what ran there runs
-// elsewhere.
+// namespaceDeleted deletes the namespace of sessions in a member, once with everything in it, and
+// once while the agent is frozen until the namespace controller has deleted the RoleBinding that
+// lets it write there. The namespace goes, and what ran there runs elsewhere.
 func namespaceDeleted(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	both := []probe.Request{{Mode: v1alpha1.FailoverRestart}, {Mode: v1alpha1.FailoverHold}}
 	if err := withoutNamespace(ctx, r, m, both, func() error { return nil }); err != nil {
 		return err
 	}
-	// Only Pods without our finalizer go while the agent stands still.
+	// Only Pods without our finalizer disappear while the agent is frozen.
 	r.Workload.Stop()
 	if err := r.Watch.Hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(workload.Namespace)); err != nil {
 		return err
@@ -46,8 +45,8 @@ func namespaceDeleted(ctx context.Context, r *runner.Run) error {
 	return withoutNamespace(ctx, r, m, both[:1], func() error { return freezeUntilForbidden(ctx, r, m) })
 }
 
-// withoutNamespace deletes the namespace in a member under guests, meanwhile does harm,
-// and brings the namespace back.
+// withoutNamespace deletes the namespace in a member under probes, injects a fault meanwhile, and
+// recreates the namespace.
 func withoutNamespace(ctx context.Context, r *runner.Run, m *harness.Member, wishes []probe.Request, meanwhile func() error) error {
 	all, err := probe.Create(ctx, r, m, wishes)
 	if err != nil {
@@ -67,8 +66,8 @@ func withoutNamespace(ctx context.Context, r *runner.Run, m *harness.Member, wis
 	return deleteProbes(ctx, r, all)
 }
 
-// freezeUntilForbidden has the agents of a member stand still until they may not write to
-// the namespace any more.
+// freezeUntilForbidden freezes the agents of a member until they may not write to the namespace any
+// more.
 func freezeUntilForbidden(ctx context.Context, r *runner.Run, m *harness.Member) error {
 	r.RecordOutage(m.Name)
 	r.Record("%s: SIGSTOP of its agents", m.Name)
@@ -98,7 +97,7 @@ func onAgents(m *harness.Member, do func(*harness.Agent) error) error {
 	return errors.Join(errs...)
 }
 
-// deleteProbes deletes guests, so that others may have their names.
+// deleteProbes deletes probes, so that their names are free.
 func deleteProbes(ctx context.Context, r *runner.Run, all probe.Probes) error {
 	return stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(ctx context.Context) error {
 		for _, g := range all {
@@ -140,7 +139,7 @@ func deleteNamespace(ctx context.Context, r *runner.Run, m *harness.Member, mean
 	return nil
 }
 
-// ignoreHomes tells the checker that the homes in a member go with their namespace. None is
+// ignoreHomes makes the checker expect the end of the homes in a member's namespace. None is
 // created in a namespace that is being deleted, and none is gone before its Pod is.
 func ignoreHomes(ctx context.Context, r *runner.Run, m *harness.Member) error {
 	claims, err := m.ControlPlane.Client.CoreV1().PersistentVolumeClaims(workload.Namespace).List(ctx, metav1.ListOptions{})

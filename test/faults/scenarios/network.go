@@ -13,7 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 )
 
-// networks breaks what is between the members and the hub.
+// networks returns the scenarios that break the network between members and hub.
 func networks() []runner.Scenario {
 	cut := func(w netem.Conditions, what string) func(context.Context, *runner.Run) error {
 		return func(ctx context.Context, r *runner.Run) error { return partition(ctx, r, w, what) }
@@ -30,7 +30,7 @@ func networks() []runner.Scenario {
 	}
 }
 
-// partition cuts a member off for so long that it is Unreachable.
+// partition cuts a member off until it is Unreachable.
 func partition(ctx context.Context, r *runner.Run, w netem.Conditions, what string) error {
 	m := r.RandomMember()
 	r.SetNetwork(m.Name, w, what)
@@ -44,7 +44,7 @@ func partition(ctx context.Context, r *runner.Run, w netem.Conditions, what stri
 	return nil
 }
 
-// halfOpen has a router forget every connection: no end is told.
+// halfOpen drops every connection silently: no end learns of it.
 func halfOpen(ctx context.Context, r *runner.Run) error {
 	for range runner.Rounds {
 		m := r.RandomMember()
@@ -56,8 +56,8 @@ func halfOpen(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// thinLine is 64 kbit/s with 500 ms and 5% loss to every member. A fleet whose
-// time runs faster has a line that is faster by as much.
+// thinLine gives every member 64 kbit/s with 500 ms and 5% loss. A fleet whose time runs faster has
+// a link that is faster by as much.
 func thinLine(ctx context.Context, r *runner.Run) error {
 	thin := netem.Conditions{Latency: r.Scaled(500 * time.Millisecond), Rate: int(8000 / r.Factor), Loss: 0.05}
 	for _, m := range r.Fleet.Members {
@@ -95,8 +95,8 @@ func resets(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// recreateInPartition deletes and makes again what a member holds that is cut
-// off: the old and the new of one name never meet.
+// recreateInPartition deletes and recreates what a member holds that is cut off: the old and the
+// new session of one name never meet.
 func recreateInPartition(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	if err := r.Pause(ctx, 20*time.Second); err != nil {
@@ -141,7 +141,7 @@ func recreate(ctx context.Context, r *runner.Run, s *v1alpha1.VDISession) {
 		if client.IgnoreAlreadyExists(err) == nil && err != nil {
 			current := &v1alpha1.VDISession{}
 			if e := r.Watch.Hub.Get(ctx, client.ObjectKeyFromObject(s), current); e == nil && current.DeletionTimestamp == nil {
-				return nil // the workload has made it
+				return nil // the workload has created it
 			}
 		}
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
 )
 
-// stops freezes processes: they do not know that time has passed.
+// stops returns the scenarios that freeze processes: they do not know that time has passed.
 func stops() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "hub-stop", EndsProcesses: true, Do: hubStop},
@@ -17,8 +17,8 @@ func stops() []runner.Scenario {
 	}
 }
 
-// hubStop freezes the leader until another leads, and wakes it under the
-// other's eyes: it may grant nothing and write nothing.
+// hubStop freezes the leader until another leads, and resumes it then: it may grant nothing and
+// write nothing.
 func hubStop(ctx context.Context, r *runner.Run) error {
 	for range 2 {
 		leader, err := r.Leader(ctx)

@@ -18,9 +18,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// restores puts the hub's etcd back to an earlier time: with so many leaders since
-// then, and agents that start over meanwhile or not. Each has a session of every
-// kind that a backup may be wrong about.
+// restores returns the scenarios that restore the hub's etcd to an earlier time: with so many
+// leaders since then, and agents that restart meanwhile or not. Each has a session of every kind
+// that a backup may be wrong about.
 func restores() []runner.Scenario {
 	var all []runner.Scenario
 	for leaders := range 3 {
@@ -38,34 +38,34 @@ func restores() []runner.Scenario {
 	return all
 }
 
-// snapshot names the copy of the hub's etcd.
+// snapshot is the name of the copy of the hub's etcd.
 const snapshot = "earlier"
 
-// noticeable is how long orders take at most to be followed by a term that every
-// agent has stored, in time of production.
+// noticeable is how long it takes at most until a term that every agent has stored follows an
+// order, in production time.
 const noticeable = 20 * time.Second
 
-// paramsKnown is how long an API server that has just started may deny whatever a policy
-// with parameters is about: it looks for their kind every 30 s.
+// paramsKnown is how long an API server that has just started may deny what a policy with
+// parameters covers: it looks for their kind every 30 s.
 const paramsKnown = 30*time.Second + stage.Allowance
 
-// nowhere is a region that no member is in.
+// nowhere is a region without members.
 const nowhere = "nowhere"
 
-// backupSessions are sessions of which a backup of the hub says something else than is so
-// when it is restored.
+// backupSessions are sessions of which a backup of the hub differs from what is so when it is
+// restored.
 type backupSessions struct {
-	// kept is as it was. placed was pending at the time of the backup, moved was in
-	// another member, and unknown not there: their desktops must go on.
+	// kept is as in the backup. placed was pending at the time of the backup, moved was in another
+	// member, and unknown did not exist: their desktops must run on.
 	kept, placed, moved, unknown types.UID
-	// deleted is in the backup only, and pending is so still.
+	// deleted is in the backup only, and pending is still pending.
 	deleted, pending types.UID
 	// desktops are the Pods of those that run.
 	desktops map[types.UID][]types.UID
 }
 
-// hubRestored saves the hub's etcd, has sessions placed, moved, created and
-// deleted, and restores it as docs/operators.md says: no hub runs meanwhile.
+// hubRestored saves the hub's etcd, has sessions placed, moved, created and deleted, and restores
+// it as docs/operators.md describes: no hub runs meanwhile.
 func hubRestored(ctx context.Context, r *runner.Run, leaders int, again bool) error {
 	cp := r.Fleet.Hub.ControlPlane
 	f, err := createBackedUp(ctx, r)
@@ -98,7 +98,7 @@ func hubRestored(ctx context.Context, r *runner.Run, leaders int, again bool) er
 	return checkRestored(ctx, r, f)
 }
 
-// createBackedUp has those sessions run, or wait, that the backup knows of.
+// createBackedUp creates the sessions that are in the backup.
 func createBackedUp(ctx context.Context, r *runner.Run) (f *backupSessions, err error) {
 	f = &backupSessions{}
 	first, other := r.Fleet.Members[0], r.Fleet.Members[1]
@@ -130,7 +130,7 @@ func changeSinceBackup(ctx context.Context, r *runner.Run, f *backupSessions) (e
 			return err
 		}
 	}
-	// Only a member that the new leader hears of can report what is taken from it.
+	// Only a member that is connected to the new leader can report what is taken from it.
 	heard, err := createInRegion(ctx, r, 91, first.Spec.Region)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func createInRegion(ctx context.Context, r *runner.Run, n int, region string) (t
 	return s.UID, nil
 }
 
-// sessionName is a session that the checker knows, by name.
+// sessionName returns the namespace and name of a session that the checker knows.
 func sessionName(r *runner.Run, uid types.UID) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{}
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
@@ -184,7 +184,7 @@ func sessionName(r *runner.Run, uid types.UID) *v1alpha1.VDISession {
 	return s
 }
 
-// allowRegion lets a session into a region, and no other.
+// allowRegion allows a session in one region only.
 func allowRegion(ctx context.Context, r *runner.Run, uid types.UID, region string) error {
 	return stage.Poll(ctx, paramsKnown, func(ctx context.Context) error {
 		s := sessionName(r, uid)
@@ -206,7 +206,7 @@ func deleteAssignment(ctx context.Context, r *runner.Run, m *harness.Member, uid
 	return err
 }
 
-// restoreHub stops the hub, puts its etcd back, and starts it again.
+// restoreHub stops the hub, restores its etcd, and starts it again.
 func restoreHub(ctx context.Context, r *runner.Run, cp *harness.ControlPlane, again bool) error {
 	for _, replica := range r.Fleet.Hub.Replicas {
 		r.Supervisor.Hold(replica.Process, true)
@@ -231,8 +231,8 @@ func restoreHub(ctx context.Context, r *runner.Run, cp *harness.ControlPlane, ag
 	return nil
 }
 
-// checkRestored waits until both sides agree: what ran goes on in the very Pods that
-// it had, the hub has taken it over, and everything else is placed again.
+// checkRestored waits until both sides agree: what ran runs on in the same Pods, the hub has
+// adopted it, and everything else is placed again.
 func checkRestored(ctx context.Context, r *runner.Run, f *backupSessions) error {
 	if err := allowRegion(ctx, r, f.pending, r.Fleet.Members[0].Spec.Region); err != nil {
 		return err
@@ -260,7 +260,7 @@ func checkRestored(ctx context.Context, r *runner.Run, f *backupSessions) error 
 	return nil
 }
 
-// restoreEtcd puts the copy back, and has the checker compare what the hub has forgotten.
+// restoreEtcd restores the copy, and records what the hub has lost by that.
 func restoreEtcd(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error {
 	lost, known, err := r.Watch.HubRestored(ctx, cp, func() error { return cp.RestoreEtcd(ctx, snapshot) })
 	if err != nil {

@@ -18,25 +18,25 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// rotationLatency is each way, so that an answer is on its way long enough to be
-// stopped there.
+// rotationLatency is that of each direction: a response is on its way long enough to be stopped
+// there.
 const rotationLatency = 300 * time.Millisecond
 
-// callGivenUp is after which time an agent has given a call to the hub up: the
-// 10 s of agent/identity, which no factor scales, and a little.
+// callGivenUp is when an agent has ended a call to the hub: the 10 s of agent/identity, which no
+// factor scales, and some more.
 const callGivenUp = 12 * time.Second
 
-// lostAnswers is how many answers to RotateCertificate must be lost, half of them
-// in silence: a third silence would have the member in quarantine. rotationTries is
-// how often it may be tried: a busy machine may be too late.
+// lostAnswers is how many responses to RotateCertificate must be lost, half of them in silence: a
+// third silence would quarantine the member. rotationTries is how often that is tried: a busy
+// machine may be too late.
 const (
 	lostAnswers   = 4
 	rotationTries = 3 * lostAnswers
 )
 
-// rotationAnswerLost has the hub rotate its CA, for which each agent needs new
-// certificates, and loses its answers to one of the agents: by a reset, or by
-// silence until the agent gives up.
+// rotationAnswerLost has the hub rotate its CA, for which each agent needs new certificates, and
+// loses the responses to one of the agents: by a reset, or by silence until the agent's call times
+// out.
 func rotationAnswerLost(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	first, err := settledCertificate(ctx, r, m)
@@ -81,7 +81,7 @@ func rotationAnswerLost(ctx context.Context, r *runner.Run) error {
 
 func short(serial string) string { return serial[:min(len(serial), 8)] }
 
-// certificate of a member, as the hub's API server has it.
+// certificate returns that of a member, as the hub's API server has it.
 func certificate(ctx context.Context, r *runner.Run, m *harness.Member) (v1alpha1.MemberCertificate, error) {
 	mc := &v1alpha1.MemberCluster{}
 	if err := r.Watch.Hub.Get(ctx, watch.Key("/"+m.Name), mc); err != nil {
@@ -107,8 +107,8 @@ func certificateIs(ctx context.Context, r *runner.Run, m *harness.Member, what s
 	}
 }
 
-// settledCertificate waits until the last certificate that was issued is in use, and returns
-// its serial number.
+// settledCertificate waits until the last issued certificate is in use, and returns its serial
+// number.
 func settledCertificate(ctx context.Context, r *runner.Run, m *harness.Member) (string, error) {
 	c, err := certificateIs(ctx, r, m, "no certificate is on its way", func(c v1alpha1.MemberCertificate) bool {
 		return c.Serial != "" && c.NextSerial == ""
@@ -116,8 +116,8 @@ func settledCertificate(ctx context.Context, r *runner.Run, m *harness.Member) (
 	return c.Serial, err
 }
 
-// loseAnswer provokes a rotation, and cuts the wire towards the agent as soon as
-// the hub has made the next certificate durable. What is on its way is lost.
+// loseAnswer starts a rotation, and cuts the link towards the agent as soon as the next certificate
+// is durable on the hub. What is on its way is lost.
 func loseAnswer(ctx context.Context, r *runner.Run, m *harness.Member, reset bool) (before, stopped string, err error) {
 	wire := r.Links[m.Name]
 	wire.Set(netem.Conditions{Latency: rotationLatency})
@@ -146,8 +146,7 @@ func loseAnswer(ctx context.Context, r *runner.Run, m *harness.Member, reset boo
 	return c.Serial, c.NextSerial, nil
 }
 
-// rotateCA asks the hub for what asks the agents for rotations, as its runbook
-// has it.
+// rotateCA asks the hub for a new CA, as its runbook does, which makes agents rotate.
 func rotateCA(ctx context.Context, r *runner.Run) error {
 	return stage.Poll(ctx, stage.Allowance, func(ctx context.Context) error {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: v1alpha1.AuthoritySecret}}
@@ -156,9 +155,9 @@ func rotateCA(ctx context.Context, r *runner.Run) error {
 	})
 }
 
-// nextCertificate waits until the certificate before is replaced. was says that
-// the one that was stopped on its way never arrived: the agent went on with the
-// one before, for with no other can it have asked for one more.
+// nextCertificate waits until the certificate before is replaced. was reports that the one that was
+// stopped on its way never arrived: the agent went on with before, since it can have asked for
+// another with no other.
 func nextCertificate(ctx context.Context, r *runner.Run, m *harness.Member, before, stopped string) (used string, was bool, err error) {
 	asked := ""
 	c, err := certificateIs(ctx, r, m, "the certificate is replaced", func(c v1alpha1.MemberCertificate) bool {

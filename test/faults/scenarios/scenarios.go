@@ -6,7 +6,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/scenarios/hostile"
 )
 
-// All in the order in which they run.
+// All returns the scenarios in the order in which they run.
 func All() []runner.Scenario {
 	var all []runner.Scenario
 	for _, group := range [][]runner.Scenario{

@@ -22,20 +22,20 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// What a storm is: so many changes a second of whether a desktop is ready, each
-// of which is a new status of its assignment.
+// A storm is so many changes a second of whether a desktop is ready, each of which is a new status
+// of its assignment.
 const (
 	stormRate = 1000
 	stormTime = 10 * time.Second
 )
 
-// stormWriters write to each member's API server, each to Pods of its own, so that
-// none waits for another's write of the same Pod.
+// stormWriters is how many write to each member's API server, each to its own Pods, so that none
+// waits for another's write of the same Pod.
 const stormWriters = 8
 
-// statusStorm changes the readiness of all members' Pods, at 1,000 a second if the
-// API servers can take that: the rate that was reached is told. What the link and
-// the hub do at 1,000 a second is simulatedStorm's to show.
+// statusStorm changes the readiness of all members' Pods, at 1,000 a second if the API servers can
+// take that; it records the rate that was reached. simulatedStorm shows what link and hub do at
+// 1,000 a second.
 func statusStorm(ctx context.Context, r *runner.Run) error {
 	if err := r.Pause(ctx, 20*time.Second); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (s *podStorm) over(ctx context.Context, group *errgroup.Group, m *harness.M
 	return nil
 }
 
-// write changes its Pods in turn. At last all are ready, as their simulated kubelet
-// would say.
+// write changes its Pods in turn. In the end all are ready, as their simulated kubelet reports
+// them.
 func (s *podStorm) write(ctx context.Context, client kubernetes.Interface, names []string) error {
 	for n := 0; time.Now().Before(s.until); n++ {
 		if err := s.limit.Wait(ctx); err != nil {
@@ -128,7 +128,7 @@ func (s *podStorm) write(ctx context.Context, client kubernetes.Interface, names
 	return nil
 }
 
-// setReady says whether the Pod is still there: its session may have ended.
+// setReady reports whether the Pod still exists: its session may have ended.
 func setReady(ctx context.Context, client kubernetes.Interface, pod string, ready corev1.ConditionStatus) (there bool, err error) {
 	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, ready)
 	_, err = client.CoreV1().Pods(workload.Namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -138,17 +138,16 @@ func setReady(ctx context.Context, client kubernetes.Interface, pod string, read
 	return err == nil, err
 }
 
-// How many simulated members a storm is over, and sessions in each: each session
-// changes ten times a second, slower than the link debounces, so that the agents
-// have each change to tell.
+// stormMembers is how many simulated members a storm is over, and stormSessions how many sessions
+// each has: each session changes ten times a second, slower than the link debounces, so that the
+// agents report each change.
 const (
 	stormMembers  = 10
 	stormSessions = 10
 )
 
-// simulatedStorm has 1,000 statuses a second change in simulated members: the
-// production link and the real hub carry what two cores' API servers could not
-// make.
+// simulatedStorm changes 1,000 statuses a second in simulated members: the production link and the
+// real hub carry what the API servers of two cores could not make.
 func simulatedStorm(ctx context.Context, r *runner.Run) error {
 	members, err := runner.SimulateMembers(ctx, r, "storm", stormMembers)
 	if err != nil {

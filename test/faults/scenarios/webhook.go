@@ -19,24 +19,24 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 )
 
-// hiccups have the hub's API server refuse writes for so short a time that its leader
-// goes on leading.
+// hiccups returns the scenarios in which the hub's API server refuses writes for so short a time
+// that the leader stays the leader.
 func hiccups() []runner.Scenario {
 	return []runner.Scenario{{Name: "hub-writes-fail", Do: hubWritesFail}}
 }
 
 const (
-	// waiters is how many sessions the hub is to write when writes begin to fail.
+	// webhookSessions is how many sessions the hub has to write when writes begin to fail.
 	webhookSessions = 700
-	// hiccup is for how long they do, whatever the factor.
+	// webhookOutage is how long they fail, whatever the factor.
 	webhookOutage = 5 * time.Second
 	// servedWithin is how soon after it all of them are written, whatever the factor.
 	servedWithin = 30 * time.Second
 )
 
-// hubWritesFail: an admission webhook does not answer just when a crowd of sessions is
-// deleted, so that the hub can't remove their finalizers. Nothing happens to them after
-// that but that the hub tries again, which is soon.
+// hubWritesFail has an admission webhook that does not answer while many sessions are being
+// deleted, so that the hub can't remove their finalizers. After that nothing changes them but the
+// hub's next try, which is soon.
 func hubWritesFail(ctx context.Context, r *runner.Run) error {
 	name := r.Scenario.Name
 	if err := createPending(ctx, r, name); err != nil {
@@ -80,7 +80,7 @@ func hubWritesFail(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// checkLeft: so many sessions of a crowd are still there.
+// checkLeft checks that so many of these sessions are left.
 func checkLeft(ctx context.Context, r *runner.Run, crowd client.MatchingLabels, want int) error {
 	list := &v1alpha1.VDISessionList{}
 	if err := r.Watch.Hub.List(ctx, list, client.InNamespace(workload.Namespace), crowd); err != nil {
@@ -92,8 +92,8 @@ func checkLeft(ctx context.Context, r *runner.Run, crowd client.MatchingLabels, 
 	return nil
 }
 
-// createPending creates a crowd of sessions of a template that is not there, and waits until
-// they say so.
+// createPending creates many sessions of a template that does not exist, and waits until their
+// status shows that.
 func createPending(ctx context.Context, r *runner.Run, crowd string) error {
 	for i := range webhookSessions {
 		s := r.Workload.NewSession(0, 3)
@@ -108,7 +108,7 @@ func createPending(ctx context.Context, r *runner.Run, crowd string) error {
 	})
 }
 
-// checkReason: all sessions of a crowd have a condition with a reason.
+// checkReason checks that all of these sessions have a condition with a reason.
 func checkReason(ctx context.Context, r *runner.Run, crowd, condition, reason string) error {
 	list := &v1alpha1.VDISessionList{}
 	if err := r.Watch.Hub.List(ctx, list, client.InNamespace(workload.Namespace), client.MatchingLabels{"crowd": crowd}); err != nil {
@@ -126,7 +126,7 @@ func checkReason(ctx context.Context, r *runner.Run, crowd, condition, reason st
 	return nil
 }
 
-// tryWrite tries to write one of a crowd, and changes nothing.
+// tryWrite tries to write one of these sessions, and changes nothing.
 func tryWrite(ctx context.Context, r *runner.Run, crowd string) error {
 	s := &v1alpha1.VDISession{}
 	if err := r.Watch.Hub.Get(ctx, watch.Key(fmt.Sprintf("%s/%s-crowd-000", workload.Namespace, crowd)), s); err != nil {
@@ -135,7 +135,7 @@ func tryWrite(ctx context.Context, r *runner.Run, crowd string) error {
 	return r.Watch.Hub.Update(ctx, s, client.DryRunAll)
 }
 
-// deadWebhook is asked about every change of a session, and nobody listens there.
+// deadWebhook returns a webhook for every change of a session, at an address where nothing listens.
 func deadWebhook(name string) *admissionv1.ValidatingWebhookConfiguration {
 	url, none, fail, seconds := "https://127.0.0.1:1/", admissionv1.SideEffectClassNone, admissionv1.Fail, int32(1)
 	return &admissionv1.ValidatingWebhookConfiguration{

@@ -5,7 +5,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// All lose members, in every one under the eyes of the kubelets' logs.
+// All returns the scenarios that lose members, each with kubelets whose logs decide what ran.
 func All() []runner.Scenario {
 	var all []runner.Scenario
 	for _, group := range [][]runner.Scenario{lostMembers(), partitions(), lostHubs(), targets(), declarations(), replicas(), pauses()} {

@@ -22,10 +22,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// operator is who these tests are on the hub.
+// operator is the user of these tests on the hub.
 const operator = "admin"
 
-// declarations have an operator say that a member is off.
+// declarations returns the scenarios in which an operator declares a member fenced.
 func declarations() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "operators-word", Do: declaredFenced},
@@ -34,8 +34,8 @@ func declarations() []runner.Scenario {
 	}
 }
 
-// declaredFenced releases all of a member's sessions at once, and counts no more when
-// the member is back.
+// declaredFenced releases all sessions of a fenced member at once. The declaration ends when the
+// member is back.
 func declaredFenced(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -55,17 +55,17 @@ func declaredFenced(ctx context.Context, r *runner.Run) error {
 	if err := probe.AwaitOldStopped(ctx, r, all); err != nil {
 		return err
 	}
-	// Whoever runs twice is seen by the kubelets' logs anyway: this is that none did
-	// for so short a time that it went unseen.
+	// The kubelets' logs show what ran twice; this shows that nothing did for so short a time that
+	// the logs missed it.
 	if err := probe.CheckNotRestarted(r, append(all.OfMode(v1alpha1.FailoverHold), all.OfMode(v1alpha1.FailoverFence)...), since); err != nil {
 		return err
 	}
 	return awaitNotFenced(ctx, r, m)
 }
 
-// declarationOutlived: somebody says that a member is off just as it returns, and the
-// leader to which it has returned dies before it could store that. The next leader
-// reads the word alone, and has yet to hear of the agent.
+// declarationOutlived declares a member fenced just as it returns, and the leader to which it has
+// returned is killed before it could store that. The next leader reads the declaration alone, and
+// the agent is yet to connect to it.
 func declarationOutlived(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, []probe.Request{{Mode: v1alpha1.FailoverHold}, {Mode: v1alpha1.FailoverHold, Template: workload.HomeTemplate}})
@@ -105,7 +105,7 @@ func declarationOutlived(ctx context.Context, r *runner.Run) error {
 	return probe.CheckUntouched(r, all, since)
 }
 
-// awaitNotFenced waits until the hub has taken an operator's word away.
+// awaitNotFenced waits until the hub has removed an operator's declaration.
 func awaitNotFenced(ctx context.Context, r *runner.Run, m *harness.Member) error {
 	return stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(ctx context.Context) error {
 		mc := &v1alpha1.MemberCluster{}
@@ -119,8 +119,8 @@ func awaitNotFenced(ctx context.Context, r *runner.Run, m *harness.Member) error
 	})
 }
 
-// fenceAndAwait takes a member's power, gives the word as soon as it may be given, and
-// waits until all guests run elsewhere: those of mode Hold too.
+// fenceAndAwait cuts a member's power, declares it fenced as soon as that is admitted, and waits
+// until all probes run elsewhere: those of mode Hold too.
 func fenceAndAwait(ctx context.Context, r *runner.Run, m *harness.Member, all probe.Probes) error {
 	since := time.Now()
 	if err := runner.PowerOff(r, m); err != nil {
@@ -150,7 +150,7 @@ func fenceAndAwait(ctx context.Context, r *runner.Run, m *harness.Member, all pr
 	return nil
 }
 
-// declareFenced gives an operator's word, as `kubectl vdi fence` does.
+// declareFenced declares a member fenced, as `kubectl vdi fence` does.
 func declareFenced(ctx context.Context, r *runner.Run, m *harness.Member, options ...client.PatchOption) error {
 	mc := &v1alpha1.MemberCluster{}
 	if err := r.Watch.Hub.Get(ctx, watch.Key("/"+m.Name), mc); err != nil {
@@ -161,13 +161,13 @@ func declareFenced(ctx context.Context, r *runner.Run, m *harness.Member, option
 	return r.Watch.Hub.Patch(ctx, mc, client.MergeFrom(before), options...)
 }
 
-// refused: an admission policy has said no.
+// refused reports whether an admission policy refused a request.
 func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 }
 
-// removedForGood removes a member that never comes back, with sessions on it: not
-// before somebody has said that it is off.
+// removedForGood removes a member that never returns, with sessions on it: not before an operator
+// declares it fenced.
 func removedForGood(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)

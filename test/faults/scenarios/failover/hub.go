@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// lostHubs lose the hub, or have it seem so.
+// lostHubs returns the scenarios that lose the hub, or look like it.
 func lostHubs() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "leader-lost", EndsProcesses: true, Do: leaderLost},
@@ -26,8 +26,8 @@ func lostHubs() []runner.Scenario {
 	}
 }
 
-// leaderLost kills the leader when the first session was rescheduled. The next one
-// gives the member a whole R before it goes on.
+// leaderLost kills the leader when the first session was rescheduled. The next leader gives the
+// member a whole R before it goes on.
 func leaderLost(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, manyRestart)
@@ -44,7 +44,7 @@ func leaderLost(ctx context.Context, r *runner.Run) error {
 	if err := r.KillLeader(ctx, "as the first Restart guest was placed in "+to); err != nil {
 		return err
 	}
-	// The next leader gives members time of its own.
+	// The next leader gives members their full time.
 	if err := probe.AwaitFailover(ctx, r, all, time.Now()); err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func leaderLost(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// allLost: when all members are gone, the hub is the one that is cut off. One of
-// them has no power, to be sure, and gets it back when the others are reachable again.
+// allLost cuts off all members: then it is the hub that is cut off, and nothing moves. One of them
+// has no power besides, and gets it back when the others are reachable again.
 func allLost(ctx context.Context, r *runner.Run) error {
 	var all probe.Probes
 	for _, m := range r.Fleet.Members {
@@ -100,16 +100,16 @@ func allLost(ctx context.Context, r *runner.Run) error {
 	return allReturn(ctx, r, off, cut)
 }
 
-// allReturn heals the network, and then gives a member its power back.
+// allReturn heals the network, and then returns a member's power.
 func allReturn(ctx context.Context, r *runner.Run, off *harness.Member, cut probe.Probes) error {
 	for _, m := range r.Fleet.Members {
 		if m != off {
 			r.SetNetwork(m.Name, netem.Conditions{}, "healed")
 		}
 	}
-	// The pause ends with the first that is reachable. Power returns after that: whoever
-	// is lost for as long as the others is given its full time again, or its sessions
-	// would be placed elsewhere in the moment in which its desktops start.
+	// Failover resumes with the first member that is reachable. Power returns after that: a member
+	// that was lost as long as the others gets its full time again, or its sessions would be placed
+	// elsewhere at the moment in which its desktops start.
 	for _, m := range r.Fleet.Members {
 		if m == off {
 			continue
@@ -124,8 +124,8 @@ func allReturn(ctx context.Context, r *runner.Run, off *harness.Member, cut prob
 	return probe.AwaitRunning(ctx, r, cut)
 }
 
-// hubClusterLeft: the hub's own cluster is a member with room. That it lives says
-// nothing of the network, and nothing moves there when all others are gone.
+// hubClusterLeft has the hub's own cluster as a member with capacity. That it is connected proves
+// nothing about the network, and nothing moves there when all others are cut off.
 func hubClusterLeft(ctx context.Context, r *runner.Run) error {
 	cluster, err := r.Fleet.Hub.ControlPlane.Client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
@@ -165,7 +165,7 @@ func hubClusterLeft(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitRunning(ctx, r, all)
 }
 
-// isHubCluster waits until the hub knows its own cluster.
+// isHubCluster waits until the hub recognizes its own cluster.
 func isHubCluster(ctx context.Context, r *runner.Run, member string) error {
 	return stage.Poll(ctx, r.Scaled(time.Minute)+stage.Allowance, func(ctx context.Context) error {
 		mc := &v1alpha1.MemberCluster{}

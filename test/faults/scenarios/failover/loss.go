@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// lostMembers lose a member, or what is needed to stop anything there.
+// lostMembers returns the scenarios that lose a member, or what is needed to stop anything there.
 func lostMembers() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "member-dead", Short: true, Do: memberDead},
@@ -23,7 +23,7 @@ func lostMembers() []runner.Scenario {
 	}
 }
 
-// memberDead: everything of a member ends at once.
+// memberDead cuts a member's power: all its processes end at once.
 func memberDead(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -47,7 +47,7 @@ func memberDead(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitRestart(ctx, r, all.OfMode(v1alpha1.FailoverHold), since)
 }
 
-// agentDead: nobody stops anything in a member that lives, but the guards.
+// agentDead kills the agents of a member that runs on: only guards stop anything there.
 func agentDead(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -72,8 +72,8 @@ func agentDead(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// apiDead: an agent that can reach the hub and not its own API server, for longer
-// than R. As long as it renews, nothing is lost.
+// apiDead kills the API server of an agent that still reaches the hub, for longer than R. As long
+// as the agent renews, nothing is lost.
 func apiDead(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -103,7 +103,8 @@ func apiDead(ctx context.Context, r *runner.Run) error {
 	return runner.RestartAPIServer(ctx, r, m)
 }
 
-// apiDeadCutOff: an agent that can reach neither: only guards stop what must not run.
+// apiDeadCutOff leaves an agent that reaches neither hub nor API server: only guards stop what must
+// not run.
 func apiDeadCutOff(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -128,15 +129,15 @@ func apiDeadCutOff(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// crashEvery is how long an agent lives that crashes all the time: long enough to take
-// the lock of its predecessor, whose least duration, 4 s, no factor scales.
+// An agent that crashes all the time lives for crashEvery: long enough to take the lock of its
+// predecessor, whose least duration, 4 s, no factor scales.
 const (
 	crashEvery      = 15 * time.Second
 	leastCrashEvery = 7 * time.Second
 )
 
-// agentCrashLoop: an agent that is cut off starts again and again, which neither
-// lengthens its lease nor ends it.
+// agentCrashLoop restarts an agent that is cut off again and again, which neither extends its lease
+// nor ends it.
 func agentCrashLoop(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)

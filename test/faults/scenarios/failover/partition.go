@@ -13,7 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// partitions cut members off, for times around L and R.
+// partitions returns the scenarios that cut members off, for times around L and R.
 func partitions() []runner.Scenario {
 	long := func(w netem.Conditions, what string) func(context.Context, *runner.Run) error {
 		return func(ctx context.Context, r *runner.Run) error { return partitionLong(ctx, r, w, what) }
@@ -30,7 +30,7 @@ func partitions() []runner.Scenario {
 	}
 }
 
-// partitionShort ends before the lease: Fence and Hold sessions feel nothing of it.
+// partitionShort ends before the lease: Fence and Hold sessions run on.
 func partitionShort(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -80,7 +80,7 @@ func partitionBetween(ctx context.Context, r *runner.Run) error {
 	return errors.Join(probe.CheckUnmoved(r, all.OfMode(v1alpha1.FailoverHold)), probe.CheckKeptRunning(r, all.OfMode(v1alpha1.FailoverHold), since))
 }
 
-// partitionLong lasts until all is elsewhere that may be.
+// partitionLong lasts until everything runs elsewhere that may.
 func partitionLong(ctx context.Context, r *runner.Run, w netem.Conditions, what string) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -102,7 +102,7 @@ func partitionLong(ctx context.Context, r *runner.Run, w netem.Conditions, what 
 	return probe.CheckKeptRunning(r, all.OfMode(v1alpha1.FailoverHold), since)
 }
 
-// manyRestart are so many that their eviction takes a while.
+// manyRestart are so many that their rescheduling takes a while.
 var manyRestart = func() []probe.Request {
 	wishes := probe.Standard
 	for range 18 {
@@ -111,8 +111,8 @@ var manyRestart = func() []probe.Request {
 	return wishes
 }()
 
-// healInEviction heals when the first session was rescheduled, and the others are
-// about to be: of Restart first, and of Fence in a second partition.
+// healInEviction heals when the first session was rescheduled, and the others are about to be:
+// first of mode Restart, and of Fence in a second partition.
 func healInEviction(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, manyRestart)
@@ -136,7 +136,7 @@ func healInEviction(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// keepOriginal: a session that asked for it goes back to its first copy.
+// keepOriginal checks that a session that asked for it returns to its first copy.
 func keepOriginal(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, []probe.Request{
@@ -164,8 +164,8 @@ func keepOriginal(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, replaced)
 }
 
-// flapping: a member that comes and goes, never away for as long as a Restart
-// session waits. It loses nothing, and gets nothing new.
+// flapping cuts a member off again and again, never for as long as a Restart session waits. It
+// loses nothing, and gets no new sessions.
 func flapping(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)

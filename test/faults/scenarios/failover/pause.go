@@ -20,15 +20,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/wallclock"
 )
 
-// pauses stops machines for a while.
+// pauses returns the scenarios that stop machines for a while.
 func pauses() []runner.Scenario {
 	return []runner.Scenario{{Name: "machines-paused", Do: machinesPaused}}
 }
 
-// machinesPaused: a hypervisor's pause stops the boot clock of what it pauses. Only the
-// wall clock says afterwards how much has passed, and that the lease is over: the
-// guards have to end Fence desktops at once. Other than after a pause, nothing of
-// that time has passed for the hub.
+// machinesPaused emulates a hypervisor's pause, which stops the boot clock of what it pauses. Only
+// the wall clock shows afterwards how much time has passed, and that the lease is over: the guards
+// have to end Fence desktops at once. Other than after a pause, none of that time has passed for
+// the hub.
 func machinesPaused(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -69,8 +69,8 @@ func machinesPaused(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// setClocks sets the wall clocks of a member's agents and guards. One that ends
-// meanwhile needs none.
+// setClocks sets the wall clocks of a member's agents and guards. A process that ends meanwhile
+// needs none.
 func setClocks(m *harness.Member, ahead time.Duration) error {
 	pids, err := children(m.ControlPlane.Kubelet.PID())
 	if err != nil {
@@ -87,13 +87,13 @@ func setClocks(m *harness.Member, ahead time.Duration) error {
 	return nil
 }
 
-// lives is whether there is such a process, and it has not ended.
+// lives reports whether there is such a process, and it has not ended.
 func lives(pid int) bool {
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	return err == nil && exe != ""
 }
 
-// children are the processes that a process has started.
+// children returns the processes that a process has started.
 func children(parent int) ([]int, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	if err != nil {

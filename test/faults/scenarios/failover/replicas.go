@@ -14,11 +14,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// longOutage of a member's API server moves no session and stops no desktop:
-// the agent's link and lease go on meanwhile (docs/design.md, section 5).
+// longOutage of a member's API server moves no session and stops no desktop: the agent's link and
+// lease go on meanwhile (docs/design.md, section 5).
 const longOutage = 10 * time.Minute
 
-// replicas take the API server, or the leader, from an agent with two replicas.
+// replicas returns the scenarios that take the API server, or the leader, from an agent with two
+// replicas.
 func replicas() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "api-outage", Do: apiOutage},
@@ -29,7 +30,7 @@ func replicas() []runner.Scenario {
 	}
 }
 
-// pair is the agent with two replicas, and who of it leads.
+// pair is the agent with two replicas: its leader and its standby.
 type pair struct {
 	member           *harness.Member
 	leading, standby *harness.Agent
@@ -49,7 +50,7 @@ func replicaPair(ctx context.Context, r *runner.Run) (pair, error) {
 	return p, errors.Join(p.leading.WaitReady(ctx), p.standby.WaitReady(ctx))
 }
 
-// pairWithProbes is the pair, once guests of every kind run in its member.
+// pairWithProbes returns the pair, once probes of every kind run in its member.
 func pairWithProbes(ctx context.Context, r *runner.Run) (pair, probe.Probes, error) {
 	p, err := replicaPair(ctx, r)
 	if err != nil {
@@ -59,8 +60,8 @@ func pairWithProbes(ctx context.Context, r *runner.Run) (pair, probe.Probes, err
 	return p, all, err
 }
 
-// hubConnection is what a replica has to do with the hub: whether it is connected, and how
-// often a connection of its process has ended.
+// hubConnection is whether a replica is connected to the hub, and how often a connection of its
+// process has ended.
 type hubConnection struct {
 	connected bool
 	ended     float64
@@ -93,9 +94,9 @@ func awaitOneConnected(ctx context.Context, r *runner.Run, m *harness.Member, on
 	return runner.AwaitReadyReason(ctx, r, m.Name, v1alpha1.ReasonConnected, true)
 }
 
-// apiOutage: no replica can renew the lock or take it. The one that has it goes on
-// speaking, the other does not begin, and when the API server is back the lead is
-// where it was: nothing has moved, stopped or been recreated.
+// apiOutage keeps both replicas from renewing or taking the lock. The leader stays connected, the
+// standby does not connect, and when the API server is back the same replica leads: nothing has
+// moved, stopped or been recreated.
 func apiOutage(ctx context.Context, r *runner.Run) error {
 	p, all, err := pairWithProbes(ctx, r)
 	if err != nil {
@@ -108,14 +109,14 @@ func apiOutage(ctx context.Context, r *runner.Run) error {
 	if err := duringUnchanged(ctx, r, p, func() error { return outage(ctx, r, p, all, since) }); err != nil {
 		return err
 	}
-	// What a restart of everything would do, it has done by then.
+	// A restart of everything would show by then.
 	if err := r.Pause(ctx, stage.RestartAfter); err != nil {
 		return err
 	}
 	return probe.CheckUntouched(r, all, since)
 }
 
-// outage takes the API server away for long, and gives it back.
+// outage takes the API server away for longOutage, and starts it again.
 func outage(ctx context.Context, r *runner.Run, p pair, all probe.Probes, since time.Time) error {
 	if err := runner.KillAPIServer(r, p.member); err != nil {
 		return err
@@ -143,8 +144,8 @@ func outage(ctx context.Context, r *runner.Run, p pair, all probe.Probes, since 
 	return nil
 }
 
-// duringUnchanged does harm, in which no replica may end, the leader's stream may not break,
-// and the other may not connect.
+// duringUnchanged injects a fault in which no replica may end, the leader's stream may not break,
+// and the standby may not connect.
 func duringUnchanged(ctx context.Context, r *runner.Run, p pair, harm func() error) error {
 	pids := [2]int{p.leading.PID(), p.standby.PID()}
 	before, err := connectionOf(ctx, r, p.member, p.leading)
@@ -176,7 +177,8 @@ func duringUnchanged(ctx context.Context, r *runner.Run, p pair, harm func() err
 	return nil
 }
 
-// agentLeaderKilled: a leader that is dead is replaced soon enough that nobody notices.
+// agentLeaderKilled checks that a leader that was killed is replaced before any session is
+// affected.
 func agentLeaderKilled(ctx context.Context, r *runner.Run) error {
 	p, all, err := pairWithProbes(ctx, r)
 	if err != nil {
@@ -198,8 +200,8 @@ func agentLeaderKilled(ctx context.Context, r *runner.Run) error {
 	return probe.CheckUntouched(r, all, since)
 }
 
-// awaitTakeover waits until the standby speaks for the member, which must be before the
-// hub lets any session move.
+// awaitTakeover waits until the standby is connected to the hub, which must be before the hub
+// reschedules any session.
 func awaitTakeover(ctx context.Context, r *runner.Run, p pair, since time.Time) error {
 	limit := r.Scaled(stage.Unreachable+stage.RestartAfter) + stage.Allowance
 	err := stage.Poll(ctx, limit, func(ctx context.Context) error {
@@ -216,8 +218,8 @@ func awaitTakeover(ctx context.Context, r *runner.Run, p pair, since time.Time) 
 	return nil
 }
 
-// agentLeaderKilledInOutage: with its API server away nobody can take the place of a
-// leader that is dead, so that its member is lost until the API server is back.
+// agentLeaderKilledInOutage kills the leader while the API server is away: the standby can't take
+// its place, so that the member is lost until the API server is back.
 func agentLeaderKilledInOutage(ctx context.Context, r *runner.Run) error {
 	p, all, err := pairWithProbes(ctx, r)
 	if err != nil {
@@ -257,8 +259,8 @@ func agentLeaderKilledInOutage(ctx context.Context, r *runner.Run) error {
 	return awaitOneConnected(ctx, r, p.member, leading, other)
 }
 
-// agentLeaderFrozen: a leader that stood still while another took over finds out
-// before it writes or speaks, and ends.
+// agentLeaderFrozen freezes the leader until the standby has taken over: it finds that out before
+// it writes or connects, and ends.
 func agentLeaderFrozen(ctx context.Context, r *runner.Run) error {
 	p, all, err := pairWithProbes(ctx, r)
 	if err != nil {
@@ -297,8 +299,8 @@ func agentLeaderFrozen(ctx context.Context, r *runner.Run) error {
 	return probe.CheckUntouched(r, all, since)
 }
 
-// agentLeaderCutFromAPI: a leader that alone is cut off from the API server can't learn
-// there that another has taken over. The hub tells it.
+// agentLeaderCutFromAPI cuts only the leader off from the API server, so that it can't learn there
+// that the standby has taken over. The hub refuses it.
 func agentLeaderCutFromAPI(ctx context.Context, r *runner.Run) error {
 	p, all, err := pairWithProbes(ctx, r)
 	if err != nil {
@@ -323,7 +325,7 @@ func agentLeaderCutFromAPI(ctx context.Context, r *runner.Run) error {
 	return probe.CheckUntouched(r, all, since)
 }
 
-// awaitExit waits until a replica has ended that leads no more.
+// awaitExit waits until a replica that no longer leads has ended.
 func awaitExit(ctx context.Context, r *runner.Run, a *harness.Agent, pid int) error {
 	err := stage.Poll(ctx, r.Scaled(time.Minute)+2*stage.Allowance, func(context.Context) error {
 		if a.Running() && a.PID() == pid {
@@ -338,8 +340,8 @@ func awaitExit(ctx context.Context, r *runner.Run, a *harness.Agent, pid int) er
 	return nil
 }
 
-// checkWroteNothing: by the audit log from a mark on, the old leader has changed nothing but
-// tried its lock and said that it lost it.
+// checkWroteNothing checks by the audit log, from a mark on, that the old leader has changed
+// nothing except trying its lock and recording that it lost it.
 func checkWroteNothing(p pair, mark int64) error {
 	wrote, err := harness.CountWrites(p.member.ControlPlane.AuditLog(), harness.CountOptions{
 		Offset: mark, Agent: p.leading.PodName, Events: true, Leases: true,

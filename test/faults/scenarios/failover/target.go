@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// targets harm those who are to take a lost member's sessions.
+// targets returns the scenarios that break the members that are to take a lost member's sessions.
 func targets() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "two-regions", Do: twoRegions},
@@ -67,7 +67,7 @@ func twoRegions(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, append(first, second...))
 }
 
-// targetLost loses the member to which the first session was sent, as it is sent.
+// targetLost loses the member in which the first session was placed, as it is placed.
 func targetLost(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, manyRestart)
@@ -94,7 +94,7 @@ func targetLost(ctx context.Context, r *runner.Run) error {
 			third = other
 		}
 	}
-	// Wherever they were sent, they run in the third at last.
+	// Wherever they were placed in between, they run in the third member.
 	limit := r.Scaled(stage.Unreachable+stage.RestartAfter+stage.PlaceElsewhereAfter) + 3*stage.Allowance
 	err = r.AwaitWithin(ctx, limit, func(c *checker.Checker) bool {
 		for _, g := range restart {
@@ -119,10 +119,10 @@ func targetLost(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// big is a desktop of which each node has room for two. Of them fillers run in each
-// of two members, bigs in the third, which is lost: for no more than left of those is
-// there room elsewhere, nor for less than least, whatever the workload's desktops
-// reserve meanwhile. freed is for how many there is room later.
+// big is a desktop of which each node has capacity for two. fillers of them run in each of two
+// members, and bigs in the third, which is lost. Elsewhere there is capacity for at most left of
+// those and at least least, whatever the workload's desktops reserve meanwhile; freed is for how
+// many there is capacity later.
 const (
 	big     = "faults-big"
 	cores   = "6"
@@ -133,8 +133,8 @@ const (
 	freed   = 4
 )
 
-// targetFillsUp loses a member with more sessions than there is room for elsewhere.
-// Some arrive, the others wait and say so, and follow as soon as there is room.
+// targetFillsUp loses a member with more sessions than there is capacity for elsewhere. Some are
+// placed, the others wait and show why, and follow as soon as there is capacity.
 func targetFillsUp(ctx context.Context, r *runner.Run) error {
 	if err := createBigTemplate(ctx, r); err != nil {
 		return err
@@ -188,7 +188,7 @@ func targetFillsUp(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// createBigTemplate makes the template, and waits until every member can run it.
+// createBigTemplate creates the template, and waits until every member can run it.
 func createBigTemplate(ctx context.Context, r *runner.Run) error {
 	t := &v1alpha1.VDITemplate{ObjectMeta: metav1.ObjectMeta{Name: big}}
 	t.Spec.Image, t.Spec.Port = "registry.example.com/desktop:1", 6901
@@ -201,7 +201,7 @@ func createBigTemplate(ctx context.Context, r *runner.Run) error {
 	return r.AwaitTemplates(ctx, big)
 }
 
-// fillMember takes room in a member with sessions that go nowhere else.
+// fillMember takes capacity in a member with sessions that run nowhere else.
 func fillMember(ctx context.Context, r *runner.Run, m *harness.Member, n, group int) ([]*v1alpha1.VDISession, error) {
 	if err := runner.AwaitStable(ctx, r, m.Name); err != nil {
 		return nil, err

@@ -23,30 +23,28 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// Agents are members' agents that try to take the hub down.
+// Agents returns the scenarios with a member's agent that tries to take the hub down.
 func Agents() []runner.Scenario {
 	return []runner.Scenario{{Name: "attack-lying-agent", Do: lyingAgent}}
 }
 
 const (
-	// agentAttacksFor is how long, in time of production: a minute with the default
-	// factor.
+	// agentAttackTime is how long it tries, in production time: a minute with the default factor.
 	agentAttackTime = 5 * time.Minute
-	// attackGrowth is by how much the leader's memory may grow meanwhile.
+	// attackGrowth is how many bytes more memory the leader may use meanwhile.
 	attackGrowth = 150 << 20
 	// promptRenewal is how long a lease renewal may take at p99, unless it takes
 	// as long on this machine without an attack.
 	promptRenewal = 250 * time.Millisecond
-	// loadFactor is by how much a loaded machine's renewals may be slower beyond
-	// that.
+	// loadFactor is by how much the renewals of a loaded machine may be slower than that.
 	loadFactor = 5
 )
 
-// obeyedByTerminals sets a terminal's clipboard and goes up a line.
+// obeyedByTerminals sets a terminal's clipboard and moves its cursor up.
 const obeyedByTerminals = "\x1b]52;c;Y3VybA==\x07\x1b[2A\u009b1A"
 
-// lyingAgent is a member's agent that invents names, results, templates and hub
-// terms for as long as it is let in, while another member renews its lease.
+// lyingAgent is a member's agent that invents names, results, templates and hub terms for as long
+// as it is admitted, while another member renews its lease.
 func lyingAgent(ctx context.Context, r *runner.Run) error {
 	witness, err := newRawAgent(ctx, r, "witness")
 	if err != nil {
@@ -97,7 +95,7 @@ func lyingAgent(ctx context.Context, r *runner.Run) error {
 	return errors.Join(checkHub(r, before[1], after[0], peak-before[0], p99(calm), p99(attacked), told), checkNoEscapes(ctx, r))
 }
 
-// leaderMetrics are metrics without labels of the hub's leader.
+// leaderMetrics returns metrics without labels of the hub's leader.
 func leaderMetrics(ctx context.Context, r *runner.Run, leader *harness.Replica, names ...string) ([]float64, error) {
 	metrics, err := r.Fleet.Hub.Metrics(ctx, leader)
 	if err != nil {
@@ -106,7 +104,7 @@ func leaderMetrics(ctx context.Context, r *runner.Run, leader *harness.Replica, 
 	return stage.Values(metrics, names...)
 }
 
-// checkHub judges what the attack did to the hub.
+// checkHub checks what the attack did to the hub.
 func checkHub(r *runner.Run, termsBefore, termsAfter, growth float64, calm, attacked time.Duration, told map[string]int) error {
 	var errs []error
 	if termsAfter != termsBefore {
@@ -126,8 +124,8 @@ func checkHub(r *runner.Run, termsBefore, termsAfter, growth float64, calm, atta
 	return errors.Join(errs...)
 }
 
-// checkNoEscapes judges that nothing of what the agent sent can reach a terminal, and
-// that no session waits for the members of a restored hub.
+// checkNoEscapes checks that nothing of what the agent sent can reach a terminal, and that no
+// session waits for the members of a restored hub.
 func checkNoEscapes(ctx context.Context, r *runner.Run) error {
 	members, sessions := &v1alpha1.MemberClusterList{}, &v1alpha1.VDISessionList{}
 	if err := errors.Join(r.Watch.Hub.List(ctx, members), r.Watch.Hub.List(ctx, sessions)); err != nil {
@@ -153,8 +151,8 @@ func p99(took []time.Duration) time.Duration {
 	return sorted[(len(sorted)-1)*99/100]
 }
 
-// rawAgent speaks the wire contract by hand as the agent of a member that takes
-// no sessions.
+// rawAgent sends the protocol's messages one by one, as the agent of a member that takes no
+// sessions.
 type rawAgent struct {
 	run      *runner.Run
 	name     string
@@ -210,7 +208,7 @@ func (a *rawAgent) open(ctx context.Context, term int64) (rawStream, error) {
 	return stream, stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: &fleetv1.Inventory{Last: true}}})
 }
 
-// renewals renews the lease all along, and returns how long each took.
+// renewals renews the lease for a time, and returns how long each renewal took.
 func (a *rawAgent) renewals(ctx context.Context, d time.Duration) (took []time.Duration, err error) {
 	streaming, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -227,7 +225,7 @@ func (a *rawAgent) renewals(ctx context.Context, d time.Duration) (took []time.D
 			return nil, fmt.Errorf("renewing the lease of %s: %w", a.name, err)
 		}
 		took = append(took, time.Since(began))
-		// The hub grants so many a second.
+		// The hub limits the rate of renewals.
 		if err := stage.Sleep(ctx, 250*time.Millisecond); err != nil {
 			return nil, err
 		}
@@ -235,8 +233,8 @@ func (a *rawAgent) renewals(ctx context.Context, d time.Duration) (took []time.D
 	return took, nil
 }
 
-// attack lies over one stream after another until the context ends, and counts
-// what was sent of each kind.
+// attack sends invented messages over one stream after another until the context ends, and counts
+// what it sent of each kind.
 func (a *rawAgent) attack(ctx context.Context) map[string]int {
 	told := map[string]int{}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -270,14 +268,15 @@ func (a *rawAgent) flood(stream rawStream, n int, told map[string]int) {
 	}
 }
 
-// What one round of lies has.
+// inventedNames, inventedLong and inventedTemplates are how many names, messages of full length and
+// templates one round has.
 const (
 	inventedNames     = 2000
 	inventedLong      = 20
 	inventedTemplates = 200
 )
 
-// invention is a round of lies, each under names that were not used before.
+// invention returns a round of invented messages, each under names that were not used before.
 func invention(n int, round uint64) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult, capacity *fleetv1.CapacityReport) {
 	for i := range inventedNames {
 		lie := checker.AssignmentState{Session: types.UID(uuid.NewString()), Name: fmt.Sprintf(workload.Namespace+"/invented-%d-%d-%d", n, round, i), Epoch: 1}

@@ -13,9 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// Floods are floods of callers without a certificate, from an address of their
-// own, or from the one that the agents have: who is who behind a NAT only a
-// finished handshake tells.
+// Floods returns the floods of callers without a certificate, from an address of their own, or from
+// that of the agents: behind a NAT only a finished handshake distinguishes them.
 func Floods() []runner.Scenario {
 	const elsewhere, behindTheSame = "127.0.0.66", "127.0.0.1"
 	of := func(name, from string, a flood) runner.Scenario {
@@ -33,31 +32,31 @@ func Floods() []runner.Scenario {
 	}
 }
 
-// flood is what some attackers do, each over one connection after the other.
+// flood is what some attackers do, each over one connection after another.
 type flood struct {
 	what      string
 	attackers int
-	// once opens a connection, does its harm until the hub ends it, and returns.
+	// once opens a connection, attacks until the hub ends it, and returns.
 	once func(context.Context, *floodTarget) error
-	// from is where they come from: an address of loopback.
+	// from is the loopback address that they dial from.
 	from string
 }
 
 const (
-	// reconnectWithin is how much later than in peace an agent is back.
+	// reconnectWithin is how much later than without an attack an agent may be back.
 	reconnectWithin = 5 * time.Second
-	// attackMemory is how much more than in peace the leader may take.
+	// attackMemory is how many bytes more than without an attack the leader may use.
 	attackMemory = 100 << 20
-	// attackRounds is how often an agent is cut off, and one is killed, at least.
+	// attackRounds is how often an agent is cut off, and another killed, at least.
 	attackRounds = 3
-	// attackLeast is how long an attack lasts at least, in time of production.
+	// attackLeast is how long an attack lasts at least, in production time.
 	attackLeast = time.Minute
-	// renewedLeast is the part of the renewals in peace that there are at least.
+	// renewedLeast is the part of the renewals without an attack that there are at least.
 	renewedLeast = 0.5
 )
 
-// flooded cuts off one agent and kills another, in peace and under attack, while
-// a third renews its lease.
+// flooded cuts off one agent and kills another, first without and then under an attack, while a
+// third renews its lease.
 func flooded(ctx context.Context, r *runner.Run, a flood) error {
 	if len(r.Fleet.Members) < 3 {
 		return errors.New("this takes three members")
@@ -92,15 +91,15 @@ func flooded(ctx context.Context, r *runner.Run, a flood) error {
 	return war.judge(peace)
 }
 
-// measured is how a fleet did.
+// measured is how a fleet performed.
 type measured struct {
 	took time.Duration
-	// cut and killed are how long the slowest agent took that lost its connection,
-	// and its process.
+	// cut and killed are how long the slowest agent took to be back that lost its connection, and
+	// its process.
 	cut, killed time.Duration
 	memory      int64
-	// renewed is how often the third member's lease was renewed a second, and
-	// failed how often that failed.
+	// renewed is how often the third member's lease was renewed a second, and failed how often a
+	// renewal failed.
 	renewed float64
 	failed  int
 }
@@ -126,7 +125,7 @@ func (m measured) judge(peace measured) error {
 	return errors.Join(errs...)
 }
 
-// measureRounds plays rounds for some time at least.
+// measureRounds runs rounds for some time at least.
 func measureRounds(ctx context.Context, r *runner.Run, leader *harness.Replica, rounds int, least time.Duration) (m measured, err error) {
 	cut, killed, beside := r.Fleet.Members[0], r.Fleet.Members[1], r.Fleet.Members[2]
 	began, pid := time.Now(), leader.PID()
@@ -159,8 +158,8 @@ func measureRounds(ctx context.Context, r *runner.Run, leader *harness.Replica, 
 	return m, nil
 }
 
-// reconnectTime is how long an agent takes to be connected again after what ended its
-// connection, or from when it was started again.
+// reconnectTime returns how long an agent takes to be connected again after its connection ended,
+// or after it was started again.
 func reconnectTime(ctx context.Context, r *runner.Run, m *harness.Member, ends func() error) (time.Duration, error) {
 	before, err := agentSeries(ctx, m)
 	if err != nil {
@@ -189,13 +188,13 @@ func reconnectTime(ctx context.Context, r *runner.Run, m *harness.Member, ends f
 	return time.Since(since), err
 }
 
-// agentSeries are the metrics of a member's agent, by name and labels.
+// agentSeries returns the metrics of a member's agent, by name and labels.
 func agentSeries(ctx context.Context, m *harness.Member) (map[string]float64, error) {
 	metrics, err := m.Metrics(ctx)
 	return stage.Series(metrics), err
 }
 
-// renewed counts a member's renewals by how they ended.
+// renewed counts a member's renewals by their result.
 type renewed struct{ good, bad float64 }
 
 func renewals(ctx context.Context, m *harness.Member) (renewed, error) {
@@ -204,7 +203,7 @@ func renewals(ctx context.Context, m *harness.Member) (renewed, error) {
 	return renewed{good, stage.Sum(all, "vdi_agent_link_renewals_total") - good}, err
 }
 
-// watchMemory is the most memory that a process has taken since.
+// watchMemory samples a process's memory, and returns the highest sample.
 func watchMemory(pid int) (most func() int64, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
@@ -222,7 +221,7 @@ func watchMemory(pid int) (most func() int64, stop func()) {
 	return func() int64 { stop(); return peak }, stop
 }
 
-// residentOf is a process's resident memory; 0 once it has ended.
+// residentOf returns a process's resident memory in bytes; 0 once it has ended.
 func residentOf(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

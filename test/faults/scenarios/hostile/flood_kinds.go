@@ -23,28 +23,28 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// attackRate is how often a second all attackers together begin again: what they
-// cost is the hub's bounds' to show, not what a machine can dial.
+// attackRate is how often a second all attackers together begin again: the scenario tests the hub's
+// bounds, not how fast a machine can dial.
 const attackRate = 300
 
-// floodTarget is where attackers dial, and as whom.
+// floodTarget is the address that attackers dial, and how.
 type floodTarget struct {
 	address string
 	dialer  *net.Dialer
 	config  *tls.Config
 	pace    *rate.Limiter
-	// did counts what was done to it.
+	// did counts the attacks.
 	did atomic.Int64
 }
 
-// floodRun is an attack that goes on until it is ended.
+// floodRun is a flood that goes on until it is ended.
 type floodRun struct {
 	*floodTarget
 	cancel    context.CancelFunc
 	attackers sync.WaitGroup
 }
 
-// startFlood starts the attackers, and returns when each has done its harm once.
+// startFlood starts the attackers, and returns once each has attacked.
 func startFlood(ctx context.Context, r *runner.Run, a flood, leader *harness.Replica) (*floodRun, error) {
 	ca, err := os.ReadFile(r.Fleet.PKI.CAFile())
 	if err != nil {
@@ -62,7 +62,7 @@ func startFlood(ctx context.Context, r *runner.Run, a flood, leader *harness.Rep
 	for range a.attackers {
 		s.attackers.Go(func() {
 			for s.pace.Wait(striking) == nil {
-				_ = a.once(striking, s.floodTarget) // that the hub ends it is what it is for
+				_ = a.once(striking, s.floodTarget) // the hub is to end it
 			}
 		})
 	}
@@ -74,14 +74,14 @@ func startFlood(ctx context.Context, r *runner.Run, a flood, leader *harness.Rep
 	})
 }
 
-// end ends the attack, and returns how often harm was done.
+// end ends the flood, and returns the number of attacks.
 func (s *floodRun) end() int {
 	s.cancel()
 	s.attackers.Wait()
 	return int(s.did.Load())
 }
 
-// silence is a connection that sends nothing.
+// silence opens a connection that sends nothing.
 func silence(ctx context.Context, to *floodTarget) error {
 	conn, err := to.dialer.DialContext(ctx, "tcp", to.address)
 	if err != nil {
@@ -94,14 +94,14 @@ func silence(ctx context.Context, to *floodTarget) error {
 	return errors.Join(err, conn.Close())
 }
 
-// unfinished is how many calls are open whose message never ends.
+// unfinished is how many calls whose message never ends are open.
 const unfinished = 512
 
-// unfinishedSize is the largest message of a stream.
+// unfinishedSize is the largest message of a stream, in bytes.
 const unfinishedSize = 4<<20 - 1
 
-// unfinishedCalls are 16 calls over one connection, each of which claims 4 MiB and
-// sends all but the last byte as far as the hub takes it.
+// unfinishedCalls makes 16 calls over one connection, each of which announces 4 MiB and sends all
+// but the last byte as far as the hub accepts it.
 func unfinishedCalls(ctx context.Context, to *floodTarget) error {
 	conn, err := harness.DialRawGRPC(ctx, to.dialer, to.address, to.config)
 	if err != nil {
@@ -130,7 +130,7 @@ func unfinishedCalls(ctx context.Context, to *floodTarget) error {
 	return ctx.Err()
 }
 
-// bomb is 4 MiB of nothing, compressed.
+// bomb is 4 MiB of zeros, compressed.
 var bomb = sync.OnceValues(func() ([]byte, error) {
 	var squeezed bytes.Buffer
 	w := gzip.NewWriter(&squeezed)
@@ -138,7 +138,7 @@ var bomb = sync.OnceValues(func() ([]byte, error) {
 	return squeezed.Bytes(), errors.Join(err, w.Close())
 })
 
-// bombs are calls over one connection, one after the other.
+// bombs makes calls over one connection, one after another.
 func bombs(ctx context.Context, to *floodTarget) error {
 	content, err := bomb()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// forgedAgent is an agent that lies: with whose certificate, of which cluster it says
-// that it is, and what it says of which member.
+// forgedAgent is an agent with someone's certificate that claims to be of a cluster, and sends
+// reports about a member.
 type forgedAgent struct {
 	files       harness.LinkFiles
 	fingerprint string
@@ -31,9 +31,8 @@ type forgedAgent struct {
 	reports     func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult)
 }
 
-// runForged speaks the wire contract by hand with some certificate, as long as
-// liesFor, over one stream after another: the hub may end any. It returns how
-// often it was let in.
+// runForged sends the messages of a forged agent for forgeFor, over one stream after another: the
+// hub may end any of them. It returns how often the hub admitted it.
 func runForged(ctx context.Context, r *runner.Run, rogue forgedAgent) (let int, err error) {
 	conn, err := dialHub(r, rogue.files, rogue.member)
 	if err != nil {
@@ -59,7 +58,7 @@ func runForged(ctx context.Context, r *runner.Run, rogue forgedAgent) (let int, 
 	return let, nil
 }
 
-// dialHub is a connection by a member's wire, with whatever certificate.
+// dialHub connects by a member's link with any certificate.
 func dialHub(r *runner.Run, files harness.LinkFiles, by *harness.Member) (*grpc.ClientConn, error) {
 	cert, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
 	if err != nil {
@@ -74,8 +73,8 @@ func dialHub(r *runner.Run, files harness.LinkFiles, by *harness.Member) (*grpc.
 	return grpc.NewClient(r.Links[by.Name].Addr(), grpc.WithTransportCredentials(credentials.NewTLS(config)))
 }
 
-// runForgedOnce opens a stream as the protocol has it, and then says its lies: twice,
-// in reverse, with sequences that fall. The error ended the stream.
+// runForgedOnce opens a stream as the protocol requires, and then sends the reports twice, in
+// reverse, with sequences that fall. The error is what ended the stream.
 func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServiceClient, rogue forgedAgent) (in bool, err error) {
 	stream, err := client.Connect(ctx)
 	if err != nil {
@@ -109,8 +108,8 @@ func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServi
 	return true, stream.CloseSend()
 }
 
-// offerInventory sends the digest of an inventory that differs from all that the hub
-// has of it, and waits until the hub asks for the inventory.
+// offerInventory sends the digest of an inventory that differs from all that the hub has of it, and
+// waits until the hub asks for the inventory.
 func offerInventory(stream fleetv1.FleetService_ConnectClient) error {
 	digest := &fleetv1.InventoryDigest{Buckets: make([]uint64, convert.Buckets), Assignments: 1}
 	for i := range digest.Buckets {
@@ -124,8 +123,8 @@ func offerInventory(stream fleetv1.FleetService_ConnectClient) error {
 	return err
 }
 
-// messages is an inventory and a first batch of reports, and then the same as reports
-// and results in disorder.
+// messages returns an inventory and a first batch of reports, and then the same as reports and
+// results in disorder.
 func messages(r *runner.Run, reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) []*fleetv1.ConnectRequest {
 	inventory := &fleetv1.Inventory{Items: reports, Last: true}
 	out := []*fleetv1.ConnectRequest{{Message: &fleetv1.ConnectRequest_Inventory{Inventory: inventory}}}

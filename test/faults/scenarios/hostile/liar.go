@@ -19,7 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// Liars are agents that say what is not so, with good certificates.
+// Liars returns the scenarios with agents that report what is not so, with valid certificates.
 func Liars() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "liar", Do: func(ctx context.Context, r *runner.Run) error { return liar(ctx, r, 0) }},
@@ -28,16 +28,15 @@ func Liars() []runner.Scenario {
 	}
 }
 
-// future is how far ahead of the hub's an epoch may be said to be.
+// future is how far ahead of the hub's a reported epoch is.
 const future = 1 << 40
 
-// forgeFor is how long they lie, in time of production.
+// forgeFor is how long they report, in production time.
 const forgeFor = time.Minute
 
-// liar is the agent of a member that holds nothing. It says that it holds the
-// others' sessions, that they run, that they have stopped, and that it refuses
-// them; in their epochs, and in those that are so much later; twice and out of
-// order.
+// liar is the agent of a member that holds nothing. It reports that it holds the sessions of
+// another member, that they run, that they have stopped, and that it refuses them: in their epochs,
+// and in those that are so much later, twice and out of order.
 func liar(ctx context.Context, r *runner.Run, ahead int64) error {
 	m := r.RandomMember()
 	var ours []types.UID
@@ -75,8 +74,8 @@ func liar(ctx context.Context, r *runner.Run, ahead int64) error {
 	return nil
 }
 
-// impostor has the credentials of a member whose agent is down, and speaks of
-// what this holds: of epochs that are over as if they ran, and over again.
+// impostor has the credentials of a member whose agent is down, and reports on what that holds:
+// epochs that are over as if they ran, again and again.
 func impostor(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	if err := r.Pause(ctx, 10*time.Second); err != nil {
@@ -99,8 +98,8 @@ func impostor(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return err
 	}
-	// The term of the agent that was killed: one that is ahead of it would lock
-	// out the true agent until the hub has another leader.
+	// This is the term of the agent that was killed: a higher one would lock out the real agent
+	// until the hub has another leader.
 	term, err := strconv.ParseInt(state.Data["agentTerm"], 10, 64)
 	if err != nil {
 		return fmt.Errorf("reading the agent's term: %w", err)
@@ -115,7 +114,7 @@ func impostor(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// reportsOfOthers are reports of all sessions that another member holds, as running.
+// reportsOfOthers returns reports of all sessions that another member holds, as running.
 func reportsOfOthers(r *runner.Run, ahead int64) func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult) {
 	return func(m *harness.Member) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) {
 		r.Watch.With(func(c *checker.Checker, _ time.Time) {
@@ -132,8 +131,8 @@ func reportsOfOthers(r *runner.Run, ahead int64) func(*harness.Member) ([]*fleet
 	}
 }
 
-// replayedReports are reports of epochs that are over, and answers to orders that were
-// never given.
+// replayedReports returns reports of epochs that are over, and results of orders that were never
+// sent.
 func replayedReports(r *runner.Run, m *harness.Member) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) {
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
 		for _, held := range c.Assignments(m.Name) {
@@ -143,7 +142,7 @@ func replayedReports(r *runner.Run, m *harness.Member) (reports []*fleetv1.Assig
 			}
 		}
 		for uid, k := range c.Sessions() {
-			if k.Deleted { // what was stopped and forgotten long since
+			if k.Deleted { // what was stopped and forgotten long ago
 				gone := checker.AssignmentState{Session: uid, Name: k.Name, Epoch: max(k.Epoch, 1)}
 				reports = append(reports, forgedReport(gone, gone.Epoch))
 				results = append(results, forgedResult(gone, gone.Epoch, fleetv1.ResultCode_RESULT_CODE_STORED))

@@ -11,8 +11,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// renewEvery is how often the deaf agent renews its lease, and talkEvery how often
-// it reports: each report asks for an acknowledgement that it will not read.
+// The stalled agent renews its lease every renewEvery, and reports every reportEvery: each report
+// asks for an acknowledgement that it does not read.
 const (
 	renewEvery  = 300 * time.Millisecond
 	reportEvery = time.Millisecond
@@ -29,14 +29,14 @@ func Stalled() []runner.Scenario {
 	}
 }
 
-// slowSession is how long a session may take to run beside an agent that stalls:
-// far above what it takes on this machine, and below the link's patience with a
-// peer that stalls, 20 s, at FACTOR=1.
+// slowSession is how long a session may take to run beside an agent that stalls: far above what it
+// takes on this machine, and below the 20 s that the link waits for a peer that stalls, at
+// FACTOR=1.
 const slowSession = 15 * time.Second
 
-// stalledPeer is an agent that says hello, renews, reports a thousand times a second
-// and never reads, while the others carry on: whether the hub ends its stream or
-// not, none of their sessions waits for it.
+// stalledPeer is an agent that sends Hello, renews, reports a thousand times a second and never
+// reads, while the others carry on: whether the hub ends its stream or not, none of their sessions
+// waits for it.
 func stalledPeer(ctx context.Context, r *runner.Run) error {
 	if _, err := runner.SimulateAgents(ctx, r, otherAgents); err != nil {
 		return err
@@ -59,7 +59,7 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var stream fleetv1.FleetService_ConnectClient
-	// The hub learns of a new member within a moment.
+	// The hub may take a moment to know a new member.
 	if err := stage.Poll(ctx, stage.Allowance, func(context.Context) error { stream, err = openStream(ctx, client); return err }); err != nil {
 		return fmt.Errorf("the deaf agent is not let in: %w", err)
 	}
@@ -98,7 +98,7 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 	}
 }
 
-// openStream opens a stream, and reads the Welcome and the request for its inventory: the
+// openStream opens a stream, and reads the Welcome and the request for the inventory, which is the
 // last that is ever read of it.
 func openStream(ctx context.Context, client fleetv1.FleetServiceClient) (fleetv1.FleetService_ConnectClient, error) {
 	stream, err := client.Connect(ctx)
@@ -119,7 +119,7 @@ func openStream(ctx context.Context, client fleetv1.FleetServiceClient) (fleetv1
 	return stream, stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: &fleetv1.Inventory{Last: true}}})
 }
 
-// reportOnly only talks, until the hub ends its stream. It returns why.
+// reportOnly only sends, until the hub ends the stream. It returns why.
 func reportOnly(ctx context.Context, client fleetv1.FleetServiceClient, stream fleetv1.FleetService_ConnectClient) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -139,7 +139,7 @@ func reportOnly(ctx context.Context, client fleetv1.FleetServiceClient, stream f
 	}
 }
 
-// streamError a stream has ended: after all that it never read.
+// streamError returns why a stream has ended, which follows everything that was not read.
 func streamError(stream fleetv1.FleetService_ConnectClient) error {
 	for {
 		if _, err := stream.Recv(); err != nil {

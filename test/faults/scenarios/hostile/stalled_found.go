@@ -19,9 +19,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
 )
 
-// How many sessions a deaf member has, and by how much each of them is edited: a
-// little goes into the windows of HTTP/2 and waits there to be acknowledged; much
-// does not, and the hub can't send.
+// stalledSessions is how many sessions a stalled member has. Each of them is edited: littleEdit
+// bytes go into the windows of HTTP/2 and wait there to be acknowledged; with muchEdit bytes the
+// hub can't send.
 const (
 	stalledSessions = 8
 	littleEdit      = 1
@@ -29,7 +29,7 @@ const (
 	envValue        = 4096     // the most that one variable holds
 )
 
-// stalledMember is one that stops reading, and how the hub is to find that out.
+// stalledMember is one that stops reading; foundBy is how the hub is to find that out.
 type stalledMember struct {
 	*simulated.Agent
 	edit     int
@@ -37,9 +37,9 @@ type stalledMember struct {
 	sessions []*v1alpha1.VDISession
 }
 
-// stalledPeerFound has two members with sessions stop reading for good, of which
-// one is told little and the other much, while twenty others carry on. The hub
-// must end both streams and say why, and nobody else may feel it.
+// stalledPeerFound has two members with sessions stop reading, of which one is sent little and the
+// other much, while twenty others carry on. The hub must end both streams and show why, and no
+// other member may be affected.
 func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 	others, err := runner.SimulateMembers(ctx, r, "beside", otherAgents)
 	if err != nil {
@@ -66,7 +66,7 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 			return err
 		}
 	}
-	// A report that was not acknowledged before would make the agent leave first.
+	// A report that was not acknowledged before would make the agent close the stream first.
 	if err := r.Pause(ctx, 10*time.Second); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 	return whileStalled(ctx, r, deaf, others)
 }
 
-// whileStalled measures what the others get until the hub has found out the deaf.
+// whileStalled measures the service of the others until the hub has found the stalled members.
 func whileStalled(ctx context.Context, r *runner.Run, deaf []*stalledMember, others []*simulated.Agent) error {
 	looking, cancel := context.WithCancel(ctx)
 	group, gctx := errgroup.WithContext(looking)
@@ -114,8 +114,7 @@ func whileStalled(ctx context.Context, r *runner.Run, deaf []*stalledMember, oth
 	}
 }
 
-// serveOthers has a session run in a simulated member, and every fourth time in a
-// real one.
+// serveOthers makes a session run in a simulated member, and every fourth time in a real one.
 func serveOthers(ctx context.Context, r *runner.Run, n int, at *simulated.Agent) error {
 	if n%4 == 3 {
 		uid, err := runner.CreateSession(ctx, r, n, r.RandomMember())
@@ -131,9 +130,8 @@ func serveOthers(ctx context.Context, r *runner.Run, n int, at *simulated.Agent)
 	return runner.AwaitAllRunning(ctx, r, []*v1alpha1.VDISession{s})
 }
 
-// awaitFound edits what a deaf member holds, one session after the other, until the
-// hub says that it ended the stream since its agent did not keep up, and suspects
-// the member.
+// awaitFound edits the sessions of a stalled member, one after another, until the hub shows that it
+// ended the stream since its agent did not keep up, and that the member is suspect.
 func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 	began, n, why := time.Now(), 0, ""
 	err := stage.Poll(ctx, r.Scaled(2*time.Minute)+stage.Allowance, func(ctx context.Context) (err error) {
@@ -153,7 +151,7 @@ func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 	return nil
 }
 
-// editNext changes a deaf member's next session, so that the hub has an order for it.
+// editNext edits a stalled member's next session, so that the hub has an order for it.
 func editNext(ctx context.Context, r *runner.Run, d *stalledMember, n int) error {
 	s := d.sessions[n%len(d.sessions)]
 	before := s.DeepCopy()
@@ -165,8 +163,8 @@ func editNext(ctx context.Context, r *runner.Run, d *stalledMember, n int) error
 	return r.Watch.Hub.Patch(ctx, s.DeepCopy(), client.MergeFrom(before))
 }
 
-// stalledReason is nil once a member's stream was ended as stalled and it gets no new
-// sessions for that; it returns how the hub says it.
+// stalledReason returns how the hub shows that it ended a member's stream as stalled, and an error
+// as long as it does not or the member gets new sessions.
 func stalledReason(ctx context.Context, r *runner.Run, member string) (string, error) {
 	m := &v1alpha1.MemberCluster{}
 	if err := r.Watch.Hub.Get(ctx, watch.Key("/"+member), m); err != nil {
