@@ -11,7 +11,7 @@
 //     guarantees, which confirms at the API servers what only they can prove. In fleets with simulated
 //     kubelets, G1 is decided by their container logs alone (test/observer).
 //   - simulated: members without an API server, where a scenario needs more of them than this machine
-//     has room for. The hub is the real one, and they are checked like the others.
+//     can run. The hub is the real one, and they are checked like the others.
 //   - runner: runs one scenario, repairs what is left, and measures how long both sides need to agree.
 //   - probe: sessions beside the workload that only the fleet acts upon.
 //   - scenarios, scenarios/hostile, scenarios/failover: the scenarios, each a function that injects

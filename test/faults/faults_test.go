@@ -125,8 +125,8 @@ func pass(t *testing.T, s settings) []runner.Result {
 		say("  %s: %s after %s %s", sc.Name, verdict(result), seconds(result.Took), result.Failed)
 		for _, v := range result.Violations {
 			say("    %s", v)
-			for _, heard := range v.Trail {
-				say("      %s", heard)
+			for _, line := range v.Trail {
+				say("      %s", line)
 			}
 		}
 		rows = append(rows, result)

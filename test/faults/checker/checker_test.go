@@ -141,10 +141,10 @@ const long = time.Minute
 
 var histories = []struct {
 	name string
-	tell func(*history)
+	play func(*history)
 	want []int
 }{
-	{"a whole life", func(h *history) {
+	{"a whole lifecycle", func(h *history) {
 		h.run()
 		h.move()
 		h.pass(long)
@@ -153,7 +153,7 @@ var histories = []struct {
 		h.unassign("b", 2)
 		h.delete()
 	}, nil},
-	{"a rest and a second run", func(h *history) {
+	{"a suspension and a second run", func(h *history) {
 		h.run()
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Suspended: true})
 		h.podDeleted("p1")
@@ -165,7 +165,7 @@ var histories = []struct {
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Attempt: 1})
 		h.podDeleted("p1")
 	}, nil},
-	{"a Pod stops that nobody has a reason to stop, and its finalizer shows it stopped", func(h *history) {
+	{"a Pod stops that nothing requires to stop, and its finalizer shows it stopped", func(h *history) {
 		h.run()
 		h.stopped("p1")
 		h.podDeleted("p1")
@@ -224,7 +224,7 @@ var histories = []struct {
 		h.move()
 		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, PodReady: true})
 	}, []int{2}},
-	{"a status before its member's watch has told", func(h *history) {
+	{"a status before its member's watch has shown it", func(h *history) {
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, PodReady: true})
 		h.pass(time.Second)
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, PodReady: true})
@@ -291,7 +291,7 @@ var histories = []struct {
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Revision: "r2", User: "u"})
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Revision: "r2", User: "v"})
 	}, []int{3, 3}},
-	{"a session that is deleted while nobody listens to the hub", func(h *history) {
+	{"a session that is deleted while the hub's watch is interrupted", func(h *history) {
 		h.run()
 		delete(h.hub, "s")
 		h.podDeleted("p1")
@@ -324,7 +324,7 @@ var histories = []struct {
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Desktop: "edited"})
 		h.podDeleted("p1")
 	}, []int{4}},
-	{"a Pod goes by the simulated kubelet's mistake", func(h *history) {
+	{"a Pod goes since the simulated kubelet removed the wrong one", func(h *history) {
 		h.run()
 		h.unasked = true
 		h.podDeleted("p1")
@@ -350,7 +350,7 @@ var histories = []struct {
 		h.HomeDeleted(h.now, HomeState{Cluster: "a", UID: "h", Name: "home", Session: "s"})
 		h.HomeDeleted(h.now, HomeState{Cluster: Hub, UID: "v", Name: "of a user"})
 	}, []int{4, 4}},
-	{"a home goes whose session was deleted while nobody listened", func(h *history) {
+	{"a home goes whose session was deleted while the watch was interrupted", func(h *history) {
 		h.run()
 		h.HomeDeleted(h.now, HomeState{Cluster: "a", UID: "h", Name: "home", Session: "s"})
 		delete(h.hub, "s")
@@ -360,7 +360,7 @@ var histories = []struct {
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Deleting: true})
 		h.HomeDeleted(h.now, HomeState{Cluster: "a", UID: "h", Name: "home", Session: "s"})
 	}, nil},
-	{"a session is let go while its member still holds it", func(h *history) {
+	{"the finalizer of a session is removed while its member still holds it", func(h *history) {
 		h.run()
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Deleting: true})
 		h.delete()

@@ -21,7 +21,7 @@ func (c *Checker) RecordPowerLoss(now time.Time, cluster string) {
 func (c *Checker) checkSuperseded(now time.Time, f SessionState, cluster string, epoch int64) {
 	before := c.sessions[f.UID].Superseded
 	goesBack := f.Cluster != "" && before[f.Cluster] > 0
-	mode, word := c.held[cluster][f.UID].Mode, c.fenced[cluster] || c.removed[cluster]
+	mode, declared := c.held[cluster][f.UID].Mode, c.fenced[cluster] || c.removed[cluster]
 	if before[cluster] >= epoch || goesBack {
 		return
 	}
@@ -31,9 +31,9 @@ func (c *Checker) checkSuperseded(now time.Time, f SessionState, cluster string,
 		away = now.Sub(since)
 	}
 	switch {
-	case mode == "Restart" && (word || away >= c.minimum.Restart):
+	case mode == "Restart" && (declared || away >= c.minimum.Restart):
 		c.twice[f.UID] = true
-	case word:
+	case declared:
 	case mode == "Hold":
 		c.Report(now, 1, f.UID, key, "session %s of mode Hold was rescheduled in %q, and %s has not confirmed its stop", f.Name, f.Cluster, cluster)
 	case mode == "Fence" && away < c.minimum.Fence:

@@ -26,7 +26,7 @@ func supersedes(mode string, away time.Duration) func(*history) {
 
 var losses = []struct {
 	name string
-	tell func(*history)
+	play func(*history)
 	want string // of the message; "": no violation
 }{
 	{"Restart after its wait", supersedes("Restart", 2*time.Minute), ""},
@@ -35,21 +35,21 @@ var losses = []struct {
 	{"Fence after R", supersedes("Fence", 5*time.Minute), ""},
 	{"Fence before R", supersedes("Fence", 2*time.Minute), "sooner than 4m50s"},
 	{"Hold, however late", supersedes("Hold", time.Hour), "has not confirmed its stop"},
-	{"Hold by an operator's word", func(h *history) {
+	{"Hold by an operator's declaration", func(h *history) {
 		h.fenced["a"] = true
 		supersedes("Hold", time.Minute)(h)
 	}, ""},
-	{"Fence early by an operator's word", func(h *history) {
+	{"Fence early by an operator's declaration", func(h *history) {
 		h.fenced["a"] = true
 		supersedes("Fence", time.Minute)(h)
 	}, ""},
-	{"a word that was of an earlier loss", func(h *history) {
+	{"a declaration of an earlier loss", func(h *history) {
 		h.fenced["a"] = true
 		h.RecordOutage(h.now, "a")
 		h.EndOutages()
 		supersedes("Hold", time.Minute)(h)
 	}, "has not confirmed its stop"},
-	{"said again after it was said", func(h *history) {
+	{"superseded in a later state too", func(h *history) {
 		supersedes("Restart", 2*time.Minute)(h)
 		h.EndOutages()
 		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, PodReady: false, Releasing: map[string]int64{"a": 1}, Superseded: map[string]int64{"a": 1}})
@@ -94,7 +94,7 @@ func TestFailovers(t *testing.T) {
 	for _, tc := range losses {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHistory()
-			tc.tell(h)
+			tc.play(h)
 			h.pass(long)
 			h.pass(long)
 			switch {

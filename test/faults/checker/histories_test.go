@@ -9,7 +9,7 @@ func TestHistories(t *testing.T) {
 	for _, tc := range histories {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHistory()
-			tc.tell(h)
+			tc.play(h)
 			h.pass(long)
 			h.pass(long)
 			var got []int

@@ -17,6 +17,7 @@ type Violation struct {
 	Trail []string `json:"trail,omitempty"`
 }
 
+// String returns the violation on one line.
 func (v Violation) String() string {
 	return fmt.Sprintf("promise %d at %s: %s", v.Promise, v.Time.Format("15:04:05.000"), v.What)
 }

@@ -68,7 +68,7 @@ func (c *Checker) Due(now time.Time) map[string]*Suspicion {
 func (s suspicions) Undecided() error {
 	for _, d := range s {
 		if d.unexplained() {
-			return errors.New("in doubt: " + d.text)
+			return errors.New("suspected: " + d.text)
 		}
 	}
 	return nil

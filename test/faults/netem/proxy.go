@@ -15,9 +15,9 @@ var CutOff = Conditions{CutToHub: true, CutToAgent: true}
 // segmentSize is the part of a stream that is lost, delayed and paced as one, in bytes.
 const segmentSize = 1400
 
-// packetsInFlight is how many segments a direction holds while they are on their way: beyond that
+// segmentsInFlight is how many segments a direction holds while they are on their way: beyond that
 // the sender has to wait.
-const packetsInFlight = 64
+const segmentsInFlight = 64
 
 // Conditions are how a proxy treats what it carries. The zero value delivers everything at once.
 type Conditions struct {
@@ -61,44 +61,46 @@ type connection struct {
 func NewProxy(to func() string, seed uint64) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("starting a wire: %w", err)
+		return nil, fmt.Errorf("starting a proxy: %w", err)
 	}
-	w := &Proxy{
+	p := &Proxy{
 		listener: listener, target: to, random: rand.New(rand.NewPCG(seed, 1)),
 		changed: make(chan struct{}), open: map[*connection]struct{}{},
 	}
-	w.done.Go(w.accept)
-	return w, nil
+	p.done.Go(p.accept)
+	return p, nil
 }
 
-func (w *Proxy) Addr() string { return w.listener.Addr().String() }
+// Addr returns the address that the proxy listens on.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Close ends the proxy and all connections.
-func (w *Proxy) Close() {
-	_ = w.listener.Close()
-	w.Set(Conditions{})
-	w.Reset()
-	w.done.Wait()
+func (p *Proxy) Close() {
+	_ = p.listener.Close()
+	p.Set(Conditions{})
+	p.Reset()
+	p.done.Wait()
 }
 
-func (w *Proxy) Set(now Conditions) {
-	w.change(func() { w.conditions = now })
+// Set changes the conditions of every connection, open and new.
+func (p *Proxy) Set(now Conditions) {
+	p.change(func() { p.conditions = now })
 }
 
-func (w *Proxy) change(f func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (p *Proxy) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	f()
-	close(w.changed)
-	w.changed = make(chan struct{})
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
 // DropSilently loses every open connection without a reset: both ends keep it open. New connections
 // work. It returns how many it lost.
-func (w *Proxy) DropSilently() int {
+func (p *Proxy) DropSilently() int {
 	n := 0
-	w.change(func() {
-		for c := range w.open {
+	p.change(func() {
+		for c := range p.open {
 			c.lost = true
 			n++
 		}
@@ -107,11 +109,11 @@ func (w *Proxy) DropSilently() int {
 }
 
 // Reset resets all connections, the silently dropped ones too.
-func (w *Proxy) Reset() {
-	w.change(func() {
-		for c := range w.open {
+func (p *Proxy) Reset() {
+	p.change(func() {
+		for c := range p.open {
 			c.reset()
-			delete(w.open, c)
+			delete(p.open, c)
 		}
 	})
 }
@@ -125,34 +127,34 @@ func (c *connection) reset() {
 	}
 }
 
-func (w *Proxy) accept() {
+func (p *Proxy) accept() {
 	for {
-		client, err := w.listener.Accept()
+		client, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
 		c := &connection{client: client}
-		w.change(func() { w.open[c] = struct{}{} })
-		w.done.Go(func() { w.forward(c) })
+		p.change(func() { p.open[c] = struct{}{} })
+		p.done.Go(func() { p.forward(c) })
 	}
 }
 
 // forward carries both directions until both are done.
-func (w *Proxy) forward(c *connection) {
-	defer w.remove(c)
-	if !w.waitUntilOpen(c, func(now Conditions) bool { return !now.CutToHub }) {
+func (p *Proxy) forward(c *connection) {
+	defer p.remove(c)
+	if !p.waitUntilOpen(c, func(now Conditions) bool { return !now.CutToHub }) {
 		return
 	}
-	w.mu.Lock()
-	to := w.target
-	w.mu.Unlock()
+	p.mu.Lock()
+	to := p.target
+	p.mu.Unlock()
 	server, err := net.DialTimeout("tcp", to(), 2*time.Second)
 	if err != nil {
 		return
 	}
 	kept := false
-	w.change(func() {
-		if _, kept = w.open[c]; kept {
+	p.change(func() {
+		if _, kept = p.open[c]; kept {
 			c.server = server
 		}
 	})
@@ -161,66 +163,66 @@ func (w *Proxy) forward(c *connection) {
 		return
 	}
 	var pumps sync.WaitGroup
-	pumps.Go(func() { w.pump(c, c.client, server, func(now Conditions) bool { return !now.CutToHub }) })
-	pumps.Go(func() { w.pump(c, server, c.client, func(now Conditions) bool { return !now.CutToAgent }) })
+	pumps.Go(func() { p.pump(c, c.client, server, func(now Conditions) bool { return !now.CutToHub }) })
+	pumps.Go(func() { p.pump(c, server, c.client, func(now Conditions) bool { return !now.CutToAgent }) })
 	pumps.Wait()
 }
 
-func (w *Proxy) remove(c *connection) {
-	w.change(func() {
+func (p *Proxy) remove(c *connection) {
+	p.change(func() {
 		c.reset()
-		delete(w.open, c)
+		delete(p.open, c)
 	})
 }
 
 // waitUntilOpen waits until a direction of the connection is open; it returns false once the
 // connection has ended.
-func (w *Proxy) waitUntilOpen(c *connection, open func(Conditions) bool) bool {
+func (p *Proxy) waitUntilOpen(c *connection, open func(Conditions) bool) bool {
 	for {
-		w.mu.Lock()
-		_, there := w.open[c]
-		isOpen, changed := open(w.conditions) && !c.lost, w.changed
-		w.mu.Unlock()
-		if !there || isOpen {
-			return there
+		p.mu.Lock()
+		_, found := p.open[c]
+		isOpen, changed := open(p.conditions) && !c.lost, p.changed
+		p.mu.Unlock()
+		if !found || isOpen {
+			return found
 		}
 		<-changed
 	}
 }
 
-// packet is a segment on its way.
-type packet struct {
+// segment is a part of a stream on its way.
+type segment struct {
 	data []byte
 	due  time.Time
 }
 
 // pump carries one direction. The end of the stream is delivered like data: not at all while the
 // direction is cut.
-func (w *Proxy) pump(c *connection, from, to net.Conn, open func(Conditions) bool) {
-	pieces := make(chan packet, packetsInFlight)
+func (p *Proxy) pump(c *connection, from, to net.Conn, open func(Conditions) bool) {
+	segments := make(chan segment, segmentsInFlight)
 	go func() {
-		defer close(pieces)
+		defer close(segments)
 		for {
 			buffer := make([]byte, segmentSize)
 			n, err := from.Read(buffer)
 			if n > 0 {
-				pieces <- packet{buffer[:n], time.Now().Add(w.delay())}
+				segments <- segment{buffer[:n], time.Now().Add(p.delay())}
 			}
 			if err != nil {
 				return
 			}
 		}
 	}()
-	for p := range pieces {
-		time.Sleep(time.Until(p.due))
-		if !w.waitUntilOpen(c, open) || !w.deliver(to, p.data) {
+	for next := range segments {
+		time.Sleep(time.Until(next.due))
+		if !p.waitUntilOpen(c, open) || !p.deliver(to, next.data) {
 			c.reset()
-			for range pieces { // lets the reader end
+			for range segments { // lets the reader end
 			}
 			return
 		}
 	}
-	if w.waitUntilOpen(c, open) {
+	if p.waitUntilOpen(c, open) {
 		if half, ok := to.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
@@ -228,23 +230,23 @@ func (w *Proxy) pump(c *connection, from, to net.Conn, open func(Conditions) boo
 }
 
 // delay returns that of the next segment, with the stall of a lost one.
-func (w *Proxy) delay() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	d := w.conditions.Latency
-	if w.conditions.Loss > 0 && w.random.Float64() < w.conditions.Loss {
-		d += max(minRetransmission, 3*w.conditions.Latency)
+func (p *Proxy) delay() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.conditions.Latency
+	if p.conditions.Loss > 0 && p.random.Float64() < p.conditions.Loss {
+		d += max(minRetransmission, 3*p.conditions.Latency)
 	}
 	return d
 }
 
-func (w *Proxy) deliver(to io.Writer, data []byte) bool {
+func (p *Proxy) deliver(to io.Writer, data []byte) bool {
 	if _, err := to.Write(data); err != nil {
 		return false
 	}
-	w.mu.Lock()
-	rate := w.conditions.Rate
-	w.mu.Unlock()
+	p.mu.Lock()
+	rate := p.conditions.Rate
+	p.mu.Unlock()
 	if rate > 0 {
 		time.Sleep(time.Duration(len(data)) * time.Second / time.Duration(rate))
 	}

@@ -30,17 +30,17 @@ func proxied(t *testing.T) (*Proxy, net.Conn) {
 			}()
 		}
 	}()
-	w, err := NewProxy(func() string { return echo.Addr().String() }, 1)
+	p, err := NewProxy(func() string { return echo.Addr().String() }, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.Close)
-	return w, dial(t, w)
+	t.Cleanup(p.Close)
+	return p, dial(t, p)
 }
 
-func dial(t *testing.T, w *Proxy) net.Conn {
+func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", w.Addr())
+	conn, err := net.Dial("tcp", p.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,15 +65,15 @@ const arrives, silence = 10 * time.Second, 200 * time.Millisecond
 func TestProxyCutsEitherDirection(t *testing.T) {
 	for name, cut := range map[string]Conditions{"to hub": {CutToHub: true}, "to agent": {CutToAgent: true}} {
 		t.Run(name, func(t *testing.T) {
-			w, conn := proxied(t)
+			p, conn := proxied(t)
 			if !echoed(t, conn, arrives) {
-				t.Fatal("nothing came back on a fair day")
+				t.Fatal("nothing came back over a working network")
 			}
-			w.Set(cut)
+			p.Set(cut)
 			if echoed(t, conn, silence) {
 				t.Error("something came through a cut")
 			}
-			w.Set(Conditions{})
+			p.Set(Conditions{})
 			_ = conn.SetReadDeadline(time.Now().Add(arrives))
 			if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
 				t.Errorf("what was held back was not delivered: %v", err)
@@ -83,27 +83,27 @@ func TestProxyCutsEitherDirection(t *testing.T) {
 }
 
 func TestDroppedConnectionIsSilentAndNotReset(t *testing.T) {
-	w, conn := proxied(t)
+	p, conn := proxied(t)
 	if !echoed(t, conn, arrives) {
-		t.Fatal("nothing came back on a fair day")
+		t.Fatal("nothing came back over a working network")
 	}
-	if n := w.DropSilently(); n != 1 {
-		t.Fatalf("%d connections forgotten, want 1", n)
+	if n := p.DropSilently(); n != 1 {
+		t.Fatalf("%d connections dropped, want 1", n)
 	}
 	_, _ = conn.Write([]byte("hello"))
 	_ = conn.SetReadDeadline(time.Now().Add(silence))
 	_, err := conn.Read(make([]byte, 5))
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("reading from a forgotten connection: %v, want silence", err)
+		t.Errorf("reading from a dropped connection: %v, want silence", err)
 	}
-	if !echoed(t, dial(t, w), arrives) {
+	if !echoed(t, dial(t, p), arrives) {
 		t.Error("a new connection is not served")
 	}
 }
 
 func TestProxyIsSlowAndLosesInOrder(t *testing.T) {
-	w, conn := proxied(t)
-	w.Set(Conditions{Latency: 20 * time.Millisecond, Rate: 200_000, Loss: 0.2})
+	p, conn := proxied(t)
+	p.Set(Conditions{Latency: 20 * time.Millisecond, Rate: 200_000, Loss: 0.2})
 	sent := bytes.Repeat([]byte("0123456789"), 3000)
 	go func() { _, _ = conn.Write(sent) }()
 	began := time.Now()

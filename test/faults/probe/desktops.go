@@ -30,7 +30,7 @@ func RunningAt(r *runner.Run, g Probe, at time.Time) (watch.DesktopRun, error) {
 			return l, nil
 		}
 	}
-	return watch.DesktopRun{}, fmt.Errorf("by its kubelet, the desktop of %s guest %s did not run in %s at %s: %v", g.Mode, g.Name, g.At.Name, at.Format(watch.TimeFormat), desktopRuns(r, g))
+	return watch.DesktopRun{}, fmt.Errorf("by its kubelet, the desktop of %s probe %s did not run in %s at %s: %v", g.Mode, g.Name, g.At.Name, at.Format(watch.TimeFormat), desktopRuns(r, g))
 }
 
 // CheckKeptRunning checks that the desktops of probes have run since a time, and still do.
@@ -39,7 +39,7 @@ func CheckKeptRunning(r *runner.Run, all Probes, since time.Time) error {
 	for _, g := range all {
 		l, err := RunningAt(r, g, since)
 		if err == nil && !l.End.IsZero() {
-			err = fmt.Errorf("the desktop of %s guest %s in %s ended at %s, %.1fs after the harm", g.Mode, g.Name, g.At.Name, l.End.Format(watch.TimeFormat), l.End.Sub(since).Seconds())
+			err = fmt.Errorf("the desktop of %s probe %s in %s ended at %s, %.1fs after the fault", g.Mode, g.Name, g.At.Name, l.End.Format(watch.TimeFormat), l.End.Sub(since).Seconds())
 		}
 		errs = append(errs, err)
 	}
@@ -60,7 +60,7 @@ func AwaitLeaseStop(ctx context.Context, r *runner.Run, all Probes, since time.T
 				return err
 			}
 			if l.End.IsZero() {
-				return fmt.Errorf("the desktop of %s guest %s still runs in %s", g.Mode, g.Name, g.At.Name)
+				return fmt.Errorf("the desktop of %s probe %s still runs in %s", g.Mode, g.Name, g.At.Name)
 			}
 			after := l.End.Sub(since)
 			if first == 0 || after < first {
@@ -73,9 +73,9 @@ func AwaitLeaseStop(ctx context.Context, r *runner.Run, all Probes, since time.T
 	if err != nil {
 		return fmt.Errorf("the lease of %s is over: %w", all[0].At.Name, err)
 	}
-	r.Record("%d %s guests ended in %s after %.1fs to %.1fs (L is %s, R is %s)", len(all), all[0].Mode, all[0].At.Name, first.Seconds(), last.Seconds(), r.Scaled(stage.FenceLease), r.Scaled(stage.PlaceElsewhereAfter))
+	r.Record("%d %s probes ended in %s after %.1fs to %.1fs (L is %s, R is %s)", len(all), all[0].Mode, all[0].At.Name, first.Seconds(), last.Seconds(), r.Scaled(stage.FenceLease), r.Scaled(stage.PlaceElsewhereAfter))
 	if least := r.Scaled(stage.FenceLease-stage.RenewalInterval-stage.SkewBound) - stage.RenewalDelay; first < least {
-		return fmt.Errorf("a %s guest ended %s after its member was cut off, before its lease was over: %s at least", all[0].Mode, first, least)
+		return fmt.Errorf("a %s probe ended %s after its member was cut off, before its lease was over: %s at least", all[0].Mode, first, least)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func AwaitOldStopped(ctx context.Context, r *runner.Run, all Probes) error {
 		for _, g := range old {
 			for _, l := range desktopRuns(r, g) {
 				if l.End.IsZero() {
-					return fmt.Errorf("guest %s still runs in %s: %v", g.Name, g.At.Name, l)
+					return fmt.Errorf("probe %s still runs in %s: %v", g.Name, g.At.Name, l)
 				}
 			}
 		}
@@ -110,7 +110,7 @@ func AwaitOldStopped(ctx context.Context, r *runner.Run, all Probes) error {
 	if err != nil {
 		return fmt.Errorf("what was superseded is not stopped: %w", err)
 	}
-	r.Record("all members are connected; %.1fs later none of %d guests that were rescheduled runs where it was", time.Since(since).Seconds(), len(old))
+	r.Record("all members are connected; %.1fs later none of %d probes that were rescheduled runs where it was", time.Since(since).Seconds(), len(old))
 	return nil
 }
 
@@ -121,7 +121,7 @@ func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 	for _, g := range all {
 		for _, l := range desktopRuns(r, g) {
 			if !l.Start.Before(since) {
-				errs = append(errs, fmt.Errorf("promise 1: %s guest %s was rescheduled, and its old desktop was started by its kubelet: %s", g.Mode, g.Name, l))
+				errs = append(errs, fmt.Errorf("promise 1: %s probe %s was rescheduled, and its old desktop was started by its kubelet: %s", g.Mode, g.Name, l))
 			}
 		}
 	}
@@ -131,15 +131,15 @@ func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 // AwaitRestart waits until probes that were not rescheduled run again, since their member had its
 // power back and is reachable.
 func AwaitRestart(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
-	heard := time.Now()
+	reachable := time.Now()
 	err := stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(context.Context) error {
 		for _, g := range all {
 			lives := desktopRuns(r, g)
 			if len(lives) == 0 {
-				return fmt.Errorf("there is no log of %s guest %s", g.Mode, g.Name)
+				return fmt.Errorf("there is no log of %s probe %s", g.Mode, g.Name)
 			}
 			if last := lives[len(lives)-1]; last.Start.Before(since) || !last.End.IsZero() {
-				return fmt.Errorf("%s guest %s last ran in %s", g.Mode, g.Name, last)
+				return fmt.Errorf("%s probe %s last ran in %s", g.Mode, g.Name, last)
 			}
 		}
 		return nil
@@ -147,6 +147,6 @@ func AwaitRestart(ctx context.Context, r *runner.Run, all Probes, since time.Tim
 	if err != nil {
 		return fmt.Errorf("a member that only lost its power does not start what it holds: %w", err)
 	}
-	r.Record("%d %s guests run again in %s, %.1fs after it was reachable", len(all), all[0].Mode, all[0].At.Name, time.Since(heard).Seconds())
+	r.Record("%d %s probes run again in %s, %.1fs after it was reachable", len(all), all[0].Mode, all[0].At.Name, time.Since(reachable).Seconds())
 	return nil
 }

@@ -32,9 +32,9 @@ func AwaitElsewhere(ctx context.Context, r *runner.Run, all Probes, since time.T
 		return !slices.ContainsFunc(all, func(g Probe) bool { return !g.Moved(c) || !c.Session(g.UID).PodReady })
 	})
 	if err != nil {
-		return fmt.Errorf("%s guests of %s, which is away, do not run elsewhere: %w\n%s", all[0].Mode, all[0].At.Name, err, Describe(ctx, r, all))
+		return fmt.Errorf("%s probes of %s, which is away, do not run elsewhere: %w\n%s", all[0].Mode, all[0].At.Name, err, Describe(ctx, r, all))
 	}
-	r.Record("%d %s guests of %s run elsewhere, %.1fs after the harm (policy: %s)", len(all), all[0].Mode, all[0].At.Name, time.Since(since).Seconds(), r.Scaled(due))
+	r.Record("%d %s probes of %s run elsewhere, %.1fs after the fault (policy: %s)", len(all), all[0].Mode, all[0].At.Name, time.Since(since).Seconds(), r.Scaled(due))
 	return nil
 }
 
@@ -54,7 +54,7 @@ func AwaitFirstMove(ctx context.Context, r *runner.Run, all Probes, due time.Dur
 		return i >= 0
 	})
 	if err != nil {
-		return "", fmt.Errorf("no %s guest of %s is placed elsewhere: %w\n%s", all[0].Mode, all[0].At.Name, err, Describe(ctx, r, all))
+		return "", fmt.Errorf("no %s probe of %s is placed elsewhere: %w\n%s", all[0].Mode, all[0].At.Name, err, Describe(ctx, r, all))
 	}
 	return to, nil
 }
@@ -65,7 +65,7 @@ func CheckUnmoved(r *runner.Run, all Probes) error {
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
 		for _, g := range all {
 			if k := c.Session(g.UID); k.Cluster != g.At.Name || k.Placed != g.epoch {
-				errs = append(errs, fmt.Errorf("%s guest %s was in %s under epoch %d, and is in %q under %d", g.Mode, g.Name, g.At.Name, g.epoch, k.Cluster, k.Placed))
+				errs = append(errs, fmt.Errorf("%s probe %s was in %s under epoch %d, and is in %q under %d", g.Mode, g.Name, g.At.Name, g.epoch, k.Cluster, k.Placed))
 			}
 		}
 	})
@@ -74,7 +74,7 @@ func CheckUnmoved(r *runner.Run, all Probes) error {
 
 // AwaitPending waits until the status of probes shows that they wait to be rescheduled, and for
 // what.
-func AwaitPending(ctx context.Context, r *runner.Run, all Probes, word string) error {
+func AwaitPending(ctx context.Context, r *runner.Run, all Probes, cause string) error {
 	for _, g := range all {
 		err := stage.Poll(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter)+2*stage.Allowance, func(ctx context.Context) error {
 			ready, err := readyCondition(ctx, r, g)
@@ -83,13 +83,13 @@ func AwaitPending(ctx context.Context, r *runner.Run, all Probes, word string) e
 				return err
 			case ready.Reason != v1alpha1.ReasonFailoverPending || ready.Status != metav1.ConditionUnknown:
 				return fmt.Errorf("it is Ready=%s (%s: %s)", ready.Status, ready.Reason, ready.Message)
-			case !strings.Contains(ready.Message, word):
-				return fmt.Errorf("it says %q, and not a word of %q", ready.Message, word)
+			case !strings.Contains(ready.Message, cause):
+				return fmt.Errorf("its message is %q, without %q", ready.Message, cause)
 			}
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("promise 9: %s guest %s of %s, which is away, does not say what it waits for: %w", g.Mode, g.Name, g.At.Name, err)
+			return fmt.Errorf("promise 9: %s probe %s of %s, which is away, does not show what it waits for: %w", g.Mode, g.Name, g.At.Name, err)
 		}
 	}
 	return nil
@@ -142,7 +142,7 @@ func CheckAllIn(r *runner.Run, m *harness.Member, all Probes) error {
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
 		for _, g := range all {
 			if k := c.Session(g.UID); k.Cluster != m.Name {
-				err = fmt.Errorf("guest %s is in %q, and only %s is left", g.Name, k.Cluster, m.Name)
+				err = fmt.Errorf("probe %s is in %q, and only %s is left", g.Name, k.Cluster, m.Name)
 			}
 		}
 	})
@@ -175,9 +175,9 @@ func AwaitSome(ctx context.Context, r *runner.Run, all Probes, n int, since time
 		return arrived >= n
 	})
 	if err != nil {
-		return fmt.Errorf("%d of %d guests run elsewhere, and there is room for %d: %w\n%s", arrived, len(all), n, err, Describe(ctx, r, all))
+		return fmt.Errorf("%d of %d probes run elsewhere, and there is capacity for %d: %w\n%s", arrived, len(all), n, err, Describe(ctx, r, all))
 	}
-	r.Record("%d of %d guests run elsewhere after %.1fs", arrived, len(all), time.Since(since).Seconds())
+	r.Record("%d of %d probes run elsewhere after %.1fs", arrived, len(all), time.Since(since).Seconds())
 	return nil
 }
 

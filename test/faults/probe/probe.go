@@ -34,6 +34,7 @@ type Probe struct {
 // Probes are the probes of one or more members.
 type Probes []Probe
 
+// OfMode returns the probes of a failover mode.
 func (all Probes) OfMode(mode v1alpha1.FailoverMode) Probes {
 	return slices.DeleteFunc(slices.Clone(all), func(g Probe) bool { return g.Mode != mode })
 }
@@ -54,15 +55,15 @@ var Standard = []Request{
 }
 
 // Create makes probes run in a member. They may be placed elsewhere later.
-func Create(ctx context.Context, r *runner.Run, m *harness.Member, wishes []Request) (Probes, error) {
+func Create(ctx context.Context, r *runner.Run, m *harness.Member, requests []Request) (Probes, error) {
 	if err := runner.AwaitStable(ctx, r, m.Name); err != nil {
 		return nil, err
 	}
 	var all Probes
 	var made []*v1alpha1.VDISession
-	for i, w := range wishes {
+	for i, w := range requests {
 		s := r.Workload.NewSession(0, 3)
-		s.Name = fmt.Sprintf("%s-guest-%s-%02d", r.Scenario.Name, m.Name, i)
+		s.Name = fmt.Sprintf("%s-probe-%s-%02d", r.Scenario.Name, m.Name, i)
 		s.Spec.User = s.Name + "@example.com"
 		s.Spec.Failover = v1alpha1.SessionFailover{Mode: w.Mode, Healing: w.Healing}
 		s.Spec.Placement.PreferredRegions = []string{m.Spec.Region}
@@ -133,7 +134,7 @@ func keepInMember(ctx context.Context, r *runner.Run, g *Probe, s *v1alpha1.VDIS
 			return nil
 		}
 		if err := r.Watch.Hub.Delete(ctx, s.DeepCopy()); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("seating %s again: %w", g.Name, err)
+			return fmt.Errorf("creating %s again: %w", g.Name, err)
 		}
 		uid, err := place(ctx, r, g.At, s)
 		if err != nil {
@@ -141,7 +142,7 @@ func keepInMember(ctx context.Context, r *runner.Run, g *Probe, s *v1alpha1.VDIS
 		}
 		g.UID = uid
 	}
-	return fmt.Errorf("%s was seated in %s, and went elsewhere again and again", g.Name, g.At.Name)
+	return fmt.Errorf("%s was placed in %s again and again, and ran elsewhere", g.Name, g.At.Name)
 }
 
 // AwaitRunning waits until probes run in their members, with a guard where their mode needs one.

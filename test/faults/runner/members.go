@@ -23,6 +23,7 @@ func KillAPIServer(r *Run, m *harness.Member) error {
 	return m.ControlPlane.APIServer.Kill()
 }
 
+// RestartAPIServer starts a member's API server again, and watches it again.
 func RestartAPIServer(ctx context.Context, r *Run, m *harness.Member) error {
 	r.Record("%s starts again", m.ControlPlane.APIServer.Spec.Name)
 	if err := stage.Restart(ctx, m.ControlPlane); err != nil {
@@ -67,6 +68,7 @@ func AwaitConnected(ctx context.Context, r *Run, m *harness.Member) error {
 	})
 }
 
+// AwaitOtherLeader waits until another replica of the hub leads.
 func AwaitOtherLeader(ctx context.Context, r *Run, old *harness.Replica) error {
 	return stage.Poll(ctx, r.Scaled(time.Minute)+stage.Allowance, func(ctx context.Context) error {
 		if now := r.Fleet.Hub.Leader(ctx); now == nil || now == old {

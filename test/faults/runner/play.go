@@ -24,7 +24,7 @@ func Play(ctx context.Context, s *stage.Stage, sc Scenario) Result {
 	out := Result{Scenario: sc.Name, Seed: s.Seed, Factor: s.Factor}
 	ctx, cancel := context.WithTimeout(ctx, s.Scaled(scenarioLimit)+scenarioSpare)
 	defer cancel()
-	before, heard, restarts := len(s.Watch.Violations()), s.Watch.Observations(), s.Supervisor.Restarts()
+	before, observations, restarts := len(s.Watch.Violations()), s.Watch.Observations(), s.Supervisor.Restarts()
 	size := sc.Size
 	if size == 0 {
 		size = defaultSize
@@ -43,7 +43,7 @@ func Play(ctx context.Context, s *stage.Stage, sc Scenario) Result {
 	}
 	out.Violations = s.Watch.Violations()[before:]
 	out.Injected, out.Changes = r.injected, r.Workload.Did
-	out.Observations, out.Restarts = s.Watch.Observations()-heard, s.Supervisor.Restarts()-restarts
+	out.Observations, out.Restarts = s.Watch.Observations()-observations, s.Supervisor.Restarts()-restarts
 	out.Took = time.Since(r.began)
 	out.Failed = verdict(err, out)
 	return out
@@ -56,7 +56,7 @@ func verdict(err error, out Result) string {
 	case len(out.Violations) > 0:
 		return fmt.Sprintf("%d promises broken", len(out.Violations))
 	case out.Observations == 0:
-		return "the checker heard nothing"
+		return "the checker observed nothing"
 	}
 	return ""
 }

@@ -33,6 +33,7 @@ type Injection struct {
 	What  string        `json:"what"`
 }
 
+// String returns the injection on one line.
 func (i Injection) String() string { return fmt.Sprintf("+%.1fs %s", i.After.Seconds(), i.What) }
 
 // Rounds is how often a scenario repeats a fault.

@@ -57,9 +57,9 @@ func recordCounts(ctx context.Context, r *runner.Run, before counts, changes int
 		return err
 	}
 	reports, written := int(now.reports-before.reports), now.written-before.written
-	r.Record("of %d changes the hub was told in %d reports, and wrote %d statuses of sessions meanwhile, the workload's among them", changes, reports, written)
+	r.Record("of %d changes the hub received %d reports, and wrote %d statuses of sessions meanwhile, the workload's among them", changes, reports, written)
 	if reports == 0 || written == 0 {
-		return fmt.Errorf("%d changes, and the hub was told in %d reports and wrote %d statuses", changes, reports, written)
+		return fmt.Errorf("%d changes, and the hub received %d reports and wrote %d statuses", changes, reports, written)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func hubKillBeforeEpoch(ctx context.Context, r *runner.Run) error {
 			return err
 		}
 		r.Record("kill -9 %s (leader) as session %s was accepted", leader.Spec.Name, uid)
-		if err := r.Await(ctx, "the marked session is placed", runner.Placed(uid)); err != nil {
+		if err := r.Await(ctx, "the session is placed", runner.Placed(uid)); err != nil {
 			return err
 		}
 	}
@@ -74,14 +74,14 @@ func hubKillAfterEpoch(ctx context.Context, r *runner.Run) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Await(ctx, "the marked session is placed", runner.Placed(uid)); err != nil {
+		if err := r.Await(ctx, "the session is placed", runner.Placed(uid)); err != nil {
 			return err
 		}
 		if err := leader.Kill(); err != nil {
 			return err
 		}
 		r.Record("kill -9 %s (leader) as the epoch of %s was durable", leader.Spec.Name, uid)
-		if err := r.Await(ctx, "the marked session runs", runner.Running(uid)); err != nil {
+		if err := r.Await(ctx, "the session runs", runner.Running(uid)); err != nil {
 			return err
 		}
 	}
@@ -101,14 +101,14 @@ func hubKillAfterSend(ctx context.Context, r *runner.Run) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Await(ctx, m.Name+" stores the marked session", runner.Stored(m, uid)); err != nil {
+		if err := r.Await(ctx, m.Name+" stores the session", runner.Stored(m, uid)); err != nil {
 			return err
 		}
 		if err := leader.Kill(); err != nil {
 			return err
 		}
 		r.Record("kill -9 %s (leader) as %s stored %s", leader.Spec.Name, m.Name, uid)
-		if err := r.Await(ctx, "the marked session runs", runner.Running(uid)); err != nil {
+		if err := r.Await(ctx, "the session runs", runner.Running(uid)); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func hubKillBeforeAck(ctx context.Context, r *runner.Run) error {
 		}
 		r.Record("kill -9 %s (leader) before an answer about %s", leader.Spec.Name, uid)
 		r.SetNetwork(m.Name, netem.Conditions{}, "healed")
-		if err := r.Await(ctx, "the marked session runs", runner.Running(uid)); err != nil {
+		if err := r.Await(ctx, "the session runs", runner.Running(uid)); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func agentKillBeforeAck(ctx context.Context, r *runner.Run) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Await(ctx, m.Name+" stores the marked session", runner.Stored(m, uid)); err != nil {
+		if err := r.Await(ctx, m.Name+" stores the session", runner.Stored(m, uid)); err != nil {
 			return err
 		}
 		agent := m.Leading(ctx)
@@ -179,7 +179,7 @@ func agentKillBeforeAck(ctx context.Context, r *runner.Run) error {
 			return err
 		}
 		r.Record("kill -9 %s as %s was stored", agent.Spec.Name, uid)
-		if err := r.Await(ctx, "the marked session runs", runner.Running(uid)); err != nil {
+		if err := r.Await(ctx, "the session runs", runner.Running(uid)); err != nil {
 			return err
 		}
 	}

@@ -47,8 +47,8 @@ func namespaceDeleted(ctx context.Context, r *runner.Run) error {
 
 // withoutNamespace deletes the namespace in a member under probes, injects a fault meanwhile, and
 // recreates the namespace.
-func withoutNamespace(ctx context.Context, r *runner.Run, m *harness.Member, wishes []probe.Request, meanwhile func() error) error {
-	all, err := probe.Create(ctx, r, m, wishes)
+func withoutNamespace(ctx context.Context, r *runner.Run, m *harness.Member, requests []probe.Request, meanwhile func() error) error {
+	all, err := probe.Create(ctx, r, m, requests)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func deleteProbes(ctx context.Context, r *runner.Run, all probe.Probes) error {
 			if err := r.Watch.Hub.Delete(ctx, s); watch.IgnoreNotFound(err) != nil {
 				return err
 			} else if err == nil {
-				return fmt.Errorf("guest %s is still there", g.Name)
+				return fmt.Errorf("probe %s is still there", g.Name)
 			}
 		}
 		return nil

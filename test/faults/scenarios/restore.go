@@ -131,11 +131,11 @@ func changeSinceBackup(ctx context.Context, r *runner.Run, f *backupSessions) (e
 		}
 	}
 	// Only a member that is connected to the new leader can report what is taken from it.
-	heard, err := createInRegion(ctx, r, 91, first.Spec.Region)
+	beside, err := createInRegion(ctx, r, 91, first.Spec.Region)
 	if err != nil {
 		return err
 	}
-	if err := r.Await(ctx, "a session runs where another is taken away", runner.Running(heard)); err != nil {
+	if err := r.Await(ctx, "a session runs where another is taken away", runner.Running(beside)); err != nil {
 		return err
 	}
 	if err := deleteAssignment(ctx, r, first, f.moved); err != nil {
@@ -165,7 +165,7 @@ func changeSinceBackup(ctx context.Context, r *runner.Run, f *backupSessions) (e
 // createInRegion creates a session beside the workload's, in a region.
 func createInRegion(ctx context.Context, r *runner.Run, n int, region string) (types.UID, error) {
 	s := r.Workload.NewSession(n, 3)
-	s.Name, s.Spec.Placement.RequiredRegions = fmt.Sprintf("%s-marked-%d", r.Scenario.Name, n), []string{region}
+	s.Name, s.Spec.Placement.RequiredRegions = fmt.Sprintf("%s-single-%d", r.Scenario.Name, n), []string{region}
 	s.Spec.Failover.Mode = []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverHold, v1alpha1.FailoverFence}[n%3]
 	if err := stage.Poll(ctx, paramsKnown, func(ctx context.Context) error { return r.Watch.Hub.Create(ctx, s) }); err != nil {
 		return "", fmt.Errorf("creating %s: %w", s.Name, err)

@@ -22,9 +22,9 @@ import (
 // there.
 const rotationLatency = 300 * time.Millisecond
 
-// callGivenUp is when an agent has ended a call to the hub: the 10 s of agent/identity, which no
+// callTimeout is when an agent has ended a call to the hub: the 10 s of agent/identity, which no
 // factor scales, and some more.
-const callGivenUp = 12 * time.Second
+const callTimeout = 12 * time.Second
 
 // lostAnswers is how many responses to RotateCertificate must be lost, half of them in silence: a
 // third silence would quarantine the member. rotationTries is how often that is tried: a busy
@@ -119,8 +119,8 @@ func settledCertificate(ctx context.Context, r *runner.Run, m *harness.Member) (
 // loseAnswer starts a rotation, and cuts the link towards the agent as soon as the next certificate
 // is durable on the hub. What is on its way is lost.
 func loseAnswer(ctx context.Context, r *runner.Run, m *harness.Member, reset bool) (before, stopped string, err error) {
-	wire := r.Links[m.Name]
-	wire.Set(netem.Conditions{Latency: rotationLatency})
+	link := r.Links[m.Name]
+	link.Set(netem.Conditions{Latency: rotationLatency})
 	if _, err := settledCertificate(ctx, r, m); err != nil {
 		return "", "", err
 	}
@@ -133,16 +133,16 @@ func loseAnswer(ctx context.Context, r *runner.Run, m *harness.Member, reset boo
 	}
 	r.SetNetwork(m.Name, netem.Conditions{Latency: rotationLatency, CutToAgent: true}, fmt.Sprintf("the hub has issued %s beside %s: nothing gets to the agent", short(c.NextSerial), short(c.Serial)))
 	if !reset {
-		if err := stage.Sleep(ctx, callGivenUp); err != nil {
+		if err := stage.Sleep(ctx, callTimeout); err != nil {
 			return "", "", err
 		}
 	}
-	wire.Reset()
+	link.Reset()
 	how := "after a silence"
 	if reset {
 		how = "by a reset"
 	}
-	r.SetNetwork(m.Name, netem.Conditions{Latency: rotationLatency}, "the answer is lost "+how+", the wire is healed")
+	r.SetNetwork(m.Name, netem.Conditions{Latency: rotationLatency}, "the answer is lost "+how+", the link is healed")
 	return c.Serial, c.NextSerial, nil
 }
 
@@ -173,7 +173,7 @@ func nextCertificate(ctx context.Context, r *runner.Run, m *harness.Member, befo
 		return c.Serial, false, nil
 	}
 	if asked == "" {
-		return "", false, fmt.Errorf("%s was replaced by %s, and nobody was seen to ask for it", before, c.Serial)
+		return "", false, fmt.Errorf("%s was replaced by %s, and no agent was seen to ask for it", before, c.Serial)
 	}
 	return c.Serial, true, nil
 }

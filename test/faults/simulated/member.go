@@ -42,6 +42,7 @@ type Member struct {
 	stalled chan struct{}
 }
 
+// NewMember returns a member that holds nothing; changed may be nil.
 func NewMember(name, namespace string, nodes int32, changed func(string, *v1alpha1.SessionAssignment, bool)) *Member {
 	if changed == nil {
 		changed = func(string, *v1alpha1.SessionAssignment, bool) {}
@@ -110,10 +111,10 @@ func (m *Member) Render(r agentlink.Ref) *fleetv1.AssignmentReport {
 // Put implements agentlink.Orders.
 func (m *Member) Put(order *fleetv1.Order) {
 	m.mu.Lock()
-	deaf := m.stalled
+	stalled := m.stalled
 	m.mu.Unlock()
-	if deaf != nil {
-		<-deaf
+	if stalled != nil {
+		<-stalled
 	}
 	if w := order.GetWithdraw(); w != nil {
 		m.withdraw(w)
@@ -138,12 +139,12 @@ func (m *Member) withdraw(w *fleetv1.Withdrawal) {
 	})
 }
 
-func (m *Member) assign(wire *fleetv1.Assignment) {
+func (m *Member) assign(order *fleetv1.Assignment) {
 	answer := &fleetv1.OrderResult{
-		SessionUid: wire.GetSessionUid(), Namespace: wire.GetNamespace(), Name: wire.GetName(), Epoch: wire.GetEpoch(),
-		SpecHash: wire.GetSpecHash(), Code: fleetv1.ResultCode_RESULT_CODE_STORED,
+		SessionUid: order.GetSessionUid(), Namespace: order.GetNamespace(), Name: order.GetName(), Epoch: order.GetEpoch(),
+		SpecHash: order.GetSpecHash(), Code: fleetv1.ResultCode_RESULT_CODE_STORED,
 	}
-	a, err := convert.AssignmentFromWire(wire)
+	a, err := convert.AssignmentFromWire(order)
 	if err != nil {
 		answer.Code, answer.Reason, answer.Message = fleetv1.ResultCode_RESULT_CODE_REFUSED, v1alpha1.RefusedInvalid, err.Error()
 		m.link.Add(answer)

@@ -7,6 +7,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
+// IsRemoved reports whether a member never returns.
 func (s *Stage) IsRemoved(member string) bool {
 	for m := range s.Removed {
 		if m.Name == member {
@@ -16,6 +17,7 @@ func (s *Stage) IsRemoved(member string) bool {
 	return false
 }
 
+// ControlPlanes returns those of the hub and of all members that are not removed.
 func (s *Stage) ControlPlanes() []*harness.ControlPlane {
 	all := []*harness.ControlPlane{s.Fleet.Hub.ControlPlane}
 	for _, m := range s.Fleet.Members {

@@ -73,6 +73,7 @@ func (s *Stage) apiProxy(p *harness.Process) error {
 	return p.Restart()
 }
 
+// Proxies returns those of all links.
 func (s *Stage) Proxies() []*netem.Proxy {
 	return append(slices.Collect(maps.Values(s.Links)), slices.Collect(maps.Values(s.APILinks))...)
 }

@@ -100,6 +100,7 @@ func (s *Stage) open(ctx context.Context) (err error) {
 	return s.AwaitTemplates(ctx, workload.PlainTemplate, workload.HomeTemplate)
 }
 
+// Close stops everything.
 func (s *Stage) Close() error {
 	if s.Supervisor != nil {
 		s.Supervisor.close()

@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// Sleep waits for a time that is not scaled.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

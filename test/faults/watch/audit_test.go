@@ -29,7 +29,7 @@ func TestDeletionIsFoundInTheAuditLog(t *testing.T) {
 			line(-90, "create", "vdi-agent", ""), line(-50, "delete", "vdi-agent", ""),
 			line(0, "create", "vdi-agent", ""), line(1, "delete", "kwok", ""), line(20, "delete", "kwok", ""),
 		}, false},
-		"somebody, later": {[]string{line(0, "create", "vdi-agent", ""), line(500, "delete", "vdi-agent", "")}, false},
+		"the agent, later": {[]string{line(0, "create", "vdi-agent", ""), line(500, "delete", "vdi-agent", "")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "audit.log")
@@ -38,7 +38,7 @@ func TestDeletionIsFoundInTheAuditLog(t *testing.T) {
 			}
 			got, err := deletionRequested(path, checker.PodState{Namespace: "ns", Name: "p"}, began.Add(10*time.Millisecond), began.Add(100*time.Millisecond))
 			if err != nil || got != tc.want {
-				t.Errorf("asked for by somebody: %t, %v; want %t", got, err, tc.want)
+				t.Errorf("deletion requested: %t, %v; want %t", got, err, tc.want)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
 )
 
+// PodReady reports whether conditions show the desktop ready.
 func PodReady(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionPodReady)
 }

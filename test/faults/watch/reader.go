@@ -38,6 +38,7 @@ func (w *Watcher) Session(ctx context.Context, name string, uid types.UID) (*che
 	return nil, nil
 }
 
+// Assignment reads an assignment of a member.
 func (w *Watcher) Assignment(ctx context.Context, cluster, name string, session types.UID) (*checker.AssignmentState, error) {
 	if m := w.simulatedOf(cluster); m != nil {
 		if a := m.Assignments()[session]; a != nil {
@@ -65,6 +66,7 @@ func (w *Watcher) allSimulated() map[string]SimulatedMember {
 	return maps.Clone(w.simulated)
 }
 
+// Pod reads a Pod of a member.
 func (w *Watcher) Pod(ctx context.Context, p checker.PodState) (*checker.PodState, error) {
 	o := &corev1.Pod{}
 	if err := w.members[p.Cluster].Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Name}, o); err != nil || o.UID != p.UID {
@@ -73,15 +75,18 @@ func (w *Watcher) Pod(ctx context.Context, p checker.PodState) (*checker.PodStat
 	return podOf(p.Cluster, o), nil
 }
 
+// DeletionRequested reads it from the member's audit log.
 func (w *Watcher) DeletionRequested(pod checker.PodState, seen, gone time.Time) (bool, error) {
 	return deletionRequested(w.audits[pod.Cluster], pod, seen, gone)
 }
 
+// Key returns the key of NAMESPACE/NAME.
 func Key(name string) client.ObjectKey {
 	namespace, name, _ := strings.Cut(name, "/")
 	return client.ObjectKey{Namespace: namespace, Name: name}
 }
 
+// IgnoreNotFound drops an error which says that an object does not exist.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

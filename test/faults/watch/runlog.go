@@ -31,6 +31,7 @@ func FollowLogs(logs []string, watch *Watcher) *RunLog {
 	return k
 }
 
+// Close ends it.
 func (k *RunLog) Close() {
 	k.stop()
 	k.done.Wait()
@@ -100,6 +101,7 @@ type DesktopRun struct {
 	Start, End time.Time
 }
 
+// String returns the run on one line.
 func (l DesktopRun) String() string {
 	end := "now"
 	if !l.End.IsZero() {

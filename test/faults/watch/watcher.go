@@ -88,16 +88,17 @@ func Start(fleet *harness.Fleet) (*Watcher, error) {
 	return w, nil
 }
 
+// Close ends all watches.
 func (w *Watcher) Close() {
 	w.stop()
 	w.done.Wait()
 }
 
 // With runs a function on the checker, which is locked meanwhile, with the time.
-func (w *Watcher) With(tell func(c *checker.Checker, now time.Time)) {
+func (w *Watcher) With(observe func(c *checker.Checker, now time.Time)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	tell(w.checker, time.Now())
+	observe(w.checker, time.Now())
 }
 
 // watchHub watches sessions and homes on the hub.
@@ -209,19 +210,19 @@ func (w *Watcher) watch(ctx context.Context, cp *harness.ControlPlane, kinds map
 		return fmt.Errorf("watching %s: %w", cp.Name, err)
 	}
 	w.done.Go(func() { _ = c.Start(ctx) })
-	for kind, tell := range kinds {
+	for kind, observe := range kinds {
 		informer, err := c.GetInformer(ctx, kind)
 		if err != nil {
 			return fmt.Errorf("watching %s: %w", cp.Name, err)
 		}
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { tell(o.(client.Object), false) },
-			UpdateFunc: func(_, o any) { tell(o.(client.Object), false) },
+			AddFunc:    func(o any) { observe(o.(client.Object), false) },
+			UpdateFunc: func(_, o any) { observe(o.(client.Object), false) },
 			DeleteFunc: func(o any) {
 				if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 					o = last.Obj
 				}
-				tell(o.(client.Object), true)
+				observe(o.(client.Object), true)
 			},
 		})
 		if err != nil {
@@ -236,7 +237,7 @@ func (w *Watcher) watch(ctx context.Context, cp *harness.ControlPlane, kinds map
 
 // loop resolves suspicions, and finds out which watches are interrupted.
 func (w *Watcher) loop(ctx context.Context) {
-	blindUntil := map[string]time.Time{}
+	interruptedUntil := map[string]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -254,9 +255,9 @@ func (w *Watcher) loop(ctx context.Context) {
 				defer mu.Unlock()
 				if err != nil {
 					// An informer comes back from a failure only within seconds.
-					blindUntil[name] = time.Now().Add(2 * checker.WatchLag)
+					interruptedUntil[name] = time.Now().Add(2 * checker.WatchLag)
 				}
-				w.With(func(c *checker.Checker, now time.Time) { c.SetReachable(name, now.After(blindUntil[name])) })
+				w.With(func(c *checker.Checker, now time.Time) { c.SetReachable(name, now.After(interruptedUntil[name])) })
 			})
 		}
 		group.Wait()

@@ -13,6 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// Meta returns the metadata of a session.
 func Meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: Namespace, Name: name}
 }
@@ -47,6 +48,7 @@ type Workload struct {
 	Did map[string]int
 }
 
+// New returns a workload that keeps a number of sessions.
 func New(hub client.Client, prefix string, size int, random *rand.Rand) *Workload {
 	return &Workload{hub: hub, prefix: prefix, size: size, random: random, Did: map[string]int{}}
 }
@@ -65,6 +67,7 @@ func (w *Workload) Start(ctx context.Context) {
 	})
 }
 
+// Stop ends the changes and waits for those under way.
 func (w *Workload) Stop() {
 	if w.stop != nil {
 		w.stop()
@@ -134,6 +137,7 @@ func edit(s *v1alpha1.VDISession, dice, detail int) string {
 
 func (w *Workload) name(slot int) string { return fmt.Sprintf("%s-%02d", w.prefix, slot) }
 
+// NewSession returns the session of a slot; detail decides its template and failover mode.
 func (w *Workload) NewSession(slot, detail int) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: w.name(slot)},

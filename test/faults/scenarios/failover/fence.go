@@ -144,9 +144,9 @@ func fenceAndAwait(ctx context.Context, r *runner.Run, m *harness.Member, all pr
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("%s is fenced, and its guests do not run elsewhere: %w\n%s", m.Name, err, probe.Describe(ctx, r, all))
+		return fmt.Errorf("%s is fenced, and its probes do not run elsewhere: %w\n%s", m.Name, err, probe.Describe(ctx, r, all))
 	}
-	r.Record("all %d guests run elsewhere, %.1fs after the harm", len(all), time.Since(since).Seconds())
+	r.Record("all %d probes run elsewhere, %.1fs after the fault", len(all), time.Since(since).Seconds())
 	return nil
 }
 

@@ -41,7 +41,7 @@ func leaderLost(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return err
 	}
-	if err := r.KillLeader(ctx, "as the first Restart guest was placed in "+to); err != nil {
+	if err := r.KillLeader(ctx, "as the first Restart probe was placed in "+to); err != nil {
 		return err
 	}
 	// The next leader gives members their full time.

@@ -76,7 +76,7 @@ func partitionBetween(ctx context.Context, r *runner.Run) error {
 	if err := probe.AwaitRunning(ctx, r, fenced); err != nil {
 		return fmt.Errorf("after its lease was over: %w", err)
 	}
-	r.Record("%d Fence guests run in %s again", len(fenced), m.Name)
+	r.Record("%d Fence probes run in %s again", len(fenced), m.Name)
 	return errors.Join(probe.CheckUnmoved(r, all.OfMode(v1alpha1.FailoverHold)), probe.CheckKeptRunning(r, all.OfMode(v1alpha1.FailoverHold), since))
 }
 
@@ -104,11 +104,11 @@ func partitionLong(ctx context.Context, r *runner.Run, w netem.Conditions, what 
 
 // manyRestart are so many that their rescheduling takes a while.
 var manyRestart = func() []probe.Request {
-	wishes := probe.Standard
+	requests := probe.Standard
 	for range 18 {
-		wishes = append(wishes[:len(wishes):len(wishes)], probe.Request{Mode: v1alpha1.FailoverRestart})
+		requests = append(requests[:len(requests):len(requests)], probe.Request{Mode: v1alpha1.FailoverRestart})
 	}
-	return wishes
+	return requests
 }()
 
 // healInEviction heals when the first session was rescheduled, and the others are about to be:
@@ -128,7 +128,7 @@ func healInEviction(ctx context.Context, r *runner.Run) error {
 		if err != nil {
 			return err
 		}
-		r.SetNetwork(m.Name, netem.Conditions{}, fmt.Sprintf("healed, as the first %s guest was placed in %s", first.mode, to))
+		r.SetNetwork(m.Name, netem.Conditions{}, fmt.Sprintf("healed, as the first %s probe was placed in %s", first.mode, to))
 		if err := probe.AwaitOldStopped(ctx, r, all); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func keepOriginal(ctx context.Context, r *runner.Run) error {
 	if err := probe.AwaitRunning(ctx, r, original); err != nil {
 		return fmt.Errorf("going back to the original: %w", err)
 	}
-	r.Record("%d guests are back with their first copies, %.1fs after the harm", len(original), time.Since(since).Seconds())
+	r.Record("%d probes are back with their first copies, %.1fs after the fault", len(original), time.Since(since).Seconds())
 	if err := probe.CheckKeptRunning(r, original, since); err != nil {
 		return err
 	}
@@ -175,14 +175,14 @@ func flapping(ctx context.Context, r *runner.Run) error {
 	since := time.Now()
 	for range runner.Rounds {
 		for _, phase := range []struct {
-			weather netem.Conditions
+			network netem.Conditions
 			what    string
 			lasts   time.Duration
 		}{
 			{netem.CutOff, "cut off both ways", 50 * time.Second},
 			{netem.Conditions{}, "healed", 60 * time.Second},
 		} {
-			r.SetNetwork(m.Name, phase.weather, phase.what)
+			r.SetNetwork(m.Name, phase.network, phase.what)
 			if err := r.Pause(ctx, phase.lasts); err != nil {
 				return err
 			}

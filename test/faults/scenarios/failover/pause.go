@@ -46,7 +46,7 @@ func machinesPaused(ctx context.Context, r *runner.Run) error {
 	err = stage.Poll(ctx, stage.StoppedWithin, func(context.Context) error {
 		for _, g := range fenced {
 			if l, err := probe.RunningAt(r, g, since); err != nil || l.End.IsZero() {
-				return errors.Join(err, fmt.Errorf("the desktop of %s guest %s still runs", g.Mode, g.Name))
+				return errors.Join(err, fmt.Errorf("the desktop of %s probe %s still runs", g.Mode, g.Name))
 			}
 		}
 		return nil
@@ -54,7 +54,7 @@ func machinesPaused(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return fmt.Errorf("the wall clock says that the lease of %s is over: %w", m.Name, err)
 	}
-	r.Record("%d %s guests have ended %.1fs after that; by the boot clock the lease has %s", len(fenced), fenced[0].Mode, time.Since(since).Seconds(), r.Scaled(stage.FenceLease))
+	r.Record("%d %s probes have ended %.1fs after that; by the boot clock the lease has %s", len(fenced), fenced[0].Mode, time.Since(since).Seconds(), r.Scaled(stage.FenceLease))
 	if err := probe.CheckKeptRunning(r, all.OfMode(v1alpha1.FailoverHold), since); err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func children(parent int) ([]int, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		for word := range strings.FieldsSeq(string(text)) {
-			pid, err := strconv.Atoi(word)
+		for field := range strings.FieldsSeq(string(text)) {
+			pid, err := strconv.Atoi(field)
 			if err != nil {
 				return nil, err
 			}

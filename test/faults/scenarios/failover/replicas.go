@@ -146,7 +146,7 @@ func outage(ctx context.Context, r *runner.Run, p pair, all probe.Probes, since 
 
 // duringUnchanged injects a fault in which no replica may end, the leader's stream may not break,
 // and the standby may not connect.
-func duringUnchanged(ctx context.Context, r *runner.Run, p pair, harm func() error) error {
+func duringUnchanged(ctx context.Context, r *runner.Run, p pair, inject func() error) error {
 	pids := [2]int{p.leading.PID(), p.standby.PID()}
 	before, err := connectionOf(ctx, r, p.member, p.leading)
 	if err != nil {
@@ -156,7 +156,7 @@ func duringUnchanged(ctx context.Context, r *runner.Run, p pair, harm func() err
 	if err != nil {
 		return err
 	}
-	if err := harm(); err != nil {
+	if err := inject(); err != nil {
 		return err
 	}
 	after, err := connectionOf(ctx, r, p.member, p.leading)
@@ -212,9 +212,9 @@ func awaitTakeover(ctx context.Context, r *runner.Run, p pair, since time.Time) 
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("nobody takes the place of %s: %w", p.leading.Spec.Name, err)
+		return fmt.Errorf("no replica takes the place of %s: %w", p.leading.Spec.Name, err)
 	}
-	r.Record("%s has taken over, %.1fs after the harm", p.standby.Spec.Name, time.Since(since).Seconds())
+	r.Record("%s has taken over, %.1fs after the fault", p.standby.Spec.Name, time.Since(since).Seconds())
 	return nil
 }
 

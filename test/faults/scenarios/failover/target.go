@@ -105,9 +105,9 @@ func targetLost(ctx context.Context, r *runner.Run) error {
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("%s and %s are gone, and Restart guests do not run in %s: %w\n%s", m.Name, to, third.Name, err, probe.Describe(ctx, r, restart))
+		return fmt.Errorf("%s and %s are gone, and Restart probes do not run in %s: %w\n%s", m.Name, to, third.Name, err, probe.Describe(ctx, r, restart))
 	}
-	r.Record("%d Restart guests run in %s, %.1fs after the second harm (policy: %s)", len(restart), third.Name, time.Since(next).Seconds(), r.Scaled(stage.Unreachable+stage.RestartAfter))
+	r.Record("%d Restart probes run in %s, %.1fs after the second fault (policy: %s)", len(restart), third.Name, time.Since(next).Seconds(), r.Scaled(stage.Unreachable+stage.RestartAfter))
 	if err := probe.AwaitFailover(ctx, r, all, since); err != nil {
 		return err
 	}
@@ -148,11 +148,11 @@ func targetFillsUp(ctx context.Context, r *runner.Run) error {
 		}
 		inTheWay = append(inTheWay, some...)
 	}
-	var wishes []probe.Request
+	var requests []probe.Request
 	for range bigs {
-		wishes = append(wishes, probe.Request{Mode: v1alpha1.FailoverRestart, Template: big})
+		requests = append(requests, probe.Request{Mode: v1alpha1.FailoverRestart, Template: big})
 	}
-	all, err := probe.Create(ctx, r, members[0], wishes)
+	all, err := probe.Create(ctx, r, members[0], requests)
 	if err != nil {
 		return err
 	}
@@ -168,12 +168,12 @@ func targetFillsUp(ctx context.Context, r *runner.Run) error {
 	}
 	waiting := probe.Unmoved(r, all)
 	if len(waiting) < bigs-left {
-		return fmt.Errorf("%d of %d guests wait, and there is room for %d", len(waiting), bigs, left)
+		return fmt.Errorf("%d of %d probes wait, and there is capacity for %d", len(waiting), bigs, left)
 	}
 	if err := probe.AwaitPending(ctx, r, waiting, "cpu"); err != nil {
 		return err
 	}
-	r.Record("%d guests wait for room and say so; %d of those that are in the way are deleted", len(waiting), freed)
+	r.Record("%d probes wait for capacity and show that; %d of those that are in the way are deleted", len(waiting), freed)
 	for _, s := range inTheWay[:freed] {
 		if err := client.IgnoreNotFound(r.Watch.Hub.Delete(ctx, s)); err != nil {
 			return err

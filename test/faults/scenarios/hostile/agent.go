@@ -68,16 +68,16 @@ func lyingAgent(ctx context.Context, r *runner.Run) error {
 	}
 	r.Record("an agent of member attacker invents names, results, templates and hub terms")
 	group, gctx := errgroup.WithContext(ctx)
-	lying, cancel := context.WithTimeout(gctx, r.Scaled(agentAttackTime))
+	attacking, cancel := context.WithTimeout(gctx, r.Scaled(agentAttackTime))
 	defer cancel()
 	var attacked []time.Duration
-	var told map[string]int
+	var sent map[string]int
 	peak := before[0]
-	group.Go(func() error { told = attacker.attack(lying); return nil })
+	group.Go(func() error { sent = attacker.attack(attacking); return nil })
 	group.Go(func() (err error) { attacked, err = witness.renewals(gctx, r.Scaled(agentAttackTime)); return err })
 	group.Go(func() error {
-		for stage.Sleep(lying, 250*time.Millisecond) == nil {
-			if now, err := leaderMetrics(lying, r, leader, "process_resident_memory_bytes"); err == nil {
+		for stage.Sleep(attacking, 250*time.Millisecond) == nil {
+			if now, err := leaderMetrics(attacking, r, leader, "process_resident_memory_bytes"); err == nil {
 				peak = max(peak, now[0])
 			}
 		}
@@ -87,12 +87,12 @@ func lyingAgent(ctx context.Context, r *runner.Run) error {
 		return err
 	}
 	r.Record("it sent %v; the leader took %.0f MB before and %.0f MB at most; another member's renewals took %s at p99 before and %s meanwhile (%d)",
-		told, before[0]/(1<<20), peak/(1<<20), p99(calm), p99(attacked), len(attacked))
+		sent, before[0]/(1<<20), peak/(1<<20), p99(calm), p99(attacked), len(attacked))
 	after, err := leaderMetrics(ctx, r, leader, "vdi_hub_term_raised_total")
 	if err != nil {
 		return fmt.Errorf("the leader did not outlive it: %w", err)
 	}
-	return errors.Join(checkHub(r, before[1], after[0], peak-before[0], p99(calm), p99(attacked), told), checkNoEscapes(ctx, r))
+	return errors.Join(checkHub(r, before[1], after[0], peak-before[0], p99(calm), p99(attacked), sent), checkNoEscapes(ctx, r))
 }
 
 // leaderMetrics returns metrics without labels of the hub's leader.
@@ -105,7 +105,7 @@ func leaderMetrics(ctx context.Context, r *runner.Run, leader *harness.Replica, 
 }
 
 // checkHub checks what the attack did to the hub.
-func checkHub(r *runner.Run, termsBefore, termsAfter, growth float64, calm, attacked time.Duration, told map[string]int) error {
+func checkHub(r *runner.Run, termsBefore, termsAfter, growth float64, calm, attacked time.Duration, sent map[string]int) error {
 	var errs []error
 	if termsAfter != termsBefore {
 		errs = append(errs, errors.New("a claim without proof raised the hub's term"))
@@ -117,7 +117,7 @@ func checkHub(r *runner.Run, termsBefore, termsAfter, growth float64, calm, atta
 		errs = append(errs, fmt.Errorf("another member's lease renewals took %s at p99, and %s without the attack", attacked, calm))
 	}
 	for _, kind := range []string{"reports", "results", "templates", "terms"} {
-		if told[kind] == 0 {
+		if sent[kind] == 0 {
 			errs = append(errs, fmt.Errorf("no %s were sent: nothing was tried", kind))
 		}
 	}
@@ -236,23 +236,23 @@ func (a *rawAgent) renewals(ctx context.Context, d time.Duration) (took []time.D
 // attack sends invented messages over one stream after another until the context ends, and counts
 // what it sent of each kind.
 func (a *rawAgent) attack(ctx context.Context) map[string]int {
-	told := map[string]int{}
+	sent := map[string]int{}
 	for n := 0; ctx.Err() == nil; n++ {
 		if _, err := a.open(ctx, int64(1000+n)); err != nil && ctx.Err() == nil {
-			told["terms"]++ // it was refused
+			sent["terms"]++ // it was refused
 		}
 		stream, err := a.open(ctx, 0)
 		if err != nil {
 			_ = stage.Sleep(ctx, 50*time.Millisecond)
 			continue
 		}
-		a.flood(stream, n, told)
+		a.flood(stream, n, sent)
 	}
-	return told
+	return sent
 }
 
 // flood sends until the hub ends the stream.
-func (a *rawAgent) flood(stream rawStream, n int, told map[string]int) {
+func (a *rawAgent) flood(stream rawStream, n int, sent map[string]int) {
 	for round := uint64(1); ; round++ {
 		reports, results, capacity := invention(n, round)
 		for kind, message := range map[string]*fleetv1.ConnectRequest{
@@ -263,7 +263,7 @@ func (a *rawAgent) flood(stream rawStream, n int, told map[string]int) {
 			if stream.Send(message) != nil {
 				return
 			}
-			told[kind]++
+			sent[kind]++
 		}
 	}
 }
@@ -279,8 +279,8 @@ const (
 // invention returns a round of invented messages, each under names that were not used before.
 func invention(n int, round uint64) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult, capacity *fleetv1.CapacityReport) {
 	for i := range inventedNames {
-		lie := checker.AssignmentState{Session: types.UID(uuid.NewString()), Name: fmt.Sprintf(workload.Namespace+"/invented-%d-%d-%d", n, round, i), Epoch: 1}
-		report := forgedReport(lie, 1)
+		invented := checker.AssignmentState{Session: types.UID(uuid.NewString()), Name: fmt.Sprintf(workload.Namespace+"/invented-%d-%d-%d", n, round, i), Epoch: 1}
+		report := forgedReport(invented, 1)
 		report.Status.Message = obeyedByTerminals
 		if i < inventedLong {
 			for c := range 16 - len(report.Status.Conditions) {
@@ -291,7 +291,7 @@ func invention(n int, round uint64) (reports []*fleetv1.AssignmentReport, result
 		}
 		reports = append(reports, report)
 		for _, code := range []fleetv1.ResultCode{fleetv1.ResultCode_RESULT_CODE_STORED, fleetv1.ResultCode_RESULT_CODE_STOPPED} {
-			results = append(results, forgedResult(checker.AssignmentState{Session: types.UID(uuid.NewString()), Name: lie.Name + "-result"}, 1, code))
+			results = append(results, forgedResult(checker.AssignmentState{Session: types.UID(uuid.NewString()), Name: invented.Name + "-result"}, 1, code))
 		}
 	}
 	capacity = &fleetv1.CapacityReport{Sequence: round, BasedOn: round - 1}

@@ -70,25 +70,25 @@ func flooded(ctx context.Context, r *runner.Run, a flood) error {
 	if err != nil {
 		return err
 	}
-	peace, err := measureRounds(ctx, r, leader, 1, 0)
+	calm, err := measureRounds(ctx, r, leader, 1, 0)
 	if err != nil {
-		return fmt.Errorf("in peace: %w", err)
+		return fmt.Errorf("without an attack: %w", err)
 	}
-	r.Record("in peace: %s", peace)
+	r.Record("without an attack: %s", calm)
 	strike, err := startFlood(ctx, r, a, leader)
 	if err != nil {
 		return err
 	}
-	war, err := measureRounds(ctx, r, leader, attackRounds, r.Scaled(attackLeast))
+	attacked, err := measureRounds(ctx, r, leader, attackRounds, r.Scaled(attackLeast))
 	done := strike.end()
-	r.Record("%s, %d times over %s from %s: %s", a.what, done, war.took.Round(time.Second), a.from, war)
+	r.Record("%s, %d times over %s from %s: %s", a.what, done, attacked.took.Round(time.Second), a.from, attacked)
 	if err != nil {
 		return fmt.Errorf("under attack: %w", err)
 	}
 	if done < a.attackers {
-		return fmt.Errorf("there was no attack: %d of %d attackers did their harm once", done, a.attackers)
+		return fmt.Errorf("there was no attack: %d of %d attackers attacked once", done, a.attackers)
 	}
-	return war.judge(peace)
+	return attacked.compare(calm)
 }
 
 // measured is how a fleet performed.
@@ -109,18 +109,18 @@ func (m measured) String() string {
 		m.memory>>20, m.cut.Round(10*time.Millisecond), m.killed.Round(10*time.Millisecond), m.renewed, m.failed)
 }
 
-func (m measured) judge(peace measured) error {
+func (m measured) compare(calm measured) error {
 	var errs []error
-	for what, took := range map[string][2]time.Duration{"cut off": {m.cut, peace.cut}, "killed": {m.killed, peace.killed}} {
+	for what, took := range map[string][2]time.Duration{"cut off": {m.cut, calm.cut}, "killed": {m.killed, calm.killed}} {
 		if later := took[0] - took[1]; later > reconnectWithin {
-			errs = append(errs, fmt.Errorf("an agent that was %s came back %s later than in peace: %s at most", what, later, reconnectWithin))
+			errs = append(errs, fmt.Errorf("an agent that was %s came back %s later than without an attack: %s at most", what, later, reconnectWithin))
 		}
 	}
-	if more := m.memory - peace.memory; more > attackMemory {
-		errs = append(errs, fmt.Errorf("the leader takes %d MB more than in peace: %d MB at most", more>>20, attackMemory>>20))
+	if more := m.memory - calm.memory; more > attackMemory {
+		errs = append(errs, fmt.Errorf("the leader takes %d MB more than without an attack: %d MB at most", more>>20, attackMemory>>20))
 	}
-	if m.renewed < renewedLeast*peace.renewed {
-		errs = append(errs, fmt.Errorf("promise 7: %.1f renewals a second of a member beside it, %.1f in peace", m.renewed, peace.renewed))
+	if m.renewed < renewedLeast*calm.renewed {
+		errs = append(errs, fmt.Errorf("promise 7: %.1f renewals a second of a member beside it, %.1f without an attack", m.renewed, calm.renewed))
 	}
 	return errors.Join(errs...)
 }

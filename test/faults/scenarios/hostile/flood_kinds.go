@@ -68,7 +68,7 @@ func startFlood(ctx context.Context, r *runner.Run, a flood, leader *harness.Rep
 	}
 	return s, stage.Poll(ctx, 2*stage.Allowance, func(context.Context) error {
 		if did := s.did.Load(); did < int64(a.attackers) {
-			return fmt.Errorf("%d of %d attackers have done their harm", did, a.attackers)
+			return fmt.Errorf("%d of %d attackers have attacked", did, a.attackers)
 		}
 		return nil
 	})

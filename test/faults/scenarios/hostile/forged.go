@@ -33,8 +33,8 @@ type forgedAgent struct {
 
 // runForged sends the messages of a forged agent for forgeFor, over one stream after another: the
 // hub may end any of them. It returns how often the hub admitted it.
-func runForged(ctx context.Context, r *runner.Run, rogue forgedAgent) (let int, err error) {
-	conn, err := dialHub(r, rogue.files, rogue.member)
+func runForged(ctx context.Context, r *runner.Run, forged forgedAgent) (admitted int, err error) {
+	conn, err := dialHub(r, forged.files, forged.member)
 	if err != nil {
 		return 0, err
 	}
@@ -43,26 +43,26 @@ func runForged(ctx context.Context, r *runner.Run, rogue forgedAgent) (let int, 
 	ctx, cancel := context.WithTimeout(ctx, r.Scaled(forgeFor))
 	defer cancel()
 	for ctx.Err() == nil {
-		in, last := runForgedOnce(ctx, r, client, rogue)
+		in, last := runForgedOnce(ctx, r, client, forged)
 		if in {
-			let++
+			admitted++
 		}
 		err = last
 		if stage.Sleep(ctx, r.Scaled(time.Second)) != nil {
 			break
 		}
 	}
-	if let == 0 {
-		return 0, fmt.Errorf("the rogue agent was never let in: %w", err)
+	if admitted == 0 {
+		return 0, fmt.Errorf("the agent was never admitted: %w", err)
 	}
-	return let, nil
+	return admitted, nil
 }
 
 // dialHub connects by a member's link with any certificate.
 func dialHub(r *runner.Run, files harness.LinkFiles, by *harness.Member) (*grpc.ClientConn, error) {
 	cert, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading the rogue's certificate: %w", err)
+		return nil, fmt.Errorf("reading the certificate: %w", err)
 	}
 	ca, err := os.ReadFile(files.CAFile)
 	if err != nil {
@@ -75,13 +75,13 @@ func dialHub(r *runner.Run, files harness.LinkFiles, by *harness.Member) (*grpc.
 
 // runForgedOnce opens a stream as the protocol requires, and then sends the reports twice, in
 // reverse, with sequences that fall. The error is what ended the stream.
-func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServiceClient, rogue forgedAgent) (in bool, err error) {
+func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServiceClient, forged forgedAgent) (in bool, err error) {
 	stream, err := client.Connect(ctx)
 	if err != nil {
 		return false, err
 	}
 	instance := uuid.NewString()
-	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: instance, Fingerprint: rogue.fingerprint, AgentTerm: rogue.term, AgentVersion: "rogue"}
+	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: instance, Fingerprint: forged.fingerprint, AgentTerm: forged.term, AgentVersion: "forged"}
 	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		_, err = stream.Recv()
 		return false, err
@@ -92,7 +92,7 @@ func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServi
 	if err := offerInventory(stream); err != nil {
 		return true, err
 	}
-	reports, results := rogue.reports(rogue.member)
+	reports, results := forged.reports(forged.member)
 	for _, message := range messages(r, reports, results) {
 		if _, err := client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: instance, Sequence: 1}); err != nil {
 			return true, err

@@ -45,7 +45,7 @@ func liar(ctx context.Context, r *runner.Run, ahead int64) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Await(ctx, "the marked session runs", runner.Running(uid)); err != nil {
+		if err := r.Await(ctx, "the session runs", runner.Running(uid)); err != nil {
 			return err
 		}
 		ours = append(ours, uid)
@@ -59,11 +59,11 @@ func liar(ctx context.Context, r *runner.Run, ahead int64) error {
 		return err
 	}
 	r.Record("an agent of member liar speaks of what others hold")
-	told, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: "liar", term: 1, member: m, reports: reportsOfOthers(r, ahead)})
+	admitted, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: "liar", term: 1, member: m, reports: reportsOfOthers(r, ahead)})
 	if err != nil {
 		return err
 	}
-	r.Record("it was heard %d times", told)
+	r.Record("it was admitted %d times", admitted)
 	for _, uid := range ours {
 		var k checker.Session
 		r.Watch.With(func(c *checker.Checker, _ time.Time) { k = *c.Session(uid) })
@@ -85,7 +85,7 @@ func impostor(ctx context.Context, r *runner.Run) error {
 	if err := stage.KillAgents(m); err != nil {
 		return err
 	}
-	r.Record("kill -9 %s; somebody with its certificate replays", m.Agent.Spec.Name)
+	r.Record("kill -9 %s; another process with its certificate replays", m.Agent.Spec.Name)
 	files, err := r.Fleet.PKI.Agent(m.Name, m.UID)
 	if err != nil {
 		return err
@@ -104,13 +104,13 @@ func impostor(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return fmt.Errorf("reading the agent's term: %w", err)
 	}
-	told, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: string(cluster.UID), term: term, member: m, reports: func(m *harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult) {
+	admitted, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: string(cluster.UID), term: term, member: m, reports: func(m *harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult) {
 		return replayedReports(r, m)
 	}})
 	if err != nil {
 		return err
 	}
-	r.Record("it was heard %d times; the true agent comes back", told)
+	r.Record("it was admitted %d times; the real agent comes back", admitted)
 	return nil
 }
 

@@ -61,7 +61,7 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 	var stream fleetv1.FleetService_ConnectClient
 	// The hub may take a moment to know a new member.
 	if err := stage.Poll(ctx, stage.Allowance, func(context.Context) error { stream, err = openStream(ctx, client); return err }); err != nil {
-		return fmt.Errorf("the deaf agent is not let in: %w", err)
+		return fmt.Errorf("the stalled agent is not admitted: %w", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- reportOnly(ctx, client, stream) }()
@@ -74,7 +74,7 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Await(ctx, "a session beside a deaf agent runs", runner.Running(s)); err != nil {
+		if err := r.Await(ctx, "a session beside a stalled agent runs", runner.Running(s)); err != nil {
 			return err
 		}
 		slowest = max(slowest, time.Since(before))
@@ -90,7 +90,7 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 			return nil
 		}
 		if slowest > slowSession {
-			return fmt.Errorf("promise 7: a session beside a deaf agent took %s to run", slowest)
+			return fmt.Errorf("promise 7: a session beside a stalled agent took %s to run", slowest)
 		}
 		if err := r.Pause(ctx, 2*time.Second); err != nil {
 			return err

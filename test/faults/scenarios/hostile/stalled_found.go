@@ -45,11 +45,11 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return err
 	}
-	deaf := []*stalledMember{
+	stalled := []*stalledMember{
 		{edit: littleEdit, foundBy: "has not been acknowledged for"},
 		{edit: muchEdit, foundBy: "has not read a message for"},
 	}
-	for i, d := range deaf {
+	for i, d := range stalled {
 		if d.Agent, err = runner.SimulateMember(ctx, r, fmt.Sprintf("deaf-%d", i)); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 			d.sessions = append(d.sessions, s)
 		}
 	}
-	for _, d := range deaf {
+	for _, d := range stalled {
 		if err := runner.AwaitAllRunning(ctx, r, d.sessions); err != nil {
 			return err
 		}
@@ -70,23 +70,23 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 	if err := r.Pause(ctx, 10*time.Second); err != nil {
 		return err
 	}
-	for _, d := range deaf {
+	for _, d := range stalled {
 		if err := runner.AwaitReadyReason(ctx, r, d.Name, v1alpha1.ReasonConnected, true); err != nil {
 			return err
 		}
 	}
-	return whileStalled(ctx, r, deaf, others)
+	return whileStalled(ctx, r, stalled, others)
 }
 
 // whileStalled measures the service of the others until the hub has found the stalled members.
-func whileStalled(ctx context.Context, r *runner.Run, deaf []*stalledMember, others []*simulated.Agent) error {
+func whileStalled(ctx context.Context, r *runner.Run, stalled []*stalledMember, others []*simulated.Agent) error {
 	looking, cancel := context.WithCancel(ctx)
 	group, gctx := errgroup.WithContext(looking)
 	defer func() {
 		cancel()
 		_ = group.Wait()
 	}()
-	for _, d := range deaf {
+	for _, d := range stalled {
 		d.StopReading()
 		r.Record("%s reads no more, beside %d others; its %d sessions are edited by %d bytes each", d.Name, len(others), len(d.sessions), d.edit)
 		group.Go(func() error { return awaitFound(gctx, r, d) })
@@ -101,7 +101,7 @@ func whileStalled(ctx context.Context, r *runner.Run, deaf []*stalledMember, oth
 		}
 		n++
 		if slowest = max(slowest, time.Since(before)); slowest > slowSession {
-			return fmt.Errorf("promise 7: a session beside deaf agents took %s to run", slowest)
+			return fmt.Errorf("promise 7: a session beside stalled agents took %s to run", slowest)
 		}
 		select {
 		case err := <-found:
@@ -121,7 +121,7 @@ func serveOthers(ctx context.Context, r *runner.Run, n int, at *simulated.Agent)
 		if err != nil {
 			return err
 		}
-		return r.Await(ctx, "a session beside deaf agents runs", runner.Running(uid))
+		return r.Await(ctx, "a session beside stalled agents runs", runner.Running(uid))
 	}
 	s, err := runner.CreateSimulatedSession(ctx, r, fmt.Sprintf("%s-%d", at.Name, n), at)
 	if err != nil {
@@ -146,7 +146,7 @@ func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 	}
 	r.Record("%s is Suspect after %s: %s", d.Name, time.Since(began).Round(100*time.Millisecond), why)
 	if !strings.Contains(why, d.foundBy) {
-		return fmt.Errorf("%s was told %d bytes a session, and the hub says %q, not that it %s", d.Name, d.edit, why, d.foundBy)
+		return fmt.Errorf("%s was sent %d bytes a session, and the hub says %q, not that it %s", d.Name, d.edit, why, d.foundBy)
 	}
 	return nil
 }
