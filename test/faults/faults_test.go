@@ -71,8 +71,8 @@ func read(t *testing.T) settings {
 	return s
 }
 
-// say prints at once: a pass takes minutes.
-func say(format string, args ...any) {
+// logf prints at once: a pass takes minutes.
+func logf(format string, args ...any) {
 	fmt.Printf("%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 }
 
@@ -81,7 +81,7 @@ func TestFaults(t *testing.T) {
 		t.Skip("takes minutes: make test-all runs the short scenarios, and make test-faults all")
 	}
 	s := read(t)
-	say("FACTOR=%v SEED=%d: %d scenarios", s.factor, s.seed, len(s.chosen))
+	logf("FACTOR=%v SEED=%d: %d scenarios", s.factor, s.seed, len(s.chosen))
 	var rows []runner.Result
 	if s.soak > 0 {
 		rows = soak(t, s)
@@ -120,13 +120,13 @@ func pass(t *testing.T, s settings) []runner.Result {
 		if !sc.Alone {
 			shared = stage
 		}
-		say("  %s", sc.Name)
+		logf("  %s", sc.Name)
 		result := runner.Play(t.Context(), stage, sc)
-		say("  %s: %s after %s %s", sc.Name, verdict(result), seconds(result.Took), result.Failed)
+		logf("  %s: %s after %s %s", sc.Name, verdict(result), seconds(result.Took), result.Failed)
 		for _, v := range result.Violations {
-			say("    %s", v)
+			logf("    %s", v)
 			for _, line := range v.Trail {
-				say("      %s", line)
+				logf("      %s", line)
 			}
 		}
 		rows = append(rows, result)
@@ -147,7 +147,7 @@ func pass(t *testing.T, s settings) []runner.Result {
 // begin starts a fleet; it returns nil if that failed.
 func begin(t *testing.T, s settings, of stage.Kind) *stage.Stage {
 	t.Helper()
-	stage, err := stage.Start(context.Background(), s.factor, s.seed, of, say)
+	stage, err := stage.Start(context.Background(), s.factor, s.seed, of, logf)
 	if err != nil {
 		t.Errorf("starting a fleet: %v", err)
 	}

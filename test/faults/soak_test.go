@@ -57,11 +57,11 @@ func soak(t *testing.T, s settings) []runner.Result {
 		}
 		sc := from[random.IntN(len(from))]
 		stage.Seed = random.Uint64N(1e6)
-		say("  %s (seed %d), %s of %s", sc.Name, stage.Seed, time.Since(began).Round(time.Second), s.soak)
+		logf("  %s (seed %d), %s of %s", sc.Name, stage.Seed, time.Since(began).Round(time.Second), s.soak)
 		result := runner.Play(t.Context(), stage, sc)
 		rows = append(rows, result)
 		if result.Failed != "" {
-			say("  %s: %s", sc.Name, result.Failed)
+			logf("  %s: %s", sc.Name, result.Failed)
 			keepLogs(t, stage, sc.Name)
 			return rows // what it left would affect the next one
 		}
@@ -71,7 +71,7 @@ func soak(t *testing.T, s settings) []runner.Result {
 			return rows
 		}
 		for _, f := range now {
-			say("    %s", f)
+			logf("    %s", f)
 		}
 		before = firstOfEach(before, now)
 		if err := grown(before, now); err != nil {

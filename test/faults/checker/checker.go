@@ -90,7 +90,7 @@ func (c *Checker) checkPlacement(now time.Time, k *Session, f SessionState) {
 	if f.PodReady && !c.ready[p] {
 		c.suspect(now, 2, "ready/"+key, &Suspicion{
 			about: f.UID, watches: []string{f.Cluster}, wait: WatchLag,
-			text:        fmt.Sprintf("session %s: the hub shows its desktop ready in %s under epoch %d, and the member has never said so", f.Name, f.Cluster, f.Placed),
+			text:        fmt.Sprintf("session %s: the hub shows its desktop ready in %s under epoch %d, and the member has never reported it", f.Name, f.Cluster, f.Placed),
 			unexplained: func() bool { return !c.ready[p] },
 		})
 	}

@@ -99,9 +99,9 @@ func TestFailovers(t *testing.T) {
 			h.pass(long)
 			switch {
 			case tc.want == "" && len(h.found) > 0:
-				t.Errorf("no promise is broken, and it says %v", h.found)
+				t.Errorf("violations: %v, want none", h.found)
 			case tc.want != "" && (len(h.found) != 1 || !strings.Contains(h.found[0].What, tc.want)):
-				t.Errorf("want one violation that says %q, got %v", tc.want, h.found)
+				t.Errorf("want one violation that contains %q, got %v", tc.want, h.found)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ type connection struct {
 	lost bool
 }
 
-// NewProxy listens on a port of its own, and forwards to where to says.
+// NewProxy listens on a port of its own, and forwards to the address that to returns.
 func NewProxy(to func() string, seed uint64) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -88,7 +88,7 @@ func AwaitReadyReason(ctx context.Context, r *Run, member, reason string, so boo
 		case err != nil:
 			return err
 		case (got == reason) != so:
-			return fmt.Errorf("the hub says %s", got)
+			return fmt.Errorf("the hub shows %s", got)
 		}
 		return nil
 	})

@@ -89,7 +89,7 @@ func clonedCredentials(ctx context.Context, r *runner.Run) error {
 			return err
 		}
 		if reason != v1alpha1.ReasonConnected {
-			return fmt.Errorf("with two agents of one identity the hub says that %s is %s", m.Name, reason)
+			return fmt.Errorf("with two agents of one identity the hub shows %s as %s", m.Name, reason)
 		}
 		if err := r.Pause(ctx, time.Second); err != nil {
 			return err

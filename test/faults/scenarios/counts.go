@@ -78,9 +78,9 @@ func writesByUser(r *runner.Run, since time.Time) (string, error) {
 		}
 	}
 	users := slices.SortedFunc(maps.Keys(byUser), func(a, b string) int { return byUser[b] - byUser[a] })
-	said := make([]string, 0, len(users))
+	perUser := make([]string, 0, len(users))
 	for _, user := range users {
-		said = append(said, fmt.Sprintf("%s %d", user, byUser[user]))
+		perUser = append(perUser, fmt.Sprintf("%s %d", user, byUser[user]))
 	}
-	return fmt.Sprintf("%d writes: %s", all, strings.Join(said, ", ")), nil
+	return fmt.Sprintf("%d writes: %s", all, strings.Join(perUser, ", ")), nil
 }

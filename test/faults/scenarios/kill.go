@@ -195,7 +195,7 @@ func agentKillInInventory(ctx context.Context, r *runner.Run) error {
 	}
 	r.SetNetwork(m.Name, netem.Conditions{Rate: 8 << 10}, "8 kB a second")
 	for range runner.Rounds {
-		r.Record("%s: connections reset, so that it says its inventory again", m.Name)
+		r.Record("%s: connections reset, so that it sends its inventory again", m.Name)
 		r.Links[m.Name].Reset()
 		if err := r.PauseRandomly(ctx, 20*time.Second); err != nil {
 			return err

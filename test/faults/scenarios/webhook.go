@@ -121,7 +121,7 @@ func checkReason(ctx context.Context, r *runner.Run, crowd, condition, reason st
 		}
 	}
 	if others > 0 || len(list.Items) != webhookSessions {
-		return fmt.Errorf("%d of %d sessions do not say %s", others, len(list.Items), reason)
+		return fmt.Errorf("%d of %d sessions do not show %s", others, len(list.Items), reason)
 	}
 	return nil
 }

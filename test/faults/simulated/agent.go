@@ -19,7 +19,7 @@ type Agent struct {
 }
 
 // Start starts the agent of a simulated member.
-func Start(m *Member, hubAddress string, files harness.LinkFiles, fingerprint string, factor float64, say func(string, ...any)) *Agent {
+func Start(m *Member, hubAddress string, files harness.LinkFiles, fingerprint string, factor float64, logf func(string, ...any)) *Agent {
 	s := &Agent{Member: m}
 	s.client = agentlink.NewClient(agentlink.Options{
 		HubAddress: hubAddress, HubServerName: "localhost",
@@ -36,7 +36,7 @@ func Start(m *Member, hubAddress string, files harness.LinkFiles, fingerprint st
 	go func() {
 		defer close(done)
 		if err := s.client.Start(ctx); err != nil {
-			say("    simulated agent %s: %v", m.Name, err)
+			logf("    simulated agent %s: %v", m.Name, err)
 		}
 	}()
 	s.Stop = sync.OnceFunc(func() {

@@ -42,7 +42,7 @@ type Stage struct {
 }
 
 // Start starts a fleet whose agents dial through proxies.
-func Start(ctx context.Context, factor float64, seed uint64, of Kind, say func(string, ...any)) (*Stage, error) {
+func Start(ctx context.Context, factor float64, seed uint64, of Kind, logf func(string, ...any)) (*Stage, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Start(ctx context.Context, factor float64, seed uint64, of Kind, say func(s
 		factor *= failoverTimeFactor
 	}
 	s := &Stage{
-		Factor: factor, Seed: seed, Kind: of, Logf: say,
+		Factor: factor, Seed: seed, Kind: of, Logf: logf,
 		Links: map[string]*netem.Proxy{}, APILinks: map[string]*netem.Proxy{}, PoweredOff: map[*harness.Member]bool{}, Removed: map[*harness.Member]bool{},
 	}
 	if err := s.open(ctx); err != nil {

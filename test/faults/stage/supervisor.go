@@ -15,7 +15,7 @@ const restartDelay = 500 * time.Millisecond
 // kube-schedulers, which end themselves when a killed API server contradicts what they bound.
 type supervisor struct {
 	processes []*harness.Process
-	say       func(string, ...any)
+	logf       func(string, ...any)
 	stop      chan struct{}
 	done      sync.WaitGroup
 
@@ -25,8 +25,8 @@ type supervisor struct {
 	restarts int
 }
 
-func startSupervisor(fleet *harness.Fleet, say func(string, ...any)) *supervisor {
-	s := &supervisor{say: say, stop: make(chan struct{}), held: map[*harness.Process]bool{}, ended: map[*harness.Process]time.Time{}}
+func startSupervisor(fleet *harness.Fleet, logf func(string, ...any)) *supervisor {
+	s := &supervisor{logf: logf, stop: make(chan struct{}), held: map[*harness.Process]bool{}, ended: map[*harness.Process]time.Time{}}
 	for _, r := range fleet.Hub.Replicas {
 		s.processes = append(s.processes, r.Process)
 	}
@@ -91,7 +91,7 @@ func (s *supervisor) check(p *harness.Process, now time.Time) {
 		delete(s.ended, p)
 		s.restarts++
 		if err := p.Start(); err != nil {
-			s.say("supervisor: %v", err)
+			s.logf("supervisor: %v", err)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func Key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: namespace, Name: name}
 }
 
-// IgnoreNotFound drops an error which says that an object does not exist.
+// IgnoreNotFound drops the error of an object that does not exist.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

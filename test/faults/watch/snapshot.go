@@ -103,9 +103,9 @@ func (s *Snapshot) settled(session *v1alpha1.VDISession) error {
 	case len(session.Status.Releasing) > 0:
 		return fmt.Errorf("still being released: %v", session.Status.Releasing)
 	case session.Status.ObservedGeneration != session.Generation:
-		return fmt.Errorf("its status speaks of generation %d of %d", session.Status.ObservedGeneration, session.Generation)
+		return fmt.Errorf("its status is of generation %d of %d", session.Status.ObservedGeneration, session.Generation)
 	case session.Status.Phase != v1alpha1.PhaseRunning && session.Status.Message == "":
-		return fmt.Errorf("is %s and does not say why", session.Status.Phase)
+		return fmt.Errorf("is %s without a message", session.Status.Phase)
 	case p == nil:
 		return nil
 	}

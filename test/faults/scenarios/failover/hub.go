@@ -90,8 +90,8 @@ func allLost(ctx context.Context, r *runner.Run) error {
 	if err := probe.CheckUnmoved(r, all); err != nil {
 		return fmt.Errorf("with all members gone: %w", err)
 	}
-	rest := append(cut.OfMode(v1alpha1.FailoverRestart), cut.OfMode(v1alpha1.FailoverHold)...)
-	if err := probe.CheckKeptRunning(r, rest, since); err != nil {
+	others := append(cut.OfMode(v1alpha1.FailoverRestart), cut.OfMode(v1alpha1.FailoverHold)...)
+	if err := probe.CheckKeptRunning(r, others, since); err != nil {
 		return err
 	}
 	if err := probe.AwaitPending(ctx, r, all.OfMode(v1alpha1.FailoverRestart), "cut off"); err != nil {

@@ -91,7 +91,7 @@ func apiDead(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return err
 	}
-	r.Record("the hub says of %s: %s", m.Name, reason)
+	r.Record("the hub shows %s as %s", m.Name, reason)
 	if err := errors.Join(probe.CheckUnmoved(r, all.OfMode(v1alpha1.FailoverHold)), probe.CheckKeptRunning(r, all.OfMode(v1alpha1.FailoverHold), since)); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func machinesPaused(ctx context.Context, r *runner.Run) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("the wall clock says that the lease of %s is over: %w", m.Name, err)
+		return fmt.Errorf("by the wall clock the lease of %s is over: %w", m.Name, err)
 	}
 	r.Record("%d %s probes have ended %.1fs after that; by the boot clock the lease has %s", len(fenced), fenced[0].Mode, time.Since(since).Seconds(), r.Scaled(stage.FenceLease))
 	if err := probe.CheckKeptRunning(r, all.OfMode(v1alpha1.FailoverHold), since); err != nil {

@@ -131,7 +131,7 @@ func outage(ctx context.Context, r *runner.Run, p pair, all probe.Probes, since 
 	if err != nil {
 		return err
 	}
-	r.Record("%.1fs into the outage the hub says of %s: %s", time.Since(since).Seconds(), p.member.Name, reason)
+	r.Record("%.1fs into the outage the hub shows %s as %s", time.Since(since).Seconds(), p.member.Name, reason)
 	if err := probe.CheckUntouched(r, all, since); err != nil {
 		return fmt.Errorf("during the outage: %w", err)
 	}

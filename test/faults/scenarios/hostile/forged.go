@@ -149,7 +149,7 @@ func messages(r *runner.Run, reports []*fleetv1.AssignmentReport, results []*fle
 
 func trueCondition(condition string, now time.Time) *fleetv1.Condition {
 	return &fleetv1.Condition{
-		Type: condition, Status: "True", Reason: "Ready", Message: "so it says",
+		Type: condition, Status: "True", Reason: "Ready", Message: "forged",
 		ObservedGeneration: 1, LastTransitionTime: timestamppb.New(now),
 	}
 }

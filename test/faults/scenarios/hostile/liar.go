@@ -58,7 +58,7 @@ func liar(ctx context.Context, r *runner.Run, ahead int64) error {
 	if err != nil {
 		return err
 	}
-	r.Record("an agent of member liar speaks of what others hold")
+	r.Record("an agent of member liar reports what others hold")
 	admitted, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: "liar", term: 1, member: m, reports: reportsOfOthers(r, ahead)})
 	if err != nil {
 		return err
@@ -170,6 +170,6 @@ func forgedResult(a checker.AssignmentState, epoch int64, code fleetv1.ResultCod
 	at := watch.Key(a.Name)
 	return &fleetv1.OrderResult{
 		SessionUid: string(a.Session), Namespace: at.Namespace, Name: at.Name, Epoch: epoch, Code: code,
-		Reason: v1alpha1.RefusedStaleEpoch, Message: "so it says", SpecHash: "0123456789abcdef",
+		Reason: v1alpha1.RefusedStaleEpoch, Message: "forged", SpecHash: "0123456789abcdef",
 	}
 }

@@ -146,7 +146,7 @@ func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 	}
 	r.Record("%s is Suspect after %s: %s", d.Name, time.Since(began).Round(100*time.Millisecond), why)
 	if !strings.Contains(why, d.foundBy) {
-		return fmt.Errorf("%s was sent %d bytes a session, and the hub says %q, not that it %s", d.Name, d.edit, why, d.foundBy)
+		return fmt.Errorf("%s was sent %d bytes a session, and the hub shows %q, not that it %s", d.Name, d.edit, why, d.foundBy)
 	}
 	return nil
 }
