@@ -190,11 +190,11 @@ func (c *Checker) HomeDeleted(now time.Time, f HomeState) {
 
 // SetReachable records whether the watch of a cluster works. While it does not, whatever a member
 // holds counts as reported ready.
-func (c *Checker) SetReachable(cluster string, sees bool) {
-	if c.interrupted[cluster] && sees {
+func (c *Checker) SetReachable(cluster string, reachable bool) {
+	if c.interrupted[cluster] && reachable {
 		for uid, f := range c.held[cluster] {
 			c.ready[placement{uid, f.Epoch}] = true
 		}
 	}
-	c.interrupted[cluster] = !sees
+	c.interrupted[cluster] = !reachable
 }

@@ -18,6 +18,16 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 )
 
+// defaultSize is how many sessions a workload keeps by default.
+const defaultSize = 24
+
+// scenarioLimit bounds one scenario, in production time; scenarioSpare is added for what no factor
+// scales.
+const (
+	scenarioLimit = 15 * time.Minute
+	scenarioSpare = 3 * time.Minute
+)
+
 // Play runs one scenario and returns its result.
 func Play(ctx context.Context, s *stage.Stage, sc Scenario) Result {
 	r := &Run{Stage: s, Scenario: sc, Random: s.Draw(sc.Name), began: time.Now()}
@@ -144,7 +154,7 @@ func (r *Run) heal(ctx context.Context) error {
 		supervise(r, m, false)
 	}
 	for _, cp := range r.ControlPlanes() {
-		if err := stage.Restart(ctx, cp); err != nil {
+		if err := stage.RestartControlPlane(ctx, cp); err != nil {
 			errs = append(errs, err.Error())
 		}
 	}

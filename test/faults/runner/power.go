@@ -2,11 +2,11 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
-	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -47,12 +47,12 @@ func HoldAgents(r *Run, m *harness.Member, held bool) {
 	}
 }
 
-// KillAgent kills all replicas of a member's agent and leaves them down.
-func KillAgent(r *Run, m *harness.Member) error {
+// KillAndHoldAgents kills all replicas of a member's agent and leaves them down.
+func KillAndHoldAgents(r *Run, m *harness.Member) error {
 	r.RecordOutage(m.Name)
 	HoldAgents(r, m, true)
 	r.Record("kill -9 %s, which stays down; its member lives", m.Agent.Spec.Name)
-	return stage.KillAgents(m)
+	return KillAgents(m)
 }
 
 // MarkRemoved records that a member never returns: nothing reads it any more.
@@ -60,4 +60,13 @@ func MarkRemoved(r *Run, m *harness.Member) {
 	delete(r.PoweredOff, m)
 	r.Removed[m] = true
 	r.Watch.With(func(c *checker.Checker, _ time.Time) { c.DeclareRemoved(m.Name) })
+}
+
+// KillAgents kills all replicas of a member's agent.
+func KillAgents(m *harness.Member) error {
+	var errs []error
+	for _, a := range m.Agents {
+		errs = append(errs, a.Kill())
+	}
+	return errors.Join(errs...)
 }

@@ -40,7 +40,7 @@ func apiDown(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error
 		return err
 	}
 	r.Record("%s starts again", cp.APIServer.Spec.Name)
-	return stage.Restart(ctx, cp)
+	return stage.RestartControlPlane(ctx, cp)
 }
 
 // etcdFrozen makes an API server answer nothing and refuse nothing.

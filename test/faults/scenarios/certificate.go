@@ -41,7 +41,7 @@ func certificateExpires(ctx context.Context, r *runner.Run) error {
 		return err
 	}
 	r.Record("%s has a certificate for %s", m.Agent.Spec.Name, shortLived)
-	if err := stage.KillAgents(m); err != nil {
+	if err := runner.KillAgents(m); err != nil {
 		return err
 	}
 	if err := runner.AwaitReadyReason(ctx, r, m.Name, v1alpha1.ReasonConnected, true); err != nil {
@@ -96,7 +96,7 @@ func clonedCredentials(ctx context.Context, r *runner.Run) error {
 		}
 	}
 	r.Record("kill -9 %s: the clone may take its place", m.Agent.Spec.Name)
-	if err := stage.KillAgents(m); err != nil {
+	if err := runner.KillAgents(m); err != nil {
 		return err
 	}
 	if err := r.Pause(ctx, 30*time.Second); err != nil {

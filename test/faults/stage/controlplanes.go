@@ -28,8 +28,8 @@ func (s *Stage) ControlPlanes() []*harness.ControlPlane {
 	return all
 }
 
-// Restart starts what a scenario left down of a control plane.
-func Restart(ctx context.Context, cp *harness.ControlPlane) error {
+// RestartControlPlane starts what a scenario left down of a control plane.
+func RestartControlPlane(ctx context.Context, cp *harness.ControlPlane) error {
 	for _, p := range []*harness.Process{cp.Etcd, cp.APIServer} {
 		if !p.Running() {
 			if err := p.Start(); err != nil {

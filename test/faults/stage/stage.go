@@ -25,7 +25,7 @@ const NodesPerMember = 6
 type Stage struct {
 	Fleet      *harness.Fleet
 	Watch      *watch.Watcher
-	Supervisor *supervisor
+	Supervisor *Supervisor
 	// Links are the network of each member, and APILinks that between each replica of the hub, or
 	// of the replicated agent, and its API server.
 	Links, APILinks map[string]*netem.Proxy

@@ -11,11 +11,11 @@ import (
 // first restart.
 const restartDelay = 500 * time.Millisecond
 
-// supervisor starts again what has ended: replicas of the hub, agents, and the members'
+// Supervisor starts again what has ended: replicas of the hub, agents, and the members'
 // kube-schedulers, which end themselves when a killed API server contradicts what they bound.
-type supervisor struct {
+type Supervisor struct {
 	processes []*harness.Process
-	logf       func(string, ...any)
+	logf      func(string, ...any)
 	stop      chan struct{}
 	done      sync.WaitGroup
 
@@ -25,8 +25,8 @@ type supervisor struct {
 	restarts int
 }
 
-func startSupervisor(fleet *harness.Fleet, logf func(string, ...any)) *supervisor {
-	s := &supervisor{logf: logf, stop: make(chan struct{}), held: map[*harness.Process]bool{}, ended: map[*harness.Process]time.Time{}}
+func startSupervisor(fleet *harness.Fleet, logf func(string, ...any)) *Supervisor {
+	s := &Supervisor{logf: logf, stop: make(chan struct{}), held: map[*harness.Process]bool{}, ended: map[*harness.Process]time.Time{}}
 	for _, r := range fleet.Hub.Replicas {
 		s.processes = append(s.processes, r.Process)
 	}
@@ -40,33 +40,33 @@ func startSupervisor(fleet *harness.Fleet, logf func(string, ...any)) *superviso
 	return s
 }
 
-func (s *supervisor) close() {
+func (s *Supervisor) close() {
 	close(s.stop)
 	s.done.Wait()
 }
 
 // Hold keeps a process down once it has ended, or lets it start again.
-func (s *supervisor) Hold(p *harness.Process, held bool) {
+func (s *Supervisor) Hold(p *harness.Process, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[p] = held
 }
 
 // ReleaseAll lets every process start again.
-func (s *supervisor) ReleaseAll() {
+func (s *Supervisor) ReleaseAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.held)
 }
 
 // Restarts returns how often a process was started again.
-func (s *supervisor) Restarts() int {
+func (s *Supervisor) Restarts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.restarts
 }
 
-func (s *supervisor) run() {
+func (s *Supervisor) run() {
 	for {
 		select {
 		case <-s.stop:
@@ -81,7 +81,7 @@ func (s *supervisor) run() {
 	}
 }
 
-func (s *supervisor) check(p *harness.Process, now time.Time) {
+func (s *Supervisor) check(p *harness.Process, now time.Time) {
 	switch since, down := s.ended[p]; {
 	case p.Running():
 		delete(s.ended, p)

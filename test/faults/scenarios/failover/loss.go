@@ -55,7 +55,7 @@ func agentDead(ctx context.Context, r *runner.Run) error {
 		return err
 	}
 	since := time.Now()
-	if err := runner.KillAgent(r, m); err != nil {
+	if err := runner.KillAndHoldAgents(r, m); err != nil {
 		return err
 	}
 	if err := probe.AwaitLeaseStop(ctx, r, all.OfMode(v1alpha1.FailoverFence), since); err != nil {
@@ -156,7 +156,7 @@ func agentCrashLoop(ctx context.Context, r *runner.Run) error {
 				crashed <- nil
 				return
 			}
-			if err := stage.KillAgents(m); err != nil {
+			if err := runner.KillAgents(m); err != nil {
 				crashed <- err
 				return
 			}

@@ -67,7 +67,7 @@ type hubConnection struct {
 	ended     float64
 }
 
-func connectionOf(ctx context.Context, r *runner.Run, m *harness.Member, a *harness.Agent) (hubConnection, error) {
+func connectionOf(ctx context.Context, m *harness.Member, a *harness.Agent) (hubConnection, error) {
 	metrics, err := m.MetricsOf(ctx, a)
 	if err != nil {
 		return hubConnection{}, fmt.Errorf("reading the metrics of %s: %w", a.Spec.Name, err)
@@ -79,11 +79,11 @@ func connectionOf(ctx context.Context, r *runner.Run, m *harness.Member, a *harn
 // awaitOneConnected waits until one replica is connected to the hub, and the other is not.
 func awaitOneConnected(ctx context.Context, r *runner.Run, m *harness.Member, one, other *harness.Agent) error {
 	err := stage.Poll(ctx, r.Scaled(time.Minute)+2*stage.Allowance, func(ctx context.Context) error {
-		of, err := connectionOf(ctx, r, m, one)
+		of, err := connectionOf(ctx, m, one)
 		if err != nil || !of.connected {
 			return errors.Join(err, fmt.Errorf("%s is not connected to the hub", one.Spec.Name))
 		}
-		if of, err = connectionOf(ctx, r, m, other); err != nil || of.connected {
+		if of, err = connectionOf(ctx, m, other); err != nil || of.connected {
 			return errors.Join(err, fmt.Errorf("%s is connected to the hub too: %t", other.Spec.Name, of.connected))
 		}
 		return nil
@@ -148,22 +148,22 @@ func outage(ctx context.Context, r *runner.Run, p pair, all probe.Probes, since 
 // and the standby may not connect.
 func duringUnchanged(ctx context.Context, r *runner.Run, p pair, inject func() error) error {
 	pids := [2]int{p.leading.PID(), p.standby.PID()}
-	before, err := connectionOf(ctx, r, p.member, p.leading)
+	before, err := connectionOf(ctx, p.member, p.leading)
 	if err != nil {
 		return err
 	}
-	silent, err := connectionOf(ctx, r, p.member, p.standby)
+	silent, err := connectionOf(ctx, p.member, p.standby)
 	if err != nil {
 		return err
 	}
 	if err := inject(); err != nil {
 		return err
 	}
-	after, err := connectionOf(ctx, r, p.member, p.leading)
+	after, err := connectionOf(ctx, p.member, p.leading)
 	if err != nil {
 		return err
 	}
-	still, err := connectionOf(ctx, r, p.member, p.standby)
+	still, err := connectionOf(ctx, p.member, p.standby)
 	switch {
 	case err != nil:
 		return err
@@ -205,7 +205,7 @@ func agentLeaderKilled(ctx context.Context, r *runner.Run) error {
 func awaitTakeover(ctx context.Context, r *runner.Run, p pair, since time.Time) error {
 	limit := r.Scaled(stage.Unreachable+stage.RestartAfter) + stage.Allowance
 	err := stage.Poll(ctx, limit, func(ctx context.Context) error {
-		of, err := connectionOf(ctx, r, p.member, p.standby)
+		of, err := connectionOf(ctx, p.member, p.standby)
 		if err == nil && !of.connected {
 			err = fmt.Errorf("%s is not connected to the hub", p.standby.Spec.Name)
 		}

@@ -92,7 +92,7 @@ func lyingAgent(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return fmt.Errorf("the leader did not outlive it: %w", err)
 	}
-	return errors.Join(checkHub(r, before[1], after[0], peak-before[0], p99(calm), p99(attacked), sent), checkNoEscapes(ctx, r))
+	return errors.Join(checkHub(before[1], after[0], peak-before[0], p99(calm), p99(attacked), sent), checkNoEscapes(ctx, r))
 }
 
 // leaderMetrics returns metrics without labels of the hub's leader.
@@ -105,7 +105,7 @@ func leaderMetrics(ctx context.Context, r *runner.Run, leader *harness.Replica, 
 }
 
 // checkHub checks what the attack did to the hub.
-func checkHub(r *runner.Run, termsBefore, termsAfter, growth float64, calm, attacked time.Duration, sent map[string]int) error {
+func checkHub(termsBefore, termsAfter, growth float64, calm, attacked time.Duration, sent map[string]int) error {
 	var errs []error
 	if termsAfter != termsBefore {
 		errs = append(errs, errors.New("a claim without proof raised the hub's term"))

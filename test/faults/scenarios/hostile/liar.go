@@ -14,7 +14,6 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
-	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
@@ -82,7 +81,7 @@ func impostor(ctx context.Context, r *runner.Run) error {
 		return err
 	}
 	runner.HoldAgents(r, m, true)
-	if err := stage.KillAgents(m); err != nil {
+	if err := runner.KillAgents(m); err != nil {
 		return err
 	}
 	r.Record("kill -9 %s; another process with its certificate replays", m.Agent.Spec.Name)
