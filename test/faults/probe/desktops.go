@@ -13,10 +13,10 @@ import (
 )
 
 // desktopRuns returns the runs of a probe's desktop in its member, in their order.
-func desktopRuns(r *runner.Run, g Probe) []watch.DesktopRun {
+func desktopRuns(r *runner.Run, p Probe) []watch.DesktopRun {
 	var there []watch.DesktopRun
-	for _, l := range r.Kubelets.Runs(g.UID) {
-		if l.Member == g.At.Name {
+	for _, l := range r.Kubelets.Runs(p.UID) {
+		if l.Member == p.At.Name {
 			there = append(there, l)
 		}
 	}
@@ -24,22 +24,22 @@ func desktopRuns(r *runner.Run, g Probe) []watch.DesktopRun {
 }
 
 // RunningAt returns the run of a probe's desktop in its member at a time.
-func RunningAt(r *runner.Run, g Probe, at time.Time) (watch.DesktopRun, error) {
-	for _, l := range desktopRuns(r, g) {
+func RunningAt(r *runner.Run, p Probe, at time.Time) (watch.DesktopRun, error) {
+	for _, l := range desktopRuns(r, p) {
 		if !l.Start.After(at) && (l.End.IsZero() || l.End.After(at)) {
 			return l, nil
 		}
 	}
-	return watch.DesktopRun{}, fmt.Errorf("by its kubelet, the desktop of %s probe %s did not run in %s at %s: %v", g.Mode, g.Name, g.At.Name, at.Format(watch.TimeFormat), desktopRuns(r, g))
+	return watch.DesktopRun{}, fmt.Errorf("by its kubelet, the desktop of %s probe %s did not run in %s at %s: %v", p.Mode, p.Name, p.At.Name, at.Format(watch.TimeFormat), desktopRuns(r, p))
 }
 
 // CheckKeptRunning checks that the desktops of probes have run since a time, and still do.
 func CheckKeptRunning(r *runner.Run, all Probes, since time.Time) error {
 	var errs []error
-	for _, g := range all {
-		l, err := RunningAt(r, g, since)
+	for _, p := range all {
+		l, err := RunningAt(r, p, since)
 		if err == nil && !l.End.IsZero() {
-			err = fmt.Errorf("the desktop of %s probe %s in %s ended at %s, %.1fs after the fault", g.Mode, g.Name, g.At.Name, l.End.Format(watch.TimeFormat), l.End.Sub(since).Seconds())
+			err = fmt.Errorf("the desktop of %s probe %s in %s ended at %s, %.1fs after the fault", p.Mode, p.Name, p.At.Name, l.End.Format(watch.TimeFormat), l.End.Sub(since).Seconds())
 		}
 		errs = append(errs, err)
 	}
@@ -54,13 +54,13 @@ func AwaitLeaseStop(ctx context.Context, r *runner.Run, all Probes, since time.T
 	limit := time.Until(since.Add(r.Scaled(stage.FenceLease+stage.StopSlack))) + stage.Allowance
 	err := stage.Poll(ctx, limit, func(context.Context) error {
 		first, last = 0, 0
-		for _, g := range all {
-			l, err := RunningAt(r, g, since)
+		for _, p := range all {
+			l, err := RunningAt(r, p, since)
 			if err != nil {
 				return err
 			}
 			if l.End.IsZero() {
-				return fmt.Errorf("the desktop of %s probe %s still runs in %s", g.Mode, g.Name, g.At.Name)
+				return fmt.Errorf("the desktop of %s probe %s still runs in %s", p.Mode, p.Name, p.At.Name)
 			}
 			after := l.End.Sub(since)
 			if first == 0 || after < first {
@@ -91,17 +91,17 @@ func AwaitOldStopped(ctx context.Context, r *runner.Run, all Probes) error {
 	since := time.Now()
 	var old Probes
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
-		for _, g := range all {
-			if k := c.Session(g.UID); k != nil && k.Cluster != g.At.Name {
-				old = append(old, g)
+		for _, p := range all {
+			if k := c.Session(p.UID); k != nil && k.Cluster != p.At.Name {
+				old = append(old, p)
 			}
 		}
 	})
 	err := stage.Poll(ctx, stage.StoppedWithin+stage.Allowance, func(context.Context) error {
-		for _, g := range old {
-			for _, l := range desktopRuns(r, g) {
+		for _, p := range old {
+			for _, l := range desktopRuns(r, p) {
 				if l.End.IsZero() {
-					return fmt.Errorf("probe %s still runs in %s: %v", g.Name, g.At.Name, l)
+					return fmt.Errorf("probe %s still runs in %s: %v", p.Name, p.At.Name, l)
 				}
 			}
 		}
@@ -118,10 +118,10 @@ func AwaitOldStopped(ctx context.Context, r *runner.Run, all Probes) error {
 // member since a time, when that member had its power back.
 func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 	var errs []error
-	for _, g := range all {
-		for _, l := range desktopRuns(r, g) {
+	for _, p := range all {
+		for _, l := range desktopRuns(r, p) {
 			if !l.Start.Before(since) {
-				errs = append(errs, fmt.Errorf("promise 1: %s probe %s was rescheduled, and its old desktop was started by its kubelet: %s", g.Mode, g.Name, l))
+				errs = append(errs, fmt.Errorf("promise 1: %s probe %s was rescheduled, and its old desktop was started by its kubelet: %s", p.Mode, p.Name, l))
 			}
 		}
 	}
@@ -133,13 +133,13 @@ func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 func AwaitRestart(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
 	reachable := time.Now()
 	err := stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(context.Context) error {
-		for _, g := range all {
-			lives := desktopRuns(r, g)
+		for _, p := range all {
+			lives := desktopRuns(r, p)
 			if len(lives) == 0 {
-				return fmt.Errorf("there is no log of %s probe %s", g.Mode, g.Name)
+				return fmt.Errorf("there is no log of %s probe %s", p.Mode, p.Name)
 			}
 			if last := lives[len(lives)-1]; last.Start.Before(since) || !last.End.IsZero() {
-				return fmt.Errorf("%s probe %s last ran in %s", g.Mode, g.Name, last)
+				return fmt.Errorf("%s probe %s last ran in %s", p.Mode, p.Name, last)
 			}
 		}
 		return nil

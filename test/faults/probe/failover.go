@@ -29,7 +29,7 @@ func AwaitElsewhere(ctx context.Context, r *runner.Run, all Probes, since time.T
 	// A leader that has just started may have to wait for its members first.
 	limit := max(stage.Allowance, time.Until(since)+r.Scaled(due+stage.PlaceElsewhereAfter)+2*stage.Allowance)
 	err := r.AwaitWithin(ctx, limit, func(c *checker.Checker) bool {
-		return !slices.ContainsFunc(all, func(g Probe) bool { return !g.Moved(c) || !c.Session(g.UID).PodReady })
+		return !slices.ContainsFunc(all, func(p Probe) bool { return !p.Moved(c) || !c.Session(p.UID).PodReady })
 	})
 	if err != nil {
 		return fmt.Errorf("%s probes of %s, which is away, do not run elsewhere: %w\n%s", all[0].Mode, all[0].At.Name, err, Describe(ctx, r, all))
@@ -39,15 +39,15 @@ func AwaitElsewhere(ctx context.Context, r *runner.Run, all Probes, since time.T
 }
 
 // Moved reports whether the probe is placed in another member.
-func (g Probe) Moved(c *checker.Checker) bool {
-	k := c.Session(g.UID)
-	return k != nil && k.Cluster != "" && k.Cluster != g.At.Name
+func (p Probe) Moved(c *checker.Checker) bool {
+	k := c.Session(p.UID)
+	return k != nil && k.Cluster != "" && k.Cluster != p.At.Name
 }
 
 // AwaitFirstMove waits until one probe is placed in another member, and returns that member.
 func AwaitFirstMove(ctx context.Context, r *runner.Run, all Probes, due time.Duration) (to string, err error) {
 	err = r.AwaitWithin(ctx, r.Scaled(due+stage.PlaceElsewhereAfter)+2*stage.Allowance, func(c *checker.Checker) bool {
-		i := slices.IndexFunc(all, func(g Probe) bool { return g.Moved(c) })
+		i := slices.IndexFunc(all, func(p Probe) bool { return p.Moved(c) })
 		if i >= 0 {
 			to = c.Session(all[i].UID).Cluster
 		}
@@ -63,9 +63,9 @@ func AwaitFirstMove(ctx context.Context, r *runner.Run, all Probes, due time.Dur
 func CheckUnmoved(r *runner.Run, all Probes) error {
 	var errs []error
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
-		for _, g := range all {
-			if k := c.Session(g.UID); k.Cluster != g.At.Name || k.Placed != g.epoch {
-				errs = append(errs, fmt.Errorf("%s probe %s was in %s under epoch %d, and is in %q under %d", g.Mode, g.Name, g.At.Name, g.epoch, k.Cluster, k.Placed))
+		for _, p := range all {
+			if k := c.Session(p.UID); k.Cluster != p.At.Name || k.Placed != p.epoch {
+				errs = append(errs, fmt.Errorf("%s probe %s was in %s under epoch %d, and is in %q under %d", p.Mode, p.Name, p.At.Name, p.epoch, k.Cluster, k.Placed))
 			}
 		}
 	})
@@ -75,9 +75,9 @@ func CheckUnmoved(r *runner.Run, all Probes) error {
 // AwaitPending waits until the status of probes shows that they wait to be rescheduled, and for
 // what.
 func AwaitPending(ctx context.Context, r *runner.Run, all Probes, cause string) error {
-	for _, g := range all {
+	for _, p := range all {
 		err := stage.Poll(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter)+2*stage.Allowance, func(ctx context.Context) error {
-			ready, err := readyCondition(ctx, r, g)
+			ready, err := readyCondition(ctx, r, p)
 			switch {
 			case err != nil:
 				return err
@@ -89,15 +89,15 @@ func AwaitPending(ctx context.Context, r *runner.Run, all Probes, cause string) 
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("promise 9: %s probe %s of %s, which is away, does not show what it waits for: %w", g.Mode, g.Name, g.At.Name, err)
+			return fmt.Errorf("promise 9: %s probe %s of %s, which is away, does not show what it waits for: %w", p.Mode, p.Name, p.At.Name, err)
 		}
 	}
 	return nil
 }
 
-func readyCondition(ctx context.Context, r *runner.Run, g Probe) (metav1.Condition, error) {
+func readyCondition(ctx context.Context, r *runner.Run, p Probe) (metav1.Condition, error) {
 	s := &v1alpha1.VDISession{}
-	if err := r.Watch.Hub.Get(ctx, watch.Key(workload.Namespace+"/"+g.Name), s); err != nil {
+	if err := r.Watch.Hub.Get(ctx, watch.Key(workload.Namespace+"/"+p.Name), s); err != nil {
 		return metav1.Condition{}, err
 	}
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); c != nil {
@@ -109,13 +109,13 @@ func readyCondition(ctx context.Context, r *runner.Run, g Probe) (metav1.Conditi
 // Describe returns what the hub holds of probes that are not where they should be.
 func Describe(ctx context.Context, r *runner.Run, all Probes) string {
 	var out strings.Builder
-	for _, g := range all {
+	for _, p := range all {
 		s := &v1alpha1.VDISession{}
-		if err := r.Watch.Hub.Get(context.WithoutCancel(ctx), watch.Key(workload.Namespace+"/"+g.Name), s); err != nil {
-			_, _ = fmt.Fprintf(&out, "%s: %v\n", g.Name, err)
+		if err := r.Watch.Hub.Get(context.WithoutCancel(ctx), watch.Key(workload.Namespace+"/"+p.Name), s); err != nil {
+			_, _ = fmt.Fprintf(&out, "%s: %v\n", p.Name, err)
 			continue
 		}
-		_, _ = fmt.Fprintf(&out, "%s (%s): placement %+v, releasing %+v, %s: %s\n", g.Name, g.Mode, s.Status.Placement, s.Status.Releasing, s.Status.Phase, s.Status.Message)
+		_, _ = fmt.Fprintf(&out, "%s (%s): placement %+v, releasing %+v, %s: %s\n", p.Name, p.Mode, s.Status.Placement, s.Status.Releasing, s.Status.Phase, s.Status.Message)
 	}
 	return out.String()
 }
@@ -140,9 +140,9 @@ func AwaitFailover(ctx context.Context, r *runner.Run, all Probes, since time.Ti
 func CheckAllIn(r *runner.Run, m *harness.Member, all Probes) error {
 	var err error
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
-		for _, g := range all {
-			if k := c.Session(g.UID); k.Cluster != m.Name {
-				err = fmt.Errorf("probe %s is in %q, and only %s is left", g.Name, k.Cluster, m.Name)
+		for _, p := range all {
+			if k := c.Session(p.UID); k.Cluster != m.Name {
+				err = fmt.Errorf("probe %s is in %q, and only %s is left", p.Name, k.Cluster, m.Name)
 			}
 		}
 	})
@@ -153,9 +153,9 @@ func CheckAllIn(r *runner.Run, m *harness.Member, all Probes) error {
 func Unmoved(r *runner.Run, all Probes) Probes {
 	var waiting Probes
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
-		for _, g := range all {
-			if !g.Moved(c) {
-				waiting = append(waiting, g)
+		for _, p := range all {
+			if !p.Moved(c) {
+				waiting = append(waiting, p)
 			}
 		}
 	})
@@ -167,8 +167,8 @@ func AwaitSome(ctx context.Context, r *runner.Run, all Probes, n int, since time
 	arrived := 0
 	err := r.AwaitWithin(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter+stage.PlaceElsewhereAfter)+2*stage.Allowance, func(c *checker.Checker) bool {
 		arrived = 0
-		for _, g := range all {
-			if g.Moved(c) && c.Session(g.UID).PodReady {
+		for _, p := range all {
+			if p.Moved(c) && c.Session(p.UID).PodReady {
 				arrived++
 			}
 		}

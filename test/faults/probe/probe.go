@@ -36,7 +36,7 @@ type Probes []Probe
 
 // OfMode returns the probes of a failover mode.
 func (all Probes) OfMode(mode v1alpha1.FailoverMode) Probes {
-	return slices.DeleteFunc(slices.Clone(all), func(g Probe) bool { return g.Mode != mode })
+	return slices.DeleteFunc(slices.Clone(all), func(p Probe) bool { return p.Mode != mode })
 }
 
 // Request is what a probe asks for.
@@ -120,54 +120,54 @@ func place(ctx context.Context, r *runner.Run, m *harness.Member, s *v1alpha1.VD
 
 // keepInMember waits until a probe runs where it was placed. On a busy machine it may get no node
 // or volume in time, and is rescheduled: then it is created again.
-func keepInMember(ctx context.Context, r *runner.Run, g *Probe, s *v1alpha1.VDISession) error {
+func keepInMember(ctx context.Context, r *runner.Run, p *Probe, s *v1alpha1.VDISession) error {
 	for range 3 {
 		at := ""
-		if err := r.Await(ctx, g.Name+" runs", func(c *checker.Checker) bool {
-			f := c.Session(g.UID)
+		if err := r.Await(ctx, p.Name+" runs", func(c *checker.Checker) bool {
+			f := c.Session(p.UID)
 			at = f.Cluster
 			return f.PodReady
 		}); err != nil {
 			return err
 		}
-		if at == g.At.Name {
+		if at == p.At.Name {
 			return nil
 		}
 		if err := r.Watch.Hub.Delete(ctx, s.DeepCopy()); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("creating %s again: %w", g.Name, err)
+			return fmt.Errorf("creating %s again: %w", p.Name, err)
 		}
-		uid, err := place(ctx, r, g.At, s)
+		uid, err := place(ctx, r, p.At, s)
 		if err != nil {
 			return err
 		}
-		g.UID = uid
+		p.UID = uid
 	}
-	return fmt.Errorf("%s was placed in %s again and again, and ran elsewhere", g.Name, g.At.Name)
+	return fmt.Errorf("%s was placed in %s again and again, and ran elsewhere", p.Name, p.At.Name)
 }
 
 // AwaitRunning waits until probes run in their members, with a guard where their mode needs one.
 func AwaitRunning(ctx context.Context, r *runner.Run, all Probes) error {
 	for i := range all {
-		g := &all[i]
+		p := &all[i]
 		err := stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+2*stage.Allowance, func(ctx context.Context) error {
 			s := &v1alpha1.VDISession{}
-			if err := r.Watch.Hub.Get(ctx, watch.Key(workload.Namespace+"/"+g.Name), s); err != nil {
+			if err := r.Watch.Hub.Get(ctx, watch.Key(workload.Namespace+"/"+p.Name), s); err != nil {
 				return err
 			}
-			p := s.Status.Placement
+			placement := s.Status.Placement
 			switch {
-			case p == nil || !watch.PodReady(s.Status.Conditions):
+			case placement == nil || !watch.PodReady(s.Status.Conditions):
 				return fmt.Errorf("it is %s: %s", s.Status.Phase, s.Status.Message)
-			case p.ClusterName != g.At.Name:
-				return fmt.Errorf("it is in %s", p.ClusterName)
-			case g.Mode == v1alpha1.FailoverFence && !p.Guarded:
+			case placement.ClusterName != p.At.Name:
+				return fmt.Errorf("it is in %s", placement.ClusterName)
+			case p.Mode == v1alpha1.FailoverFence && !placement.Guarded:
 				return errors.New("it has no guard")
 			}
-			g.epoch = p.Epoch
+			p.epoch = placement.Epoch
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("having %s run in %s: %w", g.Name, g.At.Name, err)
+			return fmt.Errorf("having %s run in %s: %w", p.Name, p.At.Name, err)
 		}
 	}
 	return nil

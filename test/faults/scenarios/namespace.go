@@ -100,12 +100,12 @@ func onAgents(m *harness.Member, do func(*harness.Agent) error) error {
 // deleteProbes deletes probes, so that their names are free.
 func deleteProbes(ctx context.Context, r *runner.Run, all probe.Probes) error {
 	return stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(ctx context.Context) error {
-		for _, g := range all {
-			s := &v1alpha1.VDISession{ObjectMeta: workload.Meta(g.Name)}
+		for _, p := range all {
+			s := &v1alpha1.VDISession{ObjectMeta: workload.Meta(p.Name)}
 			if err := r.Watch.Hub.Delete(ctx, s); watch.IgnoreNotFound(err) != nil {
 				return err
 			} else if err == nil {
-				return fmt.Errorf("probe %s is still there", g.Name)
+				return fmt.Errorf("probe %s is still there", p.Name)
 			}
 		}
 		return nil

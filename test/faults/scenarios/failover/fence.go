@@ -136,8 +136,8 @@ func fenceAndAwait(ctx context.Context, r *runner.Run, m *harness.Member, all pr
 	r.Record("%s is declared fenced", m.Name)
 	limit := r.Scaled(stage.ConvergeWithin) + 2*stage.Allowance
 	err := r.AwaitWithin(ctx, limit, func(c *checker.Checker) bool {
-		for _, g := range all {
-			if !g.Moved(c) || !c.Session(g.UID).PodReady {
+		for _, p := range all {
+			if !p.Moved(c) || !c.Session(p.UID).PodReady {
 				return false
 			}
 		}

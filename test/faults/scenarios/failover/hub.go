@@ -76,9 +76,9 @@ func allLost(ctx context.Context, r *runner.Run) error {
 	if err := runner.PowerOff(r, off); err != nil {
 		return err
 	}
-	for _, g := range all {
-		if g.At != off {
-			cut = append(cut, g)
+	for _, p := range all {
+		if p.At != off {
+			cut = append(cut, p)
 		}
 	}
 	if err := probe.AwaitLeaseStop(ctx, r, cut.OfMode(v1alpha1.FailoverFence), since); err != nil {

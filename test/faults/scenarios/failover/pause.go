@@ -44,9 +44,9 @@ func machinesPaused(ctx context.Context, r *runner.Run) error {
 	r.Cleanup(func() { _ = setClocks(m, 0) })
 	fenced := all.OfMode(v1alpha1.FailoverFence)
 	err = stage.Poll(ctx, stage.StoppedWithin, func(context.Context) error {
-		for _, g := range fenced {
-			if l, err := probe.RunningAt(r, g, since); err != nil || l.End.IsZero() {
-				return errors.Join(err, fmt.Errorf("the desktop of %s probe %s still runs", g.Mode, g.Name))
+		for _, p := range fenced {
+			if l, err := probe.RunningAt(r, p, since); err != nil || l.End.IsZero() {
+				return errors.Join(err, fmt.Errorf("the desktop of %s probe %s still runs", p.Mode, p.Name))
 			}
 		}
 		return nil

@@ -97,8 +97,8 @@ func targetLost(ctx context.Context, r *runner.Run) error {
 	// Wherever they were placed in between, they run in the third member.
 	limit := r.Scaled(stage.Unreachable+stage.RestartAfter+stage.PlaceElsewhereAfter) + 3*stage.Allowance
 	err = r.AwaitWithin(ctx, limit, func(c *checker.Checker) bool {
-		for _, g := range restart {
-			if k := c.Session(g.UID); k.Cluster != third.Name || !k.PodReady {
+		for _, p := range restart {
+			if k := c.Session(p.UID); k.Cluster != third.Name || !k.PodReady {
 				return false
 			}
 		}
