@@ -2,10 +2,10 @@ package stage
 
 // Kind is what a fleet has besides. Only scenarios of one kind share a fleet.
 type Kind struct {
-	// Enrol: its agents joined with a token, and rotate certificates that the hub issues. Such a
-	// scenario must be Alone.
+	// Enrol makes its agents join with a token, and rotate certificates that the hub issues. Such
+	// a scenario must be Alone.
 	Enrol bool
-	// Kubelets: the kubelets of its nodes are simulated one by one, desktops have guards, and the
+	// Kubelets simulates the kubelets of its nodes one by one: desktops have guards, and the
 	// kubelets' logs decide what runs. Its time runs faster by failoverTimeFactor.
 	Kubelets bool
 }

@@ -60,7 +60,7 @@ func pairWithProbes(ctx context.Context, r *runner.Run) (pair, probe.Probes, err
 	return p, all, err
 }
 
-// hubConnection is whether a replica is connected to the hub, and how often a connection of its
+// hubConnection holds whether a replica is connected to the hub, and how often a connection of its
 // process has ended.
 type hubConnection struct {
 	connected bool
@@ -106,7 +106,7 @@ func apiOutage(ctx context.Context, r *runner.Run) error {
 		return err
 	}
 	since := time.Now()
-	if err := duringUnchanged(ctx, r, p, func() error { return outage(ctx, r, p, all, since) }); err != nil {
+	if err := duringUnchanged(ctx, p, func() error { return outage(ctx, r, p, all, since) }); err != nil {
 		return err
 	}
 	// A restart of everything would show by then.
@@ -146,7 +146,7 @@ func outage(ctx context.Context, r *runner.Run, p pair, all probe.Probes, since 
 
 // duringUnchanged injects a fault in which no replica may end, the leader's stream may not break,
 // and the standby may not connect.
-func duringUnchanged(ctx context.Context, r *runner.Run, p pair, inject func() error) error {
+func duringUnchanged(ctx context.Context, p pair, inject func() error) error {
 	pids := [2]int{p.leading.PID(), p.standby.PID()}
 	before, err := connectionOf(ctx, p.member, p.leading)
 	if err != nil {
