@@ -183,12 +183,17 @@ func (c *Checker) checkGiven(now time.Time, f AssignmentState, p placement) {
 		}
 		name = k.Name
 	}
+	blind := false
 	c.suspect(now, 3, "given/"+key, &Suspicion{
 		about: f.Session, watches: []string{Hub},
 		text:        fmt.Sprintf("assignment %s: %s holds epoch %d, which the hub's API server does not have", f.Name, f.Cluster, f.Epoch),
 		unexplained: func() bool { return c.epochs[p] == "" },
+		prepare:     func() { blind = blind || c.interrupted[Hub] },
 		Confirm: func(ctx context.Context, o APIReader) (bool, error) {
 			s, err := o.Session(ctx, name, f.Session)
+			if s == nil && blind {
+				return false, err // it may have been placed, and deleted, while the hub was not watched
+			}
 			return err == nil && (s == nil || s.Epoch < f.Epoch), err
 		},
 	})

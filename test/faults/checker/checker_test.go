@@ -229,6 +229,18 @@ var histories = []struct {
 		h.pass(time.Second)
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, PodReady: true})
 	}, nil},
+	{"an epoch of a session that was placed and deleted while the hub was not watched", func(h *history) {
+		h.interrupted[Hub] = true
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+		h.pass(time.Second)
+		h.unassign("a", 1)
+		h.interrupted[Hub] = false
+	}, nil},
+	{"an epoch of a session that the hub never had", func(h *history) {
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+		h.pass(time.Second)
+		h.unassign("a", 1)
+	}, []int{3}},
 	{"an epoch given twice", func(h *history) {
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
 		h.session(SessionState{Epoch: 1, Cluster: "b", Placed: 1})
