@@ -34,6 +34,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/review"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
@@ -188,6 +190,8 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Flee
 		Departures: departures, Clock: clock.RealClock{}, Trace: trace, Restores: term,
 		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter), IdleAfter: o.scaled(session.DefaultIdleAfter),
 	}
+	scheduler := scheduling.New(scheduling.Options{Fleet: f, Clock: clock.RealClock{}, Willing: sessions.Willing})
+	sessions.Scheduler = scheduler
 	assignments := &assignment.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
 	}
@@ -197,7 +201,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Flee
 	policies := &policy.Reconciler{
 		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}
-	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
+	reviews := &review.Reconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: index.HeldIn(c)}
 	sessions.Register = members.RegisterAll
 	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: index.RevisionInUse(c), Placed: index.PlacedWith(c)}
@@ -205,7 +209,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Flee
 		of    string
 		setup func() error
 	}{
-		{"sessions", func() error { return sessions.SetupWithManager(ctx, local) }},
+		{"sessions", func() error { return sessions.SetupWithManager(ctx, local, scheduler) }},
 		{"homes", func() error { return homes.SetupWithManager(local) }},
 		{"policies", func() error { return policies.SetupWithManager(local) }},
 		{"reviews", func() error { return reviews.SetupWithManager(local) }},

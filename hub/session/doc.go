@@ -6,15 +6,8 @@
 // member proves, confirmed stops and refusals come first, then the member's status, then
 // what the hub decides. Package assignment makes the members match.
 //
-// The ReviewReconciler answers PlacementReviews: it takes a session's steps up to
-// its placement on a copy, and writes into the review what would come of them.
-//
-// Sessions that wait for a place have their turns in the order of package queue:
-// by priority, fairly between namespaces and users, by age; and they are decided on
-// in that order, whichever workers have them in hand. One that fits nowhere is
-// noted with what it asks for, and called when something happens that helps: then
-// each different question is asked once, and only as many are called as there is
-// room for, and one. Looking again by time is the net below that.
+// Package scheduling decides on sessions that ask for capacity, in their order. Until it
+// has, a pass of the session decides and writes nothing.
 //
 // Invariants:
 //   - A placement and its epoch are durable in the session's status before any

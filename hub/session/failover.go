@@ -12,6 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -69,25 +70,24 @@ func (r *Reconciler) placeAnew(ctx context.Context, p *pass, policy *v1alpha1.Pl
 		p.hold, p.again = true, judgePoll
 		return done, nil
 	}
-	epoch := r.nextEpoch(s)
-	var v failover.Verdict
-	d := r.decide(ctx, s, func() (d placement.Decision) {
-		d, v = r.Fleet.Failover(req, ask, from, epoch)
-		return d
+	a, ok := r.ask(p, &scheduling.Request{
+		Placement: req, Epoch: r.nextEpoch(s), Failover: &scheduling.Failover{Session: ask, From: from}, Reason: v1alpha1.ReasonFailoverPending,
 	})
-	switch {
+	switch d, v := a.Decision, a.Verdict; {
+	case !ok:
+		p.hold = true
+		return done, nil
 	case d.Placed:
-		p.holds = true
 		return goOn, r.failOver(ctx, p, req, d, v)
 	case v.Due && v.Wait > 0 && status.FailoverPending(s):
 		// Its turn comes soon, and it says already that it waits.
 		return r.awaitFailover(ctx, p, v, status.FailoverPendingMessage(s))
 	case v.Due && v.Wait == 0:
 		placements.WithLabelValues("unschedulable").Inc()
-		r.await(p, v1alpha1.ReasonFailoverPending, &question{request: req})
 		return r.awaitFailover(ctx, p, v, fmt.Sprintf("%s, and no other takes the session now: %s", v.Message, d.Message))
+	default:
+		return r.awaitFailover(ctx, p, v, cmp.Or(d.Message, v.Message))
 	}
-	return r.awaitFailover(ctx, p, v, cmp.Or(d.Message, v.Message))
 }
 
 // failOver writes a decision to reschedule a session into the status.

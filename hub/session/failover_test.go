@@ -15,6 +15,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -106,7 +107,6 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
 		h.Expect(h.heard()).To(ConsistOf(v1alpha1.EventFailoverPending, v1alpha1.EventUnreached))
 		h.Expect(h.memory.countLost()).To(Equal(1))
-		h.Expect(rankOf(s).Waits).To(BeTrue(), "it has its turn with those that wait for a place")
 		h.fleet.verdict = waiting("it is rescheduled at eleven")
 		h.pass()
 		h.Expect(h.heard()).To(BeEmpty(), "that is told once")
@@ -116,13 +116,11 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.fleet.nowhere = true
 		h.pass()
 		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: member eu is gone, and no other takes the session now: 2 clusters: 2 lack cpu"))
-		asking, _ := h.waiting().asking(h.waiting().begin())
-		h.Expect(asking).To(HaveLen(1))
-		h.Expect(asking[0].question.request.Failover).To(BeTrue())
+		all := func(*scheduling.Request) bool { return true }
+		h.Expect(h.Scheduler.Pending(func(r *scheduling.Request) bool { return r.Placement.Failover })).To(HaveLen(1))
 		h.fleet.nowhere = false
 		h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
-		asking, _ = h.waiting().asking(h.waiting().begin())
-		h.Expect(asking).To(BeEmpty())
+		h.Expect(h.Scheduler.Pending(all)).To(BeEmpty())
 		h.Expect(h.memory.countLost()).To(BeZero())
 	})
 	t.Run("for its turn, without a write for each time that it asks", func(t *testing.T) {

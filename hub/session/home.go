@@ -63,7 +63,7 @@ func (r *Reconciler) acquireUserHome(ctx context.Context, p *pass) (next, error)
 	}
 	if message := home.InUse(s, h); message != "" {
 		r.unscheduled(p, v1alpha1.ReasonHomeInUse, message)
-		r.await(p, v1alpha1.ReasonHomeInUse, nil)
+		p.await(v1alpha1.ReasonHomeInUse)
 		return done, nil
 	}
 	unused := h.Annotations[home.AnnotationUnused] != ""
@@ -72,7 +72,7 @@ func (r *Reconciler) acquireUserHome(ctx context.Context, p *pass) (next, error)
 	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
 	if message := home.TooMany(h, r.Clock.Now(), r.Fleet.Gone); p.home.fresh && message != "" {
 		r.unscheduled(p, v1alpha1.ReasonTooManyHomes, message)
-		r.await(p, v1alpha1.ReasonTooManyHomes, nil)
+		p.await(v1alpha1.ReasonTooManyHomes)
 		return done, nil
 	}
 	if p.home.movable || p.home.fresh {

@@ -89,15 +89,17 @@ func (r *Reconciler) takeTurn(ctx context.Context, p *pass, l leaver) (next, err
 	if !turn {
 		return goOn, nil // it is called
 	}
-	decision, asked, err := r.another(ctx, p, isDrained)
+	decision, answered, err := r.another(ctx, p, isDrained, v1alpha1.ReasonDraining)
 	if err != nil {
 		return done, err
+	}
+	if !answered {
+		return goOn, nil
 	}
 	if !decision.Placed {
 		l.stage = leaveNoRoom
 		r.changeExodus(at.ClusterUID, func(e *exodus) { e.note(s.UID, l) })
 		r.tell(p, fmt.Sprintf("%s is being drained; the session stays while no other member takes it: %s", at.ClusterName, decision.Message))
-		r.await(p, v1alpha1.ReasonDraining, asked)
 		return goOn, nil
 	}
 	r.depart(p, movedByDrain, fmt.Sprintf("%s is being drained: it goes to %s", at.ClusterName, decision.Cluster.Name))
@@ -192,9 +194,12 @@ func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 	if kept {
 		return r.asked(ctx, p, "its home is in "+at.ClusterName)
 	}
-	decision, _, err := r.another(ctx, p, wasLeft)
+	decision, answered, err := r.another(ctx, p, wasLeft, movedByRebalance)
 	if err != nil {
 		return done, err
+	}
+	if !answered {
+		return goOn, nil
 	}
 	if !decision.Placed {
 		r.Fleet.Release(s.UID)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -46,15 +47,11 @@ func (r *Reconciler) changeExodus(member types.UID, change func(*exodus)) {
 	counts, next := e.counts(), e.next()
 	v.mu.Unlock()
 	r.Fleet.ShowDrain(member, counts)
+	scheduling.Requeued(scheduling.EventDrain, len(next))
 	for _, item := range next {
-		wakeUps.WithLabelValues(calledToLeave).Inc()
 		r.feed.add(item)
 	}
 }
-
-// calledToLeave is what calls sessions of a member that is drained, as the metric
-// says it.
-const calledToLeave = "drain"
 
 // drained begins, or goes on with, what is known of a member's draining. A leader
 // that is new to it learns from the statuses which sessions are on the move. What

@@ -159,7 +159,7 @@ func TestSessionThatFindsNoRoomElsewhereIsAmongThoseThatWait(t *testing.T) {
 	h, _ := drainedInMemory(t, idle)
 	h.fleet.nowhere = true
 	h.pass()
-	reasons, _, _ := h.waiting().count()
+	reasons, _ := h.scheduler.Waiting()
 	h.Expect(reasons).To(Equal(map[string]int{v1alpha1.ReasonDraining: 1}))
 	h.fleet.nowhere = false
 	h.Expect(h.pass().Status.Placement).To(BeNil())

@@ -1,11 +1,16 @@
 package session
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
+
+// leading is the controller that the metrics are of.
+var leading atomic.Pointer[Reconciler]
 
 var (
 	placements = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -21,6 +26,15 @@ var (
 		Name: "vdi_hub_sessions_moved_total",
 		Help: "Sessions taken from where they were placed because another member has capacity, by reason (PodUnschedulable, NoRoomToResume, Drain, Rebalance).",
 	}, []string{"reason"})
+	failoverPending = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "vdi_hub_failover_pending_sessions",
+		Help: "Sessions that are to run and whose member is lost: they wait for their time, for capacity, for the member, or for an operator's declaration.",
+	}, func() float64 {
+		if r := leading.Load(); r != nil {
+			return float64(r.memory.countLost())
+		}
+		return 0
+	})
 	failovers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_failovers_total",
 		Help: "Sessions rescheduled because their member is lost, by the mode that held and the reason (MemberUnreachable, MemberFenced).",
@@ -43,7 +57,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(placements, startSeconds, moved, wakeUps, lineMetrics, failovers, detection, decision, recovery)
+	metrics.Registry.MustRegister(placements, startSeconds, moved, failoverPending, failovers, detection, decision, recovery)
 	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume, movedByDrain, movedByRebalance} {
 		moved.WithLabelValues(reason) // from the start, so that the first one is seen to be one more
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
@@ -133,7 +134,7 @@ func (r *Reconciler) showUnfit(p *pass, why *secret.NotAssignableError) {
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: why.Reason, Message: why.Message,
 	})
-	p.again = backoff.Sooner(p.again, DefaultLookAfter)
+	p.again = backoff.Sooner(p.again, scheduling.DefaultRecheckAfter)
 }
 
 func (r *Reconciler) idleAfter() time.Duration {

@@ -16,6 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -48,12 +49,11 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	if kept, err := r.keptByHome(ctx, p); err != nil || kept {
 		return goOn, err
 	}
-	d, asked, err := r.another(ctx, p, noNodeFits)
+	d, answered, err := r.another(ctx, p, noNodeFits, v1alpha1.ReasonUnschedulablePod)
 	if err != nil {
 		return done, err
 	}
-	if !d.Placed {
-		r.await(p, v1alpha1.ReasonUnschedulablePod, asked)
+	if !answered || !d.Placed {
 		return goOn, nil
 	}
 	held := s.Status.Placement
@@ -98,23 +98,23 @@ func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
 	return h.Annotations[home.AnnotationUnused] == "" || h.Status.MountedByUID != s.UID, nil
 }
 
-// another asks for room in any member but the one where the session is placed,
-// as the policies have it now, and says why not there. It returns what it asked;
-// nil: nothing, for there is no such policy.
-func (r *Reconciler) another(ctx context.Context, p *pass, why string) (placement.Decision, *question, error) {
+// another asks for capacity in any member but the one where the session is placed, as the
+// policies have it now, and says why not there, and for what reason it waits. Not answered:
+// the session is enqueued once there is a decision. Without a policy none is Placed.
+func (r *Reconciler) another(ctx context.Context, p *pass, why, reason string) (d placement.Decision, answered bool, err error) {
 	s := p.session
 	if err := r.readPolicies(ctx, p); err != nil {
-		return placement.Decision{}, nil, err
+		return d, false, err
 	}
 	policy, found := policy.Governing(s, p.policies)
 	if !found {
-		return placement.Decision{}, nil, nil
+		p.await(reason)
+		return d, true, nil
 	}
 	req := r.request(p, policy)
 	req.Refused[s.Status.Placement.ClusterUID] = why
-	d := r.Fleet.Place(req, r.nextEpoch(s))
-	p.holds = d.Placed
-	return d, &question{request: req}, nil
+	a, answered := r.ask(p, &scheduling.Request{Placement: req, Epoch: r.nextEpoch(s), Reason: reason})
+	return a.Decision, answered, nil
 }
 
 // giveUpPlace takes a session from where it is placed. It is rescheduled once

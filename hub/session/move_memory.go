@@ -1,7 +1,6 @@
 package session
 
 import (
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -78,7 +77,8 @@ func (m *memory) settled(s *v1alpha1.VDISession) {
 
 // unwilling are the members that a session is not sent to for a while, with why: they
 // refused it, or had no node for it, or it was to leave them.
-func (m *memory) unwilling(session types.UID, now time.Time) map[types.UID]string {
+// reported is when a member reported its capacity last.
+func (m *memory) unwilling(session types.UID, now time.Time, reported func(member types.UID) time.Time) map[types.UID]string {
 	out := map[types.UID]string{}
 	m.with(session, func(r *record) {
 		if r.misfit != nil {
@@ -91,7 +91,11 @@ func (m *memory) unwilling(session types.UID, now time.Time) map[types.UID]strin
 		if r.left != nil && now.Before(r.left.until) {
 			out[r.left.member] = wasLeft
 		}
-		maps.Copy(out, r.refused.of(now))
+		for member, why := range r.refused.of(now) {
+			if !r.refused.lifted(member, reported(member)) {
+				out[member] = why
+			}
+		}
 	})
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -69,7 +70,7 @@ func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
 	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here), "it may not go back at once")
 	h.later(clock, leftFor)
-	h.Expect(h.memory.unwilling(s.UID, h.Clock.Now())).To(BeEmpty(), "but it may later")
+	h.Expect(h.memory.unwilling(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "but it may later")
 }
 
 // movesCounted are the moves that the hub remembers.
@@ -134,21 +135,20 @@ func TestSessionThatRanElsewhereBeforeIsMovedAllTheSame(t *testing.T) {
 func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 	h, clock := misfitInMemory(t)
 	waits := func() int {
-		reasons, _, _ := h.waiting().count()
+		reasons, _ := h.scheduler.Waiting()
 		return reasons[v1alpha1.ReasonUnschedulablePod]
 	}
 	h.Expect(waits()).To(BeZero(), "kube-scheduler has not had its time yet")
 	h.fleet.nowhere = true
 	h.later(clock, DefaultMoveAfter)
 	h.Expect(waits()).To(Equal(1))
-	classes, _ := h.waiting().asking(h.waiting().begin())
-	h.Expect(classes).To(HaveLen(1))
-	for _, a := range classes {
-		h.Expect(a.question.request.Refused).To(HaveKey(sessiontest.Here), "room where it is helps it no more")
-	}
+	h.Expect(h.Scheduler.Pending(func(r *scheduling.Request) bool {
+		_, refused := r.Placement.Refused[sessiontest.Here]
+		return refused
+	})).To(HaveLen(1), "capacity where it is helps it no more")
 	result, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(result.RequeueAfter).To(And(BeNumerically(">", 0), BeNumerically("<=", DefaultLookAfter)))
+	h.Expect(result.RequeueAfter).To(And(BeNumerically(">", 0), BeNumerically("<=", scheduling.DefaultRecheckAfter)))
 
 	h.edit(sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.Yes, v1alpha1.ReasonPodReady))
 	h.pass()
@@ -206,5 +206,5 @@ func TestWriteOfAMoveThatIsRejectedGivesTheRoomBack(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 	h.Expect(h.fleet.released).To(Equal(1))
 	h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
-	h.Expect(h.memory.unwilling(h.stored().UID, h.Clock.Now())).To(BeEmpty(), "it was not moved")
+	h.Expect(h.memory.unwilling(h.stored().UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "it was not moved")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -27,9 +28,8 @@ func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	var served sync.WaitGroup
 	served.Add(sessions)
 	options := r.options()
-	options.SkipNameValidation, options.UsePriorityQueue = ptr.To(true), ptr.To(false)
+	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
-		defer r.turns().over(req)
 		if away.Load() {
 			return reconcile.Result{}, errors.New("connection refused")
 		}
@@ -42,9 +42,7 @@ func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	}
 	err = c.Watch(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		for i := range sessions {
-			s := inLine("a", fmt.Sprintf("s%d", i), "ann", 0)
-			r.turns().rank(s)
-			q.Add(requestFor(s))
+			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "a", Name: fmt.Sprintf("s%d", i)}})
 		}
 		return nil
 	}))

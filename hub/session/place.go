@@ -12,6 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -124,16 +125,20 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	}
 	if message := r.unheard(s, status.FailoverFor(s, p.spec, policy).Mode); message != "" {
 		r.unscheduled(p, v1alpha1.ReasonHubRestored, message)
-		r.await(p, v1alpha1.ReasonHubRestored, nil)
+		p.await(v1alpha1.ReasonHubRestored)
 		return done, nil
 	}
-	asked := &question{request: req}
 	epoch := r.nextEpoch(s)
-	decision, ok := r.placeInTurn(ctx, p, asked, epoch)
-	if !ok {
+	decision, ok := r.ask(p, &scheduling.Request{Placement: req, Epoch: epoch})
+	switch {
+	case !ok:
+		p.hold = true
+		return done, nil
+	case !decision.Placed:
+		placements.WithLabelValues("unschedulable").Inc()
+		r.unscheduled(p, decision.Reason, explained(decision, decision.Message))
 		return done, nil
 	}
-	p.holds = true
 	p.reserved = &v1alpha1.Placement{
 		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region, Policy: req.PolicyName,
 		Epoch: epoch, PlacementTime: status.Seconds(r.Clock.Now()), Run: 1, FailoverMode: status.FailoverFor(s, p.spec, policy).Mode,
@@ -143,29 +148,9 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 			return done, err
 		}
 	}
-	r.scheduled(p, p.reserved, decision)
+	r.scheduled(p, p.reserved, decision.Decision)
 	p.record(r, "Normal", v1alpha1.EventPlaced, "Place", decision.Message)
 	return goOn, nil
-}
-
-// placeInTurn decides on a session's place; not ok: it waits, and says why.
-func (r *Reconciler) placeInTurn(ctx context.Context, p *pass, asked *question, epoch int64) (d placement.Decision, ok bool) {
-	passes := false
-	d = r.decide(ctx, p.session, func() placement.Decision {
-		if passes = r.outOfTurn(p.session, asked); passes {
-			return placement.Decision{}
-		}
-		return r.Fleet.Place(asked.request, epoch)
-	})
-	switch {
-	case passes:
-		r.letPass(p, asked)
-	case !d.Placed:
-		placements.WithLabelValues("unschedulable").Inc()
-		r.unscheduled(p, d.Reason, r.rechecked(p, d.Message, asked))
-		r.await(p, d.Reason, asked)
-	}
-	return d, d.Placed
 }
 
 // scheduled writes a decision to place, or to run again, into the status: a run
@@ -195,7 +180,7 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placement.Request {
 	req := placement.RequestFor(p.session, p.spec, p.revision, policy)
 	req.Resources = placement.ResourcesOf(p.resources)
-	req.Refused = r.memory.unwilling(p.session.UID, r.Clock.Now())
+	req.Refused = r.memory.unwilling(p.session.UID, r.Clock.Now(), r.Fleet.ReportedAt)
 	avoid(&req, p.session)
 	req.Failover = status.Displaced(p.session)
 	req.Home = p.home.pinned

@@ -22,7 +22,7 @@ func TestSessionThatWasAskedToLeaveItsMemberIsMovedIfNobodyUsesIt(t *testing.T) 
 	s := h.pass()
 	h.Expect(s.Status.Placement).To(BeNil())
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
-	h.Expect(h.memory.unwilling(s.UID, h.Clock.Now())).To(HaveKeyWithValue(sessiontest.Here, wasLeft))
+	h.Expect(h.memory.unwilling(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(HaveKeyWithValue(sessiontest.Here, wasLeft))
 	h.Expect(s.Annotations).To(HaveKey(v1alpha1.AnnotationMove))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })

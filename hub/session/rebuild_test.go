@@ -19,7 +19,8 @@ func TestMembersAreKnownBeforeSessionsAreLookedAt(t *testing.T) {
 	failure := errors.New("the cache is not there yet")
 	registered := 0
 	next := &Reconciler{
-		Client: h.Client, Live: h.Live, Recorder: h.Recorder, Fleet: h.fleet, Members: h.Members, Orders: h.Orders, Proofs: h.Proofs,
+		Scheduler: h.scheduler,
+		Client:    h.Client, Live: h.Live, Recorder: h.Recorder, Fleet: h.fleet, Members: h.Members, Orders: h.Orders, Proofs: h.Proofs,
 		Revisions: h.Revisions, Departures: h.Departures, Clock: h.Clock,
 		Register: func(context.Context) error {
 			if failure == nil {

@@ -34,18 +34,9 @@ import (
 type Fleet interface {
 	// Judging is whether members have yet to say if they can run a template.
 	Evaluating(placement.TemplateKey) bool
-	// Place decides and reserves in one step.
-	Place(req placement.Request, epoch int64) placement.Decision
-	// Resume decides and reserves in one step for a session that is to run again
-	// in the member where it is placed; away: that is to be waited for.
-	Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool)
 	// Reserve charges a member for a run of a session that is placed there
 	// already.
 	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
-	// Room is how many more that ask the same fit in some members, nil: in all,
-	// and ResumeSlots how many that lie idle in one may run there again, up to most.
-	Slots(req placement.Request, members []types.UID, most int64) int64
-	ResumeSlots(req placement.Request, member types.UID, most int64) int64
 	// ReportedAt is when a member's last report of its capacity came.
 	ReportedAt(member types.UID) time.Time
 	// Release gives back what Place or Resume reserved last.
@@ -64,10 +55,6 @@ type Fleet interface {
 	// Lost is whether a session's member is lost, and whether the session may be
 	// rescheduled.
 	Lost(ask failover.Session, from types.UID) failover.Verdict
-	// Failover decides and reserves in one step for a session whose member is lost.
-	// Not due or no room: the decision is not Placed, and the verdict says when to
-	// look again, and why.
-	Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict)
 	// LostSince is when a member sent its last heartbeat.
 	LostSince(member types.UID) time.Time
 	// Gone is whether a member was removed from the fleet for good.
@@ -103,6 +90,8 @@ type Reconciler struct {
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Fleet    Fleet
+	// Scheduler of sessions that wait for capacity.
+	Scheduler Scheduler
 	// Members by name: what they report.
 	Members multicluster.Provider
 	// Orders that members are to have.
@@ -129,11 +118,7 @@ type Reconciler struct {
 	// Register tells the fleet of every member, before the first session is looked at;
 	// nil: somebody else does.
 	Register func(context.Context) error
-	// LookAfter is when a session that waits is looked at again for the first time
-	// though nothing called it; zero: DefaultLookAfter.
-	LookAfter time.Duration
 
-	lines   lines
 	memory  memory
 	rebuilt rebuild
 	leaves  leaves
@@ -172,8 +157,9 @@ type pass struct {
 	sent bool
 	// hold: nothing is decided yet, and nothing worth a write.
 	hold bool
-	// waits is what the session waits for; nil: it does not.
-	waits *wish
+	// waits is the reason for which the session waits for something else than capacity; empty:
+	// it does not.
+	waits string
 	// again is when to look again at the latest; zero: on the next event.
 	again time.Duration
 	// mirrored is the status with the member's report, if its write may wait for settles.
@@ -193,8 +179,6 @@ const (
 
 // Reconcile brings one session up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	defer r.waiting().answered(req)
-	defer r.turns().over(req)
 	result, err := r.update(ctx, req)
 	if denied.Is(err) {
 		return ctrl.Result{}, r.showDenied(ctx, req.NamespacedName, err)
@@ -209,7 +193,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	s := &v1alpha1.VDISession{}
 	if err := r.Client.Get(ctx, req.NamespacedName, s); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.waiting().strike(req, false, r.Clock.Now())
+			r.Scheduler.Forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -221,24 +205,25 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	if !s.DeletionTimestamp.IsZero() {
-		r.waiting().strike(req, false, r.Clock.Now())
+		r.Scheduler.Forget(req.NamespacedName)
 		return r.finalize(ctx, s, reports)
 	}
-	if err := r.keepFinalizer(ctx, s); err != nil {
-		return ctrl.Result{}, err
-	}
-	return r.carryOut(ctx, req, &pass{before: s, session: s.DeepCopy(), reports: reports, began: r.Clock.Now()})
+	return r.carryOut(ctx, &pass{before: s, session: s.DeepCopy(), reports: reports, began: r.Clock.Now()})
 }
 
 // carryOut takes a session through the steps, and writes what they make of it.
-func (r *Reconciler) carryOut(ctx context.Context, req ctrl.Request, p *pass) (ctrl.Result, error) {
+func (r *Reconciler) carryOut(ctx context.Context, p *pass) (ctrl.Result, error) {
 	err := r.steps(ctx, p)
-	if err == nil && p.waits != nil {
-		r.enlist(p) // before the write: what happens meanwhile calls it
+	session := client.ObjectKeyFromObject(p.session)
+	if err == nil && p.waits != "" {
+		p.again = backoff.Sooner(p.again, r.Scheduler.Wait(session, p.session.UID, rankOf(p.session), p.waits))
 	}
 	if err == nil && !p.hold {
-		err = r.write(ctx, p)
+		if err = r.keepFinalizer(ctx, p); err == nil {
+			err = r.write(ctx, p)
+		}
 	}
+	r.Scheduler.Done(session, p.reserved != nil && err == nil, err)
 	if err != nil {
 		// Where nobody knows whether it was written, the room stays reserved:
 		// the next decision, or the cache, tells.
@@ -247,25 +232,24 @@ func (r *Reconciler) carryOut(ctx context.Context, req ctrl.Request, p *pass) (c
 		}
 		return ctrl.Result{}, err
 	}
-	if p.waits == nil {
-		r.waiting().strike(req, p.reserved != nil, r.Clock.Now())
-	}
 	return ctrl.Result{RequeueAfter: p.again}, nil
 }
 
 // keepFinalizer adds the finalizer before anything of the session is placed. It
 // patches the metadata alone: an update would write the user's spec again, in
 // our words.
-func (r *Reconciler) keepFinalizer(ctx context.Context, s *v1alpha1.VDISession) error {
-	before := s.DeepCopy()
+func (r *Reconciler) keepFinalizer(ctx context.Context, p *pass) error {
+	s := p.before.DeepCopy()
 	if !controllerutil.AddFinalizer(s, v1alpha1.Finalizer) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, s, patch); err != nil {
 		return fmt.Errorf("adding the finalizer: %w", err)
 	}
 	r.memory.wrote(s)
+	p.before = s
+	s.ObjectMeta.DeepCopyInto(&p.session.ObjectMeta)
 	return nil
 }
 
@@ -339,7 +323,6 @@ func (r *Reconciler) write(ctx context.Context, p *pass) error {
 		placements.WithLabelValues(result).Inc()
 		r.tracePlaced(before, p, result)
 		r.memory.give(before.UID, p.reserved.Epoch)
-		r.turns().served(requestFor(before))
 	}
 	for _, record := range p.events {
 		record()

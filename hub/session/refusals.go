@@ -115,19 +115,14 @@ func (f *refused) fade(now time.Time) (first time.Duration) {
 	return first
 }
 
-// lift forgets that a member had no room for the session, if that was before it reported
-// its room; it is false where there is nothing to forget. What else it refused for, its
-// reports say nothing of.
-func (f *refused) lift(member types.UID, reported time.Time) bool {
+// lifted reports whether a member that had no capacity for the session has reported its
+// capacity since. Its reports say nothing of other refusals.
+func (f *refused) lifted(member types.UID, reported time.Time) bool {
 	if f == nil {
 		return false
 	}
 	x, ok := f.members[member]
-	if !ok || x.reason != v1alpha1.RefusedNoRoom || !reported.After(x.at) {
-		return false
-	}
-	delete(f.members, member)
-	return true
+	return ok && x.reason == v1alpha1.RefusedNoRoom && reported.After(x.at)
 }
 
 // refuse notes that a member refused a session's epoch; see refused.add.
@@ -153,8 +148,10 @@ func (m *memory) refusals(session types.UID, now time.Time) (why map[types.UID]s
 	return why, pause, fade
 }
 
-// lift ends a member's refusal of a session early; see refused.lift.
-func (m *memory) lift(session, member types.UID, reported time.Time) (lifted bool) {
-	m.with(session, func(r *record) { lifted = r.refused.lift(member, reported) })
-	return lifted
+// Willing reports whether a member that had no capacity for a session has reported its
+// capacity since.
+func (r *Reconciler) Willing(session, member types.UID) (willing bool) {
+	reported := r.Fleet.ReportedAt(member)
+	r.memory.with(session, func(x *record) { willing = x.refused.lifted(member, reported) })
+	return willing
 }

@@ -108,31 +108,36 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 		{sessiontest.Here, sessiontest.Now, false},
 		{"uid-invalid", sessiontest.Now.Add(time.Second), false},
 		{sessiontest.Here, sessiontest.Now.Add(time.Second), true},
-		{sessiontest.Here, sessiontest.Now.Add(time.Second), false},
 	} {
-		if got := r.lift(c.member, c.reported); got != c.want {
-			t.Errorf("lift by %s, reported %s: %v, want %v", c.member, c.reported.Sub(sessiontest.Now), got, c.want)
+		if got := r.lifted(c.member, c.reported); got != c.want {
+			t.Errorf("lifted by %s, reported %s: %v, want %v", c.member, c.reported.Sub(sessiontest.Now), got, c.want)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "NoRoom: full", "uid-invalid": "Invalid: bad"}, textOf(&r, sessiontest.Now)); diff != "" {
-		t.Errorf("refusals that are left (-want +got):\n%s", diff)
+	m := memory{records: map[types.UID]*record{"s": {refused: &r}}}
+	got := m.unwilling("s", sessiontest.Now, func(member types.UID) time.Time {
+		if member == sessiontest.Elsewhere {
+			return time.Time{}
+		}
+		return sessiontest.Now.Add(time.Second)
+	})
+	if diff := cmp.Diff(map[types.UID]string{sessiontest.Elsewhere: "NoRoom: full", "uid-invalid": "Invalid: bad"}, got); diff != "" {
+		t.Errorf("members that are not asked (-want +got):\n%s", diff)
 	}
 }
 
 func TestSessionThatPausesSaysWhy(t *testing.T) {
 	clock := clocktesting.NewFakeClock(sessiontest.Now)
 	r := &Reconciler{Clock: clock}
-	p := &pass{session: inLine("desktops", "s", "ann", 0)}
-	p.session.UID = "s"
+	p := &pass{session: sessiontest.With(func(s *v1alpha1.VDISession) { s.UID = "s" })}
 	for i, member := range []types.UID{sessiontest.Here, sessiontest.Elsewhere} {
 		r.memory.refuse("s", member, int64(i+1), "NoRoom", "full", sessiontest.Now)
 	}
-	if r.pauses(p) || p.waits != nil {
+	if r.pauses(p) || p.waits != "" {
 		t.Fatal("it pauses after two refusals")
 	}
 	r.memory.refuse("s", sessiontest.Here, 9, "Invalid", "bad", sessiontest.Now)
-	if !r.pauses(p) || p.waits == nil || p.waits.question != nil || p.again == 0 || p.again > refusalPause {
-		t.Fatalf("after three it waits for %+v and is looked at after %s", p.waits, p.again)
+	if !r.pauses(p) || p.waits != v1alpha1.ReasonRefused || p.again == 0 || p.again > refusalPause {
+		t.Fatalf("after three it waits for %q and is looked at after %s", p.waits, p.again)
 	}
 	c := meta.FindStatusCondition(p.session.Status.Conditions, v1alpha1.ConditionScheduled)
 	if want := "refused: Invalid: bad; NoRoom: full; it is tried again after a pause"; c == nil || c.Reason != v1alpha1.ReasonRefused || c.Message != want {

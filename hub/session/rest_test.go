@@ -16,7 +16,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -213,12 +212,11 @@ func TestRoomThatComesJustNowWhereASessionIs(t *testing.T) {
 	h.edit(suspended)
 	h.pass()
 	h.edit(toBeResumed)
-	h.fleet.full = true // and Place finds room in the same member
-	before := h.stored().ResourceVersion
-	result, err := h.reconcile()
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(result.RequeueAfter).To(Equal(backoff.ConflictDelay))
-	h.Expect(h.stored().ResourceVersion).To(Equal(before))
+	h.fleet.full, h.fleet.frees = true, true // and Place finds capacity in the same member
+	s := h.pass()
+	h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
+	h.Expect(s.Status.Placement.Idle).To(BeFalse(), "it runs again where it is")
+	h.Expect(h.fleet.resumed).To(HaveLen(2))
 }
 
 func TestSessionThatMovesToResume(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -42,36 +42,60 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	}
 	again := *held
 	again.Idle, again.Run = false, max(1, held.Run)+1
-	away := false
-	decision := r.decide(ctx, s, func() (d placement.Decision) {
-		d, away = r.Fleet.Resume(inPlace(req), refOf(held), again.Epoch, again.Run)
-		return d
-	})
-	at := refOf(held)
-	there := &question{request: req, in: &at, stays: true}
-	switch message := "no capacity to resume it: " + decision.Message; {
-	case decision.Placed:
-	case decision.Reason == v1alpha1.ReasonHubRestored:
-		r.unscheduled(p, decision.Reason, decision.Message)
-		r.await(p, decision.Reason, there)
+	answer, ok := r.ask(p, r.resumption(p, req, &again))
+	switch {
+	case !ok:
+		p.hold = true
 		return done, nil
-	case status.HasHome(p.spec) || s.Status.Home != nil:
-		r.waitForRoom(p, message+"; its home is there", there)
+	case !answer.Placed:
+		r.notResumed(p, answer)
 		return done, nil
-	case away:
-		r.waitForRoom(p, message, there)
-		return done, nil
-	default:
-		return r.elsewhere(ctx, p, message, there)
 	}
-	p.reserved, p.holds = &again, true
+	p.reserved = &again
 	if p.template != nil {
 		if err := r.Revisions.Keep(ctx, p.template, p.revision); err != nil {
 			return done, err
 		}
 	}
-	r.resumed(p, decision)
+	r.resumed(p, answer.Decision)
 	return goOn, nil
+}
+
+// resumption asks to run a session again where it is, or, unless its home is there, in
+// another member, as the policies have it now.
+func (r *Reconciler) resumption(p *pass, here placement.Request, again *v1alpha1.Placement) *scheduling.Request {
+	s := p.session
+	in := &scheduling.Resume{Placement: inPlace(here), Member: refOf(again), Epoch: again.Epoch, Run: again.Run}
+	policy, governed := policy.Governing(s, p.policies)
+	in.Stays = !governed || status.HasHome(p.spec) || s.Status.Home != nil
+	req := &scheduling.Request{Placement: here, Resume: in, Reason: v1alpha1.ReasonNoRoomToResume}
+	if !in.Stays {
+		req.Placement, req.Epoch = r.request(p, policy), r.nextEpoch(s)
+	}
+	return req
+}
+
+// notResumed says why a session stays idle though it should run, or has it go to another
+// member that has capacity for it: its placement is given up, and it is placed there once
+// its end is confirmed. Until then the capacity is kept.
+func (r *Reconciler) notResumed(p *pass, a scheduling.Answer) {
+	s, message := p.session, "no capacity to resume it: "+a.Message
+	switch {
+	case a.Reason == v1alpha1.ReasonHubRestored:
+		r.unscheduled(p, a.Reason, a.Message)
+		return
+	case a.Other != nil && a.Other.Placed:
+		r.giveUpPlace(p)
+		p.record(r, "Normal", v1alpha1.EventMoved, "Resume", fmt.Sprintf("%s: it goes to %s", message, a.Other.Cluster.Name))
+		p.events = append(p.events, moved.WithLabelValues(v1alpha1.ReasonNoRoomToResume).Inc)
+		return
+	case a.Other != nil:
+		message = "no capacity to resume it: " + a.Other.Message
+	case status.HasHome(p.spec) || s.Status.Home != nil:
+		message += "; its home is there"
+	}
+	placements.WithLabelValues("unschedulable").Inc()
+	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, explained(a, message))
 }
 
 // placedBy is the policy by which a session was placed; the one that governs it
@@ -130,45 +154,4 @@ func (r *Reconciler) startAnew(p *pass) {
 	s.Status.Attempt, held.Run = s.Spec.Attempt, max(1, held.Run)+1
 	status.SetSending(s)
 	p.record(r, "Normal", v1alpha1.EventRetried, "Resume", fmt.Sprintf("attempt %d: its desktop in %s is restarted", s.Spec.Attempt, held.ClusterName))
-}
-
-// elsewhere moves a session that has no room where it is, if another member has
-// some: its placement is given up, and it is placed there once its end is
-// confirmed. Until then the room is kept.
-func (r *Reconciler) elsewhere(ctx context.Context, p *pass, message string, there *question) (next, error) {
-	s := p.session
-	held := s.Status.Placement
-	if err := r.readPolicies(ctx, p); err != nil {
-		return done, err
-	}
-	policy, found := policy.Governing(s, p.policies)
-	if !found {
-		r.waitForRoom(p, message, there)
-		return done, nil
-	}
-	req := r.request(p, policy)
-	d := r.Fleet.Place(req, r.nextEpoch(s))
-	switch {
-	case !d.Placed:
-		r.waitForRoom(p, "no capacity to resume it: "+d.Message, &question{request: req, in: there.in})
-		return done, nil
-	case d.Cluster.UID == held.ClusterUID:
-		// There has just come room where it is.
-		r.Fleet.Release(s.UID)
-		p.hold, p.again = true, backoff.ConflictDelay
-		return done, nil
-	}
-	p.holds = true
-	r.giveUpPlace(p)
-	p.record(r, "Normal", v1alpha1.EventMoved, "Resume", fmt.Sprintf("%s: it goes to %s", message, d.Cluster.Name))
-	p.events = append(p.events, moved.WithLabelValues(v1alpha1.ReasonNoRoomToResume).Inc)
-	return done, nil
-}
-
-// waitForRoom says why a session stays idle though it should run, and what room
-// would help.
-func (r *Reconciler) waitForRoom(p *pass, message string, q *question) {
-	placements.WithLabelValues("unschedulable").Inc()
-	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, r.rechecked(p, message, q))
-	r.await(p, v1alpha1.ReasonNoRoomToResume, q)
 }

@@ -17,27 +17,29 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// workers of each controller. They wait for the API server most of the time;
-// decisions are serialised by the fleet's lock.
+// workers of the controller. They wait for the API server most of the time.
 const workers = 16
 
-// SetupWithManager registers the controller of sessions.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+// SetupWithManager registers the controller of sessions, which enqueues those on which the
+// scheduler has decided.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, scheduler source.Source) error {
 	if err := r.observe(ctx, mgr); err != nil {
 		return err
 	}
-	lineMetrics.of(r)
+	leading.Store(r)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("vdisession").
-		For(&v1alpha1.VDISession{}, builder.WithPredicates(r.turns().ranked())).
-		Watches(&v1alpha1.VDITemplate{}, calling(calledByTemplate, r.ofTemplate), builder.WithPredicates(edited)).
-		Watches(&v1alpha1.PlacementPolicy{}, calling(calledByPolicy, r.ofPolicy), builder.WithPredicates(edited)).
-		Watches(&v1alpha1.VDIHome{}, calling(calledByHome, r.ofHome), builder.WithPredicates(freed)).
-		WatchesRawSource(source.Func(r.wake)).
+		For(&v1alpha1.VDISession{}).
+		Watches(&v1alpha1.VDITemplate{}, calling(scheduling.EventTemplate, r.ofTemplate), builder.WithPredicates(edited)).
+		Watches(&v1alpha1.PlacementPolicy{}, calling(scheduling.EventPolicy, r.ofPolicy), builder.WithPredicates(edited)).
+		Watches(&v1alpha1.VDIHome{}, calling(scheduling.EventHome, r.ofHome), builder.WithPredicates(freed)).
+		WatchesRawSource(scheduler).
+		WatchesRawSource(source.Func(r.followMembers)).
 		WatchesRawSource(source.Func(r.feed.start)).
 		WithOptions(r.options()).
 		Complete(r)
@@ -45,9 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 
 // options of the controller of sessions.
 func (r *Reconciler) options() controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: workers, NewQueue: r.turns().workqueue, RateLimiter: backoff.Limiter[reconcile.Request](),
-	}
+	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}
 }
 
 // observe counts sessions for the members that hold them, from the hub's cache.
@@ -140,7 +140,10 @@ func (r *Reconciler) ofPolicy(ctx context.Context, _ client.Object) []reconcile.
 		out = append(out, r.listed(ctx, client.MatchingFields{index.Phase: string(phase)})...)
 	}
 	// Those whose member is lost are Running as far as anybody knows.
-	return append(out, r.waiting().everybody(func(q *question) bool { return q.request.Failover })...)
+	for _, session := range r.Scheduler.Pending(func(req *scheduling.Request) bool { return req.Placement.Failover }) {
+		out = append(out, reconcile.Request{NamespacedName: session})
+	}
+	return out
 }
 
 // edited passes on what changes an object's spec, or ends it: a status that is
@@ -151,7 +154,7 @@ var edited = predicate.GenerationChangedPredicate{}
 func calling(by string, whom handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		out := whom(ctx, o)
-		wakeUps.WithLabelValues(by).Add(float64(len(out)))
+		scheduling.Requeued(by, len(out))
 		return out
 	})
 }

@@ -23,8 +23,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
@@ -46,6 +48,8 @@ type oneMember struct {
 	// resumed is what was asked for, by epoch and run; full: there is no room.
 	resumed [][2]int64
 	full    bool
+	// frees: what is released is free to resume.
+	frees bool
 	// other: what is placed goes to another member. away: the first is.
 	other, away bool
 	// nowhere: nothing is placed.
@@ -85,6 +89,8 @@ func (f *oneMember) IngressOf(member types.UID) (string, string, bool) {
 	return "https", "of-" + string(member) + ".example.com", true
 }
 
+func (f *oneMember) Listen(func(member.Change)) {}
+
 func (f *oneMember) Slots(placement.Request, []types.UID, int64) int64 { return 0 }
 
 func (f *oneMember) ResumeSlots(placement.Request, types.UID, int64) int64 { return 0 }
@@ -112,7 +118,10 @@ func (f *oneMember) RefOf(name string) (v1alpha1.ClusterRef, bool) {
 	return v1alpha1.ClusterRef{Name: name, UID: uid}, true
 }
 
-func (f *oneMember) Release(types.UID) { f.released++ }
+func (f *oneMember) Release(types.UID) {
+	f.released++
+	f.full = f.full && !f.frees
+}
 
 func (f *oneMember) Observe(*v1alpha1.VDISession, bool) {}
 
@@ -147,7 +156,8 @@ func (f *oneMember) Resume(_ placement.Request, member v1alpha1.ClusterRef, epoc
 type hubInMemory struct {
 	*WithT
 	*Reconciler
-	fleet *oneMember
+	fleet     *oneMember
+	scheduler *scheduling.Scheduler
 	// member "eu", which is away unless a test has it report.
 	member *memberInMemory
 	api    client.Client
@@ -190,16 +200,40 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	h.member = &memberInMemory{away: true}
 	revisions := template.NewRevisions(cached, "vdi-system")
 	orders := &assignment.Orders{Fleet: h.fleet, Revisions: revisions, Proofs: &assignment.Proofs{Client: h.api, Live: h.api, Namespace: "vdi-system"}, Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
+	h.scheduler = scheduling.New(scheduling.Options{Fleet: h.fleet, Clock: clockOf{h}})
 	h.Reconciler = &Reconciler{
-		Client: cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Members: h.member, Orders: orders, Proofs: orders.Proofs,
+		Scheduler: h.scheduler,
+		Client:    cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Members: h.member, Orders: orders, Proofs: orders.Proofs,
 		Revisions: revisions, Departures: &assignment.Departures{}, Clock: clock.RealClock{},
 	}
 	return h
 }
 
+// reconcile takes the session through a pass, and through others as long as the scheduler
+// has answers for it. Nothing is decided from an earlier answer.
 func (h *hubInMemory) reconcile() (ctrl.Result, error) {
-	return h.Reconcile(context.Background(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "desktops", Name: "mine"}})
+	mine := types.NamespacedName{Namespace: "desktops", Name: "mine"}
+	h.scheduler.Forget(mine)
+	for {
+		result, err := h.Reconcile(context.Background(), ctrl.Request{NamespacedName: mine})
+		if err != nil || !h.decided() {
+			return result, err
+		}
+	}
 }
+
+// decided reports whether the scheduler has decided on sessions.
+func (h *hubInMemory) decided() (any bool) {
+	for h.scheduler.Step(func(types.NamespacedName) { any = true }) {
+	}
+	return any
+}
+
+// clockOf is the clock that a hub has at the time.
+type clockOf struct{ h *hubInMemory }
+
+func (c clockOf) Now() time.Time                  { return c.h.Clock.Now() }
+func (c clockOf) Since(t time.Time) time.Duration { return c.h.Clock.Since(t) }
 
 func (h *hubInMemory) stored() *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{}

@@ -32,6 +32,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/review"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
@@ -164,9 +166,10 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 	sessions := &session.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
 		Departures: departures, Clock: clock.RealClock{}, Restores: restores, ForceAfter: forceAfter, MoveAfter: moveAfter,
-		// No look at those that wait but when something calls them.
-		LookAfter: time.Hour,
 	}
+	// Pending sessions are only decided on again when an event queues them.
+	scheduler := scheduling.New(scheduling.Options{Fleet: f, Clock: clock.RealClock{}, Willing: sessions.Willing, RecheckAfter: time.Hour})
+	sessions.Scheduler = scheduler
 	restores.fleet = f
 	assignments := &assignment.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
@@ -175,11 +178,11 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 		Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Departed: departures.Departed, Gone: f.Gone, Clock: clock.RealClock{},
 	}
 	policies := &policy.Reconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
-	reviews := &session.ReviewReconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
+	reviews := &review.Reconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: index.HeldIn(c)}
 	sessions.Register = members.RegisterAll
 	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: index.RevisionInUse(c), Placed: index.PlacedWith(c)}
-	Expect(sessions.SetupWithManager(ctx, local)).To(Succeed())
+	Expect(sessions.SetupWithManager(ctx, local, scheduler)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(policies.SetupWithManager(local)).To(Succeed())
 	Expect(reviews.SetupWithManager(local)).To(Succeed())

@@ -10,21 +10,25 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/scenarios"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// What `make test` plays, and with which factor.
+// Factor and seed of the short scenarios.
 const (
 	defaultFactor = 0.2
 	shortSeed     = 1
 )
 
-// settings are the environment's.
+// settings are what the environment sets.
 type settings struct {
 	factor float64
 	seed   uint64
 	soak   time.Duration
 	report string
-	chosen []scenario
+	chosen []runner.Scenario
 }
 
 // read reads SCENARIOS (all; short by default), FOCUS (a regular expression on
@@ -56,8 +60,8 @@ func read(t *testing.T) settings {
 	if err != nil {
 		t.Fatalf("FOCUS: %v", err)
 	}
-	for _, sc := range scenarios() {
-		if (all || sc.short) && focus.MatchString(sc.name) {
+	for _, sc := range scenarios.All() {
+		if (all || sc.Short) && focus.MatchString(sc.Name) {
 			s.chosen = append(s.chosen, sc)
 		}
 	}
@@ -67,8 +71,8 @@ func read(t *testing.T) settings {
 	return s
 }
 
-// say prints at once: a pass takes minutes.
-func say(format string, args ...any) {
+// logf prints at once: a pass takes minutes.
+func logf(format string, args ...any) {
 	fmt.Printf("%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 }
 
@@ -77,8 +81,8 @@ func TestFaults(t *testing.T) {
 		t.Skip("takes minutes: make test-all runs the short scenarios, and make test-faults all")
 	}
 	s := read(t)
-	say("FACTOR=%v SEED=%d: %d scenarios", s.factor, s.seed, len(s.chosen))
-	var rows []row
+	logf("FACTOR=%v SEED=%d: %d scenarios", s.factor, s.seed, len(s.chosen))
+	var rows []runner.Result
 	if s.soak > 0 {
 		rows = soak(t, s)
 	} else {
@@ -96,44 +100,43 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// pass plays the chosen scenarios one after another: on one fleet, but those
-// that need their own.
-func pass(t *testing.T, s settings) []row {
+// pass runs the chosen scenarios one after another: on one fleet, except those that need their own.
+func pass(t *testing.T, s settings) []runner.Result {
 	t.Helper()
-	var rows []row
-	var shared *stage
+	var rows []runner.Result
+	var shared *stage.Stage
 	defer func() { end(t, shared) }()
 	for _, sc := range s.chosen {
-		if shared != nil && shared.kind != sc.kind {
+		if shared != nil && shared.Kind != sc.Kind {
 			end(t, shared)
 			shared = nil
 		}
 		stage := shared
-		if stage == nil || sc.alone {
-			if stage = begin(t, s, sc.kind); stage == nil {
-				return append(rows, row{Scenario: sc.name, Seed: s.seed, Factor: s.factor, Failed: "its fleet did not start"})
+		if stage == nil || sc.Alone {
+			if stage = begin(t, s, sc.Kind); stage == nil {
+				return append(rows, runner.Result{Scenario: sc.Name, Seed: s.seed, Factor: s.factor, Failed: "its fleet did not start"})
 			}
 		}
-		if !sc.alone {
+		if !sc.Alone {
 			shared = stage
 		}
-		say("  %s", sc.name)
-		result := stage.play(t.Context(), sc)
-		say("  %s: %s after %s %s", sc.name, result.result(), seconds(result.Took), result.Failed)
+		logf("  %s", sc.Name)
+		result := runner.Play(t.Context(), stage, sc)
+		logf("  %s: %s after %s %s", sc.Name, verdict(result), seconds(result.Took), result.Failed)
 		for _, v := range result.Violations {
-			say("    %s", v)
-			for _, heard := range v.Trail {
-				say("      %s", heard)
+			logf("    %s", v)
+			for _, line := range v.Trail {
+				logf("      %s", line)
 			}
 		}
 		rows = append(rows, result)
 		if result.Failed != "" {
-			stage.keepLogs(t, sc.name)
+			keepLogs(t, stage, sc.Name)
 		}
-		if sc.alone || result.Failed != "" {
-			// What a failure left must not be the next one's trouble.
+		if sc.Alone || result.Failed != "" {
+			// What a failure left must not affect the next scenario.
 			end(t, stage)
-			if !sc.alone {
+			if !sc.Alone {
 				shared = nil
 			}
 		}
@@ -141,44 +144,44 @@ func pass(t *testing.T, s settings) []row {
 	return rows
 }
 
-// begin starts a fleet; nil if that failed.
-func begin(t *testing.T, s settings, of kind) *stage {
+// begin starts a fleet; it returns nil if that failed.
+func begin(t *testing.T, s settings, of stage.Kind) *stage.Stage {
 	t.Helper()
-	stage, err := start(context.Background(), s.factor, s.seed, of, say)
+	stage, err := stage.Start(context.Background(), s.factor, s.seed, of, logf)
 	if err != nil {
 		t.Errorf("starting a fleet: %v", err)
 	}
 	return stage
 }
 
-func end(t *testing.T, s *stage) {
+func end(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	if s != nil {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Errorf("stopping the fleet: %v", err)
 		}
 	}
 }
 
-// keepLogs copies the logs of hub and agents to where LOGS says, if it does.
-func (s *stage) keepLogs(t *testing.T, scenario string) {
+// keepLogs copies the logs of hub and agents into the directory LOGS, if it is set.
+func keepLogs(t *testing.T, s *stage.Stage, scenario string) {
 	t.Helper()
 	to := os.Getenv("LOGS")
 	if to == "" {
 		return
 	}
-	to = filepath.Join(to, fmt.Sprintf("%s-%d", scenario, s.seed))
+	to = filepath.Join(to, fmt.Sprintf("%s-%d", scenario, s.Seed))
 	if err := os.RemoveAll(to); err != nil {
 		t.Error(err)
 	}
-	if err := os.CopyFS(to, os.DirFS(filepath.Join(s.fleet.Dir, "logs"))); err != nil {
+	if err := os.CopyFS(to, os.DirFS(filepath.Join(s.Fleet.Dir, "logs"))); err != nil {
 		t.Error(err)
 	}
-	for _, cp := range s.controlPlanes() {
+	for _, cp := range s.ControlPlanes() {
 		keep(t, cp.AuditLog(), filepath.Join(to, cp.Name+"-audit.log"))
 	}
-	if s.kind.kubelets {
-		for _, log := range s.fleet.ContainerLogs() {
+	if s.Kind.Kubelets {
+		for _, log := range s.Fleet.ContainerLogs() {
 			keep(t, log, filepath.Join(to, "containers-"+filepath.Base(log)))
 		}
 	}

@@ -5,27 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// How much a process may have grown over a soak that has left no session: half
-// as much again as after its first scenario, and what a heap may keep of a burst.
+// How much a process may have grown over a soak that left no session: half as much again as after
+// its first scenario, and what a heap may keep after a burst.
 const (
 	growth         = 1.5
 	spareGoroutine = 60
 	spareBytes     = 64 << 20
 )
 
-// footprint is what a process of ours takes.
+// footprint is what one of our processes uses.
 type footprint struct {
 	Process string `json:"process"`
 	PID     int    `json:"pid"`
-	// Leads: it is the replica of the hub that leads, which takes more than one
-	// that waits.
+	// Leads means that it is the replica of the hub that leads, which uses more than one that
+	// waits.
 	Leads      bool    `json:"leads"`
 	Goroutines float64 `json:"goroutines"`
 	RSS        float64 `json:"rss"`
@@ -39,18 +38,18 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%s (pid %d%s): %.0f goroutines, %.0f MB", f.Process, f.PID, role, f.Goroutines, f.RSS/(1<<20))
 }
 
-// of is whether it is of the same process in the same role.
-func (f footprint) of(other footprint) bool {
+// sameAs reports whether both are of the same process in the same role.
+func (f footprint) sameAs(other footprint) bool {
 	return f.Process == other.Process && f.Leads == other.Leads
 }
 
-// footprints of hub and agents, by their own metrics.
-func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
+// footprints returns those of hub and agents, by their own metrics.
+func footprints(ctx context.Context, s *stage.Stage) ([]footprint, error) {
 	var out []footprint
 	measure := func(p *harness.Process, leads bool, metrics string, err error) error {
 		var values []float64
 		if err == nil {
-			values, err = valuesOf(metrics, "go_goroutines", "process_resident_memory_bytes")
+			values, err = stage.Values(metrics, "go_goroutines", "process_resident_memory_bytes")
 		}
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", p.Spec.Name, err)
@@ -58,18 +57,18 @@ func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 		out = append(out, footprint{p.Spec.Name, p.PID(), leads, values[0], values[1]})
 		return nil
 	}
-	err := poll(ctx, time.Minute, func(ctx context.Context) error {
+	err := stage.Poll(ctx, time.Minute, func(ctx context.Context) error {
 		out = nil
-		leader := s.fleet.Hub.Leader(ctx)
+		leader := s.Fleet.Hub.Leader(ctx)
 		if leader == nil {
 			return errors.New("no replica of the hub leads")
 		}
 		var errs []error
-		for _, r := range s.fleet.Hub.Replicas {
-			metrics, err := s.fleet.Hub.Metrics(ctx, r)
+		for _, r := range s.Fleet.Hub.Replicas {
+			metrics, err := s.Fleet.Hub.Metrics(ctx, r)
 			errs = append(errs, measure(r.Process, r == leader, metrics, err))
 		}
-		for _, m := range s.fleet.Members {
+		for _, m := range s.Fleet.Members {
 			for _, a := range m.Agents {
 				metrics, err := m.MetricsOf(ctx, a)
 				errs = append(errs, measure(a.Process, false, metrics, err))
@@ -80,49 +79,22 @@ func (s *stage) footprints(ctx context.Context) ([]footprint, error) {
 	return out, err
 }
 
-// valuesOf are those of metrics without labels.
-func valuesOf(metrics string, names ...string) ([]float64, error) {
-	found := series(metrics)
-	values := make([]float64, len(names))
-	for i, name := range names {
-		value, there := found[name]
-		if !there {
-			return nil, fmt.Errorf("there is no metric %s", name)
-		}
-		values[i] = value
-	}
-	return values, nil
-}
-
-// series are all metrics, by name and labels.
-func series(metrics string) map[string]float64 {
-	found := map[string]float64{}
-	for line := range strings.Lines(metrics) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			if n, err := strconv.ParseFloat(value, 64); err == nil {
-				found[name] = n
-			}
-		}
-	}
-	return found
-}
-
-// firsts are the first footprints of each process in each role.
-func firsts(before, now []footprint) []footprint {
+// firstOfEach returns the first footprints of each process in each role.
+func firstOfEach(before, now []footprint) []footprint {
 	for _, n := range now {
-		if !slices.ContainsFunc(before, n.of) {
+		if !slices.ContainsFunc(before, n.sameAs) {
 			before = append(before, n)
 		}
 	}
 	return before
 }
 
-// grown says which processes took more than they may.
+// grown returns an error for each process that uses more than it may.
 func grown(before, after []footprint) error {
 	var errs []error
 	for _, b := range before {
 		for _, a := range after {
-			if !a.of(b) {
+			if !a.sameAs(b) {
 				continue
 			}
 			if a.Goroutines > b.Goroutines*growth+spareGoroutine {

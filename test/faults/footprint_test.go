@@ -1,9 +1,11 @@
 package faults
 
-import "testing"
+import (
+	"testing"
+)
 
-func TestGrowthIsFoundOut(t *testing.T) {
-	before := firsts(nil, []footprint{{Process: "hub-0", PID: 1, Goroutines: 200, RSS: 80 << 20}})
+func TestGrowthIsFound(t *testing.T) {
+	before := firstOfEach(nil, []footprint{{Process: "hub-0", PID: 1, Goroutines: 200, RSS: 80 << 20}})
 	for name, tc := range map[string]struct {
 		after footprint
 		fails bool
@@ -26,14 +28,14 @@ func TestGrowthIsFoundOut(t *testing.T) {
 func TestEachRoleHasItsOwnFirst(t *testing.T) {
 	waits := footprint{Process: "hub-0", Goroutines: 40}
 	leads := footprint{Process: "hub-0", Leads: true, Goroutines: 290}
-	before := firsts(firsts(nil, []footprint{waits}), []footprint{leads})
+	before := firstOfEach(firstOfEach(nil, []footprint{waits}), []footprint{leads})
 	for _, again := range []footprint{waits, leads} {
 		if err := grown(before, []footprint{again}); err != nil {
 			t.Error(err)
 		}
 	}
 	leads.Goroutines = 900
-	if before = firsts(before, []footprint{leads}); grown(before, []footprint{leads}) == nil {
+	if before = firstOfEach(before, []footprint{leads}); grown(before, []footprint{leads}) == nil {
 		t.Error("a leak of the leader is taken for its size")
 	}
 }

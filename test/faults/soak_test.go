@@ -10,26 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
 )
 
-// oneInAny of a soak's scenarios is drawn from all of them, the others from those
-// that leave hub and agents alive: only a process that lives long shows a leak.
+// oneInAny of a soak's scenarios is drawn from all of them, the others from those that leave hub
+// and agents running: only a process that runs for long shows a leak.
 const oneInAny = 4
 
-// soak draws scenarios at random on one fleet, of the kind that the first one that
-// was chosen needs, for a time, and compares what hub
-// and agents take before and after.
-func soak(t *testing.T, s settings) []row {
+// soak draws scenarios at random for a time, on one fleet of the kind that the first chosen
+// scenario needs, and compares what hub and agents use before and after.
+func soak(t *testing.T, s settings) []runner.Result {
 	t.Helper()
 	random := rand.New(rand.NewPCG(s.seed, 0))
-	var all, gentle []scenario
-	of := s.chosen[0].kind
+	var all, gentle []runner.Scenario
+	of := s.chosen[0].Kind
 	for _, sc := range s.chosen {
-		if sc.alone || sc.kind != of {
+		if sc.Alone || sc.Kind != of {
 			continue
 		}
 		all = append(all, sc)
-		if !sc.ends {
+		if !sc.EndsProcesses {
 			gentle = append(gentle, sc)
 		}
 	}
@@ -41,7 +43,7 @@ func soak(t *testing.T, s settings) []row {
 		return nil
 	}
 	defer func() { end(t, stage) }()
-	var rows []row
+	var rows []runner.Result
 	var before []footprint
 	began := time.Now()
 	for n := 0; time.Since(began) < s.soak; n++ {
@@ -49,29 +51,29 @@ func soak(t *testing.T, s settings) []row {
 		if n%oneInAny == oneInAny-1 {
 			from = all
 		}
-		if err := stage.allReady(t.Context()); err != nil {
+		if err := allReady(t.Context(), stage); err != nil {
 			t.Error(err)
 			return rows
 		}
 		sc := from[random.IntN(len(from))]
-		stage.seed = random.Uint64N(1e6)
-		say("  %s (seed %d), %s of %s", sc.name, stage.seed, time.Since(began).Round(time.Second), s.soak)
-		result := stage.play(t.Context(), sc)
+		stage.Seed = random.Uint64N(1e6)
+		logf("  %s (seed %d), %s of %s", sc.Name, stage.Seed, time.Since(began).Round(time.Second), s.soak)
+		result := runner.Play(t.Context(), stage, sc)
 		rows = append(rows, result)
 		if result.Failed != "" {
-			say("  %s: %s", sc.name, result.Failed)
-			stage.keepLogs(t, sc.name)
-			return rows // what it left would be the next one's trouble
+			logf("  %s: %s", sc.Name, result.Failed)
+			keepLogs(t, stage, sc.Name)
+			return rows // what it left would affect the next one
 		}
-		now, err := stage.footprints(t.Context())
+		now, err := footprints(t.Context(), stage)
 		if err != nil {
 			t.Error(err)
 			return rows
 		}
 		for _, f := range now {
-			say("    %s", f)
+			logf("    %s", f)
 		}
-		before = firsts(before, now)
+		before = firstOfEach(before, now)
 		if err := grown(before, now); err != nil {
 			t.Errorf("after %s: %v", time.Since(began).Round(time.Second), err)
 			return rows
@@ -80,14 +82,13 @@ func soak(t *testing.T, s settings) []row {
 	return rows
 }
 
-// allReady waits until every member takes sessions: those that chance has drawn
-// again and again may be in quarantine, and a scenario places sessions where it
-// likes.
-func (s *stage) allReady(ctx context.Context) error {
-	return poll(ctx, s.scaled(quarantine)+allowance, func(ctx context.Context) error {
-		for _, member := range s.fleet.Members {
+// allReady waits until every member takes sessions: one that was drawn again and again may be in
+// quarantine.
+func allReady(ctx context.Context, s *stage.Stage) error {
+	return stage.Poll(ctx, s.Scaled(stage.MaxQuarantine)+stage.Allowance, func(ctx context.Context) error {
+		for _, member := range s.Fleet.Members {
 			m := &v1alpha1.MemberCluster{}
-			if err := s.watch.hub.Get(ctx, key("/"+member.Name), m); err != nil {
+			if err := s.Watch.Hub.Get(ctx, watch.Key("/"+member.Name), m); err != nil {
 				return err
 			}
 			if !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {

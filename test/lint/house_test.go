@@ -38,7 +38,7 @@ var pure = []string{
 	"hub/failover/",
 	"hub/session/status/",
 	"hub/placement/",
-	"hub/queue/",
+	"hub/scheduling/queue/",
 	"hub/member/health/",
 	"hub/identity/pki/",
 	"hub/identity/record.go",
@@ -60,6 +60,7 @@ var pure = []string{
 	"agent/link/results.go",
 	"agent/link/summary.go",
 	"agent/link/inventory_digest.go",
+	"test/faults/checker/",
 }
 
 // banned names say nothing of what a package holds.

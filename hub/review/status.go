@@ -1,0 +1,68 @@
+package review
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// mostVerdicts are listed in a review's status.
+const mostVerdicts = 256
+
+// statusOf is what the fleet says, as a review has it.
+func statusOf(answer member.Review) *v1alpha1.PlacementReviewStatus {
+	d := answer.First
+	if answer.Stuck != nil {
+		d = *answer.Stuck
+	}
+	verdicts := listed(answer.First.Verdicts, answer.Sessions)
+	status := &v1alpha1.PlacementReviewStatus{
+		Reason: d.Reason, Message: d.Message,
+		Placed: int32(answer.Placed), Waiting: int32(answer.Waiting), Unasked: int32(answer.Unasked), //nolint:gosec // at most the count of a review
+		Clusters:        make([]v1alpha1.ClusterVerdict, 0, len(verdicts)),
+		OmittedClusters: int32(len(answer.First.Verdicts) - len(verdicts)), //nolint:gosec // a fleet has no billions of members
+	}
+	for i := range verdicts {
+		status.Clusters = append(status.Clusters, clusterVerdict(&verdicts[i], answer))
+	}
+	return status
+}
+
+// listed are the verdicts that there is room for, in their order: those on
+// members that sessions go to before others.
+func listed(verdicts []placement.Verdict, sessions map[types.UID]int) []placement.Verdict {
+	if len(verdicts) <= mostVerdicts {
+		return verdicts
+	}
+	others := mostVerdicts - min(len(sessions), mostVerdicts)
+	out := make([]placement.Verdict, 0, mostVerdicts)
+	for _, v := range verdicts {
+		if sessions[v.Cluster.UID] == 0 {
+			if others == 0 {
+				continue
+			}
+			others--
+		}
+		out = append(out, v)
+	}
+	return slices.Clip(out[:min(len(out), mostVerdicts)])
+}
+
+func clusterVerdict(v *placement.Verdict, answer member.Review) v1alpha1.ClusterVerdict {
+	out := v1alpha1.ClusterVerdict{
+		ClusterName: v.Cluster.Name, ClusterUID: v.Cluster.UID, Region: v.Region,
+		Fits: v.Fits, Rank: int32(v.Rank), Filter: v.Filter, Message: v.Message, Slots: v.Slots, //nolint:gosec // a fleet has no billions of members
+		Sessions: int32(answer.Sessions[v.Cluster.UID]), //nolint:gosec // at most the count of a review
+	}
+	if age, reported := answer.Ages[v.Cluster.UID]; reported {
+		out.CapacityAge = v1alpha1.DurationOf(age)
+	}
+	for _, s := range v.Scores {
+		out.Scores = append(out.Scores, v1alpha1.PlacementScore{Name: s.Name, Value: s.Value})
+	}
+	return out
+}

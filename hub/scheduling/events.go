@@ -1,0 +1,269 @@
+package scheduling
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// looksPerBatch is how many pending sessions are decided on again in each batch of events, so
+// that they say what they wait for now, after an event that helps none: 100 a second.
+const looksPerBatch = 10
+
+// events collects what has changed of the fleet. It holds each member once, however often
+// that changes.
+type events struct {
+	mu sync.Mutex
+	// seen numbers the changes.
+	seen uint64
+	changes
+	// some is there when there are any.
+	some signal
+}
+
+// changes of the fleet.
+type changes struct {
+	// members that may have capacity that they had not; true: by a change of the member
+	// itself.
+	members map[types.UID]bool
+	// all pending sessions may wait for something else now.
+	all bool
+	// policies whose caps count less, by name.
+	policies map[string]bool
+	// templates that a member evaluates otherwise than before.
+	templates map[placement.TemplateKey]bool
+}
+
+func newEvents() *events { return &events{changes: newChanges(), some: make(signal, 1)} }
+
+func newChanges() changes {
+	return changes{members: map[types.UID]bool{}, policies: map[string]bool{}, templates: map[placement.TemplateKey]bool{}}
+}
+
+// note a change. It never blocks.
+func (n *events) note(c member.Change) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch c.Kind {
+	case member.MemberSessions:
+		return
+	case member.PolicyCapacity:
+		n.policies[c.Policy] = true
+	case member.MemberTemplates:
+		for _, t := range c.Templates {
+			n.templates[t] = true
+		}
+	case member.MemberChanged:
+		n.all, n.members[c.UID] = true, true
+	case member.MemberConnected, member.MemberCapacity:
+		n.all = n.all || c.Kind == member.MemberConnected
+		n.members[c.UID] = n.members[c.UID]
+	}
+	n.seen++
+	n.some.set()
+}
+
+// read takes the changes, and the number of the last.
+func (n *events) read() (changes, uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.changes
+	n.changes = newChanges()
+	return out, n.seen
+}
+
+// last is the number of the last change.
+func (n *events) last() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen
+}
+
+func (c *changes) any() bool {
+	return c.all || len(c.members) > 0 || len(c.policies) > 0 || len(c.templates) > 0
+}
+
+// add the members and policies of earlier changes for which not every class was looked up.
+func (c *changes) add(earlier changes) {
+	for m, itself := range earlier.members {
+		c.members[m] = c.members[m] || itself
+	}
+	maps.Copy(c.policies, earlier.policies)
+}
+
+// wave is changes that every class is looked up for, batch by batch. What changes meanwhile
+// is added to it, and it starts over with the classes that were not looked up for longest.
+type wave struct {
+	changes
+	seen uint64
+	// open: there are classes that were not looked up.
+	open bool
+	// looks are the sessions to be decided on again though the changes help none.
+	looks []types.NamespacedName
+}
+
+// spread looks up a batch of classes for what has changed, and queues the sessions that it
+// may help. more: there is more to do.
+func (s *Scheduler) spread(enqueue func(types.NamespacedName)) (more bool) {
+	w := &s.wave
+	if got, seen := s.events.read(); got.any() {
+		s.correct(&got)
+		if w.open {
+			got.add(w.changes)
+		}
+		w.changes, w.seen, w.open = got, seen, true
+		s.mu.Lock()
+		s.pending.wave++
+		s.mu.Unlock()
+	}
+	if w.open {
+		s.mu.Lock()
+		due, more := s.pending.due(s.pending.wave, w.seen)
+		s.mu.Unlock()
+		for _, l := range due {
+			s.help(l, enqueue)
+		}
+		w.open = more
+	}
+	s.look()
+	return w.open || len(w.looks) > 0
+}
+
+// help queues as many sessions of a class as the changes of the wave have made capacity for.
+func (s *Scheduler) help(l lookup, enqueue func(types.NamespacedName)) {
+	slots, event := slotsFor(s.Fleet, l.request, &s.wave.changes, l.size)
+	if slots > 0 {
+		s.mu.Lock()
+		// One more than fit, for what was computed too cautiously.
+		l.class.call(l.class.first(slots+1, s.Clock.Now()), event, s.queue)
+		s.mu.Unlock()
+	}
+	for m := range l.request.Placement.Refused {
+		if _, touched := s.wave.members[m]; touched {
+			s.askAgain(l, m, enqueue)
+		}
+	}
+}
+
+// slotsFor returns how many sessions with a request fit by what has changed, up to most, and
+// which event it was.
+func slotsFor(f Fleet, r *Request, c *changes, most int64) (slots int64, event string) {
+	event = EventCapacity
+	var members []types.UID
+	if p := r.Placement.Policy; p != nil && p.SessionCaps != (v1alpha1.SessionCaps{}) && c.policies[r.Placement.PolicyName] {
+		event = EventCap // capacity may be anywhere
+	} else {
+		members = slices.Collect(maps.Keys(c.members))
+		for _, itself := range c.members {
+			if itself {
+				event = EventMember
+			}
+		}
+		if len(members) == 0 {
+			return 0, event
+		}
+	}
+	in := r.Resume
+	if in != nil {
+		if _, touched := c.members[in.Member.UID]; touched {
+			slots = f.ResumeSlots(in.Placement, in.Member.UID, most)
+		}
+	}
+	if (in == nil || !in.Stays) && slots < most {
+		slots += f.Slots(r.Placement, members, most-slots)
+	}
+	return slots, event
+}
+
+// askAgain enqueues sessions that a member has refused, where it has reported capacity for
+// them since: their next requests are without the refusal.
+func (s *Scheduler) askAgain(l lookup, m types.UID, enqueue func(types.NamespacedName)) {
+	slots := s.Fleet.Slots(l.request.willing(m), []types.UID{m}, l.size)
+	if slots == 0 {
+		return
+	}
+	s.mu.Lock()
+	first := l.class.first(slots+1, s.Clock.Now())
+	s.mu.Unlock()
+	for _, e := range first {
+		if s.Willing != nil && s.Willing(e.uid, m) {
+			Requeued(EventCapacity, 1)
+			enqueue(e.session)
+		}
+	}
+}
+
+// correct has pending sessions decided on again, a few in each batch, where what they say
+// that they wait for may not be so any more: all after a member came, changed, was connected
+// or went, and those of a template after a member has evaluated that again.
+func (s *Scheduler) correct(c *changes) {
+	if !c.all && len(c.templates) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	planned := map[types.NamespacedName]bool{}
+	for _, session := range s.wave.looks {
+		planned[session] = true
+	}
+	for _, e := range s.sessions {
+		if e.class != nil && !planned[e.session] && (c.all || c.templates[e.request.Placement.Template]) {
+			s.wave.looks = append(s.wave.looks, e.session)
+		}
+	}
+}
+
+// look queues the next sessions that are to be decided on again.
+func (s *Scheduler) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(looksPerBatch, len(s.wave.looks))
+	for _, session := range s.wave.looks[:n] {
+		if e := s.sessions[session]; e != nil && e.class != nil {
+			e.class.call([]*entry{e}, EventLook, s.queue)
+		}
+	}
+	s.wave.looks = s.wave.looks[n:]
+}
+
+// yields reports whether the capacity that has just become free is for sessions of the same
+// class that come first and are not decided on yet: then those are, and the session after
+// them.
+func (s *Scheduler) yields(e *entry, r *Request) bool {
+	s.mu.Lock()
+	c, size, seen := s.pending.classes[r.class()], int64(0), s.events.last()
+	disputed := c != nil && !e.called && (c.called > 0 || c.seen < seen)
+	if disputed {
+		size = int64(c.line.Len())
+	}
+	s.mu.Unlock()
+	if !disputed {
+		return false
+	}
+	slots := s.Fleet.Slots(r.Placement, nil, size+1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slots == 0 || s.sessions[e.session] != e || e.state != deciding || e.request != r {
+		return false
+	}
+	s.pending.join(e)
+	if e.class != c {
+		return false
+	}
+	first := c.first(slots, s.Clock.Now())
+	c.seen = seen
+	c.call(first, EventCapacity, s.queue)
+	if c.called == 0 || slices.Contains(first, e) {
+		return false
+	}
+	s.settle(e, false)
+	e.state = queued
+	c.yielding = append(c.yielding, e)
+	return true
+}

@@ -1,0 +1,270 @@
+package scheduling
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+func TestCapacityQueuesNoMoreThanItHelps(t *testing.T) {
+	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
+	l := newLine(t, f)
+	for i := range 100 {
+		l.wait(request(fmt.Sprint("b", i), "ann", "browser"))
+		l.wait(request(fmt.Sprint("g", i), "ann", "gpu"))
+	}
+	f.free[here]["browser"], f.lookups = 2, 0
+	if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"b0", "b1", "b2"}) {
+		t.Errorf("queued %v, want the first two that fit and one more", got)
+	}
+	if f.lookups != 2 {
+		t.Errorf("%d lookups for 200 sessions of 2 classes", f.lookups)
+	}
+	l.dismiss()
+	if got := l.called(capacityIn(there)); len(got) > 0 {
+		t.Errorf("queued %v by a member without capacity", got)
+	}
+	if got := l.called(member.Change{Kind: member.MemberSessions, UID: here}); len(got) > 0 {
+		t.Errorf("queued %v when a member got more sessions", got)
+	}
+}
+
+func TestThoseThatAreQueuedAreFirstInOrder(t *testing.T) {
+	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
+	l := newLine(t, f)
+	burst := map[string]*Request{}
+	for i := range 50 {
+		r := request(fmt.Sprint("burst", i), "ann", "browser")
+		burst[r.Session.Name] = r
+		l.wait(r)
+	}
+	l.wait(request("single", "ben", "browser"))
+	f.free[here]["browser"] = 1
+	for range 2 {
+		if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"burst0", "single"}) {
+			t.Errorf("queued %v", got)
+		}
+		l.dismiss()
+	}
+	l.called(capacityIn(here))
+	l.decide()
+	l.placed(burst["burst0"])
+	f.free[here]["browser"] = 1
+	if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"single", "burst1"}) {
+		t.Errorf("queued %v after ann was served", got)
+	}
+	l.dismiss()
+	f.free[here]["browser"] = 0
+	l.wait(request("high", "ann", "browser", priority(7)))
+	f.free[here]["browser"] = 1
+	if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"high", "single"}) {
+		t.Errorf("queued %v after one of higher priority came", got)
+	}
+}
+
+func TestWhatQueuesWhom(t *testing.T) {
+	capped := func(r *Request) {
+		r.Placement.PolicyName = "gold"
+		r.Placement.Policy = &v1alpha1.PlacementPolicySpec{SessionCaps: v1alpha1.SessionCaps{Total: ptr.To[int32](1)}}
+	}
+	uncapped := func(r *Request) {
+		r.Placement.PolicyName, r.Placement.Policy = "gold", &v1alpha1.PlacementPolicySpec{}
+	}
+	idleHere := func(stays bool) func(*Request) {
+		return func(r *Request) {
+			r.Resume = &Resume{Placement: r.Placement, Member: v1alpha1.ClusterRef{Name: "here", UID: here}, Stays: stays}
+		}
+	}
+	refusedBy := func(m types.UID) func(*Request) {
+		return func(r *Request) { r.Placement.Refused = map[types.UID]string{m: "NoRoom: full"} }
+	}
+	elsewhere := func(f *slots) { f.free[there] = map[string]int64{"browser": 1} }
+	none := func(*slots) {}
+	for _, c := range []struct {
+		name    string
+		free    func(*slots)
+		request *Request
+		willing bool
+		change  member.Change
+		queued  bool
+	}{
+		{"capacity in a member", elsewhere, request("s", "ann", "browser"), false, capacityIn(there), true},
+		{"a member that came, or was uncordoned", elsewhere, request("s", "ann", "browser"), false, member.Change{Kind: member.MemberChanged, UID: there}, true},
+		{"a member that connected", elsewhere, request("s", "ann", "browser"), false, member.Change{Kind: member.MemberConnected, UID: there}, true},
+		{"a cap that counts less", elsewhere, request("s", "ann", "browser", capped), false, member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, true},
+		{"another policy's cap", elsewhere, request("s", "ann", "browser", capped), false, member.Change{Kind: member.PolicyCapacity, Policy: "tin"}, false},
+		{"a policy without caps", elsewhere, request("s", "ann", "browser", uncapped), false, member.Change{Kind: member.PolicyCapacity, Policy: "gold"}, false},
+		{"capacity where it is idle", func(f *slots) { f.idle = map[types.UID]int64{here: 1} }, request("s", "ann", "browser", idleHere(true)), false, capacityIn(here), true},
+		{"capacity elsewhere, for one that stays", elsewhere, request("s", "ann", "browser", idleHere(true)), false, capacityIn(there), false},
+		{"capacity elsewhere, for one that may go", elsewhere, request("s", "ann", "browser", idleHere(false)), false, capacityIn(there), true},
+		{"capacity that is not for it", elsewhere, request("s", "ann", "gpu"), false, capacityIn(there), false},
+		{"capacity in a member that refused it before it reported", elsewhere, request("s", "ann", "browser", refusedBy(there)), true, capacityIn(there), true},
+		{"capacity in a member that refused it since", elsewhere, request("s", "ann", "browser", refusedBy(there)), false, capacityIn(there), false},
+		{"no capacity in a member that refused it", none, request("s", "ann", "browser", refusedBy(there)), true, capacityIn(there), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &slots{free: map[types.UID]map[string]int64{}}
+			l := newLine(t, f)
+			l.Willing = func(types.UID, types.UID) bool { return c.willing }
+			l.wait(c.request)
+			c.free(f)
+			if got := len(l.called(c.change)) > 0; got != c.queued {
+				t.Errorf("queued: %v, want %v", got, c.queued)
+			}
+		})
+	}
+}
+
+func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
+	f := &slots{}
+	l := newLine(t, f)
+	for i := range 250 {
+		l.wait(request(fmt.Sprint("s", i), "ann", fmt.Sprint("t", i%3)))
+	}
+	l.Wait(types.NamespacedName{Namespace: "desktops", Name: "home"}, "home", request("home", "ann", "t0").Rank, v1alpha1.ReasonHomeInUse)
+	look := func(c member.Change) (n, batches int) {
+		l.events.note(c)
+		for more := true; more; batches++ {
+			more = l.spread(l.enqueue)
+			n += l.active.Len()
+			l.dismiss()
+		}
+		return n, batches
+	}
+	if n, _ := look(capacityIn(here)); n > 0 {
+		t.Errorf("%d are decided on again after a report of capacity", n)
+	}
+	if n, batches := look(member.Change{Kind: member.MemberChanged, Member: "here", UID: here}); n != 250 || batches != 25 {
+		t.Errorf("%d are decided on again in %d batches, want all 250, %d in each", n, batches, looksPerBatch)
+	}
+	if n, _ := look(member.Change{Kind: member.MemberConnected, Member: "here", UID: here}); n != 250 {
+		t.Errorf("%d are decided on again after a member was connected, want all 250", n)
+	}
+	of := request("s", "ann", "t1").Placement.Template
+	if n, _ := look(member.Change{Kind: member.MemberTemplates, Member: "here", UID: here, Templates: []placement.TemplateKey{of}}); n != 83 {
+		t.Errorf("%d are decided on again after a member has evaluated %s, want the 83 that ask for it", n, of)
+	}
+}
+
+// A decision that an event has asked for and that says nothing new needs no pass.
+func TestSessionHearsOfAnotherReasonAlone(t *testing.T) {
+	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
+	l := newLine(t, f)
+	r := request("s", "ann", "browser")
+	l.wait(r)
+	l.called(member.Change{Kind: member.MemberChanged, Member: "here", UID: here})
+	if got := l.decide(); len(got) > 0 || len(f.decided) != 2 {
+		t.Errorf("enqueued %v after %d decisions, want nobody after two", got, len(f.decided))
+	}
+	r.Placement.Template.Name = "gpu" // the decision says something else now
+	l.called(member.Change{Kind: member.MemberChanged, Member: "here", UID: here})
+	if got := l.decide(); !slices.Equal(got, []string{"s"}) {
+		t.Errorf("enqueued %v", got)
+	}
+}
+
+func TestSessionThatWaitsNoMoreIsNotQueued(t *testing.T) {
+	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
+	l := newLine(t, f)
+	r := request("s", "ann", "browser")
+	l.wait(r)
+	home := request("home", "ann", "browser")
+	l.Wait(home.Session, home.Placement.UID, home.Rank, v1alpha1.ReasonHomeInUse)
+	l.Done(home.Session, false, nil)
+	f.free[here]["browser"] = 5
+	if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"s"}) {
+		t.Errorf("queued %v: capacity does not help who waits for a home", got)
+	}
+	l.dismiss()
+	l.Done(r.Session, false, nil) // it has not asked in this pass
+	if got := l.called(capacityIn(here)); len(got) > 0 {
+		t.Errorf("queued %v, who waits no more", got)
+	}
+	if len(l.pending.classes) > 0 || len(l.pending.perUser) > 0 {
+		t.Error("a class without sessions is remembered")
+	}
+	reasons, oldest := l.Waiting()
+	if diff := cmp.Diff(map[string]int{v1alpha1.ReasonHomeInUse: 1}, reasons); diff != "" || !oldest.Equal(home.Rank.Since) {
+		t.Errorf("oldest since %s, reasons (-want +got):\n%s", oldest, diff)
+	}
+}
+
+func TestClassesAskWhatDecidesWhetherItFits(t *testing.T) {
+	base := request("s", "ann", "browser").class()
+	for name, change := range map[string]func(*Request){
+		"the template's revision": func(r *Request) { r.Placement.Template.Revision = "r2" },
+		"namespace":               func(r *Request) { r.Placement.Namespace = "other" },
+		"resources":               func(r *Request) { r.Placement.Resources = placement.Resources{"cpu": 1000} },
+		"policy":                  func(r *Request) { r.Placement.PolicyName = "gold" },
+		"regions":                 func(r *Request) { r.Placement.RequiredRegions = []string{"eu"} },
+		"selector": func(r *Request) {
+			r.Placement.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		},
+		"tolerations": func(r *Request) { r.Placement.ClusterTolerations = []corev1.Toleration{{Key: "gpu"}} },
+		"home":        func(r *Request) { r.Placement.Home = &v1alpha1.ClusterRef{UID: here} },
+		"refusals":    func(r *Request) { r.Placement.Refused = map[types.UID]string{here: "x"} },
+		"failover":    func(r *Request) { r.Placement.Failover = true },
+		"where it is": func(r *Request) { r.Resume = &Resume{Member: v1alpha1.ClusterRef{UID: here}} },
+		"a user where users are counted": func(r *Request) {
+			r.Placement.Policy = &v1alpha1.PlacementPolicySpec{SessionCaps: v1alpha1.SessionCaps{PerUser: ptr.To[int32](1)}}
+		},
+	} {
+		if request("s", "ann", "browser", change).class() == base {
+			t.Errorf("%s makes no class of its own", name)
+		}
+	}
+	same := request("n", "ben", "browser", func(r *Request) {
+		r.Placement.Priority, r.Placement.PreferredRegions = 9, []string{"eu"}
+	})
+	if same.class() != base {
+		t.Error("who asks, or where it would rather go, makes a class")
+	}
+}
+
+// BenchmarkEvent is one report of capacity where 5,000 sessions of 10 classes are pending:
+// what matters is how often the fleet is asked.
+func BenchmarkEvent(b *testing.B) {
+	for _, room := range []int64{0, 1, 100} {
+		b.Run(fmt.Sprintf("capacity for %d of each class", room), func(b *testing.B) {
+			free := map[string]int64{}
+			f := &slots{free: map[types.UID]map[string]int64{here: free}}
+			s := New(Options{Fleet: f, Clock: newLine(nil, f).clock})
+			l := &line{Scheduler: s, fleet: f}
+			enqueue := func(types.NamespacedName) {}
+			for i := range 5000 {
+				r := request(fmt.Sprint("s", i), fmt.Sprint("u", i%700), fmt.Sprint("t", i%10), priority(int32(i%3)))
+				s.Decide(r)
+				s.Step(enqueue)
+				s.Decide(r)
+				s.Done(r.Session, false, nil)
+			}
+			for i := range 10 {
+				free[fmt.Sprint("t", i)] = room
+			}
+			f.lookups, f.of = 0, nil
+			b.ReportAllocs()
+			b.ResetTimer()
+			called := 0
+			for range b.N {
+				l.events.note(capacityIn(here))
+				s.spread(enqueue)
+				b.StopTimer()
+				called += s.active.Len()
+				l.dismiss()
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(f.lookups)/float64(b.N), "lookups/event")
+			b.ReportMetric(float64(called)/float64(b.N), "queued/event")
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package scheduling
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// gather is how long events are collected before pending sessions are queued again.
+const gather = 100 * time.Millisecond
+
+// Start runs the loop until the context ends. It enqueues sessions whose requests are
+// answered (source.Source).
+func (s *Scheduler) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	s.mu.Lock()
+	s.controller = q
+	s.mu.Unlock()
+	s.Fleet.Listen(s.events.note)
+	go s.run(ctx, func(session types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: session}) })
+	return nil
+}
+
+func (s *Scheduler) run(ctx context.Context, enqueue func(types.NamespacedName)) {
+	always := make(chan struct{})
+	close(always)
+	var batch <-chan time.Time
+	for {
+		next := (<-chan struct{})(s.work)
+		if s.Step(enqueue) {
+			next = always
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.events.some:
+			if batch == nil {
+				batch = time.After(gather)
+			}
+		case <-batch:
+			batch = nil
+			if s.spread(enqueue) {
+				batch = time.After(gather)
+			}
+		case <-next:
+		}
+	}
+}
+
+// Step decides on the next session. It reports whether there was one, and no more answers
+// wait for their write than may.
+func (s *Scheduler) Step(enqueue func(types.NamespacedName)) bool {
+	e, req := s.pop()
+	if e == nil {
+		return false
+	}
+	if s.yields(e, req) {
+		return true
+	}
+	a := decide(s.Fleet, req)
+	if s.conclude(e, req, a) {
+		enqueue(e.session)
+	}
+	return true
+}
+
+// pop returns the session whose turn it is, and its request; nil: there is none.
+func (s *Scheduler) pop() (*entry, *Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unwritten >= maxUnwritten {
+		return nil, nil
+	}
+	e, turn, ok := s.active.Pop(s.Clock.Now())
+	if !ok {
+		return nil, nil
+	}
+	e.state, e.turn = deciding, turn
+	return e, e.request
+}
+
+// decide asks the fleet.
+func decide(f Fleet, r *Request) Answer {
+	if lost := r.Failover; lost != nil {
+		d, v := f.Failover(r.Placement, lost.Session, lost.From, r.Epoch)
+		return Answer{Decision: d, Verdict: v}
+	}
+	in := r.Resume
+	if in == nil {
+		return Answer{Decision: f.Place(r.Placement, r.Epoch)}
+	}
+	d, away := f.Resume(in.Placement, in.Member, in.Epoch, in.Run)
+	a := Answer{Decision: d}
+	if d.Placed || d.Reason == v1alpha1.ReasonHubRestored || away || in.Stays {
+		return a
+	}
+	other := f.Place(r.Placement, r.Epoch)
+	if other.Placed && other.Cluster.UID == in.Member.UID {
+		// Capacity has just become free where it is.
+		f.Release(r.Placement.UID)
+		a.Decision, _ = f.Resume(in.Placement, in.Member, in.Epoch, in.Run)
+		return a
+	}
+	a.Other = &other
+	return a
+}
+
+// conclude notes the answer to a request. It reports whether the session's controller is to
+// have it: one that asked, or one to which it says something else than before.
+func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[e.session] != e || e.state != deciding || e.request != r {
+		if a.reserved() {
+			s.Fleet.Release(r.Placement.UID)
+		}
+		return false
+	}
+	news := e.wanted
+	e.wanted = false
+	e.class.uncall(e, s.queue)
+	if !a.reserved() {
+		s.settle(e, false)
+	}
+	if a.pending(r) {
+		s.pending.join(e)
+		if a.Crowd = ""; e.class == nil {
+			a.Crowd = s.pending.crowd(e)
+		}
+		news = news || !a.says(&e.answer)
+		reason := r.Reason
+		if reason == "" {
+			reason = a.Reason
+		}
+		s.rest(e, reason)
+	}
+	e.answer = a
+	if !news && a.pending(r) {
+		return false
+	}
+	e.state = answered
+	s.unwritten++
+	return true
+}

@@ -1,0 +1,98 @@
+package scheduling
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Events that queue pending sessions again, as the metric has them.
+const (
+	EventCapacity = "capacity"
+	EventMember   = "member"
+	EventCap      = "cap"
+	EventPolicy   = "policy"
+	EventTemplate = "template"
+	EventHome     = "home"
+	EventDrain    = "drain"
+	EventLook     = "look"
+)
+
+var (
+	waitingSessions = prometheus.NewDesc("vdi_hub_waiting_sessions",
+		"Sessions that wait to be placed, by the reason of their condition Scheduled.", []string{"reason"}, nil)
+	waitingClasses = prometheus.NewDesc("vdi_hub_waiting_classes",
+		"Distinct requests of the sessions that wait for capacity.", nil, nil)
+	waitingOldest = prometheus.NewDesc("vdi_hub_waiting_oldest_seconds",
+		"For how long the session has waited to be placed that has waited longest; 0: none waits.", nil, nil)
+	queueDepth = prometheus.NewDesc("vdi_hub_session_queue_depth",
+		"Sessions that the scheduler is to decide on (waiting), and those in the queue of the controller of sessions (settled).", []string{"kind"}, nil)
+	requeued = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_hub_session_wakeups_total",
+		Help: "Pending sessions that were requeued by an event that may help them: capacity, member, cap, policy, template, home; or to update what they wait for (look).",
+	}, []string{"event"})
+	collector = &schedulerCollector{}
+)
+
+func init() { metrics.Registry.MustRegister(requeued, collector) }
+
+// Requeued counts pending sessions that an event has queued again.
+func Requeued(event string, sessions int) { requeued.WithLabelValues(event).Add(float64(sessions)) }
+
+// schedulerCollector reports the sessions that wait as they are when it is asked.
+type schedulerCollector struct {
+	of atomic.Pointer[Scheduler]
+}
+
+// Describe sends what may be collected (prometheus.Collector).
+func (c *schedulerCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{waitingSessions, waitingClasses, waitingOldest, queueDepth} {
+		out <- d
+	}
+}
+
+// Collect sends the series (prometheus.Collector).
+func (c *schedulerCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.of.Load()
+	if s == nil {
+		return
+	}
+	reasons, oldest := s.Waiting()
+	for reason, n := range reasons {
+		out <- prometheus.MustNewConstMetric(waitingSessions, prometheus.GaugeValue, float64(n), reason)
+	}
+	age := 0.0
+	if !oldest.IsZero() {
+		age = max(0, s.Clock.Since(oldest).Seconds())
+	}
+	out <- prometheus.MustNewConstMetric(waitingOldest, prometheus.GaugeValue, age)
+	s.mu.Lock()
+	classes, depth, settled := len(s.pending.classes), s.active.Len(), 0
+	if s.controller != nil {
+		settled = s.controller.Len()
+	}
+	s.mu.Unlock()
+	out <- prometheus.MustNewConstMetric(waitingClasses, prometheus.GaugeValue, float64(classes))
+	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(depth), "waiting")
+	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(settled), "settled")
+}
+
+// Waiting counts the sessions that wait and say so, by reason, and returns since when the
+// first of them waits; zero: none does.
+func (s *Scheduler) Waiting() (reasons map[string]int, oldest time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reasons = map[string]int{}
+	for _, e := range s.sessions {
+		if e.reason == "" {
+			continue
+		}
+		reasons[e.reason]++
+		if oldest.IsZero() || e.rank.Since.Before(oldest) {
+			oldest = e.rank.Since
+		}
+	}
+	return reasons, oldest
+}

@@ -1,0 +1,135 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/queue"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+)
+
+// Scheduler decides on sessions that ask for capacity.
+type Scheduler interface {
+	// Decide returns the answer to a request. Not ok: the session is enqueued once there is
+	// one.
+	Decide(req *scheduling.Request) (a scheduling.Answer, ok bool)
+	// Wait notes that a session waits for something else than capacity. It returns when to
+	// look at it again at the latest.
+	Wait(session types.NamespacedName, uid types.UID, rank queue.Rank, reason string) time.Duration
+	// Done ends a pass: placed is whether a placement that was decided on is written.
+	Done(session types.NamespacedName, placed bool, err error)
+	// Forget drops a session that is to be placed no more.
+	Forget(session types.NamespacedName)
+	// Pending returns the sessions whose request no member takes.
+	Pending(of func(*scheduling.Request) bool) []types.NamespacedName
+}
+
+// ask returns the scheduler's answer to a request. Not ok: there is none yet.
+func (r *Reconciler) ask(p *pass, req *scheduling.Request) (a scheduling.Answer, ok bool) {
+	if d, claimed := r.claimed(p.session); claimed {
+		p.await(d.Reason)
+		return scheduling.Answer{Decision: d}, true
+	}
+	req.Session, req.Rank = client.ObjectKeyFromObject(p.session), rankOf(p.session)
+	a, ok = r.Scheduler.Decide(req)
+	p.again = backoff.Sooner(p.again, a.Again)
+	p.holds = p.holds || a.Placed || a.Other != nil && a.Other.Placed
+	if ok && !a.Placed {
+		_, _, fade := r.memory.refusals(p.session.UID, r.Clock.Now())
+		p.again = backoff.Sooner(p.again, fade)
+	}
+	return a, ok
+}
+
+// await says that the session waits for something else than capacity.
+func (p *pass) await(reason string) {
+	p.waits = reason
+}
+
+// explained is why no member takes a session, and that it is only decided on again by time,
+// where that is so.
+func explained(a scheduling.Answer, message string) string {
+	if a.Crowd == "" {
+		return message
+	}
+	return fmt.Sprintf("%s; it is rechecked every %s at the latest and not when capacity is reported, since %s are waiting before it: delete sessions, or ask for the same resources and placement as others",
+		message, scheduling.RecheckAtMost, a.Crowd)
+}
+
+// rankOf is the rank of a session among those that wait for capacity.
+func rankOf(s *v1alpha1.VDISession) queue.Rank {
+	return queue.Rank{Priority: s.Spec.Placement.Priority, Namespace: s.Namespace, User: s.Spec.User, Since: waitsSince(s)}
+}
+
+// waitsSince is since when a session has not been placed, or, before it ever was, since it
+// was created.
+func waitsSince(s *v1alpha1.VDISession) time.Time {
+	for i := range s.Status.Conditions {
+		c := &s.Status.Conditions[i]
+		if c.Type == v1alpha1.ConditionScheduled && s.Status.Epoch > 0 {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return s.CreationTimestamp.Time
+}
+
+// pauses is whether the session waits a little because too many members in a row
+// have refused it. It says so, and by whom.
+func (r *Reconciler) pauses(p *pass) bool {
+	s, now := p.session, r.Clock.Now()
+	why, left, _ := r.memory.refusals(s.UID, now)
+	if left == 0 {
+		return false
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c == nil || c.Reason != v1alpha1.ReasonRefused {
+		r.unscheduled(p, v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(why)), "; ")+"; it is tried again after a pause")
+	}
+	p.await(v1alpha1.ReasonRefused)
+	p.again = backoff.Sooner(p.again, left)
+	return true
+}
+
+// jitter keeps sessions that wait together from being tried together: up to a tenth
+// sooner.
+func jitter(d time.Duration) time.Duration {
+	return d - time.Duration(rand.Int64N(int64(d)/10+1)) //nolint:gosec // nothing is secret about it
+}
+
+// followMembers enqueues the sessions of a member that has changed.
+func (r *Reconciler) followMembers(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	changed := workqueue.NewTyped[string]()
+	context.AfterFunc(ctx, changed.ShutDown)
+	r.Fleet.Listen(func(c member.Change) {
+		if c.Kind == member.MemberChanged {
+			changed.Add(c.Member)
+		}
+	})
+	go func() {
+		for {
+			name, end := changed.Get()
+			if end {
+				return
+			}
+			for _, req := range r.listed(ctx, client.MatchingFields{index.Member: name}) {
+				q.Add(req)
+			}
+			changed.Done(name)
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,391 @@
+package checker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// history feeds the checker, on a clock that the test moves.
+type history struct {
+	*Checker
+	now time.Time
+	// hub, member and live are what the API servers return.
+	hub    map[types.UID]SessionState
+	member map[string]map[types.UID]AssignmentState
+	live   map[types.UID]PodState
+	down   bool
+	// unasked means that nothing but the simulated kubelet deleted a Pod.
+	unasked bool
+}
+
+func newHistory() *history {
+	return &history{
+		Checker: New(), now: time.Unix(1e9, 0), hub: map[types.UID]SessionState{},
+		member: map[string]map[types.UID]AssignmentState{"a": {}, "b": {}}, live: map[types.UID]PodState{},
+	}
+}
+
+var errDown = errors.New("connection refused")
+
+func (h *history) answer() error {
+	if h.down {
+		return errDown
+	}
+	return nil
+}
+
+func (h *history) reader() APIReader { return historyReader{h} }
+
+type historyReader struct{ *history }
+
+func (o historyReader) Session(_ context.Context, _ string, uid types.UID) (*SessionState, error) {
+	if f, there := o.hub[uid]; there {
+		return &f, o.answer()
+	}
+	return nil, o.answer()
+}
+
+func (o historyReader) Assignment(_ context.Context, cluster, _ string, uid types.UID) (*AssignmentState, error) {
+	if f, there := o.member[cluster][uid]; there {
+		return &f, o.answer()
+	}
+	return nil, o.answer()
+}
+
+func (o historyReader) Pod(_ context.Context, p PodState) (*PodState, error) {
+	if f, there := o.live[p.UID]; there {
+		return &f, o.answer()
+	}
+	return nil, o.answer()
+}
+
+func (o historyReader) DeletionRequested(PodState, time.Time, time.Time) (bool, error) {
+	return !o.unasked, o.answer()
+}
+
+// pass advances the clock and resolves what is due.
+func (h *history) pass(d time.Duration) {
+	h.now = h.now.Add(d)
+	for key, d := range h.Due(h.now) {
+		if proven, err := d.Confirm(context.Background(), h.reader()); err == nil {
+			h.Resolve(h.now, key, d, proven)
+		}
+	}
+}
+
+func (h *history) session(f SessionState) {
+	f.UID, f.Name = "s", "ns/s"
+	h.hub["s"] = f
+	h.Checker.ObserveSession(h.now, f)
+}
+
+func (h *history) delete() {
+	delete(h.hub, "s")
+	h.SessionDeleted(h.now, "s")
+}
+
+func (h *history) assignment(f AssignmentState) {
+	f.Session, f.Name = "s", "ns/s"
+	h.member[f.Cluster]["s"] = f
+	h.Checker.ObserveAssignment(h.now, f)
+}
+
+func (h *history) unassign(cluster string, epoch int64) {
+	delete(h.member[cluster], "s")
+	h.AssignmentDeleted(h.now, AssignmentState{Cluster: cluster, Session: "s", Name: "ns/s", Epoch: epoch})
+}
+
+func (h *history) pod(cluster string, uid types.UID, epoch int64) {
+	p := PodState{Cluster: cluster, UID: uid, Name: string(uid), Session: "s", Epoch: epoch}
+	h.live[uid] = p
+	h.Checker.ObservePod(h.now, p)
+}
+
+func (h *history) stopped(uid types.UID) {
+	p := h.live[uid]
+	p.Stopped = true
+	h.live[uid] = p
+	h.Checker.ObservePod(h.now, p)
+}
+
+func (h *history) podDeleted(uid types.UID) {
+	p := h.live[uid]
+	delete(h.live, uid)
+	h.PodDeleted(h.now, p)
+}
+
+// run makes a session run in member a under epoch 1.
+func (h *history) run() {
+	h.session(SessionState{})
+	h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+	h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Mode: "Hold"})
+	h.pod("a", "p1", 1)
+	h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Mode: "Hold", PodReady: true})
+	h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, PodReady: true})
+}
+
+// move moves it to member b in the order that the guarantees require.
+func (h *history) move() {
+	h.session(SessionState{Epoch: 1, Releasing: map[string]int64{"a": 1}})
+	h.podDeleted("p1")
+	h.unassign("a", 1)
+	h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2})
+	h.assignment(AssignmentState{Cluster: "b", Epoch: 2})
+	h.pod("b", "p2", 2)
+}
+
+const long = time.Minute
+
+var histories = []struct {
+	name string
+	play func(*history)
+	want []int
+}{
+	{"a whole lifecycle", func(h *history) {
+		h.run()
+		h.move()
+		h.pass(long)
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, Deleting: true})
+		h.podDeleted("p2")
+		h.unassign("b", 2)
+		h.delete()
+	}, nil},
+	{"a suspension and a second run", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Suspended: true})
+		h.podDeleted("p1")
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+		h.pod("a", "p2", 1)
+	}, nil},
+	{"a second try of the same epoch", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Attempt: 1})
+		h.podDeleted("p1")
+	}, nil},
+	{"a Pod stops that nothing requires to stop, and its finalizer shows it stopped", func(h *history) {
+		h.run()
+		h.stopped("p1")
+		h.podDeleted("p1")
+		h.pass(long)
+	}, []int{4}},
+	{"a Pod is still shown that has stopped", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 1, Releasing: map[string]int64{"a": 1}})
+		h.stopped("p1")
+		h.unassign("a", 1)
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2})
+		h.assignment(AssignmentState{Cluster: "b", Epoch: 2})
+		h.pod("b", "p2", 2)
+	}, nil},
+	{"two members run it", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, Releasing: map[string]int64{"a": 1}})
+		h.assignment(AssignmentState{Cluster: "b", Epoch: 2})
+		h.pod("b", "p2", 2)
+	}, []int{1}},
+	{"two members seem to run it, and the first has ended", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, Releasing: map[string]int64{"a": 1}})
+		h.assignment(AssignmentState{Cluster: "b", Epoch: 2})
+		delete(h.live, "p1")
+		h.pod("b", "p2", 2)
+	}, nil},
+	{"two members run a Restart session of which one is cut off", func(h *history) {
+		h.run()
+		h.away["a"] = h.now
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Mode: "Restart", PodReady: true})
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, Releasing: map[string]int64{"a": 1}})
+		h.assignment(AssignmentState{Cluster: "b", Epoch: 2, Mode: "Restart"})
+		h.pod("b", "p2", 2)
+	}, nil},
+	{"two members run it while one's API server is down, which comes back", func(h *history) {
+		h.run()
+		h.down = true
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, Releasing: map[string]int64{"a": 1}})
+		h.assignment(AssignmentState{Cluster: "b", Epoch: 2})
+		h.pod("b", "p2", 2)
+		h.pass(long)
+		h.down = false
+	}, []int{1}},
+	{"the placement goes back", func(h *history) {
+		h.run()
+		h.move()
+		h.session(SessionState{Epoch: 2, Cluster: "a", Placed: 1})
+	}, []int{2}},
+	{"the epoch falls", func(h *history) {
+		h.session(SessionState{Epoch: 3})
+		h.session(SessionState{Epoch: 2})
+	}, []int{2}},
+	{"a status of an older epoch", func(h *history) {
+		h.run()
+		h.move()
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, PodReady: true})
+	}, []int{2}},
+	{"a status before its member's watch has shown it", func(h *history) {
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, PodReady: true})
+		h.pass(time.Second)
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, PodReady: true})
+	}, nil},
+	{"an epoch of a session that was placed and deleted while the hub was not watched", func(h *history) {
+		h.interrupted[Hub] = true
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+		h.pass(time.Second)
+		h.unassign("a", 1)
+		h.interrupted[Hub] = false
+	}, nil},
+	{"an epoch of a session that the hub never had", func(h *history) {
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+		h.pass(time.Second)
+		h.unassign("a", 1)
+	}, []int{3}},
+	{"an epoch given twice", func(h *history) {
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+		h.session(SessionState{Epoch: 1, Cluster: "b", Placed: 1})
+	}, []int{3}},
+	{"an epoch given again after the hub was restored", func(h *history) {
+		h.run()
+		h.move()
+		h.Restored(map[types.UID]SessionState{"s": {Epoch: 1}})
+		h.session(SessionState{Epoch: 1, Releasing: map[string]int64{"a": 1, "b": 2}})
+		h.session(SessionState{Epoch: 2, Cluster: "a", Placed: 2, Releasing: map[string]int64{"b": 2}})
+	}, []int{3, 3}},
+	{"an epoch given again to its member after the hub was restored", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 1, Releasing: map[string]int64{"a": 1}})
+		h.podDeleted("p1")
+		h.unassign("a", 1)
+		h.Restored(map[types.UID]SessionState{"s": {}})
+		h.session(SessionState{})
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+	}, []int{3}},
+	{"an epoch of the backup stored again after the hub was restored", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 1, Releasing: map[string]int64{"a": 1}})
+		h.podDeleted("p1")
+		h.unassign("a", 1)
+		h.Restored(map[types.UID]SessionState{"s": {Epoch: 1, Cluster: "a", Placed: 1}})
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+	}, []int{3}},
+	{"an epoch below that of the backup after the hub was restored", func(h *history) {
+		h.run()
+		h.move()
+		h.Restored(map[types.UID]SessionState{"s": {Epoch: 2, Cluster: "b", Placed: 2}})
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+	}, []int{2, 2}},
+	{"a copy that a restored hub takes over", func(h *history) {
+		h.run()
+		h.move()
+		h.Restored(map[types.UID]SessionState{"s": {Epoch: 1, Cluster: "a", Placed: 1}})
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2})
+		h.assignment(AssignmentState{Cluster: "b", Epoch: 2, PodReady: true})
+	}, nil},
+	{"an epoch that was sent before it was durable", func(h *history) {
+		h.session(SessionState{})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+	}, []int{3, 5}},
+	{"an epoch that is durable and whose watch lags", func(h *history) {
+		h.session(SessionState{})
+		h.hub["s"] = SessionState{UID: "s", Epoch: 1, Cluster: "a", Placed: 1}
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+	}, nil},
+	{"an epoch in another member than it was given to", func(h *history) {
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+		h.assignment(AssignmentState{Cluster: "b", Epoch: 1})
+	}, []int{3, 5}},
+	{"an epoch that becomes something else", func(h *history) {
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Revision: "r1", User: "u"})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Revision: "r2", User: "u"})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Revision: "r2", User: "v"})
+	}, []int{3, 3}},
+	{"a session that is deleted while the hub's watch is interrupted", func(h *history) {
+		h.run()
+		delete(h.hub, "s")
+		h.podDeleted("p1")
+		h.unassign("a", 1)
+	}, nil},
+	{"an assignment goes for nothing", func(h *history) {
+		h.run()
+		h.unassign("a", 1)
+	}, []int{4}},
+	{"an assignment goes while the hub's API server is down, for a reason that shows later", func(h *history) {
+		h.run()
+		h.SetReachable(Hub, false)
+		h.unassign("a", 1)
+		h.pass(long)
+		h.SetReachable(Hub, true)
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Deleting: true})
+	}, nil},
+	{"a Pod goes for nothing", func(h *history) {
+		h.run()
+		h.podDeleted("p1")
+	}, []int{4}},
+	{"a Pod that has not started makes way for an edit", func(h *history) {
+		h.run()
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Desktop: "edited"})
+		h.podDeleted("p1")
+	}, nil},
+	{"a Pod that runs goes for an edit", func(h *history) {
+		h.run()
+		h.Checker.ObservePod(h.now, PodState{Cluster: "a", UID: "p1", Name: "p1", Session: "s", Epoch: 1, Runs: true})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Desktop: "edited"})
+		h.podDeleted("p1")
+	}, []int{4}},
+	{"a Pod goes since the simulated kubelet removed the wrong one", func(h *history) {
+		h.run()
+		h.unasked = true
+		h.podDeleted("p1")
+	}, nil},
+	{"a Pod goes that the test removed", func(h *history) {
+		h.run()
+		h.ignored["p1"] = true
+		h.podDeleted("p1")
+	}, nil},
+	{"a session that a restored hub has forgotten is stopped", func(h *history) {
+		h.run()
+		h.Restored(nil)
+		h.podDeleted("p1")
+	}, []int{4}},
+	{"a session that a restored hub has forgotten runs on", func(h *history) {
+		h.run()
+		h.Restored(nil)
+		delete(h.hub, "s")
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, PodReady: true})
+	}, nil},
+	{"a home goes for nothing", func(h *history) {
+		h.run()
+		h.HomeDeleted(h.now, HomeState{Cluster: "a", UID: "h", Name: "home", Session: "s"})
+		h.HomeDeleted(h.now, HomeState{Cluster: Hub, UID: "v", Name: "of a user"})
+	}, []int{4, 4}},
+	{"a home goes whose session was deleted while the watch was interrupted", func(h *history) {
+		h.run()
+		h.HomeDeleted(h.now, HomeState{Cluster: "a", UID: "h", Name: "home", Session: "s"})
+		delete(h.hub, "s")
+	}, nil},
+	{"a home goes with its session", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Deleting: true})
+		h.HomeDeleted(h.now, HomeState{Cluster: "a", UID: "h", Name: "home", Session: "s"})
+	}, nil},
+	{"the finalizer of a session is removed while its member still holds it", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Deleting: true})
+		h.delete()
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Deleting: true})
+	}, []int{5}},
+	{"a member holds what was placed elsewhere", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+	}, []int{5}},
+	{"a member holds what it is to release", func(h *history) {
+		h.run()
+		h.session(SessionState{Epoch: 2, Cluster: "b", Placed: 2, Releasing: map[string]int64{"a": 1}})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Deleting: true})
+	}, nil},
+}

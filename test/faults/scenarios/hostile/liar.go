@@ -1,0 +1,174 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// Liars returns the scenarios with agents that report what is not so, with valid certificates.
+func Liars() []runner.Scenario {
+	return []runner.Scenario{
+		{Name: "liar", Do: func(ctx context.Context, r *runner.Run) error { return liar(ctx, r, 0) }},
+		{Name: "liar-of-the-future", Do: func(ctx context.Context, r *runner.Run) error { return liar(ctx, r, future) }},
+		{Name: "impostor", EndsProcesses: true, Do: impostor},
+	}
+}
+
+// future is how far ahead of the hub's a reported epoch is.
+const future = 1 << 40
+
+// forgeFor is how long they report, in production time.
+const forgeFor = time.Minute
+
+// liar is the agent of a member that holds nothing. It reports that it holds the sessions of
+// another member, that they run, that they have stopped, and that it refuses them: in their epochs,
+// and in those that are so much later, twice and out of order.
+func liar(ctx context.Context, r *runner.Run, ahead int64) error {
+	m := r.RandomMember()
+	var ours []types.UID
+	for n := range 3 {
+		uid, err := runner.CreateSession(ctx, r, n, m)
+		if err != nil {
+			return err
+		}
+		if err := r.Await(ctx, "the session runs", runner.Running(uid)); err != nil {
+			return err
+		}
+		ours = append(ours, uid)
+	}
+	uid, err := runner.CreateMember(ctx, r, "liar")
+	if err != nil {
+		return err
+	}
+	files, err := r.Fleet.PKI.Write("agent-liar", r.Fleet.PKI.CA, harness.AgentRequest(string(uid)))
+	if err != nil {
+		return err
+	}
+	r.Record("an agent of member liar reports what others hold")
+	admitted, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: "liar", term: 1, member: m, reports: reportsOfOthers(r, ahead)})
+	if err != nil {
+		return err
+	}
+	r.Record("it was admitted %d times", admitted)
+	for _, uid := range ours {
+		var k checker.Session
+		r.Watch.With(func(c *checker.Checker, _ time.Time) { k = *c.Session(uid) })
+		if k.Epoch != 1 || k.Cluster != m.Name || !k.PodReady {
+			return fmt.Errorf("promise 5: a session of %s is in epoch %d, in %s, ready %t, after another member lied about it", m.Name, k.Epoch, k.Cluster, k.PodReady)
+		}
+	}
+	return nil
+}
+
+// impostor has the credentials of a member whose agent is down, and reports on what that holds:
+// epochs that are over as if they ran, again and again.
+func impostor(ctx context.Context, r *runner.Run) error {
+	m := r.RandomMember()
+	if err := r.Pause(ctx, 10*time.Second); err != nil {
+		return err
+	}
+	runner.HoldAgents(r, m, true)
+	if err := runner.KillAgents(m); err != nil {
+		return err
+	}
+	r.Record("kill -9 %s; another process with its certificate replays", m.Agent.Spec.Name)
+	files, err := r.Fleet.PKI.Agent(m.Name, m.UID)
+	if err != nil {
+		return err
+	}
+	cluster, err := m.ControlPlane.Client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	state, err := m.ControlPlane.Client.CoreV1().ConfigMaps(harness.SystemNamespace).Get(ctx, agentlink.TermsConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	// This is the term of the agent that was killed: a higher one would lock out the real agent
+	// until the hub has another leader.
+	term, err := strconv.ParseInt(state.Data["agentTerm"], 10, 64)
+	if err != nil {
+		return fmt.Errorf("reading the agent's term: %w", err)
+	}
+	admitted, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: string(cluster.UID), term: term, member: m, reports: func(m *harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult) {
+		return replayedReports(r, m)
+	}})
+	if err != nil {
+		return err
+	}
+	r.Record("it was admitted %d times; the real agent comes back", admitted)
+	return nil
+}
+
+// reportsOfOthers returns reports of all sessions that another member holds, as running.
+func reportsOfOthers(r *runner.Run, ahead int64) func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult) {
+	return func(m *harness.Member) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) {
+		r.Watch.With(func(c *checker.Checker, _ time.Time) {
+			for _, held := range c.Assignments(m.Name) {
+				reports = append(reports, forgedReport(held, held.Epoch+ahead))
+				for _, code := range []fleetv1.ResultCode{
+					fleetv1.ResultCode_RESULT_CODE_STOPPED, fleetv1.ResultCode_RESULT_CODE_REFUSED, fleetv1.ResultCode_RESULT_CODE_STORED,
+				} {
+					results = append(results, forgedResult(held, held.Epoch+ahead, code))
+				}
+			}
+		})
+		return reports, results
+	}
+}
+
+// replayedReports returns reports of epochs that are over, and results of orders that were never
+// sent.
+func replayedReports(r *runner.Run, m *harness.Member) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) {
+	r.Watch.With(func(c *checker.Checker, _ time.Time) {
+		for _, held := range c.Assignments(m.Name) {
+			if held.Epoch > 1 {
+				reports = append(reports, forgedReport(held, held.Epoch-1))
+				results = append(results, forgedResult(held, held.Epoch-1, fleetv1.ResultCode_RESULT_CODE_STOPPED))
+			}
+		}
+		for uid, k := range c.Sessions() {
+			if k.Deleted { // what was stopped and forgotten long ago
+				gone := checker.AssignmentState{Session: uid, Name: k.Name, Epoch: max(k.Epoch, 1)}
+				reports = append(reports, forgedReport(gone, gone.Epoch))
+				results = append(results, forgedResult(gone, gone.Epoch, fleetv1.ResultCode_RESULT_CODE_STORED))
+			}
+		}
+	})
+	return reports, results
+}
+
+func forgedReport(a checker.AssignmentState, epoch int64) *fleetv1.AssignmentReport {
+	at := watch.Key(a.Name)
+	now := time.Now()
+	report := &fleetv1.AssignmentReport{
+		SessionUid: string(a.Session), Namespace: at.Namespace, Name: at.Name, Epoch: epoch, SpecHash: "0123456789abcdef",
+		SessionNamespace: at.Namespace, SessionName: at.Name,
+		Status: &fleetv1.AssignmentStatus{ObservedGeneration: 1, State: string(v1alpha1.AssignmentActive)},
+	}
+	for _, condition := range []string{v1alpha1.ConditionPodReady, v1alpha1.ConditionEndpointReady} {
+		report.Status.Conditions = append(report.Status.Conditions, trueCondition(condition, now))
+	}
+	return report
+}
+
+func forgedResult(a checker.AssignmentState, epoch int64, code fleetv1.ResultCode) *fleetv1.OrderResult {
+	at := watch.Key(a.Name)
+	return &fleetv1.OrderResult{
+		SessionUid: string(a.Session), Namespace: at.Namespace, Name: at.Name, Epoch: epoch, Code: code,
+		Reason: v1alpha1.RefusedStaleEpoch, Message: "forged", SpecHash: "0123456789abcdef",
+	}
+}

@@ -1,0 +1,184 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/simulated"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
+)
+
+// stalledSessions is how many sessions a stalled member has. Each of them is edited: littleEdit
+// bytes go into the windows of HTTP/2 and wait there to be acknowledged; with muchEdit bytes the
+// hub can't send.
+const (
+	stalledSessions = 8
+	littleEdit      = 1
+	muchEdit        = 60 << 10 // a session takes 64 KiB of env and files
+	envValue        = 4096     // the most that one variable holds
+)
+
+// stalledMember is one that stops reading; foundBy is how the hub is to find that out.
+type stalledMember struct {
+	*simulated.Agent
+	edit     int
+	foundBy  string
+	sessions []*v1alpha1.VDISession
+}
+
+// stalledPeerFound has two members with sessions stop reading, of which one is sent little and the
+// other much, while twenty others carry on. The hub must end both streams and show why, and no
+// other member may be affected.
+func stalledPeerFound(ctx context.Context, r *runner.Run) error {
+	others, err := runner.SimulateMembers(ctx, r, "beside", otherAgents)
+	if err != nil {
+		return err
+	}
+	stalled := []*stalledMember{
+		{edit: littleEdit, foundBy: "has not been acknowledged for"},
+		{edit: muchEdit, foundBy: "has not read a message for"},
+	}
+	for i, d := range stalled {
+		if d.Agent, err = runner.SimulateMember(ctx, r, fmt.Sprintf("deaf-%d", i)); err != nil {
+			return err
+		}
+		for n := range stalledSessions {
+			s, err := runner.CreateSimulatedSession(ctx, r, fmt.Sprintf("%s-%d", d.Name, n), d.Agent)
+			if err != nil {
+				return err
+			}
+			d.sessions = append(d.sessions, s)
+		}
+	}
+	for _, d := range stalled {
+		if err := runner.AwaitAllRunning(ctx, r, d.sessions); err != nil {
+			return err
+		}
+	}
+	// A report that was not acknowledged before would make the agent close the stream first.
+	if err := r.Pause(ctx, 10*time.Second); err != nil {
+		return err
+	}
+	for _, d := range stalled {
+		if err := runner.AwaitReadyReason(ctx, r, d.Name, v1alpha1.ReasonConnected, true); err != nil {
+			return err
+		}
+	}
+	return whileStalled(ctx, r, stalled, others)
+}
+
+// whileStalled measures the service of the others until the hub has found the stalled members.
+func whileStalled(ctx context.Context, r *runner.Run, stalled []*stalledMember, others []*simulated.Agent) error {
+	looking, cancel := context.WithCancel(ctx)
+	group, gctx := errgroup.WithContext(looking)
+	defer func() {
+		cancel()
+		_ = group.Wait()
+	}()
+	for _, d := range stalled {
+		d.StopReading()
+		r.Record("%s reads no more, beside %d others; its %d sessions are edited by %d bytes each", d.Name, len(others), len(d.sessions), d.edit)
+		group.Go(func() error { return awaitFound(gctx, r, d) })
+	}
+	found := make(chan error, 1)
+	go func() { found <- group.Wait() }()
+	slowest, n := time.Duration(0), 0
+	for {
+		before := time.Now()
+		if err := serveOthers(ctx, r, n, others[n%len(others)]); err != nil {
+			return err
+		}
+		n++
+		if slowest = max(slowest, time.Since(before)); slowest > slowSession {
+			return fmt.Errorf("promise 7: a session beside stalled agents took %s to run", slowest)
+		}
+		select {
+		case err := <-found:
+			if err == nil {
+				r.Record("meanwhile %d sessions began to run in the others, the slowest after %s", n, slowest.Round(10*time.Millisecond))
+			}
+			return err
+		default:
+		}
+	}
+}
+
+// serveOthers makes a session run in a simulated member, and every fourth time in a real one.
+func serveOthers(ctx context.Context, r *runner.Run, n int, at *simulated.Agent) error {
+	if n%4 == 3 {
+		uid, err := runner.CreateSession(ctx, r, n, r.RandomMember())
+		if err != nil {
+			return err
+		}
+		return r.Await(ctx, "a session beside stalled agents runs", runner.Running(uid))
+	}
+	s, err := runner.CreateSimulatedSession(ctx, r, fmt.Sprintf("%s-%d", at.Name, n), at)
+	if err != nil {
+		return err
+	}
+	return runner.AwaitAllRunning(ctx, r, []*v1alpha1.VDISession{s})
+}
+
+// awaitFound edits the sessions of a stalled member, one after another, until the hub shows that it
+// ended the stream since its agent did not keep up, and that the member is suspect.
+func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
+	began, n, why := time.Now(), 0, ""
+	err := stage.Poll(ctx, r.Scaled(2*time.Minute)+stage.Allowance, func(ctx context.Context) (err error) {
+		if why, err = stalledReason(ctx, r, d.Name); err == nil {
+			return nil
+		}
+		n++
+		return errors.Join(err, editNext(ctx, r, d, n))
+	})
+	if err != nil {
+		return fmt.Errorf("the hub did not find out that %s reads nothing: %w", d.Name, err)
+	}
+	r.Record("%s is Suspect after %s: %s", d.Name, time.Since(began).Round(100*time.Millisecond), why)
+	if !strings.Contains(why, d.foundBy) {
+		return fmt.Errorf("%s was sent %d bytes a session, and the hub shows %q, not that it %s", d.Name, d.edit, why, d.foundBy)
+	}
+	return nil
+}
+
+// editNext edits a stalled member's next session, so that the hub has an order for it.
+func editNext(ctx context.Context, r *runner.Run, d *stalledMember, n int) error {
+	s := d.sessions[n%len(d.sessions)]
+	before := s.DeepCopy()
+	s.Spec.Env = nil
+	for left := d.edit; left > 0; left -= envValue {
+		value := strings.Repeat(string(rune('a'+n/len(d.sessions)%26)), min(left, envValue))
+		s.Spec.Env = append(s.Spec.Env, v1alpha1.EnvVar{Name: fmt.Sprintf("EDIT_%d", left), Value: value})
+	}
+	return r.Watch.Hub.Patch(ctx, s.DeepCopy(), client.MergeFrom(before))
+}
+
+// stalledReason returns how the hub shows that it ended a member's stream as stalled, and an error
+// as long as it does not or the member gets new sessions.
+func stalledReason(ctx context.Context, r *runner.Run, member string) (string, error) {
+	m := &v1alpha1.MemberCluster{}
+	if err := r.Watch.Hub.Get(ctx, watch.Key("/"+member), m); err != nil {
+		return "", err
+	}
+	connected := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionConnected)
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case connected == nil || ready == nil:
+		return "", fmt.Errorf("%s has no conditions yet", member)
+	case connected.Status != metav1.ConditionFalse || connected.Reason != v1alpha1.ReasonStalled:
+		return "", fmt.Errorf("it is Connected=%s (%s: %s)", connected.Status, connected.Reason, connected.Message)
+	case ready.Status != metav1.ConditionUnknown || ready.Reason != v1alpha1.ReasonSuspect:
+		return "", fmt.Errorf("it is Ready=%s (%s: %s)", ready.Status, ready.Reason, ready.Message)
+	}
+	return connected.Reason + ": " + connected.Message, nil
+}

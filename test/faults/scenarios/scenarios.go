@@ -1,0 +1,18 @@
+package scenarios
+
+import (
+	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/scenarios/failover"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/scenarios/hostile"
+)
+
+// All returns the scenarios in the order in which they run.
+func All() []runner.Scenario {
+	var all []runner.Scenario
+	for _, group := range [][]runner.Scenario{
+		kills(), stops(), forces(), networks(), apiServers(), identities(), hostile.Liars(), hostile.Floods(), hostile.Agents(), clocks(), hiccups(), namespaces(), loads(), crowds(), hostile.Stalled(), restores(), failover.All(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}

@@ -1,0 +1,43 @@
+package stage
+
+import (
+	"context"
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
+)
+
+// IsRemoved reports whether a member never returns.
+func (s *Stage) IsRemoved(member string) bool {
+	for m := range s.Removed {
+		if m.Name == member {
+			return true
+		}
+	}
+	return false
+}
+
+// ControlPlanes returns those of the hub and of all members that are not removed.
+func (s *Stage) ControlPlanes() []*harness.ControlPlane {
+	all := []*harness.ControlPlane{s.Fleet.Hub.ControlPlane}
+	for _, m := range s.Fleet.Members {
+		if !s.Removed[m] {
+			all = append(all, m.ControlPlane)
+		}
+	}
+	return all
+}
+
+// RestartControlPlane starts what a scenario left down of a control plane.
+func RestartControlPlane(ctx context.Context, cp *harness.ControlPlane) error {
+	for _, p := range []*harness.Process{cp.Etcd, cp.APIServer} {
+		if !p.Running() {
+			if err := p.Start(); err != nil {
+				return err
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return cp.WaitAPI(ctx)
+}

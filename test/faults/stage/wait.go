@@ -1,0 +1,42 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Sleep waits for a time that is not scaled.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Poll tries until it works. It returns the last error; that of a try which the end of the time cut
+// short is ignored if there was one before.
+func Poll(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var err error
+	for {
+		once, done := context.WithTimeout(ctx, 5*time.Second)
+		last := try(once)
+		done()
+		if last == nil {
+			return nil
+		}
+		if err == nil || ctx.Err() == nil && !errors.Is(last, context.DeadlineExceeded) {
+			err = last
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not within %s: %w", limit.Round(100*time.Millisecond), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// Meta returns the metadata of a session.
+func Meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: Namespace, Name: name}
+}
+
+// Namespace is the one of all sessions.
+const Namespace = "desktops"
+
+// PlainTemplate may be restarted elsewhere; HomeTemplate has a home, and may not.
+const (
+	PlainTemplate = "faults-plain"
+	HomeTemplate  = "faults-homed"
+)
+
+// A step follows the last one after a random pause between these.
+const (
+	minPause = 20 * time.Millisecond
+	maxPause = 120 * time.Millisecond
+)
+
+// Workload is what users do while a fleet breaks, drawn from a seed. Errors of an API server that
+// is away are ignored: the next step is another.
+type Workload struct {
+	hub    client.Client
+	prefix string
+	size   int
+
+	mu     sync.Mutex // guards random
+	random *rand.Rand
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	// Did counts the changes by kind.
+	Did map[string]int
+}
+
+// New returns a workload that keeps a number of sessions.
+func New(hub client.Client, prefix string, size int, random *rand.Rand) *Workload {
+	return &Workload{hub: hub, prefix: prefix, size: size, random: random, Did: map[string]int{}}
+}
+
+// Start makes changes until Stop is called.
+func (w *Workload) Start(ctx context.Context) {
+	ctx, w.stop = context.WithCancel(ctx)
+	w.done.Go(func() {
+		for ctx.Err() == nil {
+			w.step(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(minPause + time.Duration(w.draw(int(maxPause-minPause)))):
+			}
+		}
+	})
+}
+
+// Stop ends the changes and waits for those under way.
+func (w *Workload) Stop() {
+	if w.stop != nil {
+		w.stop()
+	}
+	w.done.Wait()
+}
+
+// Go runs a function beside the workload, which Stop waits for.
+func (w *Workload) Go(f func()) { w.done.Go(f) }
+
+func (w *Workload) draw(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.IntN(n)
+}
+
+// step makes one change of one session. All draws are made first, so that they are the same
+// whatever the fleet answers.
+func (w *Workload) step(ctx context.Context) {
+	slot, dice, detail := w.draw(w.size), w.draw(100), w.draw(1000)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	s := &v1alpha1.VDISession{}
+	err := w.hub.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: w.name(slot)}, s)
+	what := ""
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return
+	case err != nil:
+		what, err = "create", w.hub.Create(ctx, w.NewSession(slot, detail))
+	case s.DeletionTimestamp != nil || dice < 25:
+		return
+	case dice < 50:
+		what, err = "delete", w.hub.Delete(ctx, s)
+	default:
+		before := s.DeepCopy()
+		what = edit(s, dice, detail)
+		err = w.hub.Patch(ctx, s, client.MergeFrom(before))
+	}
+	if err == nil {
+		w.mu.Lock()
+		w.Did[what]++
+		w.mu.Unlock()
+	}
+}
+
+// edit changes a session as its user might.
+func edit(s *v1alpha1.VDISession, dice, detail int) string {
+	switch {
+	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
+		s.Spec.OperatingMode = v1alpha1.ModeRunning
+		return "resume"
+	case dice < 70:
+		s.Spec.OperatingMode = v1alpha1.ModeSuspended
+		return "suspend"
+	case dice < 78:
+		s.Spec.Attempt++
+		return "again"
+	case dice < 90:
+		s.Spec.Timeout = v1alpha1.Duration(fmt.Sprintf("%dm", 60+detail%600))
+		return "extend"
+	default:
+		s.Spec.Env = []v1alpha1.EnvVar{{Name: "DETAIL", Value: fmt.Sprint(detail)}}
+		return "edit"
+	}
+}
+
+func (w *Workload) name(slot int) string { return fmt.Sprintf("%s-%02d", w.prefix, slot) }
+
+// NewSession returns the session of a slot; detail decides its template and failover mode.
+func (w *Workload) NewSession(slot, detail int) *v1alpha1.VDISession {
+	s := &v1alpha1.VDISession{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: w.name(slot)},
+		Spec:       v1alpha1.SessionSpec{User: fmt.Sprintf("user-%d@example.com", slot), Template: PlainTemplate},
+	}
+	switch detail % 5 {
+	case 0:
+		s.Spec.Template = HomeTemplate
+	case 1:
+		s.Spec.Failover.Mode = v1alpha1.FailoverFence
+	case 2:
+		s.Spec.Failover.Mode = v1alpha1.FailoverHold
+	}
+	return s
+}
+
+// Fill creates a number of sessions at once.
+func (w *Workload) Fill(ctx context.Context, n int) error {
+	for slot := range n {
+		if err := client.IgnoreAlreadyExists(w.hub.Create(ctx, w.NewSession(slot, w.draw(1000)))); err != nil {
+			return fmt.Errorf("creating sessions: %w", err)
+		}
+	}
+	return nil
+}
