@@ -21,7 +21,7 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	var c contest
 	for i := range candidates {
 		a := ledger.read(&candidates[i])
-		if firstFailing(q, &candidates[i], a) == nil {
+		if firstFailing(q, &candidates[i], a) < 0 {
 			c.enter(q.score(&candidates[i], a), q)
 		}
 	}
