@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -60,10 +62,14 @@ type EndpointOptions struct {
 type Endpoint struct {
 	options EndpointOptions
 	key     atomic.Pointer[ed25519.PrivateKey]
-	// rate limits the requests about each assignment.
-	rate rateLimit
-	// affirmations that gates wait for.
-	affirmations affirmations
+	// rates has a rate.Limiter of the requests about each assignment, so that one Pod can't
+	// keep the agent busy with signing.
+	rates *lru.Cache
+	// affirmations has the number with which this process has asked the hub to affirm each
+	// assignment whose gate waits, and affirming the assignments whose number is being
+	// written.
+	affirmations *lru.Cache
+	affirming    sync.Map
 	// busy has an item for each request that is being answered.
 	busy chan struct{}
 }
@@ -73,7 +79,9 @@ func NewEndpoint(options EndpointOptions) *Endpoint {
 	if options.TimeFactor <= 0 {
 		options.TimeFactor = 1
 	}
-	return &Endpoint{options: options, rate: newRateLimit(options.TimeFactor), busy: make(chan struct{}, mostRequests)}
+	return &Endpoint{
+		options: options, rates: lru.New(mostLimited), affirmations: lru.New(maxAffirmations), busy: make(chan struct{}, mostRequests),
+	}
 }
 
 // NeedLeaderElection returns true: only the leader has the lease.
@@ -173,7 +181,7 @@ func (e *Endpoint) answer(ctx context.Context, q question) (time.Duration, int, 
 		return 0, http.StatusServiceUnavailable, "the assignments can't be read"
 	case err != nil, string(a.UID) != q.uid, !a.DeletionTimestamp.IsZero():
 		return 0, http.StatusNotFound, "no such assignment"
-	case !e.rate.allow(q.uid, fence.SinceBoot()):
+	case !e.allow(q.uid, time.Now()):
 		return 0, http.StatusTooManyRequests, "too many questions"
 	case q.gate:
 		return e.mayStart(ctx, &a)
