@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -89,12 +90,8 @@ func NewWatcher(o Options) (*Watcher, error) {
 }
 
 func newWatcher(o Options, c kubernetes.Interface) *Watcher {
-	if o.Debounce == 0 {
-		o.Debounce = 250 * time.Millisecond
-	}
-	if o.Recheck == 0 {
-		o.Recheck = 30 * time.Second
-	}
+	o.Debounce = cmp.Or(o.Debounce, 250*time.Millisecond)
+	o.Recheck = cmp.Or(o.Recheck, 30*time.Second)
 	if o.OnChange == nil {
 		o.OnChange = func() {}
 	}

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,9 +98,7 @@ type Keeper struct {
 func (k *Keeper) init() {
 	k.once.Do(func() {
 		k.changes, k.wake, k.loaded = make(chan event.GenericEvent, 1), make(chan struct{}, 1), make(chan struct{})
-		if k.TimeFactor <= 0 {
-			k.TimeFactor = 1
-		}
+		k.TimeFactor = cmp.Or(k.TimeFactor, 1)
 		if k.Clock == nil {
 			k.Clock = func() Instant { return Instant{Boot: SinceBoot(), Wall: wallClock()} }
 		}

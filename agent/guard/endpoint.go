@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -76,9 +77,7 @@ type Endpoint struct {
 
 // NewEndpoint returns an Endpoint that Start runs.
 func NewEndpoint(options EndpointOptions) *Endpoint {
-	if options.TimeFactor <= 0 {
-		options.TimeFactor = 1
-	}
+	options.TimeFactor = cmp.Or(options.TimeFactor, 1)
 	return &Endpoint{
 		options: options, rates: lru.New(mostLimited), affirmations: lru.New(maxAffirmations), busy: make(chan struct{}, mostRequests),
 	}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -30,9 +31,7 @@ type Tuning struct {
 }
 
 func (t *Tuning) setDefaults(scaled func(time.Duration) time.Duration) {
-	if t.SendTimeout <= 0 {
-		t.SendTimeout = max(scaled(defaultSendTimeout), leastTimeout)
-	}
+	t.SendTimeout = cmp.Or(t.SendTimeout, max(scaled(defaultSendTimeout), leastTimeout))
 }
 
 // introduce adds to Hello what the agent supports and requires.

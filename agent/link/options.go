@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -98,9 +99,7 @@ type Member struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.TimeFactor <= 0 {
-		o.TimeFactor = 1
-	}
+	o.TimeFactor = cmp.Or(o.TimeFactor, 1)
 	if o.Leading == nil {
 		o.Leading = func() bool { return true }
 	}

@@ -59,8 +59,8 @@ type Reconciler struct {
 	// not confirmed stopped there.
 	HeldIn func(ctx context.Context, member v1alpha1.ClusterRef) (Held, error)
 
-	mu       sync.Mutex
-	progress map[string]*progress
+	// progress has a *progress for each member, by name.
+	progress sync.Map
 }
 
 // progress are what was last done for a member, lest it be done too often.
@@ -137,7 +137,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.Client.Get(ctx, req.NamespacedName, mc); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Fleet.Remove(req.Name)
-			r.forget(req.Name)
+			r.progress.Delete(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -258,21 +258,11 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 
 // progressOf a member; a queue never gives one name to two workers at once.
 func (r *Reconciler) progressOf(mc *v1alpha1.MemberCluster) *progress {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d := r.progress[mc.Name]
+	known, _ := r.progress.Load(mc.Name)
+	d, _ := known.(*progress)
 	if d == nil || d.uid != mc.UID {
-		if r.progress == nil {
-			r.progress = map[string]*progress{}
-		}
 		d = &progress{uid: mc.UID}
-		r.progress[mc.Name] = d
+		r.progress.Store(mc.Name, d)
 	}
 	return d
-}
-
-func (r *Reconciler) forget(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.progress, name)
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // capacityFilter requires that some node of the member has free capacity for all of
@@ -69,7 +70,7 @@ func shortage(s *shape, buckets []Bucket) lack {
 		}
 		names = append(names, resourceWord(n.name))
 		details = append(details, fmt.Sprintf("largest free on a node %s, asked %s",
-			quantity(n.name, roundToQuarter(largest, n.amount)), quantity(n.name, n.amount)))
+			v1alpha1.AmountText(n.name, roundToQuarter(largest, n.amount)), v1alpha1.AmountText(n.name, n.amount)))
 		severity -= largest * 4 / n.amount
 	}
 	if len(names) == 0 {
@@ -105,15 +106,4 @@ func resourceWord(name corev1.ResourceName) string {
 		return "capacity for another Pod"
 	}
 	return string(name)
-}
-
-func quantity(name corev1.ResourceName, amount int64) string {
-	switch name {
-	case corev1.ResourceCPU:
-		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
-	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage:
-		return resource.NewQuantity(amount, resource.BinarySI).String()
-	default:
-		return resource.NewQuantity(amount, resource.DecimalSI).String()
-	}
 }
