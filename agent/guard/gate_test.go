@@ -17,6 +17,9 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// patience of the tests, which is no part of what they say.
+const patience = 20 * time.Second
+
 func held(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
 	return assignment(append([]func(*api.SessionAssignment){func(a *api.SessionAssignment) {
 		a.Spec.FailoverMode, a.Spec.Epoch = api.FailoverHold, 4
