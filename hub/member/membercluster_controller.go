@@ -37,10 +37,6 @@ import (
 // what changes with every session: slots and counts. Health is written at once.
 const statusInterval = 2 * time.Second
 
-// conflictWait is how long the hub's cache gets to show what a write found
-// changed.
-const conflictWait = 100 * time.Millisecond
-
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
@@ -126,10 +122,7 @@ func (r *Reconciler) RegisterAll(ctx context.Context) error {
 // Reconcile brings one MemberCluster up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.update(ctx, req)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictWait}, nil
-	}
-	return result, err
+	return backoff.OnConflict(result, err)
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -142,18 +135,19 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !r.Fleet.Register(mc) {
-		return ctrl.Result{RequeueAfter: conflictWait}, nil // the cache lags
+		return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, nil // the cache lags
 	}
 	r.Fleet.show(mc.Name)
 	v, ok := r.Fleet.viewOf(mc.Name)
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	if why := r.Fleet.takeLowered(mc.Name); why != "" {
-		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", why)
+	lowered, exceeded := r.Fleet.takeEvents(mc.Name)
+	if lowered != "" {
+		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", lowered)
 	}
-	if why := r.Fleet.takeExceeded(mc.Name); why != "" {
-		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventExcess, "Watch", "%s", why)
+	if exceeded != "" {
+		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventExcess, "Watch", "%s", exceeded)
 	}
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err

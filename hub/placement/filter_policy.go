@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -34,10 +36,8 @@ func (q *query) tierOf(c *Candidate) int {
 // tier of an overflow, made ready to be asked of a thousand candidates.
 type tier struct {
 	regions []string
-	labels  []label
+	labels  labels.Selector
 }
-
-type label struct{ key, value string }
 
 func tiersOf(overflow []v1alpha1.OverflowTier) []tier {
 	if len(overflow) == 0 {
@@ -45,24 +45,13 @@ func tiersOf(overflow []v1alpha1.OverflowTier) []tier {
 	}
 	out := make([]tier, len(overflow))
 	for i := range overflow {
-		out[i].regions = overflow[i].Regions
-		for key, value := range overflow[i].ClusterLabels {
-			out[i].labels = append(out[i].labels, label{key, value})
-		}
+		out[i] = tier{overflow[i].Regions, labels.SelectorFromValidatedSet(overflow[i].ClusterLabels)}
 	}
 	return out
 }
 
 func (t *tier) has(c *Candidate) bool {
-	if len(t.regions) > 0 && !slices.Contains(t.regions, c.Region) {
-		return false
-	}
-	for _, l := range t.labels {
-		if value, ok := c.Labels[l.key]; !ok || value != l.value {
-			return false
-		}
-	}
-	return true
+	return (len(t.regions) == 0 || slices.Contains(t.regions, c.Region)) && t.labels.Matches(labels.Set(c.Labels))
 }
 
 // clusterCapFilter requires that the policy has placed fewer sessions in the member than it
