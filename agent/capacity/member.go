@@ -4,10 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	nodev1 "k8s.io/api/node/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -39,10 +35,10 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 	}{
 		{"nodes", all.Core().V1().Nodes().Informer(), trimNode, nodeHandler(w)},
 		{"pods", all.Core().V1().Pods().Informer(), trimPod, podHandler(w)},
-		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, always(w, admitted.Core().V1().Namespaces().Lister().List, w.setNamespaces)},
-		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, always(w, all.Storage().V1().StorageClasses().Lister().List, setStorageClasses)},
-		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, always(w, all.Networking().V1().IngressClasses().Lister().List, setIngressClasses)},
-		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, always(w, all.Node().V1().RuntimeClasses().Lister().List, setRuntimeClasses)},
+		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, always(w, admitted.Core().V1().Namespaces().Lister().List, enforcing, w.setNamespaces)},
+		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, always(w, all.Storage().V1().StorageClasses().Lister().List, storageClassesOf, (*Model).SetStorageClasses)},
+		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, always(w, all.Networking().V1().IngressClasses().Lister().List, ingressClassesOf, (*Model).SetIngressClasses)},
+		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, always(w, all.Node().V1().RuntimeClasses().Lister().List, runtimeClassesOf, (*Model).SetRuntimeClasses)},
 	} {
 		if v.transform != nil {
 			if err := v.informer.SetTransform(v.transform); err != nil {
@@ -70,21 +66,9 @@ func podHandler(w *Watcher) cache.ResourceEventHandler {
 		func(m *Model, p *trimmed[Pod]) { m.DeletePod(p.UID) }, w)
 }
 
-func (w *Watcher) setNamespaces(m *Model, list []*corev1.Namespace) {
-	m.SetAdmittedNamespaces(enforcing(list))
+func (w *Watcher) setNamespaces(m *Model, enforces map[string]bool) {
+	m.SetAdmittedNamespaces(enforces)
 	w.noteEnforced(m)
-}
-
-func setStorageClasses(m *Model, list []*storagev1.StorageClass) {
-	m.SetStorageClasses(storageClassesOf(list))
-}
-
-func setIngressClasses(m *Model, list []*networkingv1.IngressClass) {
-	m.SetIngressClasses(classesOf(list, defaultIngressClass))
-}
-
-func setRuntimeClasses(m *Model, list []*nodev1.RuntimeClass) {
-	m.SetRuntimeClasses(runtimeClassesOf(list))
 }
 
 // handler applies each event of a kind to the model.
@@ -104,14 +88,14 @@ func handler[T any](set, remove func(*Model, T), w *Watcher) cache.ResourceEvent
 // always reads all objects of a kind at each event: those of the smaller kinds are few and
 // seldom change. A lister reads memory: it fails only because of a bug, which is then
 // logged.
-func always[T any](w *Watcher, list func(labels.Selector) ([]T, error), set func(*Model, []T)) cache.ResourceEventHandler {
+func always[T, C any](w *Watcher, list func(labels.Selector) ([]T, error), read func([]T) C, set func(*Model, C)) cache.ResourceEventHandler {
 	apply := func() {
 		w.update(func(m *Model) {
 			all, err := list(labels.Everything())
 			if err != nil {
 				utilruntime.HandleError(err)
 			}
-			set(m, all)
+			set(m, read(all))
 		})
 	}
 	return cache.ResourceEventHandlerFuncs{

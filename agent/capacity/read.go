@@ -100,6 +100,10 @@ func newer(a, b *storagev1.StorageClass) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
+func ingressClassesOf(list []*networkingv1.IngressClass) Classes {
+	return classesOf(list, defaultIngressClass)
+}
+
 func runtimeClassesOf(list []*nodev1.RuntimeClass) map[string]RuntimeClass {
 	out := map[string]RuntimeClass{}
 	for _, c := range list {

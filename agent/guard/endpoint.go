@@ -146,22 +146,22 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.busy <- struct{}{}:
 		defer func() { <-e.busy }()
 	default:
-		refuse(w, http.StatusServiceUnavailable, "busy")
+		http.Error(w, "busy", http.StatusServiceUnavailable)
 		return
 	}
 	q, ok := questionOf(r.URL)
 	if !ok || r.Method != http.MethodGet {
-		refuse(w, http.StatusBadRequest, "no question of a guard's or a gate's")
+		http.Error(w, "no question of a guard's or a gate's", http.StatusBadRequest)
 		return
 	}
 	key := e.key.Load()
 	if key == nil {
-		refuse(w, http.StatusServiceUnavailable, "not ready")
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
 		return
 	}
 	left, code, why := e.answer(r.Context(), q)
 	if code != http.StatusOK {
-		refuse(w, code, why)
+		http.Error(w, why, code)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -194,8 +194,4 @@ func (e *Endpoint) answer(ctx context.Context, q question) (time.Duration, int, 
 		return 0, http.StatusForbidden, "the hub's lease is over"
 	}
 	return left, http.StatusOK, ""
-}
-
-func refuse(w http.ResponseWriter, code int, why string) {
-	http.Error(w, why, code)
 }

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -28,18 +27,6 @@ type Tuning struct {
 	// Capabilities that this agent has beyond the protocol's base, and those
 	// that a hub must have.
 	Capabilities, RequiredCapabilities []string
-}
-
-func (t *Tuning) setDefaults(scaled func(time.Duration) time.Duration) {
-	t.SendTimeout = cmp.Or(t.SendTimeout, max(scaled(defaultSendTimeout), leastTimeout))
-}
-
-// introduce adds to Hello what the agent supports and requires.
-func (t *Tuning) introduce(hello *fleetv1.Hello) *fleetv1.Hello {
-	supported := version.Supported()
-	hello.MinProtocol, hello.MaxProtocol = supported.Min, supported.Max
-	hello.Capabilities, hello.RequiredCapabilities = t.Capabilities, t.RequiredCapabilities
-	return hello
 }
 
 // acceptable returns why the agent cannot work with a hub, given the Hello that it

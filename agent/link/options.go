@@ -103,7 +103,7 @@ func (o *Options) setDefaults() {
 	if o.Leading == nil {
 		o.Leading = func() bool { return true }
 	}
-	o.Tuning.setDefaults(o.scaled)
+	o.Tuning.SendTimeout = cmp.Or(o.Tuning.SendTimeout, max(o.scaled(defaultSendTimeout), leastTimeout))
 	if o.Credentials == nil {
 		o.Credentials = Files{CertFile: o.CertFile, KeyFile: o.KeyFile, HubCAFile: o.HubCAFile}
 	}

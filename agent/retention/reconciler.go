@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -185,11 +186,7 @@ func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
 	return lastUse.Add(keep), ok
 }
 
-var deleted = prometheus.NewCounter(prometheus.CounterOpts{
+var deleted = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 	Name: "vdi_agent_homes_deleted_total",
 	Help: "Homes that were deleted because nobody had used them for as long as they were to be kept.",
 })
-
-func init() {
-	metrics.Registry.MustRegister(deleted)
-}
