@@ -118,7 +118,7 @@ func (c *limitedConn) Close() error {
 const (
 	// burst is how many requests about one assignment are answered at once, and every the
 	// interval after that, before the time factor: a guard that starts sends many.
-	burst = 10
+	burst = 11
 	every = time.Second / 2
 	// mostLimited is the most assignments that are remembered.
 	mostLimited = 20_000
