@@ -93,9 +93,11 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 	if err != nil {
 		return nil, nil, err
 	}
+	cached := session.CacheByObject()
+	cached[&corev1.Namespace{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"})}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                              scheme,
-		Cache:                               cache.Options{ByObject: cached(), DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                               cache.Options{ByObject: cached, DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                             metrics.Options(options.MetricsBindAddress, options.MetricsAuthentication),
 		HealthProbeBindAddress:              options.HealthProbeBindAddress,
 		NewCache:                            newCache,
@@ -114,16 +116,6 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 		return nil, nil, fmt.Errorf("making the manager: %w", err)
 	}
 	return mgr, leader, nil
-}
-
-// cached returns what the agent caches of the member's objects: its own, and the admitted
-// namespaces.
-func cached() map[client.Object]cache.ByObject {
-	objects := session.CacheByObject()
-	objects[&corev1.Namespace{}] = cache.ByObject{
-		Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}),
-	}
-	return objects
 }
 
 // reconcile adds the member's controllers to the manager. The states of nodes, from the

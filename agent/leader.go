@@ -59,18 +59,10 @@ func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(er
 	if !o.LeaderElect {
 		return &leader{guard: election.Always()}, nil
 	}
-	holder := os.Getenv("POD_NAME")
-	if holder == "" {
-		var err error
-		if holder, err = os.Hostname(); err != nil {
-			return nil, fmt.Errorf("naming this replica: %w", err)
-		}
+	holder, err := election.Holder(cfg, os.Getenv("POD_NAME"))
+	if err != nil {
+		return nil, err
 	}
-	// API servers' audit logs distinguish the replicas by it.
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
-	}
-	cfg.UserAgent += " " + holder
 	lock, err := election.NewLock(cfg, election.LockOptions{
 		Namespace: o.Namespace, Name: leaderElectionID, Holder: holder,
 		RenewDeadline: o.leaseDuration() * 2 / 3, Scheme: scheme,

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -63,18 +62,10 @@ type leader struct {
 // newLeader also makes the configuration one that writes only while this
 // replica leads, the lock and the own Pod's label apart.
 func newLeader(cfg *rest.Config, o Options) (*leader, error) {
-	holder := o.PodName
-	if holder == "" {
-		var err error
-		if holder, err = os.Hostname(); err != nil {
-			return nil, fmt.Errorf("naming this replica: %w", err)
-		}
+	holder, err := election.Holder(cfg, o.PodName)
+	if err != nil {
+		return nil, err
 	}
-	// API servers' audit logs tell the replicas apart by it.
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
-	}
-	cfg.UserAgent += " " + holder
 	plain := rest.CopyConfig(cfg)
 	l := &leader{guard: election.Always(), serving: make(chan struct{})}
 	if o.LeaderElect {

@@ -2,27 +2,24 @@ package activity
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 var (
-	silent = prometheus.NewGauge(prometheus.GaugeOpts{
+	silent = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_activity_unknown",
 		Help: "Desktops whose idle timeout is not enforced since they do not answer on their activity path as they should.",
 	})
 
-	watched = prometheus.NewGauge(prometheus.GaugeOpts{
+	watched = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_activity_watched",
 		Help: "Desktops that are asked whether they are used.",
 	})
 
-	answers = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	answers = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "vdi_agent_activity_answer_seconds",
 		Help:    "Time that desktops took to say whether they are used, by result: known or unknown.",
 		Buckets: []float64{0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 3},
 	}, []string{"result"})
 )
-
-func init() {
-	metrics.Registry.MustRegister(silent, watched, answers)
-}

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -31,21 +32,11 @@ func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.MinInterval <= 0 {
-		o.MinInterval = time.Second
-	}
-	if o.MaxInterval <= 0 {
-		o.MaxInterval = time.Minute
-	}
-	if o.IdleAfter <= 0 {
-		o.IdleAfter = observe.IdleAfter
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 2 * time.Second
-	}
-	if o.Concurrent <= 0 {
-		o.Concurrent = 16
-	}
+	o.MinInterval = cmp.Or(o.MinInterval, time.Second)
+	o.MaxInterval = cmp.Or(o.MaxInterval, time.Minute)
+	o.IdleAfter = cmp.Or(o.IdleAfter, observe.IdleAfter)
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
+	o.Concurrent = cmp.Or(o.Concurrent, 16)
 	return o
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -32,7 +34,10 @@ import (
 type applier struct {
 	*Options
 	secrets secretWriter
-	issued  *issuedEpochs
+	// ordered has, for the assignments in the API server, the epoch that this very process
+	// was the first to store: the hub cannot have placed it elsewhere before. An order that
+	// was found stored, or whose answer was lost, is not in it.
+	ordered *sync.Map
 }
 
 // outcome of an assignment that was applied.
@@ -102,7 +107,7 @@ func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*ou
 	err = s.Client.Create(ctx, fresh)
 	switch {
 	case err == nil:
-		s.issued.add(fresh)
+		s.ordered.Store(fresh.UID, fresh.Spec.Epoch)
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
@@ -145,21 +150,14 @@ func (s applier) storedBefore(ctx context.Context, object, order *v1alpha1.Sessi
 // setMetadata sets the finalizer, labels and annotations of an assignment.
 func setMetadata(object, order *v1alpha1.SessionAssignment) {
 	controllerutil.AddFinalizer(object, v1alpha1.AssignmentFinalizer)
-	set(&object.Labels, v1alpha1.LabelManagedBy, v1alpha1.ManagedBy)
-	set(&object.Labels, v1alpha1.LabelSessionUID, string(order.Spec.Session.UID))
-	set(&object.Annotations, v1alpha1.AnnotationSpecHash, order.Annotations[v1alpha1.AnnotationSpecHash])
+	metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.LabelManagedBy, v1alpha1.ManagedBy)
+	metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.LabelSessionUID, string(order.Spec.Session.UID))
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationSpecHash, order.Annotations[v1alpha1.AnnotationSpecHash])
 	if traceparent := order.Annotations[v1alpha1.AnnotationTraceparent]; traceparent != "" {
-		set(&object.Annotations, v1alpha1.AnnotationTraceparent, traceparent)
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationTraceparent, traceparent)
 	} else {
 		delete(object.Annotations, v1alpha1.AnnotationTraceparent) // an earlier run's
 	}
-}
-
-func set(m *map[string]string, key, value string) {
-	if *m == nil {
-		*m = map[string]string{}
-	}
-	(*m)[key] = value
 }
 
 // reviseLive is revise for an object that the cache does not show yet, or shows in an
@@ -223,7 +221,7 @@ func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssign
 	switch {
 	case err == nil:
 		if revised.Spec.Epoch > existing.Spec.Epoch {
-			s.issued.add(revised)
+			s.ordered.Store(revised.UID, revised.Spec.Epoch)
 		}
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.storedBefore(ctx, revised, a)

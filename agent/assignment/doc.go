@@ -4,7 +4,7 @@
 // agent/link receives the orders; a controller, keyed by the session's UID, stores them
 // in the member's API server, where agent/session takes over; what changes there goes
 // back to agent/link as reports and results. Which orders are pending and which epochs
-// may still be stored is pure (pending.go, min_epochs.go).
+// may still be stored is pure (pending.go).
 //
 // Invariants:
 //   - Stored is reported only of what the API server has; Stopped only once the API

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -30,7 +31,7 @@ func edited(a *v1alpha1.SessionAssignment) bool {
 }
 
 func setGeneration(a *v1alpha1.SessionAssignment, generation int64) {
-	set(&a.Annotations, annotationGeneration, strconv.FormatInt(generation, 10))
+	metav1.SetMetaDataAnnotation(&a.ObjectMeta, annotationGeneration, strconv.FormatInt(generation, 10))
 }
 
 // nextGeneration returns the generation that an update will give.

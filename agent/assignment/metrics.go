@@ -2,28 +2,25 @@ package assignment
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 var (
-	metricPending = prometheus.NewGauge(prometheus.GaugeOpts{
+	metricPending = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_assignment_orders_pending",
 		Help: "Sessions with an order that is not carried out yet, stops that are awaited included.",
 	})
-	metricRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricRefused = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_assignment_refused_total",
 		Help: "Assignments that were refused, by reason.",
 	}, []string{"reason"})
-	metricWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricWrites = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_assignment_writes_total",
 		Help: "Writes of SessionAssignments to the member's API server, by verb.",
 	}, []string{"verb"})
-	metricSecretWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricSecretWrites = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_assignment_secret_writes_total",
 		Help: "Writes to the member's API server of Secrets that came with assignments, by verb.",
 	}, []string{"verb"})
 )
-
-func init() {
-	metrics.Registry.MustRegister(metricPending, metricRefused, metricWrites, metricSecretWrites)
-}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -12,12 +13,13 @@ import (
 // pending holds the orders that are not carried out yet, and the lowest epoch of each
 // session that may still be stored. It is pure, and not safe for concurrent use.
 type pending struct {
-	slots     map[types.UID]slot
-	minEpochs *minEpochs
+	slots map[types.UID]slot
+	// minEpochs has the lowest epoch of each session that may still be stored.
+	minEpochs *lru.Cache
 }
 
 func newPending() *pending {
-	return &pending{slots: map[types.UID]slot{}, minEpochs: newMinEpochs(maxMinEpochs)}
+	return &pending{slots: map[types.UID]slot{}, minEpochs: lru.New(maxMinEpochs)}
 }
 
 // slot holds the orders of one session: at most a withdrawal, and an assignment of a
@@ -47,7 +49,7 @@ func (p *pending) assign(a *v1alpha1.SessionAssignment, now time.Time) (accepted
 	if s.withdraw != nil && a.Spec.Epoch <= s.withdraw.GetUpToEpoch() {
 		return false, 0
 	}
-	minEpoch = p.minEpochs.of(uid)
+	minEpoch = p.minEpoch(uid)
 	if s.assign != nil {
 		minEpoch = max(minEpoch, s.assign.Spec.Epoch)
 	}
@@ -55,7 +57,7 @@ func (p *pending) assign(a *v1alpha1.SessionAssignment, now time.Time) (accepted
 		return false, minEpoch
 	}
 	p.update(uid, func(s *slot) { s.assign, s.received = a, now })
-	p.minEpochs.raise(uid, a.Spec.Epoch)
+	p.raise(uid, a.Spec.Epoch)
 	return true, 0
 }
 
@@ -63,7 +65,7 @@ func (p *pending) assign(a *v1alpha1.SessionAssignment, now time.Time) (accepted
 // repetition without force keeps the force of the first.
 func (p *pending) withdraw(w *withdrawal) {
 	uid := types.UID(w.GetSessionUid())
-	p.minEpochs.raise(uid, w.GetUpToEpoch()+1)
+	p.raise(uid, w.GetUpToEpoch()+1)
 	p.update(uid, func(s *slot) {
 		if s.withdraw != nil && s.withdraw.GetForce() && s.withdraw.GetUpToEpoch() == w.GetUpToEpoch() {
 			w.Force = true
@@ -84,7 +86,7 @@ func (p *pending) withdraw(w *withdrawal) {
 // unless the hub has withdrawn it: that waits for just this.
 func (p *pending) deleted(a *v1alpha1.SessionAssignment) {
 	uid := a.Spec.Session.UID
-	p.minEpochs.raise(uid, a.Spec.Epoch+1)
+	p.raise(uid, a.Spec.Epoch+1)
 	if w := p.slots[uid].withdraw; w == nil || w.GetUpToEpoch() < a.Spec.Epoch {
 		p.withdraw(&withdrawal{acknowledged: true, Withdrawal: &fleetv1.Withdrawal{
 			SessionUid: string(uid), Namespace: a.Namespace, Name: a.Name, UpToEpoch: a.Spec.Epoch,
@@ -107,31 +109,14 @@ func (p *pending) update(uid types.UID, change func(*slot)) {
 // come from the stream that is open, so the latest are more than enough.
 const maxMinEpochs = 100_000
 
-// minEpochs remembers the lowest epoch of each session that may still be stored. It is
-// not safe for concurrent use.
-type minEpochs struct {
-	lowest map[types.UID]int64
-	// order is that of first mention, to drop the oldest.
-	order []types.UID
-	limit int
-}
-
-func newMinEpochs(limit int) *minEpochs {
-	return &minEpochs{lowest: map[types.UID]int64{}, limit: limit}
+// minEpoch returns the lowest epoch of a session that may still be stored.
+func (p *pending) minEpoch(uid types.UID) int64 {
+	lowest, _ := p.minEpochs.Get(uid)
+	epoch, _ := lowest.(int64)
+	return epoch
 }
 
 // raise excludes the epochs below lowest.
-func (m *minEpochs) raise(uid types.UID, lowest int64) {
-	known, ok := m.lowest[uid]
-	if !ok {
-		m.order = append(m.order, uid)
-		if len(m.order) > m.limit {
-			delete(m.lowest, m.order[0])
-			m.order = m.order[1:]
-		}
-	}
-	m.lowest[uid] = max(known, lowest)
+func (p *pending) raise(uid types.UID, lowest int64) {
+	p.minEpochs.Add(uid, max(p.minEpoch(uid), lowest))
 }
-
-// of returns the lowest epoch of a session that may be stored.
-func (m *minEpochs) of(uid types.UID) int64 { return m.lowest[uid] }

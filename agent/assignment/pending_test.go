@@ -22,7 +22,7 @@ func TestPendingOrders(t *testing.T) {
 		"a lower epoch":                 {before: func(p *pending) { p.assign(assignment("u1", 3, "ada"), time.Time{}) }, epoch: 2, minEpoch: 3},
 		"an epoch that still stops":     {before: func(p *pending) { withdrawn(p, 2, false) }, epoch: 2},
 		"the epoch after":               {before: func(p *pending) { withdrawn(p, 2, false) }, epoch: 3, accepted: true},
-		"an epoch that has stopped":     {before: func(p *pending) { p.minEpochs.raise("u1", 3) }, epoch: 2, minEpoch: 3},
+		"an epoch that has stopped":     {before: func(p *pending) { p.raise("u1", 3) }, epoch: 2, minEpoch: 3},
 		"an epoch that was deleted":     {before: func(p *pending) { p.deleted(assignment("u1", 2, "ada")) }, epoch: 2},
 		"another session's, in between": {before: func(p *pending) { p.assign(assignment("u2", 9, "bob"), time.Time{}) }, epoch: 1, accepted: true},
 	} {

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -54,7 +55,7 @@ func TestWhatIsStoredIsNotRefused(t *testing.T) {
 			b.Put(order(assignment("u1", 2, "ada")))
 			b.run()
 			b.Client = late{b.live, tc.before}
-			b.pending.minEpochs = newMinEpochs(1)
+			b.pending.minEpochs = lru.New(1)
 			tc.prepare(b)
 			b.Put(order(assignment("u1", 2, "ada")))
 			b.expect("STORED e2")

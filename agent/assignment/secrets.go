@@ -1,6 +1,7 @@
 package assignment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
@@ -69,16 +71,9 @@ func secretOf(a *v1alpha1.SessionAssignment, p *v1alpha1.SecretPayload) *corev1.
 			},
 			OwnerReferences: []metav1.OwnerReference{render.Owner(a)},
 		},
-		Type: typeOf(p), Data: p.Data,
+		// Opaque is what the API server would store.
+		Type: cmp.Or(p.Type, corev1.SecretTypeOpaque), Data: p.Data,
 	}
-}
-
-// typeOf returns the type that the API server would store.
-func typeOf(p *v1alpha1.SecretPayload) corev1.SecretType {
-	if p.Type == "" {
-		return corev1.SecretTypeOpaque
-	}
-	return p.Type
 }
 
 func (s secretWriter) storeOne(ctx context.Context, want *corev1.Secret) error {
@@ -117,8 +112,8 @@ func (s secretWriter) revise(ctx context.Context, have, want *corev1.Secret) err
 	revised := have.DeepCopy()
 	revised.Data, revised.StringData = want.Data, nil
 	revised.OwnerReferences = want.OwnerReferences
-	revised.Labels = merged(have.Labels, want.Labels)
-	revised.Annotations = merged(have.Annotations, want.Annotations)
+	revised.Labels = labels.Merge(have.Labels, want.Labels)
+	revised.Annotations = labels.Merge(have.Annotations, want.Annotations)
 	return s.write(ctx, "update", revised)
 }
 
@@ -134,20 +129,11 @@ func (s secretWriter) replace(ctx context.Context, have, want *corev1.Secret) er
 	return err
 }
 
-func merged(base, over map[string]string) map[string]string {
-	out := maps.Clone(base)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, over)
-	return out
-}
-
 // asSent reports whether a Secret of ours is as it came, without drift.
 func asSent(have, want *corev1.Secret) bool {
 	return have.Type == want.Type && metav1.GetControllerOf(have) != nil &&
-		maps.Equal(merged(have.Labels, want.Labels), have.Labels) &&
-		maps.Equal(merged(have.Annotations, want.Annotations), have.Annotations) &&
+		maps.Equal(labels.Merge(have.Labels, want.Labels), have.Labels) &&
+		maps.Equal(labels.Merge(have.Annotations, want.Annotations), have.Annotations) &&
 		v1alpha1.SecretDataHash(have.Data) == want.Annotations[v1alpha1.AnnotationSecretHash]
 }
 
@@ -163,7 +149,7 @@ const (
 )
 
 func ownershipOf(have, want *corev1.Secret) ownership {
-	marked := maps.Equal(merged(have.Labels, want.Labels), have.Labels)
+	marked := maps.Equal(labels.Merge(have.Labels, want.Labels), have.Labels)
 	owner, us := metav1.GetControllerOf(have), &want.OwnerReferences[0]
 	switch {
 	case owner != nil && owner.UID == us.UID, owner == nil && marked:
@@ -243,10 +229,7 @@ type secretFailure struct {
 }
 
 func secretError(doing string, secret *corev1.Secret, err error) error {
-	reason := string(apierrors.ReasonForError(err))
-	if reason == "" {
-		reason = "the API server did not answer"
-	}
+	reason := cmp.Or(string(apierrors.ReasonForError(err)), "the API server did not answer")
 	return &secretFailure{doing, client.ObjectKeyFromObject(secret), reason, err}
 }
 

@@ -81,7 +81,6 @@ type Store struct {
 	applier    applier
 	withdrawer withdrawer
 	secrets    secretWriter
-	issued     *issuedEpochs
 	synced     chan struct{}
 	mu         sync.Mutex
 	pending    *pending
@@ -91,11 +90,11 @@ type Store struct {
 // New returns a Store. It takes orders at once, and carries them out once the manager
 // has started its controller.
 func New(options Options) *Store {
-	o, issued := &options, &issuedEpochs{}
+	o := &options
 	secrets := secretWriter{o}
 	return &Store{
-		Options: o, issued: issued, secrets: secrets, withdrawer: withdrawer{o},
-		applier: applier{Options: o, secrets: secrets, issued: issued},
+		Options: o, secrets: secrets, withdrawer: withdrawer{o},
+		applier: applier{Options: o, secrets: secrets, ordered: &sync.Map{}},
 		pending: newPending(), synced: make(chan struct{}),
 	}
 }
@@ -183,4 +182,7 @@ func (s *Store) change(uid types.UID, change func(*pending) bool) {
 
 // Ordered reports whether the epoch that an assignment has came to the member by an order
 // to this process. It may be called by any goroutine.
-func (s *Store) Ordered(a *v1alpha1.SessionAssignment) bool { return s.issued.has(a) }
+func (s *Store) Ordered(a *v1alpha1.SessionAssignment) bool {
+	epoch, known := s.applier.ordered.Load(a.UID)
+	return known && epoch.(int64) >= a.Spec.Epoch
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/lru"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
@@ -99,11 +100,11 @@ func TestRefusesForGood(t *testing.T) {
 			prepare: func(b *bench) {
 				b.Put(order(assignment("u1", 3, "ada")))
 				b.run()
-				b.pending.minEpochs = newMinEpochs(1)
+				b.pending.minEpochs = lru.New(1)
 			},
 			order: assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
 		"a lower epoch than was seen": {
-			prepare: func(b *bench) { b.pending.minEpochs.raise("u1", 3) },
+			prepare: func(b *bench) { b.pending.raise("u1", 3) },
 			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
 		"an epoch that was withdrawn": {
 			prepare: func(b *bench) { b.Put(withdrawOrder("u1", 2)); b.run() },
@@ -370,16 +371,16 @@ func TestReportShowsWhatIsBeingDeletedAsStopping(t *testing.T) {
 	}
 }
 
-func TestMinEpochsDropTheOldestFirst(t *testing.T) {
-	f := newMinEpochs(2)
-	f.raise("a", 5)
-	f.raise("a", 3)
-	f.raise("b", 1)
-	if f.of("a") != 5 {
+func TestMinEpochsNeverFallAndAreBounded(t *testing.T) {
+	p := &pending{minEpochs: lru.New(2)}
+	p.raise("a", 5)
+	p.raise("a", 3)
+	if p.minEpoch("a") != 5 {
 		t.Error("it fell")
 	}
-	f.raise("c", 1)
-	if f.of("a") != 0 || f.of("b") != 1 || len(f.lowest) != 2 || len(f.order) != 2 {
-		t.Errorf("%+v", f)
+	p.raise("b", 1)
+	p.raise("c", 1)
+	if p.minEpoch("a") != 0 || p.minEpoch("b") != 1 || p.minEpochs.Len() != 2 {
+		t.Errorf("%d, %d, %d", p.minEpoch("a"), p.minEpoch("b"), p.minEpochs.Len())
 	}
 }

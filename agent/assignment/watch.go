@@ -80,7 +80,7 @@ func (s *Store) deleted(o any) {
 	}
 	a, ok := o.(*v1alpha1.SessionAssignment)
 	if ok {
-		s.issued.forget(a.UID)
+		s.applier.ordered.Delete(a.UID)
 	}
 	if !ok || a.Spec.Epoch < 1 {
 		return

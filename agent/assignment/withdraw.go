@@ -153,7 +153,7 @@ func (s withdrawer) force(ctx context.Context, a *v1alpha1.SessionAssignment) er
 		return nil
 	}
 	before := a.DeepCopy()
-	set(&a.Annotations, v1alpha1.AnnotationForceCleanup, forcedByHub)
+	metav1.SetMetaDataAnnotation(&a.ObjectMeta, v1alpha1.AnnotationForceCleanup, forcedByHub)
 	metricWrites.WithLabelValues("patch").Inc()
 	err := s.Client.Patch(ctx, a, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -115,19 +112,8 @@ func shortOf(asked, largest Resources, whose string) string {
 	var short []string
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		if largest[name] < asked[name] {
-			short = append(short, fmt.Sprintf("%s (asked %s, %s %s)", name, quantity(name, asked[name]), whose, quantity(name, largest[name])))
+			short = append(short, fmt.Sprintf("%s (asked %s, %s %s)", name, v1alpha1.AmountText(name, asked[name]), whose, v1alpha1.AmountText(name, largest[name])))
 		}
 	}
 	return strings.Join(short, " and ")
-}
-
-func quantity(name corev1.ResourceName, amount int64) string {
-	switch name {
-	case corev1.ResourceCPU:
-		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
-	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
-		return resource.NewQuantity(amount, resource.BinarySI).String()
-	default:
-		return resource.NewQuantity(amount, resource.DecimalSI).String()
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"slices"
+	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,19 +40,8 @@ func imageSetOf(images []corev1.ContainerImage) ImageSet {
 func (s ImageSet) has(hash uint64) bool {
 	var wanted [8]byte
 	binary.BigEndian.PutUint64(wanted[:], hash)
-	low, high := 0, len(s)/8
-	for low < high {
-		middle := (low + high) / 2
-		switch at := s[8*middle : 8*middle+8]; strings.Compare(string(at), string(wanted[:])) {
-		case 0:
-			return true
-		case -1:
-			low = middle + 1
-		default:
-			high = middle
-		}
-	}
-	return false
+	_, found := sort.Find(len(s)/8, func(i int) int { return strings.Compare(string(wanted[:]), string(s[8*i:8*i+8])) })
+	return found
 }
 
 func hashImage(name string) uint64 {

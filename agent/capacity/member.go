@@ -35,10 +35,10 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 	}{
 		{"nodes", all.Core().V1().Nodes().Informer(), trimNode, nodeHandler(w)},
 		{"pods", all.Core().V1().Pods().Informer(), trimPod, podHandler(w)},
-		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, w.namespaceHandler(admitted)},
-		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, w.storageClassHandler(all)},
-		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, w.ingressClassHandler(all)},
-		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, w.runtimeClassHandler(all)},
+		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, always(w, admitted.Core().V1().Namespaces().Lister().List, enforcing, w.setNamespaces)},
+		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, always(w, all.Storage().V1().StorageClasses().Lister().List, storageClassesOf, (*Model).SetStorageClasses)},
+		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, always(w, all.Networking().V1().IngressClasses().Lister().List, ingressClassesOf, (*Model).SetIngressClasses)},
+		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, always(w, all.Node().V1().RuntimeClasses().Lister().List, runtimeClassesOf, (*Model).SetRuntimeClasses)},
 	} {
 		if v.transform != nil {
 			if err := v.informer.SetTransform(v.transform); err != nil {
@@ -66,43 +66,9 @@ func podHandler(w *Watcher) cache.ResourceEventHandler {
 		func(m *Model, p *trimmed[Pod]) { m.DeletePod(p.UID) }, w)
 }
 
-// Objects of the smaller kinds are few and seldom change: each change reads all of them.
-
-func (w *Watcher) namespaceHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
-	lister := f.Core().V1().Namespaces().Lister()
-	return always(w, func(m *Model) error {
-		list, err := lister.List(labels.Everything())
-		m.SetAdmittedNamespaces(enforcing(list))
-		w.noteEnforced(m)
-		return err
-	})
-}
-
-func (w *Watcher) storageClassHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
-	lister := f.Storage().V1().StorageClasses().Lister()
-	return always(w, func(m *Model) error {
-		list, err := lister.List(labels.Everything())
-		m.SetStorageClasses(storageClassesOf(list))
-		return err
-	})
-}
-
-func (w *Watcher) ingressClassHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
-	lister := f.Networking().V1().IngressClasses().Lister()
-	return always(w, func(m *Model) error {
-		list, err := lister.List(labels.Everything())
-		m.SetIngressClasses(ingressClassesOf(list))
-		return err
-	})
-}
-
-func (w *Watcher) runtimeClassHandler(f informers.SharedInformerFactory) cache.ResourceEventHandler {
-	lister := f.Node().V1().RuntimeClasses().Lister()
-	return always(w, func(m *Model) error {
-		list, err := lister.List(labels.Everything())
-		m.SetRuntimeClasses(runtimeClassesOf(list))
-		return err
-	})
+func (w *Watcher) setNamespaces(m *Model, enforces map[string]bool) {
+	m.SetAdmittedNamespaces(enforces)
+	w.noteEnforced(m)
 }
 
 // handler applies each event of a kind to the model.
@@ -119,14 +85,17 @@ func handler[T any](set, remove func(*Model, T), w *Watcher) cache.ResourceEvent
 	}
 }
 
-// always reads all objects of a kind at each event. A lister reads memory: it fails only
-// because of a bug, which is then logged.
-func always(w *Watcher, read func(*Model) error) cache.ResourceEventHandler {
+// always reads all objects of a kind at each event: those of the smaller kinds are few and
+// seldom change. A lister reads memory: it fails only because of a bug, which is then
+// logged.
+func always[T, C any](w *Watcher, list func(labels.Selector) ([]T, error), read func([]T) C, set func(*Model, C)) cache.ResourceEventHandler {
 	apply := func() {
 		w.update(func(m *Model) {
-			if err := read(m); err != nil {
+			all, err := list(labels.Everything())
+			if err != nil {
 				utilruntime.HandleError(err)
 			}
+			set(m, read(all))
 		})
 	}
 	return cache.ResourceEventHandlerFuncs{

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -319,7 +320,9 @@ func (m *Model) SetTemplates(all []Requirements) {
 	for _, r := range all {
 		m.templates = append(m.templates, newTemplate(m, r))
 	}
-	slices.SortFunc(m.templates, (*template).compare)
+	slices.SortFunc(m.templates, func(a, b *template) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Revision, b.Revision))
+	})
 	for i, t := range m.templates {
 		t.index = i
 	}

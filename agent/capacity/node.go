@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -27,37 +28,19 @@ type Node struct {
 
 // NodeOf reads a node.
 func NodeOf(n *corev1.Node) Node {
-	return Node{
+	out := Node{
 		Name:        n.Name,
 		Labels:      n.Labels,
 		Taints:      n.Spec.Taints,
 		Allocatable: ResourcesOf(n.Status.Allocatable),
-		Ready:       ready(n),
-		ReadySince:  readySince(n),
-		Open:        !n.Spec.Unschedulable && ready(n),
 		Images:      imageSetOf(n.Status.Images),
 	}
-}
-
-func ready(n *corev1.Node) bool {
-	c := readiness(n)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
-func readySince(n *corev1.Node) time.Time {
-	if c := readiness(n); c != nil {
-		return c.LastTransitionTime.Time
+	if i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }); i >= 0 {
+		c := &n.Status.Conditions[i]
+		out.Ready, out.ReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
 	}
-	return time.Time{}
-}
-
-func readiness(n *corev1.Node) *corev1.NodeCondition {
-	for i := range n.Status.Conditions {
-		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c
-		}
-	}
-	return nil
+	out.Open = out.Ready && !n.Spec.Unschedulable
+	return out
 }
 
 // constraints decide which nodes a Pod may use, whatever their free capacity.
@@ -106,26 +89,14 @@ func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration, ignoreT
 			ignoreTemporary && strings.HasPrefix(t.Key, temporary) {
 			continue
 		}
-		if !slices.ContainsFunc(tolerations, func(o corev1.Toleration) bool { return tolerates(&o, t) }) {
+		// Operators that compare numbers match nothing, nor does Equal without a key.
+		if !slices.ContainsFunc(tolerations, func(o corev1.Toleration) bool {
+			return (o.Key != "" || o.Operator == corev1.TolerationOpExists) && o.ToleratesTaint(logr.Logger{}, t, false)
+		}) {
 			return t
 		}
 	}
 	return nil
-}
-
-// tolerates reports what Kubernetes would, except that operators that compare numbers
-// match nothing.
-func tolerates(o *corev1.Toleration, t *corev1.Taint) bool {
-	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
-		return false
-	}
-	switch o.Operator {
-	case corev1.TolerationOpExists:
-		return true
-	case corev1.TolerationOpEqual, "":
-		return o.Key == t.Key && o.Value == t.Value
-	}
-	return false
 }
 
 // Most events of nodes and Pods change nothing that counts: heartbeats, readiness, other

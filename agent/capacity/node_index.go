@@ -24,7 +24,10 @@ type indexedNode struct {
 
 // indexNodes builds the index, with Pods without a node assumed where they fit.
 func (m *Model) indexNodes() *nodeIndex {
-	assumed := m.assumeUnbound()
+	assumed := map[string]Resources{}
+	for _, g := range m.podGroups() {
+		g.assume(m, assumed)
+	}
 	byKey := map[string]*vector{}
 	of := make(map[*node]*vector, len(m.nodes))
 	for _, n := range m.nodes {
@@ -73,15 +76,4 @@ func (l *nodeIndex) usable(t *template) (nodes []counted, withImage int32) {
 		}
 	}
 	return out, withImage
-}
-
-// assumeUnbound places Pods without a node where kube-scheduler would by default, on the
-// node with the most free capacity for each. It returns what is free on the nodes that
-// it used. A Pod that fits nowhere uses nothing.
-func (m *Model) assumeUnbound() map[string]Resources {
-	assumed := map[string]Resources{}
-	for _, g := range m.podGroups() {
-		g.assume(m, assumed)
-	}
-	return assumed
 }

@@ -62,7 +62,9 @@ func (s *podSpec) key() string {
 	return key
 }
 
-// assume places the Pods of a group, each on the node where it fits most often.
+// assume places the Pods of a group where kube-scheduler would by default, each on the node
+// where it fits most often. It sets what is free on the nodes that it used. A Pod that
+// fits nowhere uses nothing.
 func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
 	var open mostFree
 	for _, n := range m.nodes {

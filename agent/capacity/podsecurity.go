@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -12,12 +13,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-var metricNotEnforced = prometheus.NewGauge(prometheus.GaugeOpts{
+var metricNotEnforced = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 	Name: "vdi_agent_namespaces_not_enforced",
 	Help: "Namespaces that are admitted and do not enforce Pod Security level restricted.",
 })
-
-func init() { metrics.Registry.MustRegister(metricNotEnforced) }
 
 // enforcing returns, for each admitted namespace, whether it enforces that Pods are
 // restricted. Without that, whoever has the agent's token can create Pods there that

@@ -4,6 +4,8 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // Resources are amounts by name: cpu in milli-units, everything else in units
@@ -11,17 +13,7 @@ import (
 type Resources map[corev1.ResourceName]int64
 
 // ResourcesOf converts a Kubernetes resource list, rounding up.
-func ResourcesOf(list corev1.ResourceList) Resources {
-	out := make(Resources, len(list))
-	for name, quantity := range list {
-		if name == corev1.ResourceCPU {
-			out[name] = quantity.MilliValue()
-		} else {
-			out[name] = quantity.Value()
-		}
-	}
-	return out
-}
+func ResourcesOf(list corev1.ResourceList) Resources { return v1alpha1.AmountsOf(list) }
 
 // ofPod returns what a Pod uses of its node: the resources and one of "pods".
 func (r Resources) ofPod() Resources {

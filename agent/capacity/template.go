@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -95,10 +94,6 @@ func (r *Requirements) restricted() restriction.Desktop {
 		Image: r.Image, RuntimeClass: r.RuntimeClass, PriorityClass: r.PriorityClass,
 		Tolerations: r.Tolerations, NetworkMode: r.NetworkMode, EgressCIDRs: r.EgressCIDRs,
 	}
-}
-
-func (t *template) compare(o *template) int {
-	return cmp.Or(cmp.Compare(t.Name, o.Name), cmp.Compare(t.Revision, o.Revision))
 }
 
 // permission is a cached answer whether a template may use a node.

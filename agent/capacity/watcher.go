@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -79,7 +80,7 @@ type assumed struct {
 	checked bool
 }
 
-// NewWatcher returns a Watcher that Run starts.
+// NewWatcher returns a Watcher that Start runs.
 func NewWatcher(o Options) (*Watcher, error) {
 	clientset, err := kubernetes.NewForConfig(o.Config)
 	if err != nil {
@@ -89,12 +90,8 @@ func NewWatcher(o Options) (*Watcher, error) {
 }
 
 func newWatcher(o Options, c kubernetes.Interface) *Watcher {
-	if o.Debounce == 0 {
-		o.Debounce = 250 * time.Millisecond
-	}
-	if o.Recheck == 0 {
-		o.Recheck = 30 * time.Second
-	}
+	o.Debounce = cmp.Or(o.Debounce, 250*time.Millisecond)
+	o.Recheck = cmp.Or(o.Recheck, 30*time.Second)
 	if o.OnChange == nil {
 		o.OnChange = func() {}
 	}
@@ -201,9 +198,9 @@ func (w *Watcher) make() {
 	w.report, w.published = report, report.Wire(w.sequence)
 }
 
-// Run watches the member until the context ends. The first report follows once all of it
+// Start watches the member until the context ends. The first report follows once all of it
 // was read.
-func (w *Watcher) Run(ctx context.Context) error {
+func (w *Watcher) Start(ctx context.Context) error {
 	assignments, err := w.options.Assignments.GetInformer(ctx, &v1alpha1.SessionAssignment{})
 	if err != nil {
 		return fmt.Errorf("watching assignments: %w", err)
@@ -225,9 +222,6 @@ func (w *Watcher) Run(ctx context.Context) error {
 	w.loop(ctx)
 	return nil
 }
-
-// Start calls Run, for the manager.
-func (w *Watcher) Start(ctx context.Context) error { return w.Run(ctx) }
 
 // loop publishes changes, and collects them for a while: a burst of a thousand makes a few
 // reports. The first change after a quiet time waits as long, so that none waits longer.

@@ -63,7 +63,7 @@ func start(t *testing.T) *fixture {
 		OnChange: func() { f.told.Store(f.watcher.Report().GetSequence()) },
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	f.run(t, assignments.Start, f.watcher.Run)
+	f.run(t, assignments.Start, f.watcher.Start)
 	return f
 }
 

@@ -3,6 +3,8 @@ package fence
 import (
 	"sync"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // wallClock returns the time of day, without a monotonic reading, which Go would subtract
@@ -27,7 +29,7 @@ type Elapsed struct {
 }
 
 // NewElapsed returns a clock that ignores wall clock changes of up to the skew.
-func NewElapsed(skew time.Duration) *Elapsed { return newElapsed(SinceBoot, wallClock, skew) }
+func NewElapsed(skew time.Duration) *Elapsed { return newElapsed(boottime.Now, wallClock, skew) }
 
 func newElapsed(boot func() time.Duration, wall func() time.Time, skew time.Duration) *Elapsed {
 	return &Elapsed{boot: boot, wall: wall, skew: skew, lastBoot: boot(), lastWall: wall()}

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // Timings before the time factor.
@@ -97,14 +99,12 @@ type Keeper struct {
 func (k *Keeper) init() {
 	k.once.Do(func() {
 		k.changes, k.wake, k.loaded = make(chan event.GenericEvent, 1), make(chan struct{}, 1), make(chan struct{})
-		if k.TimeFactor <= 0 {
-			k.TimeFactor = 1
-		}
+		k.TimeFactor = cmp.Or(k.TimeFactor, 1)
 		if k.Clock == nil {
-			k.Clock = func() Instant { return Instant{Boot: SinceBoot(), Wall: wallClock()} }
+			k.Clock = func() Instant { return Instant{Boot: boottime.Now(), Wall: wallClock()} }
 		}
 		if k.BootID == nil {
-			k.BootID = bootID
+			k.BootID = boottime.ID
 		}
 		k.record = recordStore{live: k.Live, client: k.Client, namespace: k.Namespace}
 	})

@@ -4,7 +4,7 @@ import "time"
 
 // Instant is a moment on both clocks of a machine.
 type Instant struct {
-	// Boot is the time since the machine began: see SinceBoot.
+	// Boot is the time since the machine began: see boottime.Now.
 	Boot time.Duration
 	// Wall is the time of the wall clock, which may be set.
 	Wall time.Time

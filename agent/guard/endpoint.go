@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -8,10 +9,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -60,20 +63,24 @@ type EndpointOptions struct {
 type Endpoint struct {
 	options EndpointOptions
 	key     atomic.Pointer[ed25519.PrivateKey]
-	// rate limits the requests about each assignment.
-	rate rateLimit
-	// affirmations that gates wait for.
-	affirmations affirmations
+	// rates has a rate.Limiter of the requests about each assignment, so that one Pod can't
+	// keep the agent busy with signing.
+	rates *lru.Cache
+	// affirmations has the number with which this process has asked the hub to affirm each
+	// assignment whose gate waits, and affirming the assignments whose number is being
+	// written.
+	affirmations *lru.Cache
+	affirming    sync.Map
 	// busy has an item for each request that is being answered.
 	busy chan struct{}
 }
 
 // NewEndpoint returns an Endpoint that Start runs.
 func NewEndpoint(options EndpointOptions) *Endpoint {
-	if options.TimeFactor <= 0 {
-		options.TimeFactor = 1
+	options.TimeFactor = cmp.Or(options.TimeFactor, 1)
+	return &Endpoint{
+		options: options, rates: lru.New(mostLimited), affirmations: lru.New(maxAffirmations), busy: make(chan struct{}, mostRequests),
 	}
-	return &Endpoint{options: options, rate: newRateLimit(options.TimeFactor), busy: make(chan struct{}, mostRequests)}
 }
 
 // NeedLeaderElection returns true: only the leader has the lease.
@@ -139,22 +146,22 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.busy <- struct{}{}:
 		defer func() { <-e.busy }()
 	default:
-		refuse(w, http.StatusServiceUnavailable, "busy")
+		http.Error(w, "busy", http.StatusServiceUnavailable)
 		return
 	}
 	q, ok := questionOf(r.URL)
 	if !ok || r.Method != http.MethodGet {
-		refuse(w, http.StatusBadRequest, "no question of a guard's or a gate's")
+		http.Error(w, "no question of a guard's or a gate's", http.StatusBadRequest)
 		return
 	}
 	key := e.key.Load()
 	if key == nil {
-		refuse(w, http.StatusServiceUnavailable, "not ready")
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
 		return
 	}
 	left, code, why := e.answer(r.Context(), q)
 	if code != http.StatusOK {
-		refuse(w, code, why)
+		http.Error(w, why, code)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -173,7 +180,7 @@ func (e *Endpoint) answer(ctx context.Context, q question) (time.Duration, int, 
 		return 0, http.StatusServiceUnavailable, "the assignments can't be read"
 	case err != nil, string(a.UID) != q.uid, !a.DeletionTimestamp.IsZero():
 		return 0, http.StatusNotFound, "no such assignment"
-	case !e.rate.allow(q.uid, fence.SinceBoot()):
+	case !e.allow(q.uid, time.Now()):
 		return 0, http.StatusTooManyRequests, "too many questions"
 	case q.gate:
 		return e.mayStart(ctx, &a)
@@ -187,8 +194,4 @@ func (e *Endpoint) answer(ctx context.Context, q question) (time.Duration, int, 
 		return 0, http.StatusForbidden, "the hub's lease is over"
 	}
 	return left, http.StatusOK, ""
-}
-
-func refuse(w http.ResponseWriter, code int, why string) {
-	http.Error(w, why, code)
 }

@@ -7,7 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // Gate waits before a desktop until the agent permits its start.
@@ -23,7 +23,7 @@ func NewGate(options ClientOptions) (*Gate, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	asks, err := newClient(options, true, fence.SinceBoot)
+	asks, err := newClient(options, true, boottime.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -25,13 +25,11 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // factor by which all of a lease's timings are shorter.
 const factor = 0.02
-
-// patience of the tests, which is no part of what they say.
-const patience = 20 * time.Second
 
 // agent is an Endpoint that serves on loopback, and a lease that the test ends.
 type agent struct {
@@ -129,13 +127,13 @@ func (a *agent) asking() ClientOptions {
 func (a *agent) lease(left time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.until = fence.SinceBoot() + left
+	a.until = boottime.Now() + left
 }
 
 func (a *agent) standing() fence.Standing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if left := a.until - fence.SinceBoot(); left > 0 {
+	if left := a.until - boottime.Now(); left > 0 {
 		return fence.Standing{State: fence.Valid, Left: left}
 	}
 	return fence.Standing{State: fence.Over}
@@ -365,7 +363,7 @@ func TestNobodyElseCanAnswerForTheAgent(t *testing.T) {
 			key, _ := parsePublic(a.endpoint.PublicKey())
 			asks := &agentClient{
 				url: liar(t, lie), key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
-				timeout: patience, client: http.DefaultClient, clock: fence.SinceBoot,
+				timeout: patience, client: http.DefaultClient, clock: boottime.Now,
 			}
 			if left, err := asks.once(t.Context()); err == nil {
 				t.Errorf("the guard believes that %s are left", left)
@@ -392,7 +390,7 @@ func TestAGuardAsksAnotherReplica(t *testing.T) {
 	key, _ := parsePublic(a.endpoint.PublicKey())
 	asks := &agentClient{
 		url: follower, key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
-		timeout: patience, client: http.DefaultClient, clock: fence.SinceBoot,
+		timeout: patience, client: http.DefaultClient, clock: boottime.Now,
 	}
 	if _, left, err := asks.ask(t.Context()); err != nil || left <= 0 {
 		t.Errorf("after %d calls: %s, %v", calls, left, err)

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -116,46 +118,18 @@ func (c *limitedConn) Close() error {
 const (
 	// burst is how many requests about one assignment are answered at once, and every the
 	// interval after that, before the time factor: a guard that starts sends many.
-	burst = 10
+	burst = 11
 	every = time.Second / 2
 	// mostLimited is the most assignments that are remembered.
-	mostLimited = 20000
+	mostLimited = 20_000
 )
 
-// rateLimit limits the requests about each assignment, so that one Pod can't keep the agent
-// busy with signing.
-type rateLimit struct {
-	every time.Duration
-
-	mu sync.Mutex
-	// next is when the tokens of an assignment would be replenished.
-	next map[string]time.Duration
-}
-
-func newRateLimit(factor float64) rateLimit {
-	return rateLimit{every: time.Duration(float64(every) * factor), next: map[string]time.Duration{}}
-}
-
 // allow reports whether another request about an assignment is answered.
-func (p *rateLimit) allow(uid string, now time.Duration) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	next := max(p.next[uid], now)
-	if next-now > burst*p.every {
-		return false
+func (e *Endpoint) allow(uid string, now time.Time) bool {
+	limiter, known := e.rates.Get(uid)
+	if !known {
+		limiter = rate.NewLimiter(rate.Every(time.Duration(float64(every)*e.options.TimeFactor)), burst)
+		e.rates.Add(uid, limiter)
 	}
-	if len(p.next) >= mostLimited {
-		p.forget(now)
-	}
-	p.next[uid] = next + p.every
-	return true
-}
-
-// forget drops the assignments whose tokens are replenished.
-func (p *rateLimit) forget(now time.Duration) {
-	for uid, next := range p.next {
-		if next <= now {
-			delete(p.next, uid)
-		}
-	}
+	return limiter.(*rate.Limiter).AllowN(now, 1)
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // files is a listener of a process that may have so many connections open, as the
@@ -98,7 +98,7 @@ func TestFloodOfOneAddressLeavesOtherGuardsTheirAnswers(t *testing.T) {
 	a.lease(time.Hour)
 	limited := a.limitedTo(200)
 	flood(t, "127.0.0.2", a.address(), 300)
-	asks, err := newClient(a.asking(), false, fence.SinceBoot)
+	asks, err := newClient(a.asking(), false, boottime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,20 +101,20 @@ func TestNoDesktopOutlivesItsLease(t *testing.T) {
 }
 
 func TestEachAssignmentHasItsShareOfAnswers(t *testing.T) {
-	p := newRateLimit(1)
+	p, began := NewEndpoint(EndpointOptions{}), time.Now()
 	answered := 0
 	for range 100 {
-		if p.allow("a", 0) {
+		if p.allow("a", began) {
 			answered++
 		}
 	}
 	if answered < burst || answered > burst+2 {
 		t.Errorf("%d answers at once, want about %d", answered, burst)
 	}
-	if !p.allow("b", 0) {
+	if !p.allow("b", began) {
 		t.Error("another has to wait for it")
 	}
-	if p.allow("a", every/2) || !p.allow("a", 2*every) {
+	if p.allow("a", began.Add(every/2)) || !p.allow("a", began.Add(2*every)) {
 		t.Error("it does not get its share as time passes")
 	}
 }

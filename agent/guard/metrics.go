@@ -2,12 +2,11 @@ package guard
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-var metricRejected = prometheus.NewCounter(prometheus.CounterOpts{
+var metricRejected = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 	Name: "vdi_agent_guard_connections_rejected_total",
 	Help: "Connections for guards and gates that were closed at once, since their address or all together had too many.",
 })
-
-func init() { metrics.Registry.MustRegister(metricRejected) }

@@ -4,10 +4,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // readClocks reads the clocks of the system, and a random number.
 func readClocks() reading {
-	return reading{wall: time.Now(), boot: fence.SinceBoot(), random: rand.Float64()}
+	return reading{wall: time.Now(), boot: boottime.Now(), random: rand.Float64()}
 }

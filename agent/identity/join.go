@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,7 @@ func (e operatorError) Unwrap() error { return e.error }
 
 // operatorError adds what is to be done.
 func (k *Keeper) operatorError(err error) error {
-	name := k.options.Member
-	if name == "" {
-		name = "NAME"
-	}
+	name := cmp.Or(k.options.Member, "NAME")
 	return operatorError{fmt.Errorf("%w; to join again run `kubectl vdi join %s ...` for the hub's cluster and the command that it prints for this one", err, name)}
 }
 

@@ -17,15 +17,13 @@ import (
 func (k *Keeper) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("identity"))
 	for {
-		timer := time.NewTimer(k.tend(ctx))
+		sleep := k.tend(ctx)
 		select {
 		case <-k.wake:
-		case <-timer.C:
+		case <-time.After(sleep):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		}
-		timer.Stop()
 	}
 }
 
@@ -55,7 +53,7 @@ func (k *Keeper) tend(ctx context.Context) time.Duration {
 	}
 	until := max(untilRotation(now.boot-current.born, due), k.notBefore-now.boot)
 	if until > 0 {
-		return look(until, current.lifetime)
+		return min(until, part(current.lifetime, 1.0/lookParts))
 	}
 	return k.rotate(ctx, now)
 }
@@ -87,7 +85,9 @@ func (k *Keeper) settle(ctx context.Context, connected *link.Credential, now rea
 		k.mu.Unlock()
 		return nil
 	case same(connected, k.state.current) && k.isRefused(next):
-		if err := k.save(ctx, k.state.withoutNext()); err != nil {
+		without := k.state
+		without.next = nil
+		if err := k.save(ctx, without); err != nil {
 			return err
 		}
 		log.FromContext(ctx).Info("the hub refused a certificate that it had issued, going on with the one before")

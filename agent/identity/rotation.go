@@ -50,12 +50,6 @@ func ageByWall(issued, now time.Time, lifetime time.Duration) time.Duration {
 // due.
 func untilRotation(age, due time.Duration) time.Duration { return max(due-age, 0) }
 
-// look returns how long to wait before looking again at a certificate that is due
-// in a while.
-func look(until, lifetime time.Duration) time.Duration {
-	return min(until, part(lifetime, 1.0/lookParts))
-}
-
 // pause before the next attempt to rotate, after so many that failed. Random
 // is from [0, 1): half of the pause is left to chance.
 func pause(failures int, lifetime time.Duration, random float64) time.Duration {

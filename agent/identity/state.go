@@ -105,13 +105,6 @@ func (s state) used() state {
 	return s
 }
 
-// withoutNext returns the state after the hub has refused the next pair and let the
-// current one in.
-func (s state) withoutNext() state {
-	s.next = nil
-	return s
-}
-
 // parse checks that a pair is whole, and prepares it for use.
 func (p *pair) parse() error {
 	cert, err := tls.X509KeyPair(p.chain, p.key)

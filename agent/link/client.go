@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/proto/version"
 )
 
 // debounce of reports: a burst of changes is one batch, and a status is reported well
@@ -108,8 +109,12 @@ func (c *Client) Start(ctx context.Context) error {
 		if served {
 			failures, reason = 0, ""
 		}
-		c.logEnd(ctx, reason, err)
+		logger := log.FromContext(ctx)
+		if reason == err.Error() {
+			logger = logger.V(1) // A reason is logged once, and its repetitions as details.
+		}
 		reason = err.Error()
+		logger.Info("Not connected to the hub", "hub", c.options.HubAddress, "reason", reason)
 		delay := c.options.scaled(reconnectDelay(failures, rand.Float64()))
 		failures++
 		select {
@@ -125,15 +130,6 @@ func (c *Client) Start(ctx context.Context) error {
 // stays: the other has its credentials and is none of its replicas.
 func (c *Client) superseded(err error) bool {
 	return status.Code(err) == codes.AlreadyExists && !c.options.Leading()
-}
-
-// logEnd logs a reason once, and its repetitions as details.
-func (c *Client) logEnd(ctx context.Context, before string, err error) {
-	logger := log.FromContext(ctx)
-	if before == err.Error() {
-		logger = logger.V(1)
-	}
-	logger.Info("Not connected to the hub", "hub", c.options.HubAddress, "reason", err.Error())
 }
 
 // introduction waits for the member's caches and terms, for as long as its API server is
@@ -161,8 +157,11 @@ func (c *Client) introduce(ctx context.Context) (*fleetv1.Hello, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.options.Tuning.introduce(&fleetv1.Hello{
+	supported, tuning := version.Supported(), &c.options.Tuning
+	return &fleetv1.Hello{
 		Fingerprint: fingerprint, Instance: c.options.Instance, AgentVersion: c.options.AgentVersion,
 		AgentTerm: agentTerm, HighestHubTerm: highest.Term, HighestHubTermProof: highest.Proof, Restrictions: c.options.Restrictions,
-	}), nil
+		MinProtocol: supported.Min, MaxProtocol: supported.Max,
+		Capabilities: tuning.Capabilities, RequiredCapabilities: tuning.RequiredCapabilities,
+	}, nil
 }

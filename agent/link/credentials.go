@@ -9,15 +9,14 @@ import (
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-var metricCertificateExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
+var metricCertificateExpiry = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 	Name: "vdi_agent_link_certificate_expiry_timestamp_seconds",
 	Help: "When the certificate that the agent last connected with expires, by the issuer's clock.",
 })
-
-func init() { metrics.Registry.MustRegister(metricCertificateExpiry) }
 
 // errReplaced ends a stream normally: the next one has a newer certificate.
 var errReplaced = errors.New("the agent's certificate was replaced")

@@ -2,36 +2,33 @@ package link
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 var (
-	metricConnected = prometheus.NewGauge(prometheus.GaugeOpts{
+	metricConnected = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_link_connected",
 		Help: "1 while the agent is connected and the hub has its inventory.",
 	})
-	metricConnects = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricConnects = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_link_connections_total",
 		Help: "Connections to the hub that ended, by whether they had begun to serve.",
 	}, []string{"served"})
-	metricRenewals = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricRenewals = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_link_renewals_total",
 		Help: "Renewals of the lease, by gRPC code.",
 	}, []string{"code"})
-	metricOrders = prometheus.NewCounter(prometheus.CounterOpts{
+	metricOrders = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "vdi_agent_link_orders_received_total",
 		Help: "Orders received from the hub.",
 	})
-	metricReports = prometheus.NewCounter(prometheus.CounterOpts{
+	metricReports = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "vdi_agent_link_reports_sent_total",
 		Help: "Statuses of assignments sent, inventories included.",
 	})
-	metricDirty = prometheus.NewGauge(prometheus.GaugeOpts{
+	metricDirty = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_link_dirty_assignments",
 		Help: "Assignments whose newest status is not sent yet.",
 	})
 )
-
-func init() {
-	metrics.Registry.MustRegister(metricConnected, metricConnects, metricRenewals, metricOrders, metricReports, metricDirty)
-}

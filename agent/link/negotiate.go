@@ -29,20 +29,6 @@ type Tuning struct {
 	Capabilities, RequiredCapabilities []string
 }
 
-func (t *Tuning) setDefaults(scaled func(time.Duration) time.Duration) {
-	if t.SendTimeout <= 0 {
-		t.SendTimeout = max(scaled(defaultSendTimeout), leastTimeout)
-	}
-}
-
-// introduce adds to Hello what the agent supports and requires.
-func (t *Tuning) introduce(hello *fleetv1.Hello) *fleetv1.Hello {
-	supported := version.Supported()
-	hello.MinProtocol, hello.MaxProtocol = supported.Min, supported.Max
-	hello.Capabilities, hello.RequiredCapabilities = t.Capabilities, t.RequiredCapabilities
-	return hello
-}
-
 // acceptable returns why the agent cannot work with a hub, given the Hello that it
 // sent, and which side to upgrade.
 func acceptable(hello *fleetv1.Hello, w *fleetv1.Welcome) error {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -98,13 +99,11 @@ type Member struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.TimeFactor <= 0 {
-		o.TimeFactor = 1
-	}
+	o.TimeFactor = cmp.Or(o.TimeFactor, 1)
 	if o.Leading == nil {
 		o.Leading = func() bool { return true }
 	}
-	o.Tuning.setDefaults(o.scaled)
+	o.Tuning.SendTimeout = cmp.Or(o.Tuning.SendTimeout, max(o.scaled(defaultSendTimeout), leastTimeout))
 	if o.Credentials == nil {
 		o.Credentials = Files{CertFile: o.CertFile, KeyFile: o.KeyFile, HubCAFile: o.HubCAFile}
 	}

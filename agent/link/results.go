@@ -58,12 +58,7 @@ func (r *Results) drop(key resultKey) {
 		return
 	}
 	delete(r.newest, key)
-	for i, k := range r.order {
-		if k == key {
-			r.order = append(r.order[:i], r.order[i+1:]...)
-			return
-		}
-	}
+	r.order = slices.DeleteFunc(r.order, func(k resultKey) bool { return k == key })
 }
 
 // Len returns the number of answers.

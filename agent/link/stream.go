@@ -218,10 +218,12 @@ func (s *stream) hash(ref Ref) (uint64, bool) {
 	return s.summary.Hash(ref)
 }
 
-// watch ends the stream if the hub does not keep up.
+// watch ends the stream if the hub does not welcome the agent in time, or does not keep up.
 func (s *stream) watch(ctx context.Context) error {
 	select {
 	case <-s.welcomed:
+	case <-time.After(welcomeTimeout):
+		return errWelcomeTimeout
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -255,23 +257,20 @@ const ticksPerTimeout = 12
 
 // send is the only function that sends.
 func (s *stream) send(ctx context.Context) error {
-	timeout := time.AfterFunc(welcomeTimeout, s.signal)
-	defer timeout.Stop()
-	deadline := time.Now().Add(welcomeTimeout)
 	for {
 		message, wait := s.next()
 		if message != nil {
 			s.blockedSince.Store(int64(time.Since(s.began)))
 			err := s.wire.Send(message)
 			s.blockedSince.Store(0)
-			if err != nil {
-				return sendError(err)
+			if errors.Is(err, io.EOF) {
+				return nil // The stream broke, and the receiver returns why.
 			}
-			s.sent(message)
+			if err != nil {
+				return fmt.Errorf("sending: %w", err)
+			}
+			metricReports.Add(float64(len(message.GetInventory().GetItems()) + len(message.GetReports().GetItems())))
 			continue
-		}
-		if !s.isWelcomed() && time.Now().After(deadline) {
-			return errWelcomeTimeout
 		}
 		if err := s.idle(ctx, wait); err != nil {
 			return err
@@ -298,9 +297,7 @@ func (s *stream) next() (*fleetv1.ConnectRequest, time.Duration) {
 func (s *stream) idle(ctx context.Context, wait time.Duration) error {
 	var due <-chan time.Time
 	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		due = timer.C
+		due = time.After(wait)
 	}
 	select {
 	case <-s.wake:
@@ -311,31 +308,10 @@ func (s *stream) idle(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-func (s *stream) isWelcomed() bool {
-	select {
-	case <-s.welcomed:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s *stream) sent(message *fleetv1.ConnectRequest) {
-	metricReports.Add(float64(len(message.GetInventory().GetItems()) + len(message.GetReports().GetItems())))
-}
-
 // noteServing records that the stream is in state Serving. It is called with the lock
 // held.
 func (s *stream) noteServing() {
 	if s.machine.State() == Serving && !s.served.Swap(true) {
 		metricConnected.Set(1)
 	}
-}
-
-// sendError returns nil for a stream that broke, whose cause the receiver returns.
-func sendError(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return fmt.Errorf("sending: %w", err)
 }

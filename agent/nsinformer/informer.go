@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -131,7 +132,7 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, _ metav1.ListOption
 	var all []runtime.Object
 	for _, name := range names {
 		items, version, err := c.listIn(ctx, name)
-		if forbidden(err) && l.isShut(name) {
+		if apierrors.IsForbidden(err) && l.isShut(name) {
 			logShut(ctx, c.resource, name)
 			seen.shut = append(seen.shut, name)
 			continue
@@ -279,11 +280,6 @@ func (c *clients) listIn(ctx context.Context, namespace string) ([]runtime.Objec
 	}
 	items, err := meta.ExtractList(list)
 	return items, accessor.GetResourceVersion(), err
-}
-
-// watchIn watches our objects in a namespace.
-func (c *clients) watchIn(ctx context.Context, namespace, version string) (watch.Interface, error) {
-	return c.request(namespace, &metav1.ListOptions{LabelSelector: ours, Watch: true, ResourceVersion: version}).Watch(ctx)
 }
 
 func (c *clients) request(namespace string, options *metav1.ListOptions) *rest.Request {

@@ -89,7 +89,7 @@ func (m *merged) send(ctx context.Context, event watch.Event) bool {
 // follow sends the changes in a namespace after a version.
 func (m *merged) follow(ctx context.Context, namespace, version string) {
 	defer m.end()
-	w, err := m.clients.watchIn(ctx, namespace, version)
+	w, err := m.clients.request(namespace, &metav1.ListOptions{LabelSelector: ours, Watch: true, ResourceVersion: version}).Watch(ctx)
 	if err != nil {
 		return
 	}
@@ -119,7 +119,7 @@ func (m *merged) forward(ctx context.Context, w watch.Interface, handle func(wat
 func (m *merged) join(ctx context.Context, namespace string) bool {
 	items, version, err := m.clients.listIn(ctx, namespace)
 	switch {
-	case forbidden(err):
+	case apierrors.IsForbidden(err):
 		return false
 	case err != nil:
 		m.end()
@@ -182,8 +182,6 @@ func nameOf(object runtime.Object) string {
 	}
 	return named.GetName()
 }
-
-func forbidden(err error) bool { return apierrors.IsForbidden(err) }
 
 func logShut(ctx context.Context, resource, namespace string) {
 	log.FromContext(ctx).Info("A namespace is labelled for sessions, and the agent may not work there: bind the ClusterRole vdi-agent-sessions to it in that namespace",

@@ -99,7 +99,7 @@ func starts(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
 	if !guarded(pod) || s.State.Running == nil {
 		return false
 	}
-	return !podCondition(pod, corev1.PodReady).LastTransitionTime.After(s.State.Running.StartedAt.Time)
+	return !PodCondition(pod, corev1.PodReady).LastTransitionTime.After(s.State.Running.StartedAt.Time)
 }
 
 // restarting returns the reason of a desktop that ended and starts again: that it
@@ -135,12 +135,9 @@ func waiting(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 
 // neverPulled reports whether a container's image can never be pulled.
 func neverPulled(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.State.Waiting != nil && imageReasons[s.State.Waiting.Reason] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Waiting != nil && imageReasons[s.State.Waiting.Reason]
+	})
 }
 
 // restarts of a container that has ended and is not started again yet.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,7 +15,7 @@ import (
 // place, and the NetworkPolicy that admits no others. Whether the desktop behind them
 // answers is in PodReady.
 func Endpoint(a *api.SessionAssignment, f Found) metav1.Condition {
-	if p := firstOf(f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem); p != nil {
+	if p := cmp.Or(f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem); p != nil {
 		return p.condition(api.ConditionEndpointReady)
 	}
 	switch {

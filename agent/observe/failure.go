@@ -128,7 +128,7 @@ func since(a *api.SessionAssignment, pod *corev1.Pod, ready *metav1.Condition, p
 	}
 	later(pod.CreationTimestamp)
 	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReadyToStartContainers} {
-		if c := podCondition(pod, kind); c.Status == corev1.ConditionTrue {
+		if c := PodCondition(pod, kind); c.Status == corev1.ConditionTrue {
 			later(c.LastTransitionTime)
 		}
 	}
@@ -138,19 +138,7 @@ func since(a *api.SessionAssignment, pod *corev1.Pod, ready *metav1.Condition, p
 				later(s.State.Running.StartedAt)
 			}
 		}
-		begin = begin.Add(startTimeout(a))
+		begin = begin.Add(a.Spec.Desktop.StartTime())
 	}
 	return begin
-}
-
-// defaultStartTimeout is what agent/render gives a desktop whose template says
-// nothing.
-const defaultStartTimeout = 5 * time.Minute
-
-// startTimeout returns how long the kubelet lets a desktop start.
-func startTimeout(a *api.SessionAssignment) time.Duration {
-	if d, ok := a.Spec.Desktop.StartTimeout.Value(); ok && d > 0 {
-		return d
-	}
-	return defaultStartTimeout
 }

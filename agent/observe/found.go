@@ -108,13 +108,3 @@ func isFalse(kind, reason, message string) metav1.Condition {
 func (p *Problem) condition(kind string) metav1.Condition {
 	return isFalse(kind, p.Reason, p.Message)
 }
-
-// firstOf returns the first problem, or nil.
-func firstOf(problems ...*Problem) *Problem {
-	for _, p := range problems {
-		if p != nil {
-			return p
-		}
-	}
-	return nil
-}

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	if f.Denied != "" {
 		return notReady(api.ReasonApplyFailed, f.Denied)
 	}
-	if p := firstOf(f.PodProblem, f.ConfigProblem, f.BudgetProblem); p != nil {
+	if p := cmp.Or(f.PodProblem, f.ConfigProblem, f.BudgetProblem); p != nil {
 		return p.condition(api.ConditionPodReady)
 	}
 	if isReady(f.Pod) {
@@ -41,7 +42,7 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 
 // absent returns why there is no Pod.
 func absent(a *api.SessionAssignment, f Found) metav1.Condition {
-	problem := firstOf(f.PodProblem, f.ConfigProblem, f.BudgetProblem, f.PolicyProblem)
+	problem := cmp.Or(f.PodProblem, f.ConfigProblem, f.BudgetProblem, f.PolicyProblem)
 	switch {
 	case a.GivenUp():
 		return notReady(a.Status.Failure.Reason, a.Status.Failure.Message)
@@ -78,12 +79,12 @@ func notReady(reason, message string) metav1.Condition {
 func isReady(pod *corev1.Pod) bool {
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	return !ended && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" &&
-		podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
+		PodCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
 // unbound returns the condition of a Pod without a node.
 func unbound(pod *corev1.Pod) finding {
-	c := podCondition(pod, corev1.PodScheduled)
+	c := PodCondition(pod, corev1.PodScheduled)
 	if c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
 		return finding{api.ReasonUnschedulablePod, "No node fits the Pod: " + c.Message}
 	}
@@ -112,9 +113,7 @@ func failed(pod *corev1.Pod) finding {
 	if pod.Status.Message != "" {
 		why = strings.TrimPrefix(why+": "+pod.Status.Message, ": ")
 	}
-	if why == "" {
-		why = lastWords(pod)
-	}
+	why = cmp.Or(why, lastWords(pod))
 	if pod.Status.Reason == "Evicted" {
 		what := strings.TrimPrefix(why, "Evicted: ")
 		return finding{api.ReasonEvicted, fmt.Sprintf("Node %s was short of something and ended the Pod, a new one is made (%s)", pod.Spec.NodeName, cause(what))}
@@ -156,8 +155,8 @@ func lost(f Found) string {
 		pod.Spec.NodeName, corev1.TaintNodeOutOfService, api.AnnotationForceCleanup)
 }
 
-// podCondition returns the Pod's condition of a type, or an empty one.
-func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
+// PodCondition returns the Pod's condition of a type, or an empty one.
+func PodCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == kind {
 			return c

@@ -127,20 +127,12 @@ func (u Usage) Store(s *api.SessionAssignmentStatus, at Instant) {
 		s.RunningSince = nil
 		return
 	}
-	began := roundUp(at.Wall.Add(-u.Run(at)))
+	// It is rounded up: a later beginning never adds to what was used.
+	began := at.Wall.Add(time.Second - 1 - u.Run(at)).Truncate(time.Second)
 	if s.RunningSince != nil && began.Sub(s.RunningSince.Time).Abs() <= clockStep {
 		return
 	}
 	s.RunningSince = &metav1.Time{Time: began}
-}
-
-// roundUp to a whole second: a later beginning never adds to what was used.
-func roundUp(t time.Time) time.Time {
-	whole := t.Truncate(time.Second)
-	if whole.Before(t) {
-		whole = whole.Add(time.Second)
-	}
-	return whole
 }
 
 // usedBefore returns the hub's figure of what earlier runs have used.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -79,12 +80,7 @@ func config(f Found) *api.AssignedConfig {
 
 // Ready reports whether all of the agent's conditions are true.
 func Ready(s api.SessionAssignmentStatus) bool {
-	for _, kind := range Kinds {
-		if !meta.IsStatusConditionTrue(s.Conditions, kind) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(Kinds, func(kind string) bool { return !meta.IsStatusConditionTrue(s.Conditions, kind) })
 }
 
 func begin(a *api.SessionAssignment, state api.AssignmentState) api.SessionAssignmentStatus {
@@ -110,7 +106,7 @@ func nodeName(pod *corev1.Pod) string {
 }
 
 func readySince(pod *corev1.Pod, now time.Time) *metav1.Time {
-	since := podCondition(pod, corev1.PodReady).LastTransitionTime
+	since := PodCondition(pod, corev1.PodReady).LastTransitionTime
 	if since.IsZero() {
 		since = metav1.NewTime(now.Truncate(time.Second))
 	}

@@ -52,7 +52,7 @@ func reportedStopped(pod *corev1.Pod) bool {
 	if slices.ContainsFunc(states, func(s corev1.ContainerStatus) bool { return s.State.Running != nil }) {
 		return false
 	}
-	if podCondition(pod, corev1.DisruptionTarget).Reason != collected {
+	if PodCondition(pod, corev1.DisruptionTarget).Reason != collected {
 		return true
 	}
 	ended := func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil }

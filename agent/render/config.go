@@ -33,10 +33,3 @@ func ConfigMap(a *api.SessionAssignment) *corev1.ConfigMap {
 	}
 	return config
 }
-
-func configPath(a *api.SessionAssignment) string {
-	if p := a.Spec.Desktop.ConfigMountPath; p != "" {
-		return p
-	}
-	return defaultConfigPath
-}

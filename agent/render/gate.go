@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -15,12 +16,11 @@ const GateContainer = "vdi-gate"
 
 // Gate returns the gate of a Pod, or nil.
 func Gate(pod *corev1.Pod) *corev1.Container {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == GateContainer {
-			return &pod.Spec.InitContainers[i]
-		}
+	i := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == GateContainer })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &pod.Spec.InitContainers[i]
 }
 
 // GatedPod returns the desktop behind a gate, through which it goes once in each

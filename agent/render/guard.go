@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -60,12 +61,7 @@ type Guard struct {
 
 // Guarded reports whether a Pod has a guard.
 func Guarded(pod *corev1.Pod) bool {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == GuardContainer {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == GuardContainer })
 }
 
 // GuardedPod returns the desktop with a guard beside it, by which the kubelet ends the
@@ -129,7 +125,7 @@ func (g Guard) container(a *api.SessionAssignment, port int32, share corev1.Reso
 	args = append(args,
 		"--port="+strconv.Itoa(int(port)),
 		"--desktop-port="+strconv.Itoa(int(a.Spec.Desktop.Port)),
-		"--start-timeout="+startTimeout(a.Spec.Desktop.StartTimeout).String(),
+		"--start-timeout="+a.Spec.Desktop.StartTime().String(),
 		fmt.Sprintf("--time-factor=%v", g.TimeFactor),
 	)
 	return corev1.Container{

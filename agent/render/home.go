@@ -1,6 +1,8 @@
 package render
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,20 +34,13 @@ func Home(a *api.SessionAssignment) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: homeMeta(a),
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes:      []corev1.PersistentVolumeAccessMode{accessMode(home.AccessMode)},
+			AccessModes:      []corev1.PersistentVolumeAccessMode{cmp.Or(home.AccessMode, corev1.ReadWriteOnce)},
 			StorageClassName: optional(home.StorageClassName),
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
 			},
 		},
 	}
-}
-
-func accessMode(mode corev1.PersistentVolumeAccessMode) corev1.PersistentVolumeAccessMode {
-	if mode == "" {
-		return corev1.ReadWriteOnce
-	}
-	return mode
 }
 
 func homeMeta(a *api.SessionAssignment) metav1.ObjectMeta {

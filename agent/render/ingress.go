@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
@@ -127,10 +128,7 @@ func Ingress(a *api.SessionAssignment, n Network) *networkingv1.Ingress {
 // ingressTLS returns an empty list where no certificate is named: then the controller
 // serves its own.
 func ingressTLS(a *api.SessionAssignment, n Network) []networkingv1.IngressTLS {
-	secret := a.Spec.Desktop.TLSSecretName
-	if secret == "" {
-		secret = n.TLSSecretName
-	}
+	secret := cmp.Or(a.Spec.Desktop.TLSSecretName, n.TLSSecretName)
 	if secret == "" {
 		return nil
 	}

@@ -80,7 +80,7 @@ func desktop(a *api.SessionAssignment, d *api.Desktop, mounts []corev1.VolumeMou
 		Env:             env(a),
 		Resources:       requirements(d.Resources),
 		VolumeMounts:    mounts,
-		StartupProbe:    startupProbe(d.StartTimeout),
+		StartupProbe:    startupProbe(d),
 		ReadinessProbe:  readinessProbe(),
 		LivenessProbe:   livenessProbe(),
 		SecurityContext: containerSecurity(),

@@ -10,27 +10,15 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// defaultStartTimeout is how long a desktop may take to open its port whose
-// template does not say.
-const defaultStartTimeout = 5 * time.Minute
-
 // startupProbe gives a desktop its time to open its port, and notices within a
 // second that it did.
-func startupProbe(timeout api.Duration) *corev1.Probe {
+func startupProbe(d *api.Desktop) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:     connects(),
 		PeriodSeconds:    1,
 		TimeoutSeconds:   1,
-		FailureThreshold: wholeSeconds(startTimeout(timeout)),
+		FailureThreshold: wholeSeconds(d.StartTime()),
 	}
-}
-
-// startTimeout returns how long a desktop may take to open its port.
-func startTimeout(d api.Duration) time.Duration {
-	if patience, ok := d.Value(); ok && patience > 0 {
-		return patience
-	}
-	return defaultStartTimeout
 }
 
 // wholeSeconds rounds up, and is never more than a probe can count.

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +47,7 @@ func volumes(a *api.SessionAssignment) ([]corev1.Volume, []corev1.VolumeMount) {
 	}
 	if len(d.Files) > 0 {
 		config := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: a.Name}}
-		all = append(all, mounted{volume("config", corev1.VolumeSource{ConfigMap: config}), configPath(a), true})
+		all = append(all, mounted{volume("config", corev1.VolumeSource{ConfigMap: config}), cmp.Or(d.ConfigMountPath, defaultConfigPath), true})
 	}
 	if d.Access.SecretName != "" {
 		all = append(all, mounted{secretVolume("access", d.Access.SecretName), accessPath, true})
@@ -78,10 +79,7 @@ func secretVolume(name, secret string) corev1.Volume {
 }
 
 func homePath(a *api.SessionAssignment) string {
-	if p := a.Spec.Desktop.Home.MountPath; p != "" {
-		return p
-	}
-	return defaultHomePath
+	return cmp.Or(a.Spec.Desktop.Home.MountPath, defaultHomePath)
 }
 
 // tmpSize returns the limit of the disk space that /tmp is part of.

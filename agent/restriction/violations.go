@@ -1,6 +1,7 @@
 package restriction
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -72,11 +73,7 @@ func (s *Settings) host(host string) string {
 }
 
 func class(allowed []string, name, kind string) string {
-	asked := name
-	if asked == "" {
-		asked = Unnamed
-	}
-	if len(allowed) == 0 || slices.Contains(allowed, asked) {
+	if len(allowed) == 0 || slices.Contains(allowed, cmp.Or(name, Unnamed)) {
 		return ""
 	}
 	what := fmt.Sprintf("%s class %q is", kind, name)

@@ -11,10 +11,7 @@ import (
 )
 
 // overdue remembers since when claims have been known to be overdue and unused.
-type overdue struct {
-	mu    sync.Mutex
-	looks map[types.NamespacedName]look
-}
+type overdue struct{ looks sync.Map }
 
 // look is the first at a claim that was overdue.
 type look struct {
@@ -27,21 +24,13 @@ type look struct {
 // since returns for how long a claim has been overdue unchanged, and 0 the first time. The
 // time is monotonic: setting the clock does not make it longer.
 func (o *overdue) since(claim *corev1.PersistentVolumeClaim, c clock.PassiveClock) time.Duration {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	key := client.ObjectKeyFromObject(claim)
-	if first, ok := o.looks[key]; ok && first.uid == claim.UID && first.version == claim.ResourceVersion {
+	key, now := client.ObjectKeyFromObject(claim), look{uid: claim.UID, version: claim.ResourceVersion, at: c.Now()}
+	known, _ := o.looks.LoadOrStore(key, now)
+	if first := known.(look); first.uid == now.uid && first.version == now.version {
 		return c.Since(first.at)
 	}
-	if o.looks == nil {
-		o.looks = map[types.NamespacedName]look{}
-	}
-	o.looks[key] = look{uid: claim.UID, version: claim.ResourceVersion, at: c.Now()}
+	o.looks.Store(key, now)
 	return 0
 }
 
-func (o *overdue) forget(key types.NamespacedName) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.looks, key)
-}
+func (o *overdue) forget(key types.NamespacedName) { o.looks.Delete(key) }

@@ -1,11 +1,14 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -125,12 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.expire(ctx, &claim)
 }
 
-func (r *Reconciler) patience() time.Duration {
-	if r.Options.OverdueFor == 0 {
-		return overdueFor
-	}
-	return r.Options.OverdueFor
-}
+func (r *Reconciler) patience() time.Duration { return cmp.Or(r.Options.OverdueFor, overdueFor) }
 
 // inUse reports whether an assignment names the claim.
 func (r *Reconciler) inUse(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim) (bool, error) {
@@ -138,12 +136,9 @@ func (r *Reconciler) inUse(ctx context.Context, from client.Reader, claim *corev
 	if err := from.List(ctx, &all, client.InNamespace(claim.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing the assignments that could use claim %s: %w", claim.Name, err)
 	}
-	for i := range all.Items {
-		if uses(&all.Items[i], claim) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(all.Items, func(a api.SessionAssignment) bool {
+		return a.Spec.Desktop.Home.ClaimName == claim.Name
+	}), nil
 }
 
 // expire deletes the very claim that was read: one that is used again has changed. Its
@@ -191,16 +186,7 @@ func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
 	return lastUse.Add(keep), ok
 }
 
-// uses reports whether an assignment names a claim, as whatever.
-func uses(a *api.SessionAssignment, claim *corev1.PersistentVolumeClaim) bool {
-	return a.Namespace == claim.Namespace && a.Spec.Desktop.Home.ClaimName == claim.Name
-}
-
-var deleted = prometheus.NewCounter(prometheus.CounterOpts{
+var deleted = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 	Name: "vdi_agent_homes_deleted_total",
 	Help: "Homes that were deleted because nobody had used them for as long as they were to be kept.",
 })
-
-func init() {
-	metrics.Registry.MustRegister(deleted)
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 const leaseLength = 3 * time.Minute
@@ -31,7 +32,7 @@ type leasingHub struct {
 
 func (h *leasingHub) now() fence.Instant {
 	by := time.Duration(h.by.Load())
-	return fence.Instant{Boot: fence.SinceBoot() + by, Wall: time.Now().Add(by)}
+	return fence.Instant{Boot: boottime.Now() + by, Wall: time.Now().Add(by)}
 }
 
 func (h *leasingHub) lease(mgr ctrl.Manager, r *session.Reconciler) {

@@ -93,13 +93,8 @@ func (f *finalizer) removeReach(ctx context.Context, p *pass) (bool, error) {
 
 // removeIsolation deletes isolation and config, now that the Pod is gone.
 func (f *finalizer) removeIsolation(ctx context.Context, p *pass) (bool, error) {
-	if err := dismiss(ctx, p, children.ConfigMaps); err != nil {
-		return false, err
-	}
-	if err := dismiss(ctx, p, children.DisruptionBudgets); err != nil {
-		return false, err
-	}
-	return true, dismiss(ctx, p, children.NetworkPolicies)
+	return true, errors.Join(dismiss(ctx, p, children.ConfigMaps), dismiss(ctx, p, children.DisruptionBudgets),
+		dismiss(ctx, p, children.NetworkPolicies))
 }
 
 // dismiss removes a child, if the assignment owns one.

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,10 +95,7 @@ func (f *finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeCla
 	if err != nil {
 		return false, fmt.Errorf("listing the assignments that use claim %s: %w", claim.Name, err)
 	}
-	for i := range users.Items {
-		if users.Items[i].Name != except && users.Items[i].DeletionTimestamp == nil {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(users.Items, func(a api.SessionAssignment) bool {
+		return a.Name != except && a.DeletionTimestamp == nil
+	}), nil
 }

@@ -66,30 +66,18 @@ func (m *memory) begin(attempt int64) {
 }
 
 // memories has the memory of each assignment.
-type memories struct {
-	mu    sync.Mutex
-	byKey map[types.NamespacedName]*memory
-}
+type memories struct{ byKey sync.Map }
 
 // of returns the memory of an assignment: a new one for an assignment that was not seen
 // before, or whose name another had.
 func (m *memories) of(a *api.SessionAssignment) *memory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	key := client.ObjectKeyFromObject(a)
-	if known := m.byKey[key]; known != nil && known.uid == a.UID {
-		return known
-	}
-	if m.byKey == nil {
-		m.byKey = map[types.NamespacedName]*memory{}
+	if known, _ := m.byKey.Load(key); known != nil && known.(*memory).uid == a.UID {
+		return known.(*memory)
 	}
 	fresh := &memory{uid: a.UID, attempt: a.Spec.Attempt, children: children.NewMemory()}
-	m.byKey[key] = fresh
+	m.byKey.Store(key, fresh)
 	return fresh
 }
 
-func (m *memories) forget(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byKey, key)
-}
+func (m *memories) forget(key types.NamespacedName) { m.byKey.Delete(key) }

@@ -67,11 +67,8 @@ func (p *pass) hasSettled(since *time.Time, d time.Duration) bool {
 // reports that it can't be started. Any other Pod with a node is kept, and its next start
 // takes the change.
 func mayHaveStarted(pod *corev1.Pod) bool {
-	return desktopRuns(pod) || pod.Spec.NodeName != "" && !observe.FailsToStart(pod)
-}
-
-func desktopRuns(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
+	runs := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
+	return runs || pod.Spec.NodeName != "" && !observe.FailsToStart(pod)
 }
 
 // replaceStale removes a stale Pod, if neither it nor the assignment has changed since they

@@ -80,7 +80,7 @@ func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKe
 // twice or has a home: then only an operator can decide.
 func (s *podStep) abandonLost(ctx context.Context, p *pass, pod *corev1.Pod) (abandoned bool, err error) {
 	if p.found.RecreateAt.IsZero() {
-		if !render.ProvesStop(p.assignment) && pod.Spec.NodeName != "" && !isReady(pod) {
+		if !render.ProvesStop(p.assignment) && pod.Spec.NodeName != "" && observe.PodCondition(pod, corev1.PodReady).Status != corev1.ConditionTrue {
 			p.RequeueWithin(nodePoll)
 		}
 		return false, nil
@@ -124,15 +124,6 @@ func (s *podStep) releaseByForce(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("reading Pod %s: %w", pod.Name, err)
 	}
 	return s.releasePod(ctx, &now)
-}
-
-func isReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // nodePoll is how often the node of a Pod that is not ready is checked: its loss is no

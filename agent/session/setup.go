@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -80,24 +81,12 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.MaxConcurrentReconciles == 0 {
-		o.MaxConcurrentReconciles = 8
-	}
-	if o.Settle == 0 {
-		o.Settle = 5 * time.Second
-	}
-	if o.Quiet == 0 {
-		o.Quiet = 10 * time.Second
-	}
-	if o.CleanupDeadline == 0 {
-		o.CleanupDeadline = 2 * time.Minute
-	}
-	if o.LostAfter == 0 {
-		o.LostAfter = 5 * time.Minute
-	}
-	if o.Patience == (observe.Patience{}) {
-		o.Patience = observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
-	}
+	o.MaxConcurrentReconciles = cmp.Or(o.MaxConcurrentReconciles, 8)
+	o.Settle = cmp.Or(o.Settle, 5*time.Second)
+	o.Quiet = cmp.Or(o.Quiet, 10*time.Second)
+	o.CleanupDeadline = cmp.Or(o.CleanupDeadline, 2*time.Minute)
+	o.LostAfter = cmp.Or(o.LostAfter, 5*time.Minute)
+	o.Patience = cmp.Or(o.Patience, observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5})
 	return o
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,18 +83,9 @@ func (w *statusWriter) announce(a *api.SessionAssignment, have, want api.Session
 		failures.WithLabelValues(want.Failure.Reason).Inc()
 		w.event(a, corev1.EventTypeWarning, api.EventFailed, want.Failure.Message)
 	case want.Failure != nil, want.State == api.AssignmentStopping, want.Reason == have.Reason:
-	case inTrouble(want):
+	case slices.ContainsFunc(want.Conditions, observe.IsTrouble):
 		w.event(a, corev1.EventTypeWarning, api.EventWaiting, want.Message)
 	}
-}
-
-func inTrouble(s api.SessionAssignmentStatus) bool {
-	for _, c := range s.Conditions {
-		if observe.IsTrouble(c) {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *Dependencies) event(a *api.SessionAssignment, severity, reason, note string) {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,13 +51,10 @@ func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool
 	if observe.Ready(have) != observe.Ready(want) {
 		return true
 	}
-	for _, c := range want.Conditions {
+	return slices.ContainsFunc(want.Conditions, func(c metav1.Condition) bool {
 		old := meta.FindStatusCondition(have.Conditions, c.Type)
-		if isUrgent(c) && (old == nil || old.Reason != c.Reason) {
-			return true
-		}
-	}
-	return false
+		return isUrgent(c) && (old == nil || old.Reason != c.Reason)
+	})
 }
 
 // isUrgent reports whether a condition is urgent. That no node fits is not: it comes and

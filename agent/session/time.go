@@ -96,12 +96,11 @@ func (p *pass) unseen() time.Duration {
 	if p.memory.time.observed || p.found.Pod == nil {
 		return 0
 	}
-	for _, c := range p.found.Pod.Status.Conditions {
-		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
-			return p.now.Sub(c.LastTransitionTime.Time)
-		}
+	ready := observe.PodCondition(p.found.Pod, corev1.PodReady).LastTransitionTime
+	if ready.IsZero() {
+		return 0
 	}
-	return 0
+	return p.now.Sub(ready.Time)
 }
 
 func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {

@@ -77,12 +77,8 @@ func (w *statusWriter) tracePod(p *pass) {
 }
 
 func podTime(pod *corev1.Pod, kind corev1.PodConditionType) (time.Time, bool) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == kind && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time, true
-		}
-	}
-	return time.Time{}, false
+	c := observe.PodCondition(pod, kind)
+	return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
 }
 
 // startedAt returns when the last of its containers started, once all have.

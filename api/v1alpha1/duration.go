@@ -33,3 +33,15 @@ func DurationOf(d time.Duration) Duration {
 	d = min(max(d, 0), longestDuration)
 	return Duration(d.Truncate(time.Millisecond).String())
 }
+
+// defaultStartTimeout is how long a desktop may take to open its port whose template does
+// not say.
+const defaultStartTimeout = 5 * time.Minute
+
+// StartTime returns how long the desktop may take to open its port.
+func (d *Desktop) StartTime() time.Duration {
+	if limit, ok := d.StartTimeout.Value(); ok && limit > 0 {
+		return limit
+	}
+	return defaultStartTimeout
+}

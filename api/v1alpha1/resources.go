@@ -51,3 +51,29 @@ func (t *TemplateResources) For(asked corev1.ResourceList) corev1.ResourceList {
 	}
 	return out
 }
+
+// AmountsOf returns the amounts of a resource list, rounded up: of cpu in milli-units, of
+// everything else in units (bytes, devices).
+func AmountsOf(list corev1.ResourceList) map[corev1.ResourceName]int64 {
+	out := make(map[corev1.ResourceName]int64, len(list))
+	for name, quantity := range list {
+		if name == corev1.ResourceCPU {
+			out[name] = quantity.MilliValue()
+		} else {
+			out[name] = quantity.Value()
+		}
+	}
+	return out
+}
+
+// AmountText returns an amount as AmountsOf counts it, for messages.
+func AmountText(name corev1.ResourceName, amount int64) string {
+	switch name {
+	case corev1.ResourceCPU:
+		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage:
+		return resource.NewQuantity(amount, resource.BinarySI).String()
+	default:
+		return resource.NewQuantity(amount, resource.DecimalSI).String()
+	}
+}

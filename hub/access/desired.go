@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"slices"
@@ -97,8 +98,5 @@ func Desired(sessions []v1alpha1.VDISession) (*rbacv1.Role, *rbacv1.RoleBinding)
 }
 
 func newestFirst(a, b *v1alpha1.VDISession) int {
-	if order := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); order != 0 {
-		return order
-	}
-	return strings.Compare(a.Name, b.Name)
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }

@@ -10,10 +10,7 @@ import (
 // pace spaces the writes of one object: sessions of one user that come in a burst
 // are written together, and the cache gets the time to show a write. It remembers
 // each object for one interval after its last write.
-type pace struct {
-	mu   sync.Mutex
-	last map[written]time.Time
-}
+type pace struct{ last sync.Map }
 
 // written is a Role or RoleBinding.
 type written struct {
@@ -23,26 +20,20 @@ type written struct {
 
 // wait returns how long the next write of an object must wait; zero: not at all.
 func (p *pace) wait(of written, now time.Time, interval time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at, written := p.last[of]
+	at, written := p.last.Load(of)
 	if !written {
 		return 0
 	}
-	return max(0, at.Add(interval).Sub(now))
+	return max(0, at.(time.Time).Add(interval).Sub(now))
 }
 
 // wrote notes a write of an object.
 func (p *pace) wrote(of written, now time.Time, interval time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.last == nil {
-		p.last = map[written]time.Time{}
-	}
-	for other, at := range p.last {
-		if !now.Before(at.Add(interval)) {
-			delete(p.last, other)
+	p.last.Range(func(other, at any) bool {
+		if !now.Before(at.(time.Time).Add(interval)) {
+			p.last.Delete(other)
 		}
-	}
-	p.last[of] = now
+		return true
+	})
+	p.last.Store(of, now)
 }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -178,19 +179,9 @@ func (r *Reconciler) taken(ctx context.Context, want client.Object, s *v1alpha1.
 	return ctrl.Result{RequeueAfter: collisionWait}, nil
 }
 
-func (r *Reconciler) interval() time.Duration {
-	if r.Interval == 0 {
-		return DefaultInterval
-	}
-	return r.Interval
-}
+func (r *Reconciler) interval() time.Duration { return cmp.Or(r.Interval, DefaultInterval) }
 
-func (r *Reconciler) retention() time.Duration {
-	if r.Retention == 0 {
-		return DefaultRetention
-	}
-	return r.Retention
-}
+func (r *Reconciler) retention() time.Duration { return cmp.Or(r.Retention, DefaultRetention) }
 
 // sufficient reports whether a stored object grants what it must. Labels and
 // annotations that others have added, and the names of Secrets of ended sessions,

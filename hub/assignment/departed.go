@@ -1,6 +1,7 @@
 package assignment
 
 import (
+	"cmp"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -90,12 +91,7 @@ func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 	}
 }
 
-func (d *Departures) limit() int {
-	if d.most > 0 {
-		return d.most
-	}
-	return maxDepartures
-}
+func (d *Departures) limit() int { return cmp.Or(d.most, maxDepartures) }
 
 // prune drops what nobody will ever confirm. It reports whether there is space.
 func (d *Departures) prune(gone func(types.UID) bool) bool {

@@ -1,6 +1,8 @@
 package assignment
 
 import (
+	"cmp"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -102,9 +104,7 @@ func assignedHome(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Ass
 	switch t.Home.Mode {
 	case v1alpha1.HomePerSession:
 		h.ClaimName = v1alpha1.AssignmentName(s.Name, s.UID)
-		if h.Retention == "" {
-			h.Retention = v1alpha1.RetentionDelete
-		}
+		h.Retention = cmp.Or(h.Retention, v1alpha1.RetentionDelete)
 	case v1alpha1.HomePerUser:
 		h.ClaimName = v1alpha1.HomeName(s.Namespace, s.Spec.User, s.Spec.Template)
 		h.Retention = v1alpha1.RetentionRetain
@@ -114,9 +114,7 @@ func assignedHome(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Ass
 	if s.Status.Home != nil {
 		h.ClaimName = s.Status.Home.ClaimName
 	}
-	if h.MountPath == "" {
-		h.MountPath = defaultMountPath
-	}
+	h.MountPath = cmp.Or(h.MountPath, defaultMountPath)
 	return h
 }
 

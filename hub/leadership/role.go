@@ -70,18 +70,15 @@ func (r *Role) Start(ctx context.Context) error {
 			}
 			again = r.Retry
 		}
-		timer := time.NewTimer(again)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		case <-elected:
 			elected = nil
 		case <-serving:
 			serving, elected = nil, nil
-		case <-timer.C:
+		case <-time.After(again):
 		}
-		timer.Stop()
 	}
 }
 

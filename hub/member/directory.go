@@ -108,13 +108,7 @@ func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now t
 // Refused notes for people that an agent and this hub don't understand each other
 // (link.Directory).
 func (f *Directory) Refused(uid types.UID, reason error) {
-	f.mu.Lock()
-	m := f.uids[uid]
-	changed := m != nil && m.noteIncompatible(f.timings, reason, f.now())
-	f.mu.Unlock()
-	if changed {
-		f.notify(m.change(MemberChanged))
-	}
+	f.edit(uid, MemberChanged, func(m *member) bool { return m.noteIncompatible(f.timings, reason, f.now()) })
 }
 
 // Renew records a heartbeat of a member's agent (link.Directory). One that is not

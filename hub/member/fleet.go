@@ -208,6 +208,18 @@ func (f *state) notify(changes ...Change) {
 	}
 }
 
+// edit changes a member, if there is it, and notifies the listeners if that changed
+// anything.
+func (f *state) edit(uid types.UID, kind ChangeKind, change func(m *member) (changed bool)) {
+	f.mu.Lock()
+	m := f.uids[uid]
+	changed := m != nil && change(m)
+	f.mu.Unlock()
+	if changed {
+		f.notify(m.change(kind))
+	}
+}
+
 // Register registers a MemberCluster as it stands. It is false, and
 // nothing was taken over, where a later state of it was registered a moment ago:
 // a controller that has just written a certificate registers what it wrote, and a cache

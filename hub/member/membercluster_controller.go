@@ -37,10 +37,6 @@ import (
 // what changes with every session: slots and counts. Health is written at once.
 const statusInterval = 2 * time.Second
 
-// conflictWait is how long the hub's cache gets to show what a write found
-// changed.
-const conflictWait = 100 * time.Millisecond
-
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
@@ -59,8 +55,8 @@ type Reconciler struct {
 	// not confirmed stopped there.
 	HeldIn func(ctx context.Context, member v1alpha1.ClusterRef) (Held, error)
 
-	mu       sync.Mutex
-	progress map[string]*progress
+	// progress has a *progress for each member, by name.
+	progress sync.Map
 }
 
 // progress are what was last done for a member, lest it be done too often.
@@ -126,10 +122,7 @@ func (r *Reconciler) RegisterAll(ctx context.Context) error {
 // Reconcile brings one MemberCluster up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.update(ctx, req)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictWait}, nil
-	}
-	return result, err
+	return backoff.OnConflict(result, err)
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -137,23 +130,24 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.Client.Get(ctx, req.NamespacedName, mc); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Fleet.Remove(req.Name)
-			r.forget(req.Name)
+			r.progress.Delete(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !r.Fleet.Register(mc) {
-		return ctrl.Result{RequeueAfter: conflictWait}, nil // the cache lags
+		return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, nil // the cache lags
 	}
 	r.Fleet.show(mc.Name)
 	v, ok := r.Fleet.viewOf(mc.Name)
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	if why := r.Fleet.takeLowered(mc.Name); why != "" {
-		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", why)
+	lowered, exceeded := r.Fleet.takeEvents(mc.Name)
+	if lowered != "" {
+		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", lowered)
 	}
-	if why := r.Fleet.takeExceeded(mc.Name); why != "" {
-		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventExcess, "Watch", "%s", why)
+	if exceeded != "" {
+		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventExcess, "Watch", "%s", exceeded)
 	}
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err
@@ -258,21 +252,11 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 
 // progressOf a member; a queue never gives one name to two workers at once.
 func (r *Reconciler) progressOf(mc *v1alpha1.MemberCluster) *progress {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d := r.progress[mc.Name]
+	known, _ := r.progress.Load(mc.Name)
+	d, _ := known.(*progress)
 	if d == nil || d.uid != mc.UID {
-		if r.progress == nil {
-			r.progress = map[string]*progress{}
-		}
 		d = &progress{uid: mc.UID}
-		r.progress[mc.Name] = d
+		r.progress.Store(mc.Name, d)
 	}
 	return d
-}
-
-func (r *Reconciler) forget(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.progress, name)
 }

@@ -77,17 +77,11 @@ func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
 }
 
 // ShowDrain takes how far a member's draining is, for its status.
-func (f *Registry) ShowDrain(member types.UID, counts DrainCounts) {
-	f.mu.Lock()
-	m := f.uids[member]
-	changed := m != nil && m.drain.counts != counts
-	if changed {
-		m.drain.counts = counts
-	}
-	f.mu.Unlock()
-	if changed {
-		f.notify(m.change(MemberSessions))
-	}
+func (f *Registry) ShowDrain(uid types.UID, counts DrainCounts) {
+	f.edit(uid, MemberSessions, func(m *member) (changed bool) {
+		changed, m.drain.counts = m.drain.counts != counts, counts
+		return changed
+	})
 }
 
 // drainBegan notes that the beginning of a draining is durable: its sessions may
@@ -96,16 +90,13 @@ func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 	if mc.Status.Drain == nil {
 		return
 	}
-	f.mu.Lock()
-	m := f.uids[mc.UID]
-	began := m != nil && m.drain.began.IsZero() && m.spec.Scheduling == v1alpha1.SchedulingDraining
-	if began {
-		m.drain.began = mc.Status.Drain.StartTime.Time
-	}
-	f.mu.Unlock()
-	if began {
-		f.notify(m.change(MemberChanged))
-	}
+	f.edit(mc.UID, MemberChanged, func(m *member) bool {
+		began := m.drain.began.IsZero() && m.spec.Scheduling == v1alpha1.SchedulingDraining
+		if began {
+			m.drain.began = mc.Status.Drain.StartTime.Time
+		}
+		return began
+	})
 }
 
 // drainView is what the status shows of a member's draining; nil: there is none.

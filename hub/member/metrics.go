@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -11,21 +12,19 @@ import (
 )
 
 var (
-	placementSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+	placementSeconds = promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_placement_decision_seconds",
 		Help:    "How long a placement decision took, snapshot included.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
 	})
-	placementResults = prometheus.NewCounterVec(prometheus.CounterOpts{
+	placementResults = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_order_results_total",
 		Help: "What became of orders to members.",
 	}, []string{"code"})
 	memberMetrics = &memberCollector{}
 )
 
-func init() {
-	metrics.Registry.MustRegister(placementSeconds, placementResults, memberMetrics)
-}
+func init() { metrics.Registry.MustRegister(memberMetrics) }
 
 var (
 	membersByHealth = prometheus.NewDesc("vdi_hub_members",
@@ -75,29 +74,37 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	if f == nil {
 		return
 	}
+	f.collectHealth(out)
+	f.collectFailover(out)
+	f.collectCapacity(out)
+}
+
+func (f *state) collectHealth(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
 	counts, lost := map[health.State]int{}, map[string]int{v1alpha1.ReasonMemberUnreachable: 0, v1alpha1.ReasonMemberFenced: 0}
-	for _, m := range f.measure() {
-		counts[m.health]++
+	for _, m := range f.members {
+		m.heartbeats.Update(f.timings, now)
+		is := m.assess(f.timings, now).State
+		counts[is]++
 		switch {
-		case m.fenced:
+		case m.fence.holds(now):
 			lost[v1alpha1.ReasonMemberFenced]++
-		case m.health == health.Unreachable:
+		case is == health.Unreachable:
 			lost[v1alpha1.ReasonMemberUnreachable]++
 		}
 		for _, state := range health.States() {
-			value := 0.0
-			if state == m.health {
-				value = 1
-			}
-			out <- prometheus.MustNewConstMetric(memberHealth, prometheus.GaugeValue, value, m.name, string(state))
+			out <- prometheus.MustNewConstMetric(memberHealth, prometheus.GaugeValue, float64(count(state == is)), m.name, string(state))
 		}
-		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.flips), m.name)
-		out <- prometheus.MustNewConstMetric(memberWithheld, prometheus.GaugeValue, float64(m.withheld), m.name)
-		if m.lease >= 0 {
-			out <- prometheus.MustNewConstMetric(memberLease, prometheus.GaugeValue, m.lease, m.name)
+		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.heartbeats.Falls()), m.name)
+		out <- prometheus.MustNewConstMetric(memberWithheld, prometheus.GaugeValue, float64(len(m.withdrawals.held)), m.name)
+		if !m.granted.IsZero() {
+			left := max(0, f.timings.Failover.Lease-now.Sub(m.granted))
+			out <- prometheus.MustNewConstMetric(memberLease, prometheus.GaugeValue, left.Seconds(), m.name)
 		}
-		if m.expiry > 0 {
-			out <- prometheus.MustNewConstMetric(memberExpiry, prometheus.GaugeValue, float64(m.expiry), m.name)
+		if !m.expires.IsZero() {
+			out <- prometheus.MustNewConstMetric(memberExpiry, prometheus.GaugeValue, float64(m.expires.Unix()), m.name)
 		}
 	}
 	for _, state := range health.States() {
@@ -106,8 +113,6 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	for reason, n := range lost {
 		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
 	}
-	f.collectFailover(out)
-	f.collectCapacity(out)
 }
 
 func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
@@ -118,39 +123,6 @@ func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(failoverWaiting, prometheus.GaugeValue, float64(waiting))
 	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.mass)))
 	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.cutOff)))
-}
-
-// measured is what is measured of a member.
-type measured struct {
-	name   string
-	health health.State
-	fenced bool
-	flips  int
-	// withheld are the withdrawals that are stopped.
-	withheld int
-	// lease that remains, in seconds; less than none: this hub granted none.
-	lease float64
-	// expiry of the certificate, in seconds since 1970; 0: none.
-	expiry int64
-}
-
-func (f *Registry) measure() []measured {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.now()
-	out := make([]measured, 0, len(f.members))
-	for _, m := range f.members {
-		m.heartbeats.Update(f.timings, now)
-		one := measured{name: m.name, health: m.assess(f.timings, now).State, fenced: m.fence.holds(now), flips: m.heartbeats.Falls(), lease: -1, withheld: len(m.withdrawals.held)}
-		if !m.granted.IsZero() {
-			one.lease = max(0, (f.timings.Failover.Lease - now.Sub(m.granted)).Seconds())
-		}
-		if !m.expires.IsZero() {
-			one.expiry = m.expires.Unix()
-		}
-		out = append(out, one)
-	}
-	return out
 }
 
 var (
@@ -205,22 +177,20 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 }
 
 // staleStatuses counts what promise 2 has dropped.
-var staleStatuses = prometheus.NewCounterVec(prometheus.CounterOpts{
+var staleStatuses = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 	Name: "vdi_hub_link_stale_statuses_dropped_total",
 	Help: "Statuses that were not applied: of an epoch that is over, or of a stream that is.",
 }, []string{"reason"})
 
 // unkept counts what agents have reported and the hub does not keep.
 var (
-	unkept = prometheus.NewCounterVec(prometheus.CounterOpts{
+	unkept = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_unknown_total",
 		Help: "What agents reported of sessions or templates that the hub does not know, and that it does not keep: results, and templates of capacity reports.",
 	}, []string{"kind"})
 	unknownResults   = unkept.WithLabelValues("result")
 	unaskedTemplates = unkept.WithLabelValues("template")
 )
-
-func init() { metrics.Registry.MustRegister(staleStatuses, unkept) }
 
 // countStale counts the stale ones of some items; all of them are if the
 // stream was not the member's any more.

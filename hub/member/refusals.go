@@ -41,19 +41,6 @@ func (m *member) succeeded(term int64) {
 	}
 }
 
-// takeLowered returns what an event must say of a member's terms, once.
-func (f *Registry) takeLowered(name string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.members[name]
-	if m == nil {
-		return ""
-	}
-	why := m.lowered
-	m.lowered = ""
-	return why
-}
-
 // refuseExcess refuses an agent whose last stream ended a moment ago because it
 // reported too much: what it reports is read again only so often.
 func (m *member) refuseExcess(t health.Timings, now time.Time) error {
@@ -72,21 +59,21 @@ func (c *connectionHistory) excessShownFor(t health.Timings, now time.Time) time
 	return max(0, t.Recovery-now.Sub(c.exceededAt))
 }
 
-// takeExceeded returns what an event must say of an agent that reported too much:
-// each reason once, until another or none was announced.
-func (f *Registry) takeExceeded(name string) string {
+// takeEvents returns what events must report of a member: of its terms, once, and of an
+// agent that reported too much, each reason once, until another or none was announced.
+func (f *Registry) takeEvents(name string) (lowered, exceeded string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members[name]
 	if m == nil {
-		return ""
+		return "", ""
 	}
+	lowered, m.lowered = m.lowered, ""
 	if m.excessShownFor(f.timings, f.now()) == 0 {
 		m.exceeded, m.exceededAnnounced = "", ""
 	}
-	if m.exceeded == m.exceededAnnounced {
-		return ""
+	if m.exceeded != m.exceededAnnounced {
+		exceeded, m.exceededAnnounced = m.exceeded, m.exceeded
 	}
-	m.exceededAnnounced = m.exceeded
-	return m.exceeded
+	return lowered, exceeded
 }

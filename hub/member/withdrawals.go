@@ -56,18 +56,12 @@ func (f *Registry) MayWithdraw(member, session types.UID) bool {
 
 // Withdrawn notes that nothing of a session is to be stopped in a member any more
 // without a cause: it has stopped, or its status names one.
-func (f *Registry) Withdrawn(member, session types.UID) {
-	f.mu.Lock()
-	m := f.uids[member]
-	held := false
-	if m != nil {
-		_, held = m.withdrawals.held[session]
+func (f *Registry) Withdrawn(uid, session types.UID) {
+	f.edit(uid, MemberChanged, func(m *member) bool {
+		_, held := m.withdrawals.held[session]
 		delete(m.withdrawals.held, session)
-	}
-	f.mu.Unlock()
-	if held {
-		f.notify(m.change(MemberChanged))
-	}
+		return held
+	})
 }
 
 // take decides on one withdrawal; first reports whether it is the first that is held

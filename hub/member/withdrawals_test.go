@@ -39,7 +39,8 @@ func TestWithdrawalsWithoutACauseStop(t *testing.T) {
 				return
 			}
 			x.Expect(x.shows(x.member("eu"))).To(ContainElement("Synced=False/WithdrawalsStopped"))
-			x.Expect(x.measure()[0].withheld).To(Equal(holds - most))
+			x.Expect(x.collected("vdi_hub_member_withdrawals_stopped")).To(Equal([]string{
+				fmt.Sprintf("vdi_hub_member_withdrawals_stopped{member=eu} %d", holds-most)}))
 
 			// Once they are dealt with, nothing is held back, and an hour later others may.
 			for i := range holds {

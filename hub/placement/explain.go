@@ -21,14 +21,15 @@ func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	for i := range candidates {
 		c := &candidates[i]
 		a := ledger.read(c)
-		f := firstFailing(q, c, a)
-		if f == nil {
+		failing := firstFailing(q, c, a)
+		if failing < 0 {
 			fitting = append(fitting, q.score(c, a))
 			continue
 		}
+		f := &pipeline[failing]
 		d.Verdicts = append(d.Verdicts, Verdict{
 			Cluster: c.ref(), Region: c.Region,
-			Filter: f.Name(), Message: f.Explain(q, c, a).sentence(),
+			Filter: f.name, Message: f.explain(q, c, a).sentence(),
 		})
 	}
 	slices.SortFunc(d.Verdicts, func(a, b Verdict) int {
@@ -60,14 +61,13 @@ func (l lack) sentence() string {
 // placed says why it is this one.
 func placed(q *query, won contest, candidates int) Decision {
 	c := won.best.candidate
-	strategy, _ := q.strategy.names()
 	why := append(wishes(q, &won.best), slotsLeft(won.best.slots), standing(q, won, candidates))
 	return Decision{
 		Placed: true, Cluster: c.ref(), Region: c.Region,
 		Reason:  v1alpha1.ReasonPlaced,
 		Message: c.Name + ": " + strings.Join(why, ", "),
 
-		Candidates: candidates, Fit: won.fits, Score: NamedScore{strategy, won.best.strategy.String()},
+		Candidates: candidates, Fit: won.fits, Score: NamedScore{q.strategy.name, won.best.strategy.String()},
 	}
 }
 
@@ -100,9 +100,9 @@ func standing(q *query, won contest, candidates int) string {
 	case won.peers == 1:
 		return fmt.Sprintf("the most wanted of %d that fit", won.fits)
 	case won.peers < won.fits:
-		return fmt.Sprintf("%s of the %d most wanted, of %d that fit", q.strategy.phrase(), won.peers, won.fits)
+		return fmt.Sprintf("%s of the %d most wanted, of %d that fit", q.strategy.phrase, won.peers, won.fits)
 	default:
-		return fmt.Sprintf("%s of %d that fit", q.strategy.phrase(), won.fits)
+		return fmt.Sprintf("%s of %d that fit", q.strategy.phrase, won.fits)
 	}
 }
 

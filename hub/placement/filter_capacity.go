@@ -5,17 +5,38 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// capacityFilter: some node of the member has room for all of the session,
-// reservations and headroom left aside.
-type capacityFilter struct{}
-
-func (capacityFilter) Name() string { return "Capacity" }
-
-func (capacityFilter) Check(q *query, c *Candidate, a *account) bool {
-	return q.left(c, a) > 0 && (q.sits(c) && q.Seat.Taken || !a.harms(q.question))
+// capacityFilter requires that some node of the member has free capacity for all of
+// the session, besides reservations and headroom.
+var capacityFilter = filter{
+	name: "Capacity",
+	check: func(q *query, c *Candidate, a *account) bool {
+		return q.left(c, a) > 0 && (q.sits(c) && q.Seat.Taken || !a.harms(q.question))
+	},
+	explain: func(q *query, c *Candidate, a *account) lack {
+		switch {
+		case q.slots(c, a) > 0 && q.left(c, a) <= 0:
+			l := lack{
+				one:    "keeps its last free capacity for failover",
+				many:   "keep their last free capacity for failover",
+				remedy: "spec.headroomPercent of the MemberCluster",
+			}
+			if q.Policy != nil && q.Policy.HeadroomPercent > c.HeadroomPercent {
+				l.remedy = "spec.headroomPercent of " + q.policyRef()
+			}
+			return l
+		case a.answer(q.question).slots > 0:
+			return lack{
+				one:    "has just given its last capacity to other sessions",
+				many:   "have just given their last capacity to other sessions",
+				remedy: "wait until they have started, or add nodes",
+			}
+		}
+		return a.shortage(q.question)
+	},
 }
 
 // left is how many slots the request may use, before it is asked whether one
@@ -37,28 +58,6 @@ func (q *query) slots(c *Candidate, a *account) int64 {
 	return slots
 }
 
-func (capacityFilter) Explain(q *query, c *Candidate, a *account) lack {
-	switch {
-	case q.slots(c, a) > 0 && q.left(c, a) <= 0:
-		l := lack{
-			one:    "keeps its last free capacity for failover",
-			many:   "keep their last free capacity for failover",
-			remedy: "spec.headroomPercent of the MemberCluster",
-		}
-		if q.Policy != nil && q.Policy.HeadroomPercent > c.HeadroomPercent {
-			l.remedy = "spec.headroomPercent of " + q.policyRef()
-		}
-		return l
-	case a.answer(q.question).slots > 0:
-		return lack{
-			one:    "has just given its last capacity to other sessions",
-			many:   "have just given their last capacity to other sessions",
-			remedy: "wait until they have started, or add nodes",
-		}
-	}
-	return a.shortage(q.question)
-}
-
 // shortage says which resources no node has enough of; or, where each is to
 // be had but not on one node, so.
 func shortage(s *shape, buckets []Bucket) lack {
@@ -71,13 +70,11 @@ func shortage(s *shape, buckets []Bucket) lack {
 		}
 		names = append(names, resourceWord(n.name))
 		details = append(details, fmt.Sprintf("largest free on a node %s, asked %s",
-			quantity(n.name, roundToQuarter(largest, n.amount)), quantity(n.name, n.amount)))
+			v1alpha1.AmountText(n.name, roundToQuarter(largest, n.amount)), v1alpha1.AmountText(n.name, n.amount)))
 		severity -= largest * 4 / n.amount
 	}
 	if len(names) == 0 {
-		what := "no single node with capacity for all of it"
-		return lack{one: "has " + what, many: "have " + what,
-			remedy: "the free capacity is on different nodes; ask for less, or add a node"}
+		return has("no single node with capacity for all of it", "the free capacity is on different nodes; ask for less, or add a node")
 	}
 	what := strings.Join(names, " and ")
 	return lack{one: "lacks " + what, many: "lack " + what,
@@ -109,15 +106,4 @@ func resourceWord(name corev1.ResourceName) string {
 		return "capacity for another Pod"
 	}
 	return string(name)
-}
-
-func quantity(name corev1.ResourceName, amount int64) string {
-	switch name {
-	case corev1.ResourceCPU:
-		return resource.NewMilliQuantity(amount, resource.DecimalSI).String()
-	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage:
-		return resource.NewQuantity(amount, resource.BinarySI).String()
-	default:
-		return resource.NewQuantity(amount, resource.DecimalSI).String()
-	}
 }

@@ -4,22 +4,22 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// overflowFilter: the member is in a tier of the policy's overflow, where it has
+// overflowFilter requires that the member is in a tier of the policy's overflow, where it has
 // one.
-type overflowFilter struct{}
-
-func (overflowFilter) Name() string { return "Overflow" }
-
-func (overflowFilter) Check(q *query, c *Candidate, _ *account) bool {
-	return len(q.overflow) == 0 || q.tierOf(c) < len(q.overflow)
-}
-
-func (overflowFilter) Explain(q *query, _ *Candidate, _ *account) lack {
-	what := "in no overflow tier of " + q.policyRef()
-	return lack{one: "is " + what, many: "are " + what, remedy: "an empty tier at the end of spec.overflow is any cluster"}
+var overflowFilter = filter{
+	name: "Overflow",
+	check: func(q *query, c *Candidate, _ *account) bool {
+		return len(q.overflow) == 0 || q.tierOf(c) < len(q.overflow)
+	},
+	explain: func(q *query, _ *Candidate, _ *account) lack {
+		what := "in no overflow tier of " + q.policyRef()
+		return is(what, "an empty tier at the end of spec.overflow is any cluster")
+	},
 }
 
 // tierOf is the first tier of the overflow that a candidate is in, from 0; their
@@ -36,10 +36,8 @@ func (q *query) tierOf(c *Candidate) int {
 // tier of an overflow, made ready to be asked of a thousand candidates.
 type tier struct {
 	regions []string
-	labels  []label
+	labels  labels.Selector
 }
-
-type label struct{ key, value string }
 
 func tiersOf(overflow []v1alpha1.OverflowTier) []tier {
 	if len(overflow) == 0 {
@@ -47,56 +45,37 @@ func tiersOf(overflow []v1alpha1.OverflowTier) []tier {
 	}
 	out := make([]tier, len(overflow))
 	for i := range overflow {
-		out[i].regions = overflow[i].Regions
-		for key, value := range overflow[i].ClusterLabels {
-			out[i].labels = append(out[i].labels, label{key, value})
-		}
+		out[i] = tier{overflow[i].Regions, labels.SelectorFromValidatedSet(overflow[i].ClusterLabels)}
 	}
 	return out
 }
 
 func (t *tier) has(c *Candidate) bool {
-	if len(t.regions) > 0 && !slices.Contains(t.regions, c.Region) {
-		return false
-	}
-	for _, l := range t.labels {
-		if value, ok := c.Labels[l.key]; !ok || value != l.value {
-			return false
-		}
-	}
-	return true
+	return (len(t.regions) == 0 || slices.Contains(t.regions, c.Region)) && t.labels.Matches(labels.Set(c.Labels))
 }
 
-// clusterCapFilter: the policy has placed fewer sessions in the member than it
+// clusterCapFilter requires that the policy has placed fewer sessions in the member than it
 // may in one.
-type clusterCapFilter struct{}
-
-func (clusterCapFilter) Name() string { return "PolicyClusterCap" }
-
-func (clusterCapFilter) Check(q *query, c *Candidate, _ *account) bool {
-	return q.Policy == nil || q.Policy.SessionCaps.PerCluster == nil || q.Counts.Clusters[c.UID] < *q.Policy.SessionCaps.PerCluster
+var clusterCapFilter = filter{
+	name: "PolicyClusterCap",
+	check: func(q *query, c *Candidate, _ *account) bool {
+		return q.Policy == nil || q.Policy.SessionCaps.PerCluster == nil || q.Counts.Clusters[c.UID] < *q.Policy.SessionCaps.PerCluster
+	},
+	explain: func(q *query, _ *Candidate, _ *account) lack {
+		what := fmt.Sprintf("the %d sessions that %s places in a cluster", *q.Policy.SessionCaps.PerCluster, q.policyRef())
+		return lack{one: "holds " + what, many: "hold " + what, remedy: "raise spec.sessionCaps.perCluster of the policy"}
+	},
 }
 
-func (clusterCapFilter) Explain(q *query, _ *Candidate, _ *account) lack {
-	what := fmt.Sprintf("the %d sessions that %s places in a cluster", *q.Policy.SessionCaps.PerCluster, q.policyRef())
-	return lack{one: "holds " + what, many: "hold " + what, remedy: "raise spec.sessionCaps.perCluster of the policy"}
-}
-
-// policyCapFilter: no cap of the policy on all members together is reached.
+// policyCapFilter requires that no cap of the policy on all members together is reached.
 // Place does not get as far; it is for the verdicts on members that would do
 // otherwise.
-type policyCapFilter struct{}
-
-func (policyCapFilter) Name() string { return "PolicyCap" }
-
-func (policyCapFilter) Check(q *query, _ *Candidate, _ *account) bool { return q.cap == nil }
-
-func (policyCapFilter) Explain(q *query, _ *Candidate, _ *account) lack {
-	return lack{
-		one:    "has capacity, but " + q.cap.what(q),
-		many:   "have capacity, but " + q.cap.what(q),
-		remedy: q.cap.remedy(q),
-	}
+var policyCapFilter = filter{
+	name:  "PolicyCap",
+	check: func(q *query, _ *Candidate, _ *account) bool { return q.cap == nil },
+	explain: func(q *query, _ *Candidate, _ *account) lack {
+		return has("capacity, but "+q.cap.what(q), q.cap.remedy(q))
+	},
 }
 
 // reachedCap is a cap of a policy that leaves no place for another session.

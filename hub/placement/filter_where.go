@@ -7,20 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// regionFilter: the member is in a region that the session and its policy
+// regionFilter requires that the member is in a region that the session and its policy
 // both allow.
-type regionFilter struct{}
-
-func (regionFilter) Name() string { return "Regions" }
-
-func (regionFilter) Check(q *query, c *Candidate, _ *account) bool {
-	return brokenRegion(q, c) == nil
-}
-
-func (regionFilter) Explain(q *query, c *Candidate, _ *account) lack {
-	rule := brokenRegion(q, c)
-	where := "outside " + strings.Join(rule.regions, ", ")
-	return lack{one: "is " + where, many: "are " + where, remedy: "see " + rule.field}
+var regionFilter = filter{
+	name: "Regions",
+	check: func(q *query, c *Candidate, _ *account) bool {
+		return brokenRegion(q, c) == nil
+	},
+	explain: func(q *query, c *Candidate, _ *account) lack {
+		rule := brokenRegion(q, c)
+		return is("outside "+strings.Join(rule.regions, ", "), "see "+rule.field)
+	},
 }
 
 func brokenRegion(q *query, c *Candidate) *regionRule {
@@ -32,23 +29,17 @@ func brokenRegion(q *query, c *Candidate) *regionRule {
 	return nil
 }
 
-// selectorFilter: the member's labels match the selectors of the session, its
+// selectorFilter requires that the member's labels match the selectors of the session, its
 // policy and its template.
-type selectorFilter struct{}
-
-func (selectorFilter) Name() string { return "ClusterSelector" }
-
-func (selectorFilter) Check(q *query, c *Candidate, _ *account) bool {
-	return brokenSelector(q, c) == nil
-}
-
-func (selectorFilter) Explain(q *query, c *Candidate, _ *account) lack {
-	rule := brokenSelector(q, c)
-	return lack{
-		one:    "does not match " + rule.field,
-		many:   "do not match " + rule.field,
-		remedy: rule.text,
-	}
+var selectorFilter = filter{
+	name: "ClusterSelector",
+	check: func(q *query, c *Candidate, _ *account) bool {
+		return brokenSelector(q, c) == nil
+	},
+	explain: func(q *query, c *Candidate, _ *account) lack {
+		rule := brokenSelector(q, c)
+		return doesNot("match "+rule.field, rule.text)
+	},
 }
 
 func brokenSelector(q *query, c *Candidate) *clusterRule {
@@ -60,19 +51,13 @@ func brokenSelector(q *query, c *Candidate) *clusterRule {
 	return nil
 }
 
-// homeFilter: the user's home lies in this member, or nowhere yet.
-type homeFilter struct{}
-
-func (homeFilter) Name() string { return "Home" }
-
-func (homeFilter) Check(q *query, c *Candidate, _ *account) bool {
-	return q.Home == nil || q.Home.UID == c.UID
-}
-
-func (homeFilter) Explain(q *query, _ *Candidate, _ *account) lack {
-	return lack{
-		one:    "does not hold the user's home",
-		many:   "do not hold the user's home",
-		remedy: "it is in " + q.Home.Name,
-	}
+// homeFilter requires that the user's home lies in this member, or nowhere yet.
+var homeFilter = filter{
+	name: "Home",
+	check: func(q *query, c *Candidate, _ *account) bool {
+		return q.Home == nil || q.Home.UID == c.UID
+	},
+	explain: func(q *query, _ *Candidate, _ *account) lack {
+		return doesNot("hold the user's home", "it is in "+q.Home.Name)
+	},
 }

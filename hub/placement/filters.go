@@ -1,15 +1,17 @@
 package placement
 
+import "slices"
+
 // filter is one reason for which a member can't take a session.
-type filter interface {
-	// Name of the filter, in verdicts.
-	Name() string
-	// Check is whether the candidate passes. It is called for every candidate
-	// of every decision, so it builds nothing. The account speaks of the
-	// candidate's last report, if it has made one.
-	Check(q *query, c *Candidate, a *account) bool
-	// Explain says what a candidate lacks for which Check was false.
-	Explain(q *query, c *Candidate, a *account) lack
+type filter struct {
+	// name of the filter, in verdicts.
+	name string
+	// check reports whether the candidate passes. It is called for every candidate
+	// of every decision, so it builds nothing. The account is of the candidate's last
+	// report, if it has made one.
+	check func(q *query, c *Candidate, a *account) bool
+	// explain returns what a candidate lacks for which check was false.
+	explain func(q *query, c *Candidate, a *account) lack
 }
 
 // lack is what keeps a candidate away. Candidates with the same words are
@@ -24,35 +26,45 @@ type lack struct {
 	severity int64
 }
 
+// is returns the lack of a candidate that is something.
+func is(what, remedy string) lack {
+	return lack{one: "is " + what, many: "are " + what, remedy: remedy}
+}
+
+// has returns the lack of a candidate that has something.
+func has(what, remedy string) lack {
+	return lack{one: "has " + what, many: "have " + what, remedy: remedy}
+}
+
+// doesNot returns the lack of a candidate that does not do something.
+func doesNot(what, remedy string) lack {
+	return lack{one: "does not " + what, many: "do not " + what, remedy: remedy}
+}
+
 // pipeline is every filter in order. Those that only a person can mend come
 // before those that time mends, and those that need no report before those
 // that do: a filter after reportedFilter may rely on one.
 var pipeline = []filter{
-	limitFilter{},
-	readyFilter{},
-	schedulingFilter{},
-	taintFilter{},
-	regionFilter{},
-	selectorFilter{},
-	overflowFilter{},
-	homeFilter{},
-	reportedFilter{},
-	namespaceFilter{},
-	templateFilter{},
-	refusedFilter{},
-	capFilter{},
-	clusterCapFilter{},
-	capacityFilter{},
-	policyCapFilter{},
+	limitFilter,
+	readyFilter,
+	schedulingFilter,
+	taintFilter,
+	regionFilter,
+	selectorFilter,
+	overflowFilter,
+	homeFilter,
+	reportedFilter,
+	namespaceFilter,
+	templateFilter,
+	refusedFilter,
+	capFilter,
+	clusterCapFilter,
+	capacityFilter,
+	policyCapFilter,
 }
 
-// firstFailing is the first filter that the candidate doesn't pass, nil if it
-// passes all.
-func firstFailing(q *query, c *Candidate, a *account) filter {
-	for _, f := range pipeline {
-		if !f.Check(q, c, a) {
-			return f
-		}
-	}
-	return nil
+// firstFailing returns the position in the pipeline of the first filter that the
+// candidate does not pass, and a negative number if it passes all.
+func firstFailing(q *query, c *Candidate, a *account) int {
+	return slices.IndexFunc(pipeline, func(f filter) bool { return !f.check(q, c, a) })
 }

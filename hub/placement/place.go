@@ -12,7 +12,10 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 		ledger = NewLedger()
 	}
 	if len(candidates) == 0 {
-		return noMembers()
+		return Decision{
+			Reason:  v1alpha1.ReasonNoMembers,
+			Message: "the fleet has no member: create a MemberCluster and enrol its agent",
+		}
 	}
 	q := newQuery(&req, ledger)
 	if q.cap != nil {
@@ -21,7 +24,7 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	var c contest
 	for i := range candidates {
 		a := ledger.read(&candidates[i])
-		if firstFailing(q, &candidates[i], a) == nil {
+		if firstFailing(q, &candidates[i], a) < 0 {
 			c.enter(q.score(&candidates[i], a), q)
 		}
 	}
@@ -61,11 +64,4 @@ func (l *Ledger) read(c *Candidate) *account {
 	a := l.account(c.UID)
 	a.read(c.Capacity)
 	return a
-}
-
-func noMembers() Decision {
-	return Decision{
-		Reason:  v1alpha1.ReasonNoMembers,
-		Message: "the fleet has no member: create a MemberCluster and enrol its agent",
-	}
 }

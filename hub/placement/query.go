@@ -48,7 +48,7 @@ func newQuery(r *Request, ledger *Ledger) *query {
 	q := &query{
 		Request:  r,
 		question: ledger.question(r.Template, r.Resources),
-		strategy: leastLoaded{},
+		strategy: leastLoaded,
 		noLimit:  r.Resources.withoutLimit(),
 	}
 	q.requireRegions("spec.placement.requiredRegions", r.RequiredRegions)

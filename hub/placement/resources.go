@@ -15,17 +15,7 @@ import (
 type Resources map[corev1.ResourceName]int64
 
 // ResourcesOf converts a Kubernetes resource list, rounding up.
-func ResourcesOf(list corev1.ResourceList) Resources {
-	out := make(Resources, len(list))
-	for name, quantity := range list {
-		if name == corev1.ResourceCPU {
-			out[name] = quantity.MilliValue()
-		} else {
-			out[name] = quantity.Value()
-		}
-	}
-	return out
-}
+func ResourcesOf(list corev1.ResourceList) Resources { return v1alpha1.AmountsOf(list) }
 
 // withoutLimit returns the first resource, by name, of which zero is asked for and a
 // kubelet would set no limit; empty if there is none.

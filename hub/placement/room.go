@@ -16,7 +16,7 @@ func Room(req Request, candidates []Candidate, ledger *Ledger, most int64) int64
 		}
 		c := &candidates[i]
 		a := ledger.read(c)
-		if firstFailing(q, c, a) == nil {
+		if firstFailing(q, c, a) < 0 {
 			room += q.roomIn(c, a)
 		}
 	}

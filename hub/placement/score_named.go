@@ -13,9 +13,8 @@ func (s *score) named(q *query) []NamedScore {
 		whole("PolicyCluster", s.others),
 		whole("AvoidedTaints", s.avoided),
 	)
-	first, second := q.strategy.names()
-	out = append(out, NamedScore{first, s.strategy.String()})
-	if second != "" {
+	out = append(out, NamedScore{q.strategy.name, s.strategy.String()})
+	if second := q.strategy.second; second != "" {
 		out = append(out, NamedScore{second, strconv.FormatInt(s.then, 10)})
 	}
 	if q.Seat != nil {

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,11 +14,11 @@ import (
 // mendsItself are the filters of which the lack passes by itself, as sessions
 // end and agents report. What the others say stays until a person does something.
 var mendsItself = map[string]bool{
-	reportedFilter{}.Name():   true,
-	refusedFilter{}.Name():    true,
-	capFilter{}.Name():        true,
-	clusterCapFilter{}.Name(): true,
-	capacityFilter{}.Name():   true,
+	reportedFilter.name:   true,
+	refusedFilter.name:    true,
+	capFilter.name:        true,
+	clusterCapFilter.name: true,
+	capacityFilter.name:   true,
 }
 
 // tally is the candidates that lack the same.
@@ -36,7 +37,8 @@ func unschedulable(q *query, candidates []Candidate, ledger *Ledger) Decision {
 	for i := range candidates {
 		c := &candidates[i]
 		a := ledger.read(c)
-		stage, l := lackOf(q, c, a)
+		stage := firstFailing(q, c, a)
+		l := pipeline[stage].explain(q, c, a)
 		t := tallies[l.many]
 		if t == nil {
 			tallies[l.many] = &tally{stage: stage, lack: l, count: 1, first: c.Name}
@@ -50,21 +52,8 @@ func unschedulable(q *query, candidates []Candidate, ledger *Ledger) Decision {
 	return Decision{Reason: v1alpha1.ReasonUnschedulable, Message: summary(len(candidates), tallies)}
 }
 
-func lackOf(q *query, c *Candidate, a *account) (int, lack) {
-	for stage, f := range pipeline {
-		if !f.Check(q, c, a) {
-			return stage, f.Explain(q, c, a)
-		}
-	}
-	panic("placement: explaining why a member does not fit that does")
-}
-
 func summary(candidates int, tallies map[string]*tally) string {
-	sorted := make([]*tally, 0, len(tallies))
-	for _, t := range tallies {
-		sorted = append(sorted, t)
-	}
-	slices.SortFunc(sorted, func(a, b *tally) int {
+	sorted := slices.SortedFunc(maps.Values(tallies), func(a, b *tally) int {
 		return cmp.Or(a.patience()-b.patience(), cmp.Compare(b.count, a.count), cmp.Compare(a.stage, b.stage), strings.Compare(a.lack.many, b.lack.many))
 	})
 	parts := make([]string, 0, len(sorted))
@@ -86,7 +75,7 @@ func shorten(parts []string) string {
 
 // patience is 1 for what passes by itself, and 0 for what does not.
 func (t *tally) patience() int {
-	if mendsItself[pipeline[t.stage].Name()] {
+	if mendsItself[pipeline[t.stage].name] {
 		return 1
 	}
 	return 0

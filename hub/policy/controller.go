@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -35,7 +36,7 @@ const (
 	// excluded: in a large fleet it costs no more than this share of a core.
 	idleFactor = 50
 	// maxSampled is how many placed sessions of a policy an update evaluates. If there
-	// are more, they are sampled by a hash of their UIDs, and the result is scaled up.
+	// are more, they are sampled by their UIDs, and the result is scaled up.
 	maxSampled = 500
 )
 
@@ -143,12 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return backoff.OnConflict(ctrl.Result{}, err)
 }
 
-func (r *Reconciler) interval() time.Duration {
-	if r.Interval > 0 {
-		return r.Interval
-	}
-	return DefaultInterval
-}
+func (r *Reconciler) interval() time.Duration { return cmp.Or(r.Interval, DefaultInterval) }
 
 func (r *Reconciler) update(ctx context.Context) error {
 	policies := &v1alpha1.PlacementPolicyList{}

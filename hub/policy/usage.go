@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"context"
-	"hash/fnv"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -82,28 +81,12 @@ func (r *Reconciler) request(ctx context.Context, s *v1alpha1.VDISession, policy
 	return req, true
 }
 
-// sample returns the n sessions with the lowest UID hash, or all if there are fewer: the
-// same ones each time.
+// sample returns the sessions with the lowest UIDs, or all if there are fewer: the same
+// ones each time, and a random choice, since UIDs are random.
 func sample(sessions []*v1alpha1.VDISession, most int) []*v1alpha1.VDISession {
 	if len(sessions) <= most {
 		return sessions
 	}
-	type hashed struct {
-		hash    uint64
-		session *v1alpha1.VDISession
-	}
-	all, seed := make([]hashed, 0, len(sessions)), fnv.New64a()
-	for _, s := range sessions {
-		seed.Reset()
-		_, _ = seed.Write([]byte(s.UID)) // it never fails
-		all = append(all, hashed{seed.Sum64(), s})
-	}
-	slices.SortFunc(all, func(a, b hashed) int {
-		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.session.UID, b.session.UID))
-	})
-	out := make([]*v1alpha1.VDISession, 0, most)
-	for _, l := range all[:most] {
-		out = append(out, l.session)
-	}
-	return out
+	byUID := slices.SortedFunc(slices.Values(sessions), func(a, b *v1alpha1.VDISession) int { return cmp.Compare(a.UID, b.UID) })
+	return byUID[:most]
 }

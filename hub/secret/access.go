@@ -18,33 +18,21 @@ import (
 
 // writtenSecrets are access secrets as this process last wrote them, until the cache shows
 // them: decided from an older view they would be written again.
-type writtenSecrets struct {
-	mu sync.Mutex
-	by map[types.NamespacedName]*corev1.Secret
-}
+type writtenSecrets struct{ by sync.Map }
 
 func (k *writtenSecrets) put(secret *corev1.Secret) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.by == nil {
-		k.by = map[types.NamespacedName]*corev1.Secret{}
-	}
-	k.by[client.ObjectKeyFromObject(secret)] = secret.DeepCopy()
+	k.by.Store(client.ObjectKeyFromObject(secret), secret.DeepCopy())
 }
 
 // get returns a copy, or nil.
 func (k *writtenSecrets) get(key types.NamespacedName) *corev1.Secret {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.by[key].DeepCopy()
+	secret, _ := k.by.Load(key)
+	written, _ := secret.(*corev1.Secret)
+	return written.DeepCopy()
 }
 
 // forget drops a Secret once the cache has shown a change of it, deletion included.
-func (k *writtenSecrets) forget(key types.NamespacedName) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.by, key)
-}
+func (k *writtenSecrets) forget(key types.NamespacedName) { k.by.Delete(key) }
 
 const (
 	// accessUser is the username of every access secret.

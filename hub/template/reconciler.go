@@ -3,6 +3,8 @@ package template
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -67,10 +69,6 @@ type Reconciler struct {
 // changes with every session.
 const statusInterval = 2 * time.Second
 
-// conflictWait is how long the hub's cache gets to show what a write found
-// changed.
-const conflictWait = 100 * time.Millisecond
-
 // pruneAfter is how long nothing must have referred to a revision before it is
 // deleted: one that was just stored is used only once a session says so, and
 // the hub's cache shows it.
@@ -115,11 +113,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.forget(templates.Items)
+	maps.DeleteFunc(r.written, func(name string, _ time.Time) bool {
+		return !slices.ContainsFunc(templates.Items, func(t v1alpha1.VDITemplate) bool { return t.Name == name })
+	})
 	for i := range templates.Items {
 		wait, err := r.show(ctx, &templates.Items[i], current)
 		if apierrors.IsConflict(err) {
-			wait, err = conflictWait, nil
+			wait, err = backoff.ConflictDelay, nil
 		}
 		if err != nil {
 			return ctrl.Result{}, err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -56,7 +55,8 @@ func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revisi
 		return 0, nil
 	}
 	now := r.Clock.Now()
-	if !urgent(before, t) {
+	// Counts wait.
+	if before.Status.ObservedGeneration == t.Status.ObservedGeneration && before.Status.Revision == t.Status.Revision {
 		if wait := r.written[t.Name].Add(statusInterval).Sub(now); wait > 0 {
 			return wait, nil
 		}
@@ -69,21 +69,6 @@ func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revisi
 	}
 	r.written[t.Name] = now
 	return 0, nil
-}
-
-// urgent reports whether a status says of its template what it did not say before,
-// counts apart.
-func urgent(before, after *v1alpha1.VDITemplate) bool {
-	return before.Status.ObservedGeneration != after.Status.ObservedGeneration || before.Status.Revision != after.Status.Revision
-}
-
-// forget what was written of templates that are there no more.
-func (r *Reconciler) forget(templates []v1alpha1.VDITemplate) {
-	there := make(map[string]bool, len(templates))
-	for i := range templates {
-		there[templates[i].Name] = true
-	}
-	maps.DeleteFunc(r.written, func(name string, _ time.Time) bool { return !there[name] })
 }
 
 func total(used map[string]int32) int32 {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // marginShare is the part of the lock's duration, one fifth, that a leader
@@ -49,7 +51,7 @@ type moment struct {
 }
 
 // thisMoment reads the wall's clock without the monotonic one that Go would go by.
-func thisMoment() moment { return moment{boot: sinceBoot(), wall: time.Now().Round(0)} }
+func thisMoment() moment { return moment{boot: boottime.Now(), wall: time.Now().Round(0)} }
 
 // term is what the last renewal of the lock is worth.
 type term struct {

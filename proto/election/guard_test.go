@@ -209,14 +209,6 @@ func TestAHubWithoutElectionAlwaysLeads(t *testing.T) {
 	expect(t, Always(), true)
 }
 
-func TestSinceBootRuns(t *testing.T) {
-	before := sinceBoot()
-	<-time.After(time.Millisecond)
-	if elapsed := sinceBoot() - before; elapsed < time.Millisecond {
-		t.Errorf("%s passed in a millisecond", elapsed)
-	}
-}
-
 // body tells whether it was closed.
 type body struct {
 	io.Reader

@@ -1,7 +1,9 @@
 package election
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +26,20 @@ type LockOptions struct {
 	// a second at least, so that one that hangs does not cost the lead.
 	RenewDeadline time.Duration
 	Scheme        *runtime.Scheme
+}
+
+// Holder names this replica, by its Pod or else by its host. It adds the name to the user
+// agent, by which API servers' audit logs distinguish the replicas.
+func Holder(cfg *rest.Config, pod string) (string, error) {
+	holder := pod
+	if holder == "" {
+		var err error
+		if holder, err = os.Hostname(); err != nil {
+			return "", fmt.Errorf("naming this replica: %w", err)
+		}
+	}
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent()) + " " + holder
+	return holder, nil
 }
 
 // NewLock makes the lock, a Lease. Its requests must not be guarded: cfg is one

@@ -2,10 +2,7 @@ package children
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -15,7 +12,6 @@ type Kind[T client.Object] struct {
 	// Name of the kind in messages, logs, metrics and traces.
 	Name string
 
-	empty func() T
 	// otherOwner returns who owns the object if the assignment does not, as the
 	// end of a sentence, and "" if the assignment owns it.
 	otherOwner func(*api.SessionAssignment, T) string
@@ -40,46 +36,27 @@ const (
 // The kinds of children.
 var (
 	// Homes are claims, which have no owner: labels and an annotation decide.
-	Homes = Kind[*corev1.PersistentVolumeClaim]{
-		Name: nameHome, empty: func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} },
-		otherOwner: otherOwnerOfHome, align: alignHome,
-	}
+	Homes = Kind[*corev1.PersistentVolumeClaim]{Name: nameHome, otherOwner: otherOwnerOfHome, align: alignHome}
 	// Pods run the desktop.
-	Pods = Kind[*corev1.Pod]{
-		Name: namePod, empty: func() *corev1.Pod { return &corev1.Pod{} },
-		otherOwner: otherOwner[*corev1.Pod], align: alignPod,
-	}
+	Pods = Kind[*corev1.Pod]{Name: namePod, otherOwner: otherOwner[*corev1.Pod], align: alignPod}
 	// ConfigMaps hold the desktop's variables and files.
-	ConfigMaps = Kind[*corev1.ConfigMap]{
-		Name: "ConfigMap", empty: func() *corev1.ConfigMap { return &corev1.ConfigMap{} },
-		otherOwner: otherOwner[*corev1.ConfigMap], align: alignConfig, recreate: true,
-	}
+	ConfigMaps = recreated("ConfigMap", alignConfig)
 	// NetworkPolicies isolate the desktop.
-	NetworkPolicies = Kind[*networkingv1.NetworkPolicy]{
-		Name: "NetworkPolicy", empty: func() *networkingv1.NetworkPolicy { return &networkingv1.NetworkPolicy{} },
-		otherOwner: otherOwner[*networkingv1.NetworkPolicy], align: alignPolicy, recreate: true,
-	}
+	NetworkPolicies = recreated("NetworkPolicy", alignPolicy)
 	// DisruptionBudgets keep the desktop from eviction.
-	DisruptionBudgets = Kind[*policyv1.PodDisruptionBudget]{
-		Name: "PodDisruptionBudget", empty: func() *policyv1.PodDisruptionBudget { return &policyv1.PodDisruptionBudget{} },
-		otherOwner: otherOwner[*policyv1.PodDisruptionBudget], align: alignBudget, recreate: true,
-	}
+	DisruptionBudgets = recreated("PodDisruptionBudget", alignBudget)
 	// Services select the desktop's Pod.
-	Services = Kind[*corev1.Service]{
-		Name: "Service", empty: func() *corev1.Service { return &corev1.Service{} },
-		otherOwner: otherOwner[*corev1.Service], align: alignService, recreate: true,
-	}
+	Services = recreated("Service", alignService)
 	// Ingresses route the desktop's URL.
-	Ingresses = Kind[*networkingv1.Ingress]{
-		Name: "Ingress", empty: func() *networkingv1.Ingress { return &networkingv1.Ingress{} },
-		otherOwner: otherOwner[*networkingv1.Ingress], align: alignIngress, recreate: true,
-	}
+	Ingresses = recreated("Ingress", alignIngress)
 	// HTTPRoutes route the desktop's URL in members with a Gateway.
-	HTTPRoutes = Kind[*gatewayv1.HTTPRoute]{
-		Name: nameRoute, empty: func() *gatewayv1.HTTPRoute { return &gatewayv1.HTTPRoute{} },
-		otherOwner: otherOwner[*gatewayv1.HTTPRoute], align: alignRoute, recreate: true,
-	}
+	HTTPRoutes = recreated(nameRoute, alignRoute)
 )
+
+// recreated returns a kind that holds no data.
+func recreated[T client.Object](name string, align func(have, want T)) Kind[T] {
+	return Kind[T]{Name: name, otherOwner: otherOwner[T], align: align, recreate: true}
+}
 
 // Owns reports whether an object of this kind is the assignment's own.
 func (k Kind[T]) Owns(a *api.SessionAssignment, o T) bool {

@@ -2,24 +2,21 @@ package children
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 var (
-	writes = prometheus.NewCounterVec(prometheus.CounterOpts{
+	writes = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_session_writes_total",
 		Help: "Write requests of the session reconciler to the member's API server, by kind and verb.",
 	}, []string{"kind", "verb"})
 
-	rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
+	rejections = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_session_rejections_total",
 		Help: "Children that could not be made or repaired, by kind and reason.",
 	}, []string{"kind", "reason"})
 )
-
-func init() {
-	metrics.Registry.MustRegister(writes, rejections)
-}
 
 // CountWrite counts a write request.
 func CountWrite(kind, verb string) {

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
@@ -48,11 +49,5 @@ func otherOwnerOfHome(a *api.SessionAssignment, claim *corev1.PersistentVolumeCl
 
 // Labeled reports whether an object has all of these labels.
 func Labeled(o client.Object, want map[string]string) bool {
-	labels := o.GetLabels()
-	for k, v := range want {
-		if labels[k] != v {
-			return false
-		}
-	}
-	return true
+	return labels.SelectorFromValidatedSet(want).Matches(labels.Set(o.GetLabels()))
 }

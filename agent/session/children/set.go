@@ -3,6 +3,7 @@ package children
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -115,7 +116,7 @@ func (s *Set) reader(kind string) client.Reader {
 // get reads an object; nil if there is none.
 func get[T client.Object](ctx context.Context, from client.Reader, k Kind[T], key client.ObjectKey) (T, error) {
 	var none T
-	have := k.empty()
+	have := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 	if err := from.Get(ctx, key, have); client.IgnoreNotFound(err) != nil {
 		return none, fmt.Errorf("reading %s %s: %w", k.Name, key.Name, err)
 	} else if err != nil {

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package boottime
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+var (
+	start = time.Now()
+	boot  = uuid.NewString()
+)
+
+// Now returns the monotonic clock, for developers whose machine is no Linux: it may stand
+// still while the machine is suspended.
+func Now() time.Duration { return time.Since(start) }
+
+// ID returns an ID of the process, whose clock is its own.
+func ID() (string, error) { return boot, nil }
