@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // agentLock is the lock among the replicas of an agent.
@@ -18,7 +21,7 @@ const agentLock = "vdi-agent"
 // at one address, as they find the Service of production.
 func (f *Fleet) planAgents(member *Member, path string) error {
 	for i := range 1 + f.options.Standbys[member.Name] {
-		ports, err := reservePorts(f.Dir, 3)
+		ports, err := workdir.ReservePorts(f.Dir, 3)
 		if err != nil {
 			return err
 		}
@@ -36,7 +39,7 @@ func (f *Fleet) planAgents(member *Member, path string) error {
 	if len(member.Agents) == 1 || !f.options.Kubelets {
 		return nil
 	}
-	ports, err := reservePorts(f.Dir, 1)
+	ports, err := workdir.ReservePorts(f.Dir, 1)
 	if err != nil {
 		return err
 	}
@@ -60,7 +63,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 		for _, a := range member.Agents {
 			listening = append(listening, a.LeaseAddr)
 		}
-		if member.leaseService, err = StartProxy(member.leaseAddr, listening); err != nil {
+		if member.leaseService, err = proxy.Start(member.leaseAddr, listening); err != nil {
 			return err
 		}
 	}

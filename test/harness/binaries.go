@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // modulePath tells the repository's root from other directories with a go.mod.
@@ -54,7 +56,10 @@ func binary(name string) (string, error) {
 	return path, nil
 }
 
-func ensureBinaries() error {
-	_, err := binary("controlplane")
-	return err
+// newWorkdir makes the directory of a fleet or control plane, once its binaries are there.
+func newWorkdir(dir string, keep, detach bool) (*workdir.Dir, error) {
+	if _, err := binary("controlplane"); err != nil {
+		return nil, err
+	}
+	return workdir.New(dir, keep, detach)
 }

@@ -26,9 +26,6 @@ var (
 	kubeletIdentity   = identity{"kubelet", []string{"system:masters"}}
 )
 
-// provisionerUser makes the PersistentVolumes.
-const provisionerUser = "fleet-provisioner"
-
 // auditPolicy has every write logged, and all that hub and agents ask for.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy

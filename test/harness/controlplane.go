@@ -13,6 +13,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // ControlPlane is one real Kubernetes control plane without kubelets: etcd,
@@ -28,7 +32,7 @@ type ControlPlane struct {
 	// Config is the administrator's too.
 	Config *rest.Config
 	// CA signs every client of this API server and nobody else's.
-	CA *CA
+	CA *pki.CA
 
 	Etcd              *Process
 	APIServer         *Process
@@ -43,8 +47,8 @@ type ControlPlane struct {
 
 	options     ControlPlaneOptions
 	ports       controlPlanePorts
-	home        *home // nil if it is a fleet's
-	provisioner *Provisioner
+	workdir     *workdir.Dir // nil if it is a fleet's
+	provisioner *provisioner.Provisioner
 	scraper     scraperToken
 	// restored are told when etcd was put back to an earlier time.
 	restored []func(context.Context) error
@@ -90,16 +94,16 @@ type controlPlanePorts struct{ etcd, etcdPeer, api int }
 // StartControlPlane starts a single control plane and returns when it is ready
 // for use. Stop it; if this process ends first it goes too.
 func StartControlPlane(ctx context.Context, options ControlPlaneOptions) (*ControlPlane, error) {
-	home, err := newHome(options.Dir, options.Keep, false)
+	dir, err := newWorkdir(options.Dir, options.Keep, false)
 	if err != nil {
 		return nil, err
 	}
-	options.fleetDir = home.dir
+	options.fleetDir = dir.Path
 	cp, err := newControlPlane(options)
 	if err != nil {
-		return nil, errors.Join(err, home.close())
+		return nil, errors.Join(err, dir.Close())
 	}
-	cp.home = home
+	cp.workdir = dir
 	if err := cp.start(ctx); err != nil {
 		return nil, errors.Join(err, cp.Stop())
 	}
@@ -115,7 +119,7 @@ func newControlPlane(options ControlPlaneOptions) (*ControlPlane, error) {
 	if options.Name == "" {
 		options.Name = "cluster"
 	}
-	ports, err := reservePorts(options.fleetDir, 3)
+	ports, err := workdir.ReservePorts(options.fleetDir, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +132,7 @@ func newControlPlane(options ControlPlaneOptions) (*ControlPlane, error) {
 	if err := os.MkdirAll(cp.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making %s: %w", cp.Dir, err)
 	}
-	if cp.CA, err = NewCA(cp.Name); err != nil {
+	if cp.CA, err = pki.NewCA(cp.Name); err != nil {
 		return nil, err
 	}
 	if err := cp.writeFiles(); err != nil {
@@ -224,7 +228,7 @@ func (cp *ControlPlane) WaitAPI(ctx context.Context) error {
 }
 
 func (cp *ControlPlane) startControllers(ctx context.Context) error {
-	if err := cp.addDefaults(ctx); err != nil {
+	if err := cp.Apply(ctx, []byte(defaults)); err != nil {
 		return err
 	}
 	var err error
@@ -292,10 +296,10 @@ func (cp *ControlPlane) Processes() []*Process {
 
 // Stop ends every process and removes the directory. It may be called twice.
 func (cp *ControlPlane) Stop() error {
-	cp.stopProvisioner()
+	cp.provisioner.Stop()
 	err := killAll(cp.Processes())
-	if cp.home != nil {
-		err = errors.Join(err, cp.home.close())
+	if cp.workdir != nil {
+		err = errors.Join(err, cp.workdir.Close())
 	}
 	return err
 }

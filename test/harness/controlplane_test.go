@@ -114,6 +114,13 @@ func TestControlPlane(t *testing.T) {
 	})
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // takesLong leaves a test to make test-all: its control planes take a while.
 func takesLong(t *testing.T) {
 	t.Helper()

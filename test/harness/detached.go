@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // stateFile marks a directory as a fleet's, which Down may remove.
@@ -123,10 +126,10 @@ func (d *Detached) Process(name string) (*Process, error) {
 }
 
 // Link is the network between the hub and a member.
-func (d *Detached) Link(member string) (Link, error) {
+func (d *Detached) Link(member string) (proxy.Link, error) {
 	for _, state := range d.state.Members {
 		if state.Name == member {
-			return RemoteProxy{Control: state.ProxyControl}, nil
+			return proxy.Remote{Control: state.ProxyControl}, nil
 		}
 	}
 	return nil, fmt.Errorf("no member %q; there are %s", member, strings.Join(d.Members, ", "))
@@ -141,5 +144,5 @@ func (d *Detached) Down() error {
 	if err := killAll(processes); err != nil {
 		return err
 	}
-	return errors.Join(releasePorts(d.Dir), os.RemoveAll(d.Dir))
+	return errors.Join(workdir.ReleasePorts(d.Dir), os.RemoveAll(d.Dir))
 }

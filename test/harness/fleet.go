@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // Fleet is a hub and its members, each a real control plane, with the processes
@@ -25,7 +28,7 @@ type Fleet struct {
 	PKI *LinkPKI
 
 	options Options
-	home    *home
+	workdir *workdir.Dir
 	keeper  context.CancelFunc // nil unless KeepRunning
 	kept    sync.WaitGroup
 	stop    sync.Once
@@ -64,12 +67,12 @@ type Member struct {
 	// of them: more than one with Options.Standbys.
 	Agent  *Agent
 	Agents []*Agent
-	Proxy  Link
+	Proxy  proxy.Link
 
-	leaseAddr    string     // where guards find the agent
-	leaseService *Proxy     // nil if there is one replica, or nobody asks
-	lead         memberLead // which replica leads
-	hadAgents    []*Agent   // that ran when its power was cut
+	leaseAddr    string       // where guards find the agent
+	leaseService *proxy.Proxy // nil if there is one replica, or nobody asks
+	lead         memberLead   // which replica leads
+	hadAgents    []*Agent     // that ran when its power was cut
 	proxyAddr    string
 	proxyControl string
 	sidecars     []*Process // of a detached fleet: proxy, provisioner
@@ -97,13 +100,13 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 		ctx, cancel = context.WithTimeout(ctx, startTimeout)
 		defer cancel()
 	}
-	home, err := newHome(options.Dir, options.Keep, options.detachedBy != "")
+	dir, err := newWorkdir(options.Dir, options.Keep, options.detachedBy != "")
 	if err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", err)
 	}
 	f := &Fleet{
-		Dir: home.dir, Kubeconfig: filepath.Join(home.dir, "kubeconfig"),
-		Hub: &Hub{}, options: options, home: home,
+		Dir: dir.Path, Kubeconfig: filepath.Join(dir.Path, "kubeconfig"),
+		Hub: &Hub{}, options: options, workdir: dir,
 	}
 	if err := f.start(ctx); err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", errors.Join(err, f.Stop()))
@@ -183,7 +186,7 @@ func (f *Fleet) plan() error {
 		if err != nil {
 			return err
 		}
-		ports, err := reservePorts(f.Dir, 2)
+		ports, err := workdir.ReservePorts(f.Dir, 2)
 		if err != nil {
 			return err
 		}
@@ -261,8 +264,8 @@ func (f *Fleet) Stop() error {
 		}
 		var errs []error
 		for _, member := range f.Members {
-			if proxy, ok := member.Proxy.(*Proxy); ok {
-				errs = append(errs, proxy.Stop())
+			if link, ok := member.Proxy.(*proxy.Proxy); ok {
+				errs = append(errs, link.Stop())
 			}
 			if member.leaseService != nil {
 				errs = append(errs, member.leaseService.Stop())
@@ -270,10 +273,10 @@ func (f *Fleet) Stop() error {
 		}
 		f.Hub.stopHubPods()
 		for _, cp := range f.controlPlanes() {
-			cp.stopProvisioner()
+			cp.provisioner.Stop()
 		}
 		errs = append(errs, killAll(f.Processes()))
-		f.stopErr = errors.Join(append(errs, f.home.close())...)
+		f.stopErr = errors.Join(append(errs, f.workdir.Close())...)
 	})
 	return f.stopErr
 }

@@ -8,6 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
 )
 
 // identity is a user of one control plane.
@@ -47,7 +49,7 @@ func (cp *ControlPlane) ConfigFor(user string, groups ...string) (*rest.Config, 
 }
 
 func (cp *ControlPlane) credentials(context string, who identity) (*clientcmdapi.Config, error) {
-	pair, err := cp.CA.Issue(CertRequest{CommonName: who.user, Organizations: who.groups})
+	pair, err := cp.CA.Issue(pki.CertRequest{CommonName: who.user, Organizations: who.groups})
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,13 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // planProcesses makes hub replicas and agents, with their ports, not yet started.
@@ -22,7 +27,7 @@ func (f *Fleet) planProcesses() error {
 		return err
 	}
 	for i := range f.options.HubReplicas {
-		ports, err := reservePorts(f.Dir, 3)
+		ports, err := workdir.ReservePorts(f.Dir, 3)
 		if err != nil {
 			return err
 		}
@@ -56,11 +61,11 @@ func (f *Fleet) startProxies(ctx context.Context) error {
 			}
 			continue
 		}
-		proxy, err := StartProxyTo(member.proxyAddr, f.Hub.backend)
+		link, err := proxy.StartTo(member.proxyAddr, f.Hub.backend)
 		if err != nil {
 			return err
 		}
-		member.Proxy = proxy
+		member.Proxy = link
 	}
 	return nil
 }
@@ -68,28 +73,28 @@ func (f *Fleet) startProxies(ctx context.Context) error {
 // startSidecars starts as processes what is a goroutine of ours when the fleet is
 // not detached.
 func (f *Fleet) startSidecars(ctx context.Context, member *Member) error {
-	kubeconfig, err := member.ControlPlane.KubeconfigFor(provisionerUser)
+	kubeconfig, err := member.ControlPlane.KubeconfigFor(provisioner.User)
 	if err != nil {
 		return err
 	}
-	proxy := f.process(member.Name+"-proxy", f.options.detachedBy)
-	proxy.Spec.Args = []string{"proxy", "--listen=" + member.proxyAddr, "--control=" + member.proxyControl}
+	link := f.process(member.Name+"-proxy", f.options.detachedBy)
+	link.Spec.Args = []string{"proxy", "--listen=" + member.proxyAddr, "--control=" + member.proxyControl}
 	if f.Hub.Service != nil {
-		proxy.Spec.Args = append(proxy.Spec.Args, "--hub-kubeconfig="+f.Hub.kubeconfig)
-		proxy.Spec.Args = append(proxy.Spec.Args, hubPodFlags(f.hubPods())...)
+		link.Spec.Args = append(link.Spec.Args, "--hub-kubeconfig="+f.Hub.kubeconfig)
+		link.Spec.Args = append(link.Spec.Args, hubPodFlags(f.hubPods())...)
 	}
-	provisioner := f.process(member.Name+"-provisioner", f.options.detachedBy)
-	provisioner.Spec.Args = []string{"provision", "--kubeconfig=" + kubeconfig}
+	volumes := f.process(member.Name+"-provisioner", f.options.detachedBy)
+	volumes.Spec.Args = []string{"provision", "--kubeconfig=" + kubeconfig}
 
-	member.sidecars = []*Process{proxy, provisioner}
+	member.sidecars = []*Process{link, volumes}
 	for _, process := range member.sidecars {
 		if err := process.Start(); err != nil {
 			return err
 		}
 	}
-	remote := RemoteProxy{Control: member.proxyControl}
+	remote := proxy.Remote{Control: member.proxyControl}
 	member.Proxy = remote
-	return proxy.WaitUntil(ctx, func(context.Context) error {
+	return link.WaitUntil(ctx, func(context.Context) error {
 		_, err := remote.Status()
 		return err
 	})
@@ -130,12 +135,14 @@ func (r *Replica) WaitReady(ctx context.Context) error {
 	return r.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, r.ProbeAddr) })
 }
 
+var probeClient = &http.Client{Timeout: 5 * time.Second}
+
 func healthy(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
 	if err != nil {
 		return err
 	}
-	response, err := controlClient.Do(request)
+	response, err := probeClient.Do(request)
 	if err != nil {
 		return err
 	}

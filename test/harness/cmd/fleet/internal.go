@@ -8,6 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
 // proxyCommand is the network between the hub and one member of a fleet in the
@@ -32,11 +34,11 @@ func proxyCommand() *cobra.Command {
 				}
 				backend = service.Backend
 			}
-			proxy, err := harness.StartProxyTo(listen, backend)
+			link, err := proxy.StartTo(listen, backend)
 			if err != nil {
 				return err
 			}
-			return harness.ServeProxyControl(cmd.Context(), control, proxy)
+			return proxy.ServeControl(cmd.Context(), control, link)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "address for the agent")
@@ -96,12 +98,12 @@ func provisionCommand() *cobra.Command {
 				return fmt.Errorf("reading kubeconfig: %w", err)
 			}
 			config.QPS, config.Burst = 1000, 2000
-			provisioner, err := harness.StartProvisioner(cmd.Context(), config)
+			volumes, err := provisioner.Start(cmd.Context(), config)
 			if err != nil {
 				return err
 			}
 			<-cmd.Context().Done()
-			provisioner.Stop()
+			volumes.Stop()
 			return nil
 		},
 	}

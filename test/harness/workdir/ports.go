@@ -1,4 +1,4 @@
-package harness
+package workdir
 
 import (
 	"errors"
@@ -20,11 +20,11 @@ const (
 	lastPort  = 32000
 )
 
-// reservePorts returns n free TCP ports of 127.0.0.1 and reserves them for the
+// ReservePorts returns n free TCP ports of 127.0.0.1 and reserves them for the
 // fleet in dir, so that another fleet that starts at the same time, or while one
 // of ours is down, does not take them. A reservation holds as long as dir
-// exists or until releasePorts.
-func reservePorts(dir string, n int) ([]int, error) {
+// exists or until ReleasePorts.
+func ReservePorts(dir string, n int) ([]int, error) {
 	var ports []int
 	err := withPortRegistry(func(taken map[int]string) error {
 		for range 20 * (n + 10) {
@@ -46,8 +46,8 @@ func reservePorts(dir string, n int) ([]int, error) {
 	return ports, nil
 }
 
-// releasePorts gives back all ports reserved for dir.
-func releasePorts(dir string) error {
+// ReleasePorts gives back all ports reserved for dir.
+func ReleasePorts(dir string) error {
 	err := withPortRegistry(func(taken map[int]string) error {
 		for port, owner := range taken {
 			if owner == dir {

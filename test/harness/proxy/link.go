@@ -1,4 +1,4 @@
-package harness
+package proxy
 
 import (
 	"fmt"
@@ -35,11 +35,11 @@ type Link interface {
 	// DropConnections resets those that there are; new ones are welcome.
 	DropConnections() error
 	// Status says how the link is and how many connections it carries.
-	Status() (LinkStatus, error)
+	Status() (Status, error)
 }
 
-// LinkStatus is a link's state. Cut is "" when it is whole.
-type LinkStatus struct {
+// Status is a link's state. Cut is "" when it is whole.
+type Status struct {
 	Cut            CutMode       `json:"cut,omitempty"`
 	Latency        time.Duration `json:"latency,omitempty"`
 	BytesPerSecond int           `json:"bytesPerSecond,omitempty"`

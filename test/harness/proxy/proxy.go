@@ -1,4 +1,4 @@
-package harness
+package proxy
 
 import (
 	"fmt"
@@ -18,32 +18,32 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change of status or connections
-	status  LinkStatus
-	conns   map[*proxyConn]struct{}
+	status  Status
+	conns   map[*connection]struct{}
 	since   []time.Time // when each backend was first found listening, zero if it was not
 	closed  bool
 }
 
-// proxyConn is one connection through the proxy, server being nil until the
+// connection is one connection through the proxy, server being nil until the
 // backend is connected.
-type proxyConn struct {
+type connection struct {
 	client, server net.Conn
 }
 
 var _ Link = (*Proxy)(nil)
 
-// StartProxy listens on the address and forwards to the backend that listens.
-func StartProxy(listen string, backends []string) (*Proxy, error) {
-	return startProxy(listen, nil, backends)
+// Start listens on the address and forwards to the backend that listens.
+func Start(listen string, backends []string) (*Proxy, error) {
+	return start(listen, nil, backends)
 }
 
-// StartProxyTo listens on the address and forwards each connection to where
+// StartTo listens on the address and forwards each connection to where
 // choose says at that moment; "" refuses it.
-func StartProxyTo(listen string, choose func() string) (*Proxy, error) {
-	return startProxy(listen, choose, nil)
+func StartTo(listen string, choose func() string) (*Proxy, error) {
+	return start(listen, choose, nil)
 }
 
-func startProxy(listen string, choose func() string, backends []string) (*Proxy, error) {
+func start(listen string, choose func() string, backends []string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("starting proxy: %w", err)
@@ -53,7 +53,7 @@ func startProxy(listen string, choose func() string, backends []string) (*Proxy,
 		backends: backends,
 		listener: listener,
 		changed:  make(chan struct{}),
-		conns:    map[*proxyConn]struct{}{},
+		conns:    map[*connection]struct{}{},
 		since:    make([]time.Time, len(backends)),
 	}
 	p.done.Go(p.accept)
@@ -103,7 +103,7 @@ func (p *Proxy) DropConnections() error {
 }
 
 // Status implements Link.
-func (p *Proxy) Status() (LinkStatus, error) {
+func (p *Proxy) Status() (Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	status := p.status
@@ -129,7 +129,7 @@ func (p *Proxy) reset() {
 	})
 }
 
-func (conn *proxyConn) reset() {
+func (conn *connection) reset() {
 	for _, end := range []net.Conn{conn.client, conn.server} {
 		if tcp, ok := end.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0)
@@ -144,7 +144,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		conn := &proxyConn{client: client}
+		conn := &connection{client: client}
 		p.mu.Lock()
 		refuse := p.closed || p.status.Cut == CutReset
 		if !refuse {
@@ -161,7 +161,7 @@ func (p *Proxy) accept() {
 
 // serve connects the backend, once the network lets it, and pumps until one end
 // is done.
-func (p *Proxy) serve(conn *proxyConn) {
+func (p *Proxy) serve(conn *connection) {
 	defer p.drop(conn)
 	if !p.waitOpen(conn, func(cut CutMode) bool { return cut == "" || cut == CutToAgent }) {
 		return
@@ -246,7 +246,7 @@ func (p *Proxy) dialBackend() (net.Conn, string) {
 
 // drop forgets a connection, resetting what is left of it: to a client whose
 // backend is not there, that is a refusal.
-func (p *Proxy) drop(conn *proxyConn) {
+func (p *Proxy) drop(conn *connection) {
 	p.change(func() {
 		if _, there := p.conns[conn]; there {
 			conn.reset()
@@ -257,7 +257,7 @@ func (p *Proxy) drop(conn *proxyConn) {
 
 // waitOpen waits until the network is as wanted; false means that the
 // connection is gone.
-func (p *Proxy) waitOpen(conn *proxyConn, open func(CutMode) bool) bool {
+func (p *Proxy) waitOpen(conn *connection, open func(CutMode) bool) bool {
 	for {
 		p.mu.Lock()
 		_, there := p.conns[conn]

@@ -1,4 +1,4 @@
-package harness
+package proxy
 
 import (
 	"net"
@@ -19,7 +19,7 @@ type packet struct {
 //
 // While it is stopped it writes nothing and so does not pass on the end of the
 // stream either; the reader stops when its queue is full.
-func (p *Proxy) pump(conn *proxyConn, from, to net.Conn, blocked CutMode) {
+func (p *Proxy) pump(conn *connection, from, to net.Conn, blocked CutMode) {
 	packets := make(chan packet, inFlight)
 	go func() {
 		defer close(packets)
