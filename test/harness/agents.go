@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness/probe"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
@@ -92,7 +93,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 
 // WaitReady waits until the agent's /readyz says so.
 func (a *Agent) WaitReady(ctx context.Context) error {
-	return a.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, a.ProbeAddr) })
+	return a.WaitUntil(ctx, func(ctx context.Context) error { return probe.Ready(ctx, a.ProbeAddr) })
 }
 
 func (m *Member) agentProcesses() []*Process {
@@ -133,4 +134,14 @@ func (m *Member) Leading(ctx context.Context) *Agent {
 		return m.Agent
 	}
 	return m.lead.agent
+}
+
+// Metrics returns the metrics of the replica of the agent that leads, as text.
+func (m *Member) Metrics(ctx context.Context) (string, error) {
+	return m.MetricsOf(ctx, m.Leading(ctx))
+}
+
+// MetricsOf returns the metrics of one replica of the agent, as text.
+func (m *Member) MetricsOf(ctx context.Context, a *Agent) (string, error) {
+	return m.ControlPlane.scraper.Scrape(ctx, a.MetricsAddr)
 }

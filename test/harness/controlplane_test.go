@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
 // deadline is generous: it only bounds a test that hangs.
@@ -22,7 +23,7 @@ func TestControlPlane(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
 	cp := startControlPlane(ctx, t, harness.ControlPlaneOptions{
-		Nodes:      []harness.NodeGroup{{Count: 3, Region: "eu-west", Zone: "eu-west-a"}},
+		Nodes:      []kwok.NodeGroup{{Count: 3, Region: "eu-west", Zone: "eu-west-a"}},
 		Namespaces: map[string]map[string]string{"desktops": {"team": "a"}},
 	})
 	if err := cp.WaitNodesReady(ctx, 3); err != nil {

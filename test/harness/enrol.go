@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
 // With Options.Enrol the hub is its own certificate authority, and the agents
@@ -30,7 +31,7 @@ func (f *Fleet) Bootstrap(ctx context.Context, member *Member) error {
 	if err != nil {
 		return err
 	}
-	secret := object("v1", "Secret", SystemNamespace, v1alpha1.AgentBootstrap, nil)
+	secret := apply.Object("v1", "Secret", SystemNamespace, v1alpha1.AgentBootstrap, nil)
 	secret.Object["stringData"] = map[string]any{
 		v1alpha1.BootstrapMember:     member.Name,
 		v1alpha1.BootstrapHub:        member.proxyAddr,

@@ -10,6 +10,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness/admission"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/hubservice"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kubeconfig"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/probe"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
@@ -38,8 +42,8 @@ type Fleet struct {
 // Hub is the hub's control plane and the hub's own processes.
 type Hub struct {
 	ControlPlane *ControlPlane
-	Replicas     []*Replica  // none if NoFleetProcesses
-	Service      *HubService // nil if NoFleetProcesses
+	Replicas     []*Replica          // none if NoFleetProcesses
+	Service      *hubservice.Service // nil if NoFleetProcesses
 
 	stop       context.CancelFunc // of what runs in the background
 	background sync.WaitGroup
@@ -145,7 +149,7 @@ func (f *Fleet) start(ctx context.Context) error {
 		return err
 	}
 	if f.options.NoFleetProcesses {
-		return f.Hub.ControlPlane.WaitAdmission(ctx)
+		return admission.Wait(ctx, f.Hub.ControlPlane.Applier, f.Hub.ControlPlane.Issuer)
 	}
 	if err := f.startHub(ctx); err != nil {
 		return err
@@ -161,7 +165,7 @@ func (f *Fleet) start(ctx context.Context) error {
 		return err
 	}
 	// Last, because they have long been in force by then.
-	return f.Hub.ControlPlane.WaitAdmission(ctx)
+	return admission.Wait(ctx, f.Hub.ControlPlane.Applier, f.Hub.ControlPlane.Issuer)
 }
 
 // plan makes everything that only needs ports and files, before anything runs.
@@ -245,11 +249,11 @@ func (f *Fleet) startMember(ctx context.Context, member *Member) error {
 	if err := cp.start(ctx); err != nil {
 		return err
 	}
-	nodes := member.Spec.nodeCount()
-	if err := cp.WaitNodesReady(ctx, nodes); err != nil {
+	count := member.Spec.nodeCount()
+	if err := cp.WaitNodesReady(ctx, count); err != nil {
 		return err
 	}
-	f.options.Progress(fmt.Sprintf("%s: control plane is up with %d nodes", member.Name, nodes))
+	f.options.Progress(fmt.Sprintf("%s: control plane is up with %d nodes", member.Name, count))
 	_, err := cp.AuthorizeAgent(ctx, f.options.Namespaces...)
 	return err
 }
@@ -323,13 +327,13 @@ func (f *Fleet) mergeKubeconfigs() error {
 		files = append(files, cp.Kubeconfig)
 	}
 	for _, user := range Users {
-		file, err := f.Hub.ControlPlane.writeCredentials(user.Context, identity{user.Name, user.Groups})
+		file, err := f.Hub.ControlPlane.WriteKubeconfig(user.Context, kubeconfig.User{Name: user.Name, Groups: user.Groups})
 		if err != nil {
 			return err
 		}
 		files = append(files, file)
 	}
-	return mergeKubeconfigs(f.Kubeconfig, "hub", files)
+	return kubeconfig.Merge(f.Kubeconfig, "hub", files)
 }
 
 // Leader is the replica that listens for agents, nil if none does just now.
@@ -339,11 +343,19 @@ func (h *Hub) Leader(ctx context.Context) *Replica {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		err := dialAddress(ctx, replica.LinkAddr)
+		err := probe.Listening(ctx, replica.LinkAddr)
 		cancel()
 		if err == nil {
 			return replica
 		}
 	}
 	return nil
+}
+
+// backend returns where a new connection of an agent goes, "" if nowhere.
+func (h *Hub) backend() string {
+	if h.Service == nil {
+		return ""
+	}
+	return h.Service.Backend()
 }

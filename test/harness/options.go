@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
 // SystemNamespace is where hub and agents keep what is their own.
@@ -89,14 +91,14 @@ type MemberSpec struct {
 	IngressDomain string
 	// Labels of its MemberCluster.
 	Labels map[string]string
-	Nodes  []NodeGroup
+	Nodes  []kwok.NodeGroup
 }
 
 var memberNames = []string{"eu-west", "us-east", "ap-south"}
 
 // DefaultMembers are count members named eu-west, us-east, ap-south, member-4 and
 // so on, each in a region of its name, with its nodes over the zones a, b and c.
-func DefaultMembers(count, nodes int) []MemberSpec {
+func DefaultMembers(count, nodesPerMember int) []MemberSpec {
 	members := make([]MemberSpec, 0, count)
 	for i := range count {
 		name := fmt.Sprintf("member-%d", i+1)
@@ -104,18 +106,18 @@ func DefaultMembers(count, nodes int) []MemberSpec {
 			name = memberNames[i]
 		}
 		members = append(members, MemberSpec{
-			Name: name, Region: name, Zone: name + "-a", Nodes: overZones(name, nodes),
+			Name: name, Region: name, Zone: name + "-a", Nodes: overZones(name, nodesPerMember),
 		})
 	}
 	return members
 }
 
-func overZones(region string, nodes int) []NodeGroup {
-	var groups []NodeGroup
+func overZones(region string, count int) []kwok.NodeGroup {
+	var groups []kwok.NodeGroup
 	for i, zone := range []string{"a", "b", "c"} {
 		// The first zones get what doesn't divide by three.
-		if count := (nodes + 2 - i) / 3; count > 0 {
-			groups = append(groups, NodeGroup{Count: count, Region: region, Zone: region + "-" + zone})
+		if inZone := (count + 2 - i) / 3; inZone > 0 {
+			groups = append(groups, kwok.NodeGroup{Count: inZone, Region: region, Zone: region + "-" + zone})
 		}
 	}
 	return groups
@@ -189,9 +191,9 @@ func (o Options) addGPUs() {
 	}
 	member := &o.MemberSpecs[1]
 	member.Labels = map[string]string{"gpu": "nvidia"}
-	member.Nodes = append(member.Nodes, NodeGroup{
+	member.Nodes = append(member.Nodes, kwok.NodeGroup{
 		Count: o.GPUNodes, Region: member.Region, Zone: member.Zone,
-		Prefix: "node-" + member.Zone + "-gpu", Allocatable: GPUAllocatable(4),
+		Prefix: "node-" + member.Zone + "-gpu", Allocatable: kwok.GPUAllocatable(4),
 		Labels: map[string]string{"nvidia.com/gpu.present": "true"},
 	})
 }

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness/component"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kubelet"
 )
 
@@ -22,14 +23,6 @@ const kubeletDelay = 200 * time.Millisecond
 func (f *Fleet) kubeletArgs() []string {
 	delay := time.Duration(float64(kubeletDelay) * f.options.TimeFactor).String()
 	return append([]string{"--start-delay=" + delay, "--stop-delay=" + delay}, f.options.KubeletArgs...)
-}
-
-// kwokStages leaves Pods alone that a kubelet plays.
-func (cp *ControlPlane) kwokStages() string {
-	if cp.options.Kubelets {
-		return kwokNodes
-	}
-	return kwokPods + "---\n" + kwokNodes
 }
 
 // startKubelet starts the process that is all machines of the nodes, if there is to
@@ -52,7 +45,7 @@ func (cp *ControlPlane) startKubelet() error {
 		Name: cp.Name + kubeletSuffix, Path: path, Dir: cp.options.fleetDir, Detach: cp.options.detach,
 	})
 	cp.Kubelet.Spec.Args = append([]string{
-		"kubelet", "--kubeconfig=" + cp.componentKubeconfig(kubeletIdentity), "--member=" + cp.Name,
+		"kubelet", "--kubeconfig=" + cp.KubeconfigPath(component.Kubelet), "--member=" + cp.Name,
 		"--log=" + cp.ContainerLog(), "--guard=" + guard,
 	}, cp.options.KubeletArgs...)
 	return cp.Kubelet.Start()
@@ -74,6 +67,19 @@ func (f *Fleet) ContainerLogs() []string {
 		logs = append(logs, member.ControlPlane.ContainerLog())
 	}
 	return logs
+}
+
+// RestartKWOK kills KWOK and starts it again. A KWOK that is merely started again
+// waits until the nodes' leases of its last life expire; this deletes them.
+func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
+	if err := cp.KWOK.Kill(); err != nil {
+		return err
+	}
+	leases := cp.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("restarting KWOK: deleting node leases: %w", err)
+	}
+	return cp.KWOK.Start()
 }
 
 // PowerOffNodes cuts the power of all nodes, and of what runs there, while the
@@ -185,18 +191,11 @@ func (d *Detached) member(name string) (*ControlPlane, *Process, error) {
 		return nil, nil, err
 	}
 	named := func(component string) *Process { return d.Processes[name+"-"+component] }
-	cp := &ControlPlane{
-		Name: name, Dir: filepath.Join(d.Dir, "clusters", name),
-		Etcd: named("etcd"), APIServer: named("kube-apiserver"), ControllerManager: named("kube-controller-manager"),
-		Scheduler: named("kube-scheduler"), KWOK: named("kwok"), Kubelet: named("kubelet"),
-		options: ControlPlaneOptions{Name: name, fleetDir: d.Dir},
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", cp.componentKubeconfig(adminIdentity))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading kubeconfig: %w", err)
-	}
-	if cp.Client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, nil, fmt.Errorf("making client: %w", err)
+	cp := attachControlPlane(name, d.Dir)
+	cp.Etcd, cp.APIServer, cp.ControllerManager = named("etcd"), named("kube-apiserver"), named("kube-controller-manager")
+	cp.Scheduler, cp.KWOK, cp.Kubelet = named("kube-scheduler"), named("kwok"), named("kubelet")
+	if err := cp.connect(); err != nil {
+		return nil, nil, err
 	}
 	return cp, named("agent"), nil
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"strconv"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness/hubservice"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/probe"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
@@ -33,7 +33,7 @@ func (f *Fleet) planProcesses() error {
 		}
 		f.Hub.Replicas = append(f.Hub.Replicas, &Replica{
 			Process:  f.process(fmt.Sprintf("hub-%d", i), hub),
-			PodName:  fmt.Sprintf("%s-%d", hubService, i),
+			PodName:  fmt.Sprintf("%s-%d", hubservice.Name, i),
 			LinkAddr: localhost(ports[0]), MetricsAddr: localhost(ports[1]), ProbeAddr: localhost(ports[2]),
 		})
 	}
@@ -81,7 +81,7 @@ func (f *Fleet) startSidecars(ctx context.Context, member *Member) error {
 	link.Spec.Args = []string{"proxy", "--listen=" + member.proxyAddr, "--control=" + member.proxyControl}
 	if f.Hub.Service != nil {
 		link.Spec.Args = append(link.Spec.Args, "--hub-kubeconfig="+f.Hub.kubeconfig)
-		link.Spec.Args = append(link.Spec.Args, hubPodFlags(f.hubPods())...)
+		link.Spec.Args = append(link.Spec.Args, hubservice.Flags(f.hubPods())...)
 	}
 	volumes := f.process(member.Name+"-provisioner", f.options.detachedBy)
 	volumes.Spec.Args = []string{"provision", "--kubeconfig=" + kubeconfig}
@@ -132,25 +132,12 @@ func (f *Fleet) startHub(ctx context.Context) error {
 
 // WaitReady waits until the replica's /readyz says so.
 func (r *Replica) WaitReady(ctx context.Context) error {
-	return r.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, r.ProbeAddr) })
+	return r.WaitUntil(ctx, func(ctx context.Context) error { return probe.Ready(ctx, r.ProbeAddr) })
 }
 
-var probeClient = &http.Client{Timeout: 5 * time.Second}
-
-func healthy(ctx context.Context, address string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := probeClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz says %s", response.Status)
-	}
-	return nil
+// Metrics returns the metrics of a replica, as text.
+func (h *Hub) Metrics(ctx context.Context, r *Replica) (string, error) {
+	return h.ControlPlane.scraper.Scrape(ctx, r.MetricsAddr)
 }
 
 func localhost(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

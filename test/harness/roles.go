@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/vdi-fleet/vdi-fleet/deploy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
 // Hub and agents are the service accounts that they are where they are installed,
@@ -34,10 +35,10 @@ func (f *Fleet) authorizeHub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Hub.ControlPlane.authorize(ctx, chart); err != nil {
+	if err := authorize(ctx, f.Hub.ControlPlane.Applier, chart); err != nil {
 		return err
 	}
-	return f.Hub.ControlPlane.authorizeScraper(ctx, "vdi-hub-metrics-reader")
+	return f.Hub.ControlPlane.scraper.Authorize(ctx, "vdi-hub-metrics-reader")
 }
 
 // hubChart returns the objects of the hub's chart, with the fleet's namespaces.
@@ -55,10 +56,10 @@ func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := cp.authorize(ctx, chart); err != nil {
+	if err := authorize(ctx, cp.Applier, chart); err != nil {
 		return nil, err
 	}
-	if err := cp.authorizeScraper(ctx, "vdi-agent-metrics-reader"); err != nil {
+	if err := cp.scraper.Authorize(ctx, "vdi-agent-metrics-reader"); err != nil {
 		return nil, err
 	}
 	for _, namespace := range admitted {
@@ -69,8 +70,8 @@ func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) 
 	return cp.ConfigFor(AgentUser, serviceAccountGroups...)
 }
 
-// AdmitSessions is the word of a member's administrator that sessions may live in a
-// namespace, as deploy/samples/namespace.yaml has it.
+// AdmitSessions admits sessions to a namespace of a member, as its administrator does by
+// deploy/samples/namespace.yaml.
 func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) error {
 	objects, err := deployed("samples/namespace.yaml")
 	if err != nil {
@@ -90,12 +91,12 @@ func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) err
 }
 
 // authorize applies the roles, bindings and service accounts of a chart.
-func (cp *ControlPlane) authorize(ctx context.Context, chart []*unstructured.Unstructured) error {
+func authorize(ctx context.Context, admin *apply.Applier, chart []*unstructured.Unstructured) error {
 	for _, object := range chart {
 		if kind := object.GetKind(); kind != "ServiceAccount" && !strings.Contains(kind, "Role") {
 			continue
 		}
-		if err := cp.ApplyObject(ctx, object); err != nil {
+		if err := admin.ApplyObject(ctx, object); err != nil {
 			return fmt.Errorf("authorizing: %w", err)
 		}
 	}
@@ -112,7 +113,7 @@ func deployed(file string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what is deployed: %w", err)
 	}
-	objects, err := decodeYAML(content)
+	objects, err := apply.Decode(content)
 	if err != nil {
 		return nil, fmt.Errorf("reading deploy/%s: %w", file, err)
 	}

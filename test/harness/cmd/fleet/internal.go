@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/hubservice"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
@@ -28,7 +29,7 @@ func proxyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				service, err := harness.WatchHubService(cmd.Context(), config, pods)
+				service, err := hubservice.Watch(cmd.Context(), config, harness.SystemNamespace, pods)
 				if err != nil {
 					return err
 				}
@@ -61,7 +62,7 @@ func hubKubeletCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return harness.HubKubelet(cmd.Context(), config, pods)
+			return hubservice.Kubelet(cmd.Context(), config, harness.SystemNamespace, pods)
 		},
 	}
 	addHubFlags(cmd, &kubeconfig, &hubPods)
@@ -73,8 +74,8 @@ func addHubFlags(cmd *cobra.Command, kubeconfig *string, pods *[]string) {
 	cmd.Flags().StringSliceVar(pods, "hub-pod", nil, "NAME=LINK=PROBE: a Pod of the hub and the addresses of its process")
 }
 
-func hubFlags(kubeconfig string, values []string) (*rest.Config, []harness.HubPod, error) {
-	pods, err := harness.ParseHubPods(values)
+func hubFlags(kubeconfig string, values []string) (*rest.Config, []hubservice.Pod, error) {
+	pods, err := hubservice.ParsePods(values)
 	if err != nil {
 		return nil, nil, err
 	}

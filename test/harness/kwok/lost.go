@@ -1,4 +1,4 @@
-package harness
+package kwok
 
 import (
 	"context"
@@ -22,36 +22,36 @@ const lostAnnotation = "harness.vdi.kasm.io/lost"
 //
 // KWOK goes on renewing the node's lease, which says nothing to anybody while the
 // condition Ready is Unknown.
-func (cp *ControlPlane) LoseNode(ctx context.Context, name string) error {
+func (n *Nodes) LoseNode(ctx context.Context, name string) error {
 	// The node first: a Pod that is bound to it a moment later would not be
 	// marked.
-	if err := cp.markNode(ctx, name, `"power"`, corev1.ConditionUnknown); err != nil {
+	if err := n.markNode(ctx, name, `"power"`, corev1.ConditionUnknown); err != nil {
 		return err
 	}
-	return cp.eachPodOn(ctx, name, func(ctx context.Context, pod *corev1.Pod) error {
+	return n.eachPodOn(ctx, name, func(ctx context.Context, pod *corev1.Pod) error {
 		// Marked first, so that KWOK does not make it ready again.
-		if err := cp.annotatePod(ctx, pod, `"power"`); err != nil || pod.Status.Phase != corev1.PodRunning {
+		if err := n.annotatePod(ctx, pod, `"power"`); err != nil || pod.Status.Phase != corev1.PodRunning {
 			return err
 		}
-		return cp.setPodNotReady(ctx, pod)
+		return n.setPodNotReady(ctx, pod)
 	})
 }
 
 // RestoreNode brings a node back that LoseNode made silent. Its Pods are as they
 // were, and those that somebody has deleted meanwhile go.
-func (cp *ControlPlane) RestoreNode(ctx context.Context, name string) error {
+func (n *Nodes) RestoreNode(ctx context.Context, name string) error {
 	// KWOK makes a node that is not marked Ready again, and so its Pods.
-	if err := cp.markNode(ctx, name, "null", corev1.ConditionFalse); err != nil {
+	if err := n.markNode(ctx, name, "null", corev1.ConditionFalse); err != nil {
 		return err
 	}
-	return cp.eachPodOn(ctx, name, func(ctx context.Context, pod *corev1.Pod) error {
-		return cp.annotatePod(ctx, pod, "null")
+	return n.eachPodOn(ctx, name, func(ctx context.Context, pod *corev1.Pod) error {
+		return n.annotatePod(ctx, pod, "null")
 	})
 }
 
 // markNode sets or removes the mark, and says whether the node is ready.
-func (cp *ControlPlane) markNode(ctx context.Context, name, mark string, ready corev1.ConditionStatus) error {
-	nodes := cp.Client.CoreV1().Nodes()
+func (n *Nodes) markNode(ctx context.Context, name, mark string, ready corev1.ConditionStatus) error {
+	nodes := n.client.CoreV1().Nodes()
 	if _, err := nodes.Patch(ctx, name, types.MergePatchType, annotation(mark), metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("marking node %s: %w", name, err)
 	}
@@ -62,8 +62,8 @@ func (cp *ControlPlane) markNode(ctx context.Context, name, mark string, ready c
 }
 
 // eachPodOn calls do with each Pod of a node. One that is gone by then is none.
-func (cp *ControlPlane) eachPodOn(ctx context.Context, node string, do func(context.Context, *corev1.Pod) error) error {
-	pods, err := cp.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+func (n *Nodes) eachPodOn(ctx context.Context, node string, do func(context.Context, *corev1.Pod) error) error {
+	pods, err := n.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
 		return fmt.Errorf("listing the Pods of node %s: %w", node, err)
 	}
@@ -76,13 +76,13 @@ func (cp *ControlPlane) eachPodOn(ctx context.Context, node string, do func(cont
 	return nil
 }
 
-func (cp *ControlPlane) annotatePod(ctx context.Context, pod *corev1.Pod, value string) error {
-	_, err := cp.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, annotation(value), metav1.PatchOptions{})
+func (n *Nodes) annotatePod(ctx context.Context, pod *corev1.Pod, value string) error {
+	_, err := n.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, annotation(value), metav1.PatchOptions{})
 	return err
 }
 
-func (cp *ControlPlane) setPodNotReady(ctx context.Context, pod *corev1.Pod) error {
-	_, err := cp.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, readiness(corev1.ConditionFalse), metav1.PatchOptions{}, "status")
+func (n *Nodes) setPodNotReady(ctx context.Context, pod *corev1.Pod) error {
+	_, err := n.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, readiness(corev1.ConditionFalse), metav1.PatchOptions{}, "status")
 	return err
 }
 
