@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -70,7 +69,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 	}
 	var tls LinkFiles
 	if f.options.Enrol {
-		err = f.Bootstrap(ctx, member)
+		err = bootstrap(ctx, f.Hub.ControlPlane, member)
 	} else {
 		tls, err = f.PKI.Agent(member.Name, member.UID)
 	}
@@ -82,7 +81,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 		return err
 	}
 	for _, a := range member.Agents {
-		a.Spec.Args = slices.Concat(f.agentArgs(member, a, kubeconfig, tls), f.options.AgentArgs, f.options.MemberArgs[member.Name])
+		a.Spec.Args = f.options.agentArgs(member, a, kubeconfig, tls)
 		a.Spec.Env = append([]string{"POD_NAME=" + a.PodName}, f.options.Env...)
 		if err := a.Start(); err != nil {
 			return err

@@ -41,20 +41,20 @@ func StartDetached(ctx context.Context, options Options, executable string) (*Fl
 			return nil, err
 		}
 	}
-	options.detachedBy = executable
-	return Start(ctx, options)
+	return startFleet(ctx, options, executable)
 }
 
-func (f *Fleet) writeState() error {
+// writeState stores what Attach reads.
+func writeState(dir string, members []*Member) error {
 	var state fleetState
-	for _, member := range f.Members {
+	for _, member := range members {
 		state.Members = append(state.Members, memberState{Name: member.Name, ProxyControl: member.proxyControl})
 	}
 	raw, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing state: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(f.Dir, stateFile), raw, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, stateFile), raw, 0o644); err != nil {
 		return fmt.Errorf("writing state: %w", err)
 	}
 	return nil

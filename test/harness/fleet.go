@@ -32,11 +32,13 @@ type Fleet struct {
 	PKI *LinkPKI
 
 	options Options
-	workdir *workdir.Dir
-	keeper  context.CancelFunc // nil unless KeepRunning
-	kept    sync.WaitGroup
-	stop    sync.Once
-	stopErr error
+	// detachedBy is the executable of the fleet command if the fleet outlives this
+	// process: see StartDetached.
+	detachedBy string
+	workdir    *workdir.Dir
+	keeper     *keeper // nil unless KeepRunning
+	stop       sync.Once
+	stopErr    error
 }
 
 // Hub is the hub's control plane and the hub's own processes.
@@ -95,7 +97,12 @@ type Agent struct {
 // Start starts a fleet and returns when every member is Ready. Whatever it has
 // started is gone if it fails.
 func Start(ctx context.Context, options Options) (*Fleet, error) {
-	options, err := options.withDefaults()
+	return startFleet(ctx, options, "")
+}
+
+// startFleet is Start, and StartDetached if there is an executable.
+func startFleet(ctx context.Context, options Options, detachedBy string) (*Fleet, error) {
+	options, err := options.withDefaults(detachedBy != "")
 	if err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", err)
 	}
@@ -104,19 +111,19 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 		ctx, cancel = context.WithTimeout(ctx, startTimeout)
 		defer cancel()
 	}
-	dir, err := newWorkdir(options.Dir, options.Keep, options.detachedBy != "")
+	dir, err := newWorkdir(options.Dir, options.Keep, detachedBy != "")
 	if err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", err)
 	}
 	f := &Fleet{
 		Dir: dir.Path, Kubeconfig: filepath.Join(dir.Path, "kubeconfig"),
-		Hub: &Hub{}, options: options, workdir: dir,
+		Hub: &Hub{}, options: options, detachedBy: detachedBy, workdir: dir,
 	}
 	if err := f.start(ctx); err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", errors.Join(err, f.Stop()))
 	}
 	if options.KeepRunning {
-		f.keepRunning()
+		f.keeper = keepRunning(f.restartable(), options.Progress)
 	}
 	return f, nil
 }
@@ -125,7 +132,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.plan(); err != nil {
 		return err
 	}
-	if err := f.writeState(); err != nil {
+	if err := writeState(f.Dir, f.Members); err != nil {
 		return err
 	}
 	if err := f.startControlPlanes(ctx); err != nil {
@@ -145,7 +152,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.startProxies(ctx); err != nil {
 		return err
 	}
-	if err := f.writeState(); err != nil {
+	if err := writeState(f.Dir, f.Members); err != nil {
 		return err
 	}
 	if f.options.NoFleetProcesses {
@@ -212,7 +219,7 @@ func (f *Fleet) hubOptions(crds []string, admission string) ControlPlaneOptions 
 	}
 	return ControlPlaneOptions{
 		Name: "hub", NoScheduling: true, CRDDirs: crds, AdmissionDir: admission, Namespaces: namespaces,
-		fleetDir: f.Dir, detach: f.options.detachedBy != "",
+		fleetDir: f.Dir, detach: f.detachedBy != "",
 	}
 }
 
@@ -223,8 +230,8 @@ func (f *Fleet) memberOptions(spec MemberSpec, crds []string) ControlPlaneOption
 	}
 	return ControlPlaneOptions{
 		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes,
-		Kubelets: f.options.Kubelets, KubeletArgs: f.kubeletArgs(), fleetBin: f.options.detachedBy,
-		fleetDir: f.Dir, detach: f.options.detachedBy != "",
+		Kubelets: f.options.Kubelets, KubeletArgs: f.options.kubeletArgs(), fleetBin: f.detachedBy,
+		fleetDir: f.Dir, detach: f.detachedBy != "",
 	}
 }
 
@@ -236,7 +243,7 @@ func (f *Fleet) startControlPlanes(ctx context.Context) error {
 			return err
 		}
 		f.options.Progress("hub: control plane is up")
-		return errors.Join(f.authorizeHub(ctx), f.authorizeUsers(ctx))
+		return errors.Join(authorizeHub(ctx, f.Hub.ControlPlane, f.options), authorizeUsers(ctx, f.Hub.ControlPlane, f.options.sessionNamespaces()))
 	})
 	for _, member := range f.Members {
 		group.Go(func() error { return f.startMember(ctx, member) })
@@ -262,10 +269,7 @@ func (f *Fleet) startMember(ctx context.Context, member *Member) error {
 // be called twice, and of a fleet that is only half started.
 func (f *Fleet) Stop() error {
 	f.stop.Do(func() {
-		if f.keeper != nil {
-			f.keeper()
-			f.kept.Wait()
-		}
+		f.keeper.close()
 		var errs []error
 		for _, member := range f.Members {
 			if link, ok := member.Proxy.(*proxy.Proxy); ok {
@@ -292,7 +296,7 @@ func (f *Fleet) Processes() []*Process {
 		all = append(all, cp.Processes()...)
 	}
 	all = append(all, f.Hub.sidecars...)
-	all = append(all, f.hubProcesses()...)
+	all = append(all, f.Hub.processes()...)
 	for _, member := range f.Members {
 		all = append(all, member.sidecars...)
 		all = append(all, member.agentProcesses()...)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness/hubservice"
@@ -25,25 +26,21 @@ const (
 	kubeletUser = "hub-kubelet"
 )
 
-func (f *Fleet) hubPods() []hubservice.Pod {
-	pods := make([]hubservice.Pod, 0, len(f.Hub.Replicas))
-	for _, r := range f.Hub.Replicas {
+func (h *Hub) pods() []hubservice.Pod {
+	pods := make([]hubservice.Pod, 0, len(h.Replicas))
+	for _, r := range h.Replicas {
 		pods = append(pods, hubservice.Pod{Name: r.PodName, LinkAddr: r.LinkAddr, ProbeAddr: r.ProbeAddr})
 	}
 	return pods
 }
 
-// addHubPods makes the Pods and the Service.
-func (f *Fleet) addHubPods(ctx context.Context) error {
-	cp := f.Hub.ControlPlane
-	objects, err := f.hubChart()
-	if err != nil {
-		return err
-	}
+// addPods creates the Pods and the Service of the hub's chart.
+func (h *Hub) addPods(ctx context.Context, chart []*unstructured.Unstructured) error {
+	cp := h.ControlPlane
 	if err := cp.AddNodes(ctx, kwok.NodeGroup{Count: 1, Prefix: hubNode}); err != nil {
 		return err
 	}
-	for _, object := range objects {
+	for _, object := range chart {
 		switch object.GetKind() + "/" + object.GetName() {
 		case "ServiceAccount/vdi-hub", "Service/" + hubservice.Name:
 			if err := cp.ApplyObject(ctx, object); err != nil {
@@ -51,7 +48,7 @@ func (f *Fleet) addHubPods(ctx context.Context) error {
 			}
 		}
 	}
-	for _, object := range objects {
+	for _, object := range chart {
 		if object.GetKind() != "Deployment" {
 			continue
 		}
@@ -59,7 +56,7 @@ func (f *Fleet) addHubPods(ctx context.Context) error {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
 			return fmt.Errorf("reading the hub's Deployment: %w", err)
 		}
-		for _, r := range f.Hub.Replicas {
+		for _, r := range h.Replicas {
 			pod := r.pod(deployment)
 			// The API server rejects the Pod until it has the Pod's service account.
 			err := cp.APIServer.WaitUntil(ctx, func(ctx context.Context) error {
@@ -91,7 +88,11 @@ func (r *Replica) pod(deployment *appsv1.Deployment) *corev1.Pod {
 
 // startHubPods makes the Pods of the replicas, and what the proxies go by.
 func (f *Fleet) startHubPods(ctx context.Context) error {
-	if err := f.addHubPods(ctx); err != nil {
+	chart, err := f.options.hubChart()
+	if err != nil {
+		return err
+	}
+	if err := f.Hub.addPods(ctx, chart); err != nil {
 		return err
 	}
 	cp := f.Hub.ControlPlane
@@ -106,18 +107,18 @@ func (f *Fleet) startHubPods(ctx context.Context) error {
 	// They outlive this call, and end by Stop.
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.Hub.stop = cancel
-	if f.options.detachedBy != "" {
+	if f.detachedBy != "" {
 		f.Hub.kubeconfig = kubeconfig
-		process := f.process("hub-kubelet", f.options.detachedBy)
-		process.Spec.Args = append([]string{"hub-kubelet", "--hub-kubeconfig=" + kubeconfig}, hubservice.Flags(f.hubPods())...)
+		process := f.process("hub-kubelet", f.detachedBy)
+		process.Spec.Args = append([]string{"hub-kubelet", "--hub-kubeconfig=" + kubeconfig}, hubservice.Flags(f.Hub.pods())...)
 		f.Hub.sidecars = append(f.Hub.sidecars, process)
 		if err := process.Start(); err != nil {
 			return err
 		}
 	} else {
-		f.Hub.background.Go(func() { _ = hubservice.Kubelet(background, config, SystemNamespace, f.hubPods()) })
+		f.Hub.background.Go(func() { _ = hubservice.Kubelet(background, config, SystemNamespace, f.Hub.pods()) })
 	}
-	if f.Hub.Service, err = hubservice.Watch(background, config, SystemNamespace, f.hubPods()); err != nil {
+	if f.Hub.Service, err = hubservice.Watch(background, config, SystemNamespace, f.Hub.pods()); err != nil {
 		return err
 	}
 	cp.restored = append(cp.restored, f.Hub.Service.Restored)
@@ -133,11 +134,11 @@ func (h *Hub) stopHubPods() {
 }
 
 // waitServed waits until the Service leads to a replica that listens.
-func (f *Fleet) waitServed(ctx context.Context) error {
+func (h *Hub) waitServed(ctx context.Context) error {
 	return poll(ctx, func(ctx context.Context) error {
-		backend := f.Hub.Service.Backend()
+		backend := h.Service.Backend()
 		if backend == "" {
-			return errors.Join(errors.New("the hub's Service has no endpoint: no replica has labelled its Pod"), diedUnasked(f.hubProcesses()...))
+			return errors.Join(errors.New("the hub's Service has no endpoint: no replica has labelled its Pod"), diedUnasked(h.processes()...))
 		}
 		return probe.Listening(ctx, backend)
 	})

@@ -45,22 +45,16 @@ type Options struct {
 	// Enrol lets the hub be its own certificate authority, and the agents join it
 	// with a token; otherwise both get certificates of the harness's LinkPKI.
 	Enrol bool
-	// HubArgs and AgentArgs are appended to the flags of hub and agents, Env to
-	// their environment.
-	HubArgs   []string
-	AgentArgs []string
-	Env       []string
-	// MemberArgs are appended to the flags of the agents of single members, by the
-	// member's name, after AgentArgs.
-	MemberArgs map[string][]string
+	// Args are appended to the flags of the processes, Env to the environment of hub and
+	// agents.
+	Args Args
+	Env  []string
 	// Standbys are how many replicas the agents of single members have besides the
 	// first, by the member's name; the chart ships one. Not in a detached fleet.
 	Standbys map[string]int
-	// Kubelets plays the members' nodes by test/harness/kubelet, with probes, guards,
-	// grace and a log of what ran, instead of KWOK's stages for Pods. KubeletArgs are
-	// appended to its flags.
-	Kubelets    bool
-	KubeletArgs []string
+	// Kubelets runs the Pods of the members by test/harness/kubelet, with probes, guards,
+	// grace and a log of what ran, instead of KWOK's stages for Pods.
+	Kubelets bool
 	// NoFleetProcesses starts the control planes and proxies, but neither hub
 	// nor agents.
 	NoFleetProcesses bool
@@ -74,12 +68,18 @@ type Options struct {
 	Dir string
 	// Keep leaves the directory, with all logs, in place at the end.
 	Keep bool
-	// Progress is told each step.
+	// Progress is called at each step.
 	Progress func(step string)
+}
 
-	// detachedBy is the executable of the fleet command if the fleet is to
-	// outlive this process: see StartDetached.
-	detachedBy string
+// Args are appended to the flags that the harness sets.
+type Args struct {
+	Hub    []string
+	Agents []string
+	// Members are the flags of the agents of single members, by the member's name, after
+	// Agents.
+	Members  map[string][]string
+	Kubelets []string
 }
 
 // MemberSpec is one member of a fleet.
@@ -123,7 +123,7 @@ func overZones(region string, count int) []kwok.NodeGroup {
 	return groups
 }
 
-func (o Options) withDefaults() (Options, error) {
+func (o Options) withDefaults(detached bool) (Options, error) {
 	if o.Members == 0 {
 		o.Members = 3
 	}
@@ -153,6 +153,12 @@ func (o Options) withDefaults() (Options, error) {
 	if err := o.named(); err != nil {
 		return o, err
 	}
+	if detached {
+		if len(o.Standbys) > 0 {
+			return o, errors.New("standbys in a fleet that outlives this process")
+		}
+		return o, nil
+	}
 	return o, errors.Join(o.replicated(), o.explained())
 }
 
@@ -172,13 +178,10 @@ func (o Options) named() error {
 	return nil
 }
 
-// replicated refuses standbys where there can be none.
+// replicated refuses standbys of unknown members.
 func (o Options) replicated() error {
 	for name := range o.Standbys {
-		switch {
-		case o.detachedBy != "":
-			return fmt.Errorf("standbys of %q in a fleet that outlives this process", name)
-		case !slices.ContainsFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == name }):
+		if !slices.ContainsFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == name }) {
 			return fmt.Errorf("standbys of %q, which is no member", name)
 		}
 	}
@@ -196,6 +199,11 @@ func (o Options) addGPUs() {
 		Prefix: "node-" + member.Zone + "-gpu", Allocatable: kwok.GPUAllocatable(4),
 		Labels: map[string]string{"nvidia.com/gpu.present": "true"},
 	})
+}
+
+// sessionNamespaces are those of the hub that may hold sessions.
+func (o Options) sessionNamespaces() []string {
+	return append(slices.Clone(o.Namespaces), o.HubNamespaces...)
 }
 
 func (spec MemberSpec) nodeCount() int {

@@ -20,9 +20,9 @@ import (
 // default and before it is scaled.
 const kubeletDelay = 200 * time.Millisecond
 
-func (f *Fleet) kubeletArgs() []string {
-	delay := time.Duration(float64(kubeletDelay) * f.options.TimeFactor).String()
-	return append([]string{"--start-delay=" + delay, "--stop-delay=" + delay}, f.options.KubeletArgs...)
+func (o Options) kubeletArgs() []string {
+	delay := time.Duration(float64(kubeletDelay) * o.TimeFactor).String()
+	return append([]string{"--start-delay=" + delay, "--stop-delay=" + delay}, o.Args.Kubelets...)
 }
 
 // startKubelet starts the process that is all machines of the nodes, if there is to

@@ -47,7 +47,7 @@ func (f *Fleet) planProcesses() error {
 
 func (f *Fleet) process(name, path string) *Process {
 	return NewProcess(ProcessSpec{
-		Name: name, Path: path, Env: f.options.Env, Dir: f.Dir, Detach: f.options.detachedBy != "",
+		Name: name, Path: path, Env: f.options.Env, Dir: f.Dir, Detach: f.detachedBy != "",
 	})
 }
 
@@ -55,7 +55,7 @@ func (f *Fleet) process(name, path string) *Process {
 // need the hub to be there.
 func (f *Fleet) startProxies(ctx context.Context) error {
 	for _, member := range f.Members {
-		if f.options.detachedBy != "" {
+		if f.detachedBy != "" {
 			if err := f.startSidecars(ctx, member); err != nil {
 				return err
 			}
@@ -77,13 +77,13 @@ func (f *Fleet) startSidecars(ctx context.Context, member *Member) error {
 	if err != nil {
 		return err
 	}
-	link := f.process(member.Name+"-proxy", f.options.detachedBy)
+	link := f.process(member.Name+"-proxy", f.detachedBy)
 	link.Spec.Args = []string{"proxy", "--listen=" + member.proxyAddr, "--control=" + member.proxyControl}
 	if f.Hub.Service != nil {
 		link.Spec.Args = append(link.Spec.Args, "--hub-kubeconfig="+f.Hub.kubeconfig)
-		link.Spec.Args = append(link.Spec.Args, hubservice.Flags(f.hubPods())...)
+		link.Spec.Args = append(link.Spec.Args, hubservice.Flags(f.Hub.pods())...)
 	}
-	volumes := f.process(member.Name+"-provisioner", f.options.detachedBy)
+	volumes := f.process(member.Name+"-provisioner", f.detachedBy)
 	volumes.Spec.Args = []string{"provision", "--kubeconfig=" + kubeconfig}
 
 	member.sidecars = []*Process{link, volumes}
@@ -114,7 +114,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	}
 	group, starting := errgroup.WithContext(ctx)
 	for _, replica := range f.Hub.Replicas {
-		replica.Spec.Args = append(f.hubArgs(replica, kubeconfig, tls), f.options.HubArgs...)
+		replica.Spec.Args = f.options.hubArgs(replica, kubeconfig, tls)
 		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Env...)
 		group.Go(func() error {
 			if err := replica.Start(); err != nil {
@@ -126,8 +126,8 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// An agent that is let in nowhere comes back only seconds later.
-	return f.waitServed(ctx)
+	// An agent that is refused retries only after seconds.
+	return f.Hub.waitServed(ctx)
 }
 
 // WaitReady waits until the replica's /readyz says so.

@@ -68,15 +68,15 @@ func (f *Fleet) waitReady(ctx context.Context, member *Member) error {
 		return err
 	}
 	message := fmt.Sprintf("waiting for %s to be Ready", member.Name)
-	for _, process := range append(member.agentProcesses(), f.hubProcesses()...) {
+	for _, process := range append(member.agentProcesses(), f.Hub.processes()...) {
 		message += fmt.Sprintf("\nthe end of %s:\n%s", process.LogFile(), process.LogTail())
 	}
 	return fmt.Errorf("%w; %s", err, message)
 }
 
-func (f *Fleet) hubProcesses() []*Process {
+func (h *Hub) processes() []*Process {
 	var all []*Process
-	for _, replica := range f.Hub.Replicas {
+	for _, replica := range h.Replicas {
 		all = append(all, replica.Process)
 	}
 	return all

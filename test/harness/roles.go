@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,21 +29,21 @@ var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceacc
 // authorizeHub gives the hub its roles. What lets it keep Secrets beside sessions, and
 // let users read them, is bound in their namespaces only, as --session-namespaces has
 // it.
-func (f *Fleet) authorizeHub(ctx context.Context) error {
-	chart, err := f.hubChart()
+func authorizeHub(ctx context.Context, cp *ControlPlane, options Options) error {
+	chart, err := options.hubChart()
 	if err != nil {
 		return err
 	}
-	if err := authorize(ctx, f.Hub.ControlPlane.Applier, chart); err != nil {
+	if err := authorize(ctx, cp.Applier, chart); err != nil {
 		return err
 	}
-	return f.Hub.ControlPlane.scraper.Authorize(ctx, "vdi-hub-metrics-reader")
+	return cp.scraper.Authorize(ctx, "vdi-hub-metrics-reader")
 }
 
 // hubChart returns the objects of the hub's chart, with the fleet's namespaces.
-func (f *Fleet) hubChart() ([]*unstructured.Unstructured, error) {
+func (o Options) hubChart() ([]*unstructured.Unstructured, error) {
 	return deploy.Render(deploy.HubChart, SystemNamespace, map[string]any{
-		"sessionNamespaces": f.options.sessionNamespaces(), "userRoles": true,
+		"sessionNamespaces": o.sessionNamespaces(), "userRoles": true,
 		"priorityClass": map[string]any{"create": false, "name": ""},
 	})
 }
@@ -118,9 +117,4 @@ func deployed(file string) ([]*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("reading deploy/%s: %w", file, err)
 	}
 	return objects, nil
-}
-
-// sessionNamespaces are those of the hub that may hold sessions.
-func (o Options) sessionNamespaces() []string {
-	return append(slices.Clone(o.Namespaces), o.HubNamespaces...)
 }
