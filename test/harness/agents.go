@@ -17,8 +17,8 @@ import (
 // agentLock is the lock among the replicas of an agent.
 const agentLock = "vdi-agent"
 
-// planAgents makes the replicas of a member's agent, not yet started. Guards find them
-// at one address, as they find the Service of production.
+// planAgents creates the replicas of a member's agent, not yet started. Guards reach them
+// at one address, as they reach the Service in production.
 func (f *Fleet) planAgents(member *Member, path string) error {
 	for i := range 1 + f.options.Standbys[member.Name] {
 		ports, err := workdir.ReservePorts(f.Dir, 3)
@@ -90,7 +90,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 	return nil
 }
 
-// WaitReady waits until the agent's /readyz says so.
+// WaitReady waits until the agent's /readyz succeeds.
 func (a *Agent) WaitReady(ctx context.Context) error {
 	return a.WaitUntil(ctx, func(ctx context.Context) error { return probe.Ready(ctx, a.ProbeAddr) })
 }
@@ -103,14 +103,14 @@ func (m *Member) agentProcesses() []*Process {
 	return all
 }
 
-// memberLead is who was last known to lead.
+// memberLead is the replica that was last known to lead.
 type memberLead struct {
 	mu    sync.Mutex
 	agent *Agent
 }
 
-// Leading is the replica of the member's agent that holds the lock, or that held it last
-// while the API server does not answer; the first one where that is not known.
+// Leading returns the replica of the member's agent that holds the lock or, while the API
+// server does not answer, held it last; the first one where that is not known.
 func (m *Member) Leading(ctx context.Context) *Agent {
 	if len(m.Agents) < 2 {
 		return m.Agent

@@ -24,8 +24,8 @@ import (
 )
 
 // ControlPlane is one real Kubernetes control plane without kubelets: etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler, and KWOK, which plays
-// the kubelets of simulated nodes.
+// kube-apiserver, kube-controller-manager, kube-scheduler, and KWOK, which simulates nodes.
+// It is the processes; what they are started with is in package component.
 type ControlPlane struct {
 	// Issuer issues credentials for users of this API server.
 	*kubeconfig.Issuer
@@ -54,8 +54,8 @@ type ControlPlane struct {
 	restored []func(context.Context) error
 }
 
-// ControlPlaneOptions say what a control plane is made of. The zero value is a
-// whole one without nodes, in a directory of its own that Stop removes.
+// ControlPlaneOptions configure a control plane. The zero value is a complete one without
+// nodes, in a directory of its own that Stop removes.
 type ControlPlaneOptions struct {
 	// Name is its context in the kubeconfig; default "cluster".
 	Name string
@@ -79,7 +79,7 @@ type ControlPlaneOptions struct {
 	Namespaces map[string]map[string]string
 	// APIServerArgs are appended to kube-apiserver's.
 	APIServerArgs []string
-	// Dir is where everything goes; default a new temporary directory.
+	// Dir holds all files; default a new temporary directory.
 	Dir string
 	// Keep leaves the directory in place when all has stopped.
 	Keep bool
@@ -90,7 +90,7 @@ type ControlPlaneOptions struct {
 }
 
 // StartControlPlane starts a single control plane and returns when it is ready
-// for use. Stop it; if this process ends first it goes too.
+// for use. Stop ends it, and so does the end of this process.
 func StartControlPlane(ctx context.Context, options ControlPlaneOptions) (*ControlPlane, error) {
 	dir, err := newWorkdir(options.Dir, options.Keep, false)
 	if err != nil {
@@ -152,7 +152,8 @@ func attachControlPlane(name, fleetDir string) *ControlPlane {
 	}
 }
 
-// AuditLog is the API server's, with a line for every write. See CountWrites.
+// AuditLog returns the file of the API server's audit log, with a line for every write.
+// See CountWrites.
 func (cp *ControlPlane) AuditLog() string { return cp.components.AuditLog() }
 
 // connect makes the clients of the administrator.
@@ -269,7 +270,7 @@ func (cp *ControlPlane) startControllers(ctx context.Context) error {
 	// The controller manager works once it has made a service account.
 	return cp.ControllerManager.WaitUntil(ctx, func(ctx context.Context) error {
 		_, err := cp.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", getOptions)
-		return errors.Join(err, diedUnasked(cp.Processes()...))
+		return errors.Join(err, diedUnexpectedly(cp.Processes()...))
 	})
 }
 
@@ -298,7 +299,7 @@ func (cp *ControlPlane) process(component string, args []string) (*Process, erro
 	}), nil
 }
 
-// Processes are all that were started, in the order of starting.
+// Processes returns all that were started, in the order of starting.
 func (cp *ControlPlane) Processes() []*Process {
 	var all []*Process
 	for _, process := range []*Process{cp.Etcd, cp.APIServer, cp.ControllerManager, cp.Scheduler, cp.KWOK, cp.Kubelet} {
@@ -319,8 +320,7 @@ func (cp *ControlPlane) Stop() error {
 	return err
 }
 
-// killAll ends processes whose data nobody wants: a control plane that is thrown
-// away need not say goodbye.
+// killAll kills processes whose data is not needed any more.
 func killAll(processes []*Process) error {
 	var group errgroup.Group
 	for _, process := range processes {

@@ -69,7 +69,7 @@ type Detached struct {
 	state fleetState
 }
 
-// Attach finds the fleet of a directory.
+// Attach returns the fleet of a directory.
 func Attach(dir string) (*Detached, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func Attach(dir string) (*Detached, error) {
 	return d, nil
 }
 
-// Running are the names of the processes that are there.
+// Running returns the names of the running processes.
 func (d *Detached) Running() []string {
 	var running []string
 	for name, process := range d.Processes {
@@ -106,12 +106,12 @@ func (d *Detached) Running() []string {
 	return running
 }
 
-// Agent is the process of a member's agent.
+// Agent returns the process of a member's agent.
 func (d *Detached) Agent(member string) (*Process, error) {
 	return d.Process(member + "-agent")
 }
 
-// Process is the one of that name, running or not.
+// Process returns the process of that name, running or not.
 func (d *Detached) Process(name string) (*Process, error) {
 	process, ok := d.Processes[name]
 	if !ok {
@@ -125,7 +125,7 @@ func (d *Detached) Process(name string) (*Process, error) {
 	return process, nil
 }
 
-// Link is the network between the hub and a member.
+// Link returns the network between the hub and a member.
 func (d *Detached) Link(member string) (proxy.Link, error) {
 	for _, state := range d.state.Members {
 		if state.Name == member {
@@ -135,7 +135,7 @@ func (d *Detached) Link(member string) (proxy.Link, error) {
 	return nil, fmt.Errorf("no member %q; there are %s", member, strings.Join(d.Members, ", "))
 }
 
-// Down ends every process that is really the fleet's and removes its directory.
+// Down ends every process that is certainly of this fleet and removes its directory.
 func (d *Detached) Down() error {
 	processes := make([]*Process, 0, len(d.Processes))
 	for _, process := range d.Processes {

@@ -75,8 +75,8 @@ type Member struct {
 	Agents []*Agent
 	Proxy  proxy.Link
 
-	leaseAddr    string       // where guards find the agent
-	leaseService *proxy.Proxy // nil if there is one replica, or nobody asks
+	leaseAddr    string       // where guards reach the agent
+	leaseService *proxy.Proxy // nil if there is one replica, or there are no guards
 	lead         memberLead   // which replica leads
 	hadAgents    []*Agent     // that ran when its power was cut
 	proxyAddr    string
@@ -94,8 +94,8 @@ type Agent struct {
 	LeaseAddr string
 }
 
-// Start starts a fleet and returns when every member is Ready. Whatever it has
-// started is gone if it fails.
+// Start starts a fleet and returns when every member is Ready. If it fails, it ends and
+// removes all that it started.
 func Start(ctx context.Context, options Options) (*Fleet, error) {
 	return startFleet(ctx, options, "")
 }
@@ -171,11 +171,11 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.WaitMembersReady(ctx); err != nil {
 		return err
 	}
-	// Last, because they have long been in force by then.
+	// Last, because they are usually in force by then.
 	return admission.Wait(ctx, f.Hub.ControlPlane.Applier, f.Hub.ControlPlane.Issuer)
 }
 
-// plan makes everything that only needs ports and files, before anything runs.
+// plan creates all that only needs ports and files, before a process runs.
 func (f *Fleet) plan() error {
 	var err error
 	if f.PKI, err = NewLinkPKI(filepath.Join(f.Dir, "pki")); err != nil {
@@ -289,7 +289,7 @@ func (f *Fleet) Stop() error {
 	return f.stopErr
 }
 
-// Processes are all that the fleet has, running or not.
+// Processes returns all processes of the fleet, running or not.
 func (f *Fleet) Processes() []*Process {
 	var all []*Process
 	for _, cp := range f.controlPlanes() {
@@ -340,7 +340,7 @@ func (f *Fleet) mergeKubeconfigs() error {
 	return kubeconfig.Merge(f.Kubeconfig, "hub", files)
 }
 
-// Leader is the replica that listens for agents, nil if none does just now.
+// Leader returns the replica that listens for agents, nil if none does.
 func (h *Hub) Leader(ctx context.Context) *Replica {
 	for _, replica := range h.Replicas {
 		if !replica.Running() || replica.paused() {

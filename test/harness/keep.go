@@ -54,7 +54,7 @@ func (k *keeper) close() {
 }
 
 func (k *keeper) check(p *Process) {
-	ended := diedUnasked(p)
+	ended := diedUnexpectedly(p)
 	if ended == nil {
 		delete(k.down, p)
 		return

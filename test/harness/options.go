@@ -9,16 +9,16 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// SystemNamespace is where hub and agents keep what is their own.
+// SystemNamespace is the namespace of hub and agents.
 const SystemNamespace = "vdi-system"
 
-// AdmitSessionsLabel on a member's namespace lets sessions in.
+// AdmitSessionsLabel on a namespace of a member admits sessions to it.
 const AdmitSessionsLabel = "vdi.kasm.io/admit-sessions"
 
 // startTimeout bounds Start when its context has no deadline.
 const startTimeout = 3 * time.Minute
 
-// Options say what a fleet is made of. The zero value is a hub with two replicas
+// Options configure a fleet. The zero value is a hub with two replicas
 // and three members of 20 nodes each, in three regions, in a temporary directory
 // that is removed by Stop, or when this process ends.
 type Options struct {
@@ -64,7 +64,7 @@ type Options struct {
 	// NoWait lets Start return before the members are Ready.
 	NoWait bool
 
-	// Dir is where everything goes; default a new temporary directory.
+	// Dir holds all files; default a new temporary directory.
 	Dir string
 	// Keep leaves the directory, with all logs, in place at the end.
 	Keep bool
@@ -96,7 +96,7 @@ type MemberSpec struct {
 
 var memberNames = []string{"eu-west", "us-east", "ap-south"}
 
-// DefaultMembers are count members named eu-west, us-east, ap-south, member-4 and
+// DefaultMembers returns count members named eu-west, us-east, ap-south, member-4 and
 // so on, each in a region of its name, with its nodes over the zones a, b and c.
 func DefaultMembers(count, nodesPerMember int) []MemberSpec {
 	members := make([]MemberSpec, 0, count)

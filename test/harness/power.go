@@ -25,8 +25,8 @@ func (o Options) kubeletArgs() []string {
 	return append([]string{"--start-delay=" + delay, "--stop-delay=" + delay}, o.Args.Kubelets...)
 }
 
-// startKubelet starts the process that is all machines of the nodes, if there is to
-// be one.
+// startKubelet starts the process that simulates the kubelets of all nodes, if
+// ControlPlaneOptions.Kubelets.
 func (cp *ControlPlane) startKubelet() error {
 	if !cp.options.Kubelets {
 		return nil
@@ -51,16 +51,16 @@ func (cp *ControlPlane) startKubelet() error {
 	return cp.Kubelet.Start()
 }
 
-// ContainerLog has a line for each start and end of a container of the nodes, if
-// they have kubelets: see test/harness/kubelet and test/observer. It lies outside of
-// what the cluster has.
+// ContainerLog returns the file that has a line for each start and end of a container of the nodes, if
+// they have kubelets: see test/harness/kubelet and test/observer. It is independent of
+// the API server.
 func (cp *ControlPlane) ContainerLog() string { return containerLog(cp.options.fleetDir, cp.Name) }
 
 func containerLog(fleetDir, name string) string {
 	return filepath.Join(fleetDir, "containers", name+".jsonl")
 }
 
-// ContainerLogs are those of all members.
+// ContainerLogs returns those of all members.
 func (f *Fleet) ContainerLogs() []string {
 	var logs []string
 	for _, member := range f.Members {
@@ -69,8 +69,8 @@ func (f *Fleet) ContainerLogs() []string {
 	return logs
 }
 
-// RestartKWOK kills KWOK and starts it again. A KWOK that is merely started again
-// waits until the nodes' leases of its last life expire; this deletes them.
+// RestartKWOK kills KWOK and starts it again. It deletes the nodes' leases, whose expiry
+// the new process would wait for.
 func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
 	if err := cp.KWOK.Kill(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (cp *ControlPlane) PowerOffNodes() error {
 	return cutPower([]*Process{cp.Kubelet, cp.KWOK}, cp.ContainerLog(), cp.Name)
 }
 
-// PowerOnNodes starts the nodes again. Nothing of what ran there does.
+// PowerOnNodes starts the nodes again, and no container that ran there.
 func (cp *ControlPlane) PowerOnNodes(ctx context.Context) error {
 	if err := cp.RestartKWOK(ctx); err != nil || cp.Kubelet == nil {
 		return err
@@ -106,7 +106,7 @@ func (m *Member) PowerOff() error {
 }
 
 // PowerOn starts again what PowerOff has ended, with its data, and returns when the
-// API server is ready. What ran on the nodes does not run any more.
+// API server is ready. No container that ran on the nodes is started again.
 func (m *Member) PowerOn(ctx context.Context) error {
 	errs := []error{m.ControlPlane.powerOn(ctx)}
 	if errs[0] == nil {
@@ -117,8 +117,8 @@ func (m *Member) PowerOn(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// cutPower ends processes at once, and says in the log of containers that all that
-// ran has ended, if that is kept.
+// cutPower kills processes, and records in the log of containers, if there is one, that
+// all of them have ended.
 func cutPower(processes []*Process, logFile, member string) error {
 	var there []*Process
 	kubelets := false
@@ -141,18 +141,18 @@ func cutPower(processes []*Process, logFile, member string) error {
 func (cp *ControlPlane) powerOn(ctx context.Context) error {
 	// kube-apiserver waits for etcd.
 	if err := errors.Join(cp.Etcd.Start(), cp.APIServer.Start()); err != nil {
-		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
 	if err := cp.WaitAPI(ctx); err != nil {
-		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
 	if err := errors.Join(cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx), cp.restartProvisioner(ctx)); err != nil {
-		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
 	return nil
 }
 
-// kubeletSuffix ends the name of a member's process that is its nodes.
+// kubeletSuffix ends the name of the process of startKubelet.
 const kubeletSuffix = "-kubelet"
 
 // PowerOff is as Member's.

@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
-// planProcesses makes hub replicas and agents, with their ports, not yet started.
+// planProcesses creates hub replicas and agents, with their ports, not yet started.
 // Their arguments are complete once their members are registered.
 func (f *Fleet) planProcesses() error {
 	hub, err := binary("hub")
@@ -70,7 +70,7 @@ func (f *Fleet) startProxies(ctx context.Context) error {
 	return nil
 }
 
-// startSidecars starts as processes what is a goroutine of ours when the fleet is
+// startSidecars starts as processes what are goroutines of this process when the fleet is
 // not detached.
 func (f *Fleet) startSidecars(ctx context.Context, member *Member) error {
 	kubeconfig, err := member.ControlPlane.KubeconfigFor(provisioner.User)
@@ -130,7 +130,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	return f.Hub.waitServed(ctx)
 }
 
-// WaitReady waits until the replica's /readyz says so.
+// WaitReady waits until the replica's /readyz succeeds.
 func (r *Replica) WaitReady(ctx context.Context) error {
 	return r.WaitUntil(ctx, func(ctx context.Context) error { return probe.Ready(ctx, r.ProbeAddr) })
 }

@@ -47,7 +47,7 @@ func (f *Fleet) WaitMembersReady(ctx context.Context) error {
 
 func (f *Fleet) waitReady(ctx context.Context, member *Member) error {
 	err := poll(ctx, func(ctx context.Context) error {
-		if err := diedUnasked(f.Processes()...); err != nil {
+		if err := diedUnexpectedly(f.Processes()...); err != nil {
 			return err
 		}
 		current, err := f.Hub.ControlPlane.Dynamic.Resource(memberClusters).Get(ctx, member.Name, getOptions)

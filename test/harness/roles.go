@@ -14,11 +14,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
-// Hub and agents are the service accounts that they are where they are installed,
-// with the roles and bindings of their charts and no others: so every test of a fleet
-// fails where these do not suffice.
+// Hub and agents have the service accounts of an installation, with the roles and
+// bindings of their charts and no others: a test of a fleet fails where these do not
+// suffice.
 const (
-	// HubUser and AgentUser are who they are in audit logs.
+	// HubUser and AgentUser are their users in audit logs.
 	HubUser   = "system:serviceaccount:" + SystemNamespace + ":vdi-hub"
 	AgentUser = "system:serviceaccount:" + SystemNamespace + ":vdi-agent"
 )
@@ -26,9 +26,8 @@ const (
 // serviceAccountGroups are those of both.
 var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace}
 
-// authorizeHub gives the hub its roles. What lets it keep Secrets beside sessions, and
-// let users read them, is bound in their namespaces only, as --session-namespaces has
-// it.
+// authorizeHub grants the hub its roles. Those for the Secrets of sessions are bound only
+// in the namespaces of --session-namespaces.
 func authorizeHub(ctx context.Context, cp *ControlPlane, options Options) error {
 	chart, err := options.hubChart()
 	if err != nil {
@@ -48,8 +47,8 @@ func (o Options) hubChart() ([]*unstructured.Unstructured, error) {
 	})
 }
 
-// AuthorizeAgent gives the agent of a member its roles, and what it may in the
-// namespaces that are admitted. It returns how it connects.
+// AuthorizeAgent grants the agent of a member its roles, also in the namespaces that are
+// admitted. It returns the configuration of the agent's client.
 func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) (*rest.Config, error) {
 	chart, err := deploy.Render(deploy.AgentChart, SystemNamespace, nil)
 	if err != nil {
@@ -102,7 +101,7 @@ func authorize(ctx context.Context, admin *apply.Applier, chart []*unstructured.
 	return nil
 }
 
-// deployed are the objects of a file of deploy/.
+// deployed returns the objects of a file of deploy/.
 func deployed(file string) ([]*unstructured.Unstructured, error) {
 	root, err := Root()
 	if err != nil {
@@ -110,7 +109,7 @@ func deployed(file string) ([]*unstructured.Unstructured, error) {
 	}
 	content, err := os.ReadFile(filepath.Join(root, "deploy", filepath.FromSlash(file)))
 	if err != nil {
-		return nil, fmt.Errorf("reading what is deployed: %w", err)
+		return nil, fmt.Errorf("reading manifest: %w", err)
 	}
 	objects, err := apply.Decode(content)
 	if err != nil {

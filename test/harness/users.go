@@ -10,7 +10,7 @@ import (
 type User struct {
 	// Context is the user's in the fleet's kubeconfig; its cluster is the hub.
 	Context string
-	// Name and Groups are those that the API server knows.
+	// Name and Groups are those of the client certificate.
 	Name   string
 	Groups []string
 }

@@ -175,8 +175,8 @@ func (a *Applier) established(ctx context.Context, crd *unstructured.Unstructure
 	return nil
 }
 
-// resourceClient finds the resource of an object's kind. A kind that is new to
-// the API server may take a moment to be discovered.
+// resourceClient returns the client for an object's kind. It waits for a new kind until
+// discovery has it.
 func (a *Applier) resourceClient(ctx context.Context, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	for {

@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
 )
 
-// User is a user of one cluster, as its API server knows it.
+// User is a user of one cluster, and its groups.
 type User struct {
 	Name   string
 	Groups []string

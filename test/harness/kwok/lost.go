@@ -11,17 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lostAnnotation marks the nodes, and the Pods on them, that KWOK plays no more:
-// as with a machine that has lost its power.
+// lostAnnotation marks the nodes, and the Pods on them, that KWOK does not simulate any
+// more, as if the machine had lost its power.
 const lostAnnotation = "harness.vdi.kasm.io/lost"
 
-// LoseNode makes a node silent: it and its Pods are not Ready, as the node
-// controller says once its patience is over, and the Pods stay, whoever deletes
-// them, until RestoreNode or somebody forces them away. No more Pods are
-// scheduled to it.
+// LoseNode fails a node: it and its Pods are not Ready, as after the grace period of the
+// node controller, and a deleted Pod stays until RestoreNode or a forced deletion. No more
+// Pods are scheduled to it.
 //
-// KWOK goes on renewing the node's lease, which says nothing to anybody while the
-// condition Ready is Unknown.
+// KWOK goes on renewing the node's lease, which has no effect while the condition Ready
+// is Unknown.
 func (n *Nodes) LoseNode(ctx context.Context, name string) error {
 	// The node first: a Pod that is bound to it a moment later would not be
 	// marked.
@@ -37,8 +36,8 @@ func (n *Nodes) LoseNode(ctx context.Context, name string) error {
 	})
 }
 
-// RestoreNode brings a node back that LoseNode made silent. Its Pods are as they
-// were, and those that somebody has deleted meanwhile go.
+// RestoreNode restores a node that LoseNode failed. Its Pods become Ready again, and those
+// that were deleted meanwhile end.
 func (n *Nodes) RestoreNode(ctx context.Context, name string) error {
 	// KWOK makes a node that is not marked Ready again, and so its Pods.
 	if err := n.markNode(ctx, name, "null", corev1.ConditionFalse); err != nil {
@@ -49,7 +48,7 @@ func (n *Nodes) RestoreNode(ctx context.Context, name string) error {
 	})
 }
 
-// markNode sets or removes the mark, and says whether the node is ready.
+// markNode sets or removes the mark, and writes whether the node is Ready.
 func (n *Nodes) markNode(ctx context.Context, name, mark string, ready corev1.ConditionStatus) error {
 	nodes := n.client.CoreV1().Nodes()
 	if _, err := nodes.Patch(ctx, name, types.MergePatchType, annotation(mark), metav1.PatchOptions{}); err != nil {
@@ -61,7 +60,7 @@ func (n *Nodes) markNode(ctx context.Context, name, mark string, ready corev1.Co
 	return nil
 }
 
-// eachPodOn calls do with each Pod of a node. One that is gone by then is none.
+// eachPodOn calls do with each Pod of a node, and ignores Pods that no longer exist.
 func (n *Nodes) eachPodOn(ctx context.Context, node string, do func(context.Context, *corev1.Pod) error) error {
 	pods, err := n.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	if err != nil {

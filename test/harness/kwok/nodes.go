@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Annotation marks the nodes that KWOK plays.
+// Annotation marks the nodes that KWOK simulates.
 const Annotation = "kwok.x-k8s.io/node"
 
-// NodeGroup is a number of like nodes to simulate.
+// NodeGroup is a number of equal nodes to simulate.
 type NodeGroup struct {
 	Count  int
 	Region string
@@ -41,7 +41,7 @@ func New(client kubernetes.Interface, wait func(ctx context.Context, check func(
 	return &Nodes{client: client, wait: wait}
 }
 
-// DefaultAllocatable is 16 cores, 64 GiB, 1 TiB of disk and 110 Pods.
+// DefaultAllocatable returns 16 cores, 64 GiB, 1 TiB of disk and 110 Pods.
 func DefaultAllocatable() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("16"),
@@ -52,7 +52,7 @@ func DefaultAllocatable() corev1.ResourceList {
 	}
 }
 
-// GPUAllocatable is DefaultAllocatable with so many GPUs.
+// GPUAllocatable returns DefaultAllocatable with GPUs.
 func GPUAllocatable(gpus int64) corev1.ResourceList {
 	list := DefaultAllocatable()
 	list["nvidia.com/gpu"] = *resource.NewQuantity(gpus, resource.DecimalSI)
@@ -109,7 +109,7 @@ func (g NodeGroup) node(index int) *corev1.Node {
 }
 
 // WaitNodesReady waits until at least count nodes are Ready and free of the
-// taints that new nodes have, and those that LoseNode made silent.
+// taints that new nodes have, and those of LoseNode.
 func (n *Nodes) WaitNodesReady(ctx context.Context, count int) error {
 	return n.wait(ctx, func(ctx context.Context) error {
 		list, err := n.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})

@@ -29,8 +29,8 @@ type CA struct {
 	pem  []byte // the key
 }
 
-// CertRequest says what a certificate is to hold. The zero times mean from an
-// hour ago until 24 h from now.
+// CertRequest is the content of a certificate. By default it is valid from an hour ago
+// until 24 h from now.
 type CertRequest struct {
 	CommonName    string
 	Organizations []string
@@ -54,7 +54,7 @@ type KeyPair struct {
 	KeyPEM  []byte
 }
 
-// NewCA makes an authority whose certificate says name.
+// NewCA creates an authority with that common name.
 func NewCA(name string) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

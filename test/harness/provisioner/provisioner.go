@@ -67,7 +67,7 @@ subjects:
 `
 
 // Provisioner makes a PersistentVolume for every pending claim of its storage
-// class, and deletes it when the claim is gone. The controller manager binds.
+// class, and deletes it after the claim. The controller manager binds them.
 type Provisioner struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[string] // keys of claims; "/name" of volumes
@@ -95,8 +95,7 @@ func Start(ctx context.Context, config *rest.Config) (*Provisioner, error) {
 		if _, err := informer.AddEventHandler(p.enqueue()); err != nil {
 			return nil, fmt.Errorf("starting provisioner: %w", err)
 		}
-		// API servers that don't answer are what tests are made of: try again and
-		// say nothing.
+		// Tests stop API servers: these errors are expected, and the watch is retried.
 		if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 			return nil, fmt.Errorf("starting provisioner: %w", err)
 		}
@@ -182,8 +181,8 @@ func (p *Provisioner) syncClaim(ctx context.Context, key string) error {
 	return err
 }
 
-// syncVolume deletes a volume whose claim is gone: kube-controller-manager leaves
-// that to the provisioner it is annotated with.
+// syncVolume deletes a released volume, which kube-controller-manager expects of the
+// provisioner in the volume's annotation.
 func (p *Provisioner) syncVolume(ctx context.Context, name string) error {
 	item, found, err := p.vols.GetStore().GetByKey(name)
 	if err != nil || !found {

@@ -84,11 +84,11 @@ func (r Remote) Status() (Status, error) {
 	var status Status
 	response, err := controlClient.Get("http://" + r.Control + "/status")
 	if err != nil {
-		return status, fmt.Errorf("asking proxy: %w", err)
+		return status, fmt.Errorf("requesting status of proxy: %w", err)
 	}
 	defer response.Body.Close()
 	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		return status, fmt.Errorf("asking proxy: %w", err)
+		return status, fmt.Errorf("requesting status of proxy: %w", err)
 	}
 	return status, nil
 }
@@ -98,12 +98,12 @@ var controlClient = &http.Client{Timeout: 5 * time.Second}
 func (r Remote) post(path string, query url.Values) error {
 	response, err := controlClient.Post("http://"+r.Control+path+"?"+query.Encode(), "", nil)
 	if err != nil {
-		return fmt.Errorf("telling proxy: %w", err)
+		return fmt.Errorf("sending to proxy: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		message, _ := io.ReadAll(response.Body)
-		return fmt.Errorf("telling proxy: %s", strings.TrimSpace(string(message)))
+		return fmt.Errorf("sending to proxy: %s", strings.TrimSpace(string(message)))
 	}
 	return nil
 }

@@ -5,5 +5,5 @@
 //
 //   - A blackhole delays bytes and loses none: they arrive once the link is healed, as
 //     with TCP.
-//   - A proxy knows nothing of the harness, the fleet or what it carries.
+//   - A proxy is independent of the fleet and of the bytes that it carries.
 package proxy

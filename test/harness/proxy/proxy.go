@@ -8,7 +8,7 @@ import (
 )
 
 // Proxy is a TCP proxy between an agent and the hub: a Link. In a fleet a new
-// connection goes where the hub's Service leads; a proxy with a list of backends
+// connection goes to the backend of the hub's Service; a proxy with a list of backends
 // takes the one that accepts it.
 type Proxy struct {
 	choose   func() string // nil if there is a list
@@ -38,7 +38,7 @@ func Start(listen string, backends []string) (*Proxy, error) {
 }
 
 // StartTo listens on the address and forwards each connection to where
-// choose says at that moment; "" refuses it.
+// choose returns at that moment; "" refuses it.
 func StartTo(listen string, choose func() string) (*Proxy, error) {
 	return start(listen, choose, nil)
 }
@@ -60,7 +60,7 @@ func start(listen string, choose func() string, backends []string) (*Proxy, erro
 	return p, nil
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address of the proxy.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Stop ends the proxy and all its connections.
@@ -244,8 +244,8 @@ func (p *Proxy) dialBackend() (net.Conn, string) {
 	return conns[best], p.backends[best]
 }
 
-// drop forgets a connection, resetting what is left of it: to a client whose
-// backend is not there, that is a refusal.
+// drop removes a connection and resets it if it is still open: a client without a backend
+// is refused so.
 func (p *Proxy) drop(conn *connection) {
 	p.change(func() {
 		if _, there := p.conns[conn]; there {
@@ -255,8 +255,8 @@ func (p *Proxy) drop(conn *connection) {
 	})
 }
 
-// waitOpen waits until the network is as wanted; false means that the
-// connection is gone.
+// waitOpen waits until the network is open, and reports whether the connection still
+// exists.
 func (p *Proxy) waitOpen(conn *connection, open func(CutMode) bool) bool {
 	for {
 		p.mu.Lock()

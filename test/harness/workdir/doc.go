@@ -3,7 +3,7 @@
 //
 // # Invariants
 //
-//   - The directory and its reservations are gone once Close was called or the process
-//     that made it has ended, in whatever way (reaper.go), unless it is kept or detached.
+//   - The directory and its reservations are removed by Close, or when the process that
+//     created it has ended in any way (reaper.go), unless it is kept or detached.
 //   - Two fleets of one machine never have a port in common (ports.go).
 package workdir

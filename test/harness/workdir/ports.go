@@ -13,8 +13,7 @@ import (
 	"syscall"
 )
 
-// Ports are taken from below the ephemeral range, where the kernel gives none
-// away by itself.
+// Ports are from below the ephemeral range, from which the kernel assigns ports itself.
 const (
 	firstPort = 11000
 	lastPort  = 32000
@@ -72,8 +71,8 @@ func portIsFree(port int) bool {
 }
 
 // withPortRegistry calls change with the reservations of all fleets of this user
-// and stores what it leaves. The registry is one file with a line for each port,
-// under an exclusive lock, and gone when it is empty.
+// and stores the result. The registry is one file with a line for each port, under an
+// exclusive lock, and is removed when it is empty.
 func withPortRegistry(change func(taken map[int]string) error) error {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("vdi-fleet-ports-%d", os.Getuid()))
 	file, err := lockFile(path)
