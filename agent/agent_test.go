@@ -17,6 +17,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
 func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
@@ -25,7 +26,7 @@ func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	member, err := harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
 		CRDDirs:    []string{filepath.Join(root, "deploy/charts/vdi-agent/files/crds")},
-		Nodes:      []harness.NodeGroup{{Count: 1, Region: "eu", Zone: "eu-a"}},
+		Nodes:      []kwok.NodeGroup{{Count: 1, Region: "eu", Zone: "eu-a"}},
 		Namespaces: map[string]map[string]string{"desks": {v1alpha1.LabelAdmitSessions: "true"}, "vdi-system": nil},
 	})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -25,6 +25,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
 // fixture is a watcher of a real control plane with two nodes of 4 cores.
@@ -41,11 +42,11 @@ func start(t *testing.T) *fixture {
 	g := NewWithT(t)
 	root, err := harness.Root()
 	g.Expect(err).NotTo(HaveOccurred())
-	allocatable := harness.DefaultAllocatable()
+	allocatable := kwok.DefaultAllocatable()
 	allocatable[corev1.ResourceCPU] = resource.MustParse("4")
 	cp, err := harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
 		CRDDirs:    []string{filepath.Join(root, "deploy/charts/vdi-agent/files/crds")},
-		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a", Allocatable: allocatable}},
+		Nodes:      []kwok.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a", Allocatable: allocatable}},
 		Namespaces: map[string]map[string]string{"desktops": {v1alpha1.LabelAdmitSessions: "true"}, "others": nil},
 	})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -14,7 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 )
 
 func homeSize(size string) func(*api.SessionAssignment) {
@@ -50,7 +50,7 @@ var _ = Describe("A home", func() {
 
 	It("that can't grow is used as it is, and says so", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), homeSize("1Gi"), func(a *api.SessionAssignment) {
-			a.Spec.Desktop.Home.StorageClassName = harness.FixedStorageClass
+			a.Spec.Desktop.Home.StorageClassName = provisioner.FixedStorageClass
 		})
 		edit(ctx, a, homeSize("2Gi"))
 		expectCondition(ctx, a, api.ConditionHomeReady, metav1.ConditionTrue, api.ReasonBoundTooSmall, "1Gi")

@@ -23,6 +23,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
@@ -59,7 +60,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	member, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
 		CRDDirs:    []string{"../../deploy/charts/vdi-agent/files/crds"},
-		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
+		Nodes:      []kwok.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
 		Namespaces: map[string]map[string]string{namespace: restricted},
 	})
 	Expect(err).NotTo(HaveOccurred())

@@ -23,6 +23,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
 )
 
 // world is a hub that serves on a loopback port, with a clock, a directory and
@@ -30,7 +31,7 @@ import (
 type world struct {
 	t       *testing.T
 	pki     *harness.LinkPKI
-	foreign *harness.CA
+	foreign *pki.CA
 	address string
 
 	mu        sync.Mutex
@@ -49,16 +50,16 @@ type world struct {
 
 func serve(t *testing.T, change func(*link.Options)) *world {
 	t.Helper()
-	pki, err := harness.NewLinkPKI(t.TempDir())
+	certificates, err := harness.NewLinkPKI(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := pki.Hub()
+	files, err := certificates.Hub()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, pki: pki, standing: map[types.UID]link.Access{"own": {}}, peers: map[types.UID]link.Peer{}, refused: map[types.UID]error{}}
-	if w.foreign, err = harness.NewCA("foreign"); err != nil {
+	w := &world{t: t, pki: certificates, standing: map[types.UID]link.Access{"own": {}}, peers: map[types.UID]link.Peer{}, refused: map[types.UID]error{}}
+	if w.foreign, err = pki.NewCA("foreign"); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,7 +68,7 @@ func serve(t *testing.T, change func(*link.Options)) *world {
 	}
 	w.address = listener.Addr().String()
 	options := link.Options{
-		CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: pki.CAFile(),
+		CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: certificates.CAFile(),
 		TrustDomain: harness.TrustDomain, Term: link.Term{Current: func() int64 { return 1 }}, Timeouts: link.Timeouts{Drain: time.Second},
 		ReviewInterval: 20 * time.Millisecond, Now: w.now, Leading: w.leading,
 	}
@@ -190,7 +191,7 @@ func (a *authority) Certificates() (*tls.Certificate, *x509.CertPool, error) {
 }
 
 // certificate of an agent, issued by an authority.
-func (w *world) certificate(ca *harness.CA, request harness.CertRequest) *tls.Certificate {
+func (w *world) certificate(ca *pki.CA, request pki.CertRequest) *tls.Certificate {
 	w.t.Helper()
 	files, err := w.pki.Write(strings.ReplaceAll(w.t.Name(), "/", "-"), ca, request)
 	if err != nil {

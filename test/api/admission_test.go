@@ -18,6 +18,7 @@ import (
 
 	vdi "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
 const admissionDir = "../../deploy/charts/vdi-hub/files/admission"
@@ -189,7 +190,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 	)
 
 	It("are manifests with no field that nobody knows", func(ctx context.Context) {
-		_, err := hub.Kubectl(ctx, "apply", "--server-side", "--field-manager="+harness.FieldManager,
+		_, err := hub.Kubectl(ctx, "apply", "--server-side", "--field-manager="+apply.FieldManager,
 			"--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", admissionDir)
 		Expect(err).NotTo(HaveOccurred())
 	})

@@ -66,15 +66,15 @@ func TestTheTestsRunWhatShips(t *testing.T) {
 func TestAFleetIsRefusedFlagsThatNobodyExplained(t *testing.T) {
 	t.Parallel()
 	for _, options := range []harness.Options{
-		{HubArgs: []string{"--link-max-streams=1"}},
-		{AgentArgs: []string{"--guard-port=1"}},
-		{MemberArgs: map[string][]string{"eu-west": {"--tls-secret=a"}}},
+		{Args: harness.Args{Hub: []string{"--link-max-streams=1"}}},
+		{Args: harness.Args{Agents: []string{"--guard-port=1"}}},
+		{Args: harness.Args{Members: map[string][]string{"eu-west": {"--tls-secret=a"}}}},
 	} {
 		if _, _, err := harness.Flags(options); err == nil || !strings.Contains(err.Error(), "Differences") {
 			t.Errorf("%+v: %v", options, err)
 		}
 	}
-	if _, _, err := harness.Flags(harness.Options{AgentArgs: []string{"--fail-after=5s"}}); err != nil {
+	if _, _, err := harness.Flags(harness.Options{Args: harness.Args{Agents: []string{"--fail-after=5s"}}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,22 +3,25 @@ package harness
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/utils/ptr"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/probe"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // agentLock is the lock among the replicas of an agent.
 const agentLock = "vdi-agent"
 
-// planAgents makes the replicas of a member's agent, not yet started. Guards find them
-// at one address, as they find the Service of production.
+// planAgents creates the replicas of a member's agent, not yet started. Guards reach them
+// at one address, as they reach the Service in production.
 func (f *Fleet) planAgents(member *Member, path string) error {
 	for i := range 1 + f.options.Standbys[member.Name] {
-		ports, err := reservePorts(f.Dir, 3)
+		ports, err := workdir.ReservePorts(f.Dir, 3)
 		if err != nil {
 			return err
 		}
@@ -36,7 +39,7 @@ func (f *Fleet) planAgents(member *Member, path string) error {
 	if len(member.Agents) == 1 || !f.options.Kubelets {
 		return nil
 	}
-	ports, err := reservePorts(f.Dir, 1)
+	ports, err := workdir.ReservePorts(f.Dir, 1)
 	if err != nil {
 		return err
 	}
@@ -60,13 +63,13 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 		for _, a := range member.Agents {
 			listening = append(listening, a.LeaseAddr)
 		}
-		if member.leaseService, err = StartProxy(member.leaseAddr, listening); err != nil {
+		if member.leaseService, err = proxy.Start(member.leaseAddr, listening); err != nil {
 			return err
 		}
 	}
 	var tls LinkFiles
 	if f.options.Enrol {
-		err = f.Bootstrap(ctx, member)
+		err = bootstrap(ctx, f.Hub.ControlPlane, member)
 	} else {
 		tls, err = f.PKI.Agent(member.Name, member.UID)
 	}
@@ -78,7 +81,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 		return err
 	}
 	for _, a := range member.Agents {
-		a.Spec.Args = slices.Concat(f.agentArgs(member, a, kubeconfig, tls), f.options.AgentArgs, f.options.MemberArgs[member.Name])
+		a.Spec.Args = f.options.agentArgs(member, a, kubeconfig, tls)
 		a.Spec.Env = append([]string{"POD_NAME=" + a.PodName}, f.options.Env...)
 		if err := a.Start(); err != nil {
 			return err
@@ -87,9 +90,9 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 	return nil
 }
 
-// WaitReady waits until the agent's /readyz says so.
+// WaitReady waits until the agent's /readyz succeeds.
 func (a *Agent) WaitReady(ctx context.Context) error {
-	return a.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, a.ProbeAddr) })
+	return a.WaitUntil(ctx, func(ctx context.Context) error { return probe.Ready(ctx, a.ProbeAddr) })
 }
 
 func (m *Member) agentProcesses() []*Process {
@@ -100,14 +103,14 @@ func (m *Member) agentProcesses() []*Process {
 	return all
 }
 
-// memberLead is who was last known to lead.
+// memberLead is the replica that was last known to lead.
 type memberLead struct {
 	mu    sync.Mutex
 	agent *Agent
 }
 
-// Leading is the replica of the member's agent that holds the lock, or that held it last
-// while the API server does not answer; the first one where that is not known.
+// Leading returns the replica of the member's agent that holds the lock or, while the API
+// server does not answer, held it last; the first one where that is not known.
 func (m *Member) Leading(ctx context.Context) *Agent {
 	if len(m.Agents) < 2 {
 		return m.Agent
@@ -130,4 +133,14 @@ func (m *Member) Leading(ctx context.Context) *Agent {
 		return m.Agent
 	}
 	return m.lead.agent
+}
+
+// Metrics returns the metrics of the replica of the agent that leads, as text.
+func (m *Member) Metrics(ctx context.Context) (string, error) {
+	return m.MetricsOf(ctx, m.Leading(ctx))
+}
+
+// MetricsOf returns the metrics of one replica of the agent, as text.
+func (m *Member) MetricsOf(ctx context.Context, a *Agent) (string, error) {
+	return m.ControlPlane.scraper.Scrape(ctx, a.MetricsAddr)
 }

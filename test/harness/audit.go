@@ -24,7 +24,7 @@ type WriteCount struct {
 	Agent string
 }
 
-// CountOptions say which writes to count. The zero value counts all from the
+// CountOptions select the writes to count. The zero value counts all from the
 // log's beginning, but for leases and events.
 type CountOptions struct {
 	// Offset in bytes to begin at: a mark that AuditMark returned.
@@ -34,7 +34,7 @@ type CountOptions struct {
 	// Users are the only ones that count, if any are named.
 	Users []string
 	// ByAgent counts user agents apart, and Agent leaves out those whose user
-	// agent does not contain it: hub replicas say the name of their Pod there.
+	// agent does not contain it: that of a hub replica contains the name of its Pod.
 	ByAgent bool
 	Agent   string
 	// Leases and Events count these too, which are left out otherwise.
@@ -130,7 +130,7 @@ func (o CountOptions) includes(event *auditEvent) bool {
 	case ref.Resource == "events":
 		return o.Events
 	case ref.APIGroup == "authorization.k8s.io" || ref.APIGroup == "authentication.k8s.io":
-		return false // reviews are questions, though they are created
+		return false // reviews are created, and write nothing
 	}
 	return true
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
 // TestBehaviours: what a simulated kubelet makes of Pods that are up to no good,
@@ -23,7 +24,7 @@ func TestBehaviours(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
 	cp := startControlPlane(ctx, t, harness.ControlPlaneOptions{
-		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu-west", Zone: "eu-west-a"}},
+		Nodes:      []kwok.NodeGroup{{Count: 2, Region: "eu-west", Zone: "eu-west-a"}},
 		Namespaces: map[string]map[string]string{"desktops": {}},
 	})
 	if err := cp.WaitNodesReady(ctx, 2); err != nil {

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
-// modulePath tells the repository's root from other directories with a go.mod.
+// modulePath distinguishes the repository's root from other directories with a go.mod.
 const modulePath = "module github.com/vdi-fleet/vdi-fleet\n"
 
-// Root is the root of the repository: the nearest directory above the working
+// Root returns the root of the repository: the nearest directory above the working
 // directory that holds this module, or $VDI_FLEET_ROOT.
 func Root() (string, error) {
 	if root := os.Getenv("VDI_FLEET_ROOT"); root != "" {
@@ -34,7 +36,7 @@ func Root() (string, error) {
 	}
 }
 
-// makeTargets says what builds a binary, for the error message.
+// makeTargets are the make targets that build a binary, for the error message.
 var makeTargets = map[string]string{"hub": "build", "agent": "build", "fleet": "build"}
 
 // binary returns the path of bin/NAME.
@@ -54,7 +56,10 @@ func binary(name string) (string, error) {
 	return path, nil
 }
 
-func ensureBinaries() error {
-	_, err := binary("controlplane")
-	return err
+// newWorkdir makes the directory of a fleet or control plane, once its binaries are there.
+func newWorkdir(dir string, keep, detach bool) (*workdir.Dir, error) {
+	if _, err := binary("controlplane"); err != nil {
+		return nil, err
+	}
+	return workdir.New(dir, keep, detach)
 }

@@ -4,31 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/admission"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/component"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kubeconfig"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/probe"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // ControlPlane is one real Kubernetes control plane without kubelets: etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler, and KWOK, which plays
-// the kubelets of simulated nodes.
+// kube-apiserver, kube-controller-manager, kube-scheduler, and KWOK, which simulates nodes.
+// It is the processes; what they are started with is in package component.
 type ControlPlane struct {
-	Name string
-	// Dir holds what is this control plane's own: data, certificates,
-	// kubeconfigs, audit log.
-	Dir string
+	// Issuer issues credentials for users of this API server.
+	*kubeconfig.Issuer
+	// Applier has the clients of the administrator.
+	*apply.Applier
+	// Nodes are the simulated nodes.
+	*kwok.Nodes
 	// Kubeconfig is the file of the administrator (system:masters).
 	Kubeconfig string
 	// Config is the administrator's too.
 	Config *rest.Config
-	// CA signs every client of this API server and nobody else's.
-	CA *CA
 
 	Etcd              *Process
 	APIServer         *Process
@@ -37,21 +45,17 @@ type ControlPlane struct {
 	KWOK              *Process // nil if APIOnly or NoScheduling
 	Kubelet           *Process // nil unless Kubelets
 
-	// Client and Dynamic are the administrator's.
-	Client  kubernetes.Interface
-	Dynamic dynamic.Interface
-
 	options     ControlPlaneOptions
-	ports       controlPlanePorts
-	home        *home // nil if it is a fleet's
-	provisioner *Provisioner
-	scraper     scraperToken
-	// restored are told when etcd was put back to an earlier time.
+	components  *component.Cluster
+	workdir     *workdir.Dir // nil if it is a fleet's
+	provisioner *provisioner.Provisioner
+	scraper     *scrape.Scraper
+	// restored are called after RestoreEtcd.
 	restored []func(context.Context) error
 }
 
-// ControlPlaneOptions say what a control plane is made of. The zero value is a
-// whole one without nodes, in a directory of its own that Stop removes.
+// ControlPlaneOptions configure a control plane. The zero value is a complete one without
+// nodes, in a directory of its own that Stop removes.
 type ControlPlaneOptions struct {
 	// Name is its context in the kubeconfig; default "cluster".
 	Name string
@@ -64,10 +68,10 @@ type ControlPlaneOptions struct {
 	// starts, so that garbage collection knows them from the beginning.
 	CRDDirs []string
 	// AdmissionDir is a directory of admission policies, applied after the CRDs.
-	// StartControlPlane waits until they are in force, by WaitAdmission.
+	// StartControlPlane waits until they are in force, by package admission.
 	AdmissionDir string
 	// Nodes to simulate.
-	Nodes []NodeGroup
+	Nodes []kwok.NodeGroup
 	// Kubelets is as in Options.
 	Kubelets    bool
 	KubeletArgs []string
@@ -75,7 +79,7 @@ type ControlPlaneOptions struct {
 	Namespaces map[string]map[string]string
 	// APIServerArgs are appended to kube-apiserver's.
 	APIServerArgs []string
-	// Dir is where everything goes; default a new temporary directory.
+	// Dir holds all files; default a new temporary directory.
 	Dir string
 	// Keep leaves the directory in place when all has stopped.
 	Keep bool
@@ -85,26 +89,24 @@ type ControlPlaneOptions struct {
 	detach   bool
 }
 
-type controlPlanePorts struct{ etcd, etcdPeer, api int }
-
 // StartControlPlane starts a single control plane and returns when it is ready
-// for use. Stop it; if this process ends first it goes too.
+// for use. Stop ends it, and so does the end of this process.
 func StartControlPlane(ctx context.Context, options ControlPlaneOptions) (*ControlPlane, error) {
-	home, err := newHome(options.Dir, options.Keep, false)
+	dir, err := newWorkdir(options.Dir, options.Keep, false)
 	if err != nil {
 		return nil, err
 	}
-	options.fleetDir = home.dir
+	options.fleetDir = dir.Path
 	cp, err := newControlPlane(options)
 	if err != nil {
-		return nil, errors.Join(err, home.close())
+		return nil, errors.Join(err, dir.Close())
 	}
-	cp.home = home
+	cp.workdir = dir
 	if err := cp.start(ctx); err != nil {
 		return nil, errors.Join(err, cp.Stop())
 	}
 	if options.AdmissionDir != "" {
-		if err := cp.WaitAdmission(ctx); err != nil {
+		if err := admission.Wait(ctx, cp.Applier, cp.Issuer); err != nil {
 			return nil, errors.Join(err, cp.Stop())
 		}
 	}
@@ -115,49 +117,60 @@ func newControlPlane(options ControlPlaneOptions) (*ControlPlane, error) {
 	if options.Name == "" {
 		options.Name = "cluster"
 	}
-	ports, err := reservePorts(options.fleetDir, 3)
+	ports, err := workdir.ReservePorts(options.fleetDir, 3)
 	if err != nil {
 		return nil, err
 	}
-	cp := &ControlPlane{
-		Name:    options.Name,
-		Dir:     filepath.Join(options.fleetDir, "clusters", options.Name),
-		options: options,
-		ports:   controlPlanePorts{etcd: ports[0], etcdPeer: ports[1], api: ports[2]},
+	dir := filepath.Join(options.fleetDir, "clusters", options.Name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making %s: %w", dir, err)
 	}
-	if err := os.MkdirAll(cp.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making %s: %w", cp.Dir, err)
-	}
-	if cp.CA, err = NewCA(cp.Name); err != nil {
+	ca, err := pki.NewCA(options.Name)
+	if err != nil {
 		return nil, err
 	}
-	if err := cp.writeFiles(); err != nil {
+	cp := attachControlPlane(options.Name, options.fleetDir)
+	cp.options, cp.CA, cp.URL = options, ca, "https://"+localhost(ports[2])
+	cp.components = &component.Cluster{
+		Issuer: cp.Issuer, Ports: component.Ports{Etcd: ports[0], EtcdPeer: ports[1], API: ports[2]},
+		APIOnly: options.APIOnly, NoScheduling: options.NoScheduling, Kubelets: options.Kubelets,
+		ExtraAPIServerArgs: options.APIServerArgs, AuditedUsers: []string{HubUser, AgentUser},
+	}
+	if err := cp.components.WriteFiles(); err != nil {
 		return nil, err
 	}
-	cp.Kubeconfig = cp.componentKubeconfig(adminIdentity)
 	return cp, cp.connect()
 }
 
-// URL is the API server's.
-func (cp *ControlPlane) URL() string {
-	return "https://" + localhost(cp.ports.api)
+// attachControlPlane returns the control plane of that name in a fleet's directory,
+// without its processes.
+func attachControlPlane(name, fleetDir string) *ControlPlane {
+	issuer := &kubeconfig.Issuer{Name: name, Dir: filepath.Join(fleetDir, "clusters", name)}
+	return &ControlPlane{
+		Issuer: issuer, Kubeconfig: issuer.KubeconfigPath(component.Admin),
+		options: ControlPlaneOptions{Name: name, fleetDir: fleetDir},
+	}
 }
 
-// AuditLog is the API server's, with a line for every write. See CountWrites.
-func (cp *ControlPlane) AuditLog() string { return filepath.Join(cp.Dir, "audit.log") }
+// AuditLog returns the file of the API server's audit log, with a line for every write.
+// See CountWrites.
+func (cp *ControlPlane) AuditLog() string { return cp.components.AuditLog() }
 
-func (cp *ControlPlane) connect() error {
-	config, err := cp.ConfigFor(adminIdentity.user, adminIdentity.groups...)
+// connect makes the clients of the administrator.
+func (cp *ControlPlane) connect() (err error) {
+	if cp.Config, err = kubeconfig.Load(cp.Kubeconfig); err != nil {
+		return err
+	}
+	cp.Applier, err = apply.New(cp.Config, func(ctx context.Context, check func(context.Context) error) error {
+		return cp.APIServer.WaitUntil(ctx, check)
+	})
 	if err != nil {
 		return err
 	}
-	cp.Config = config
-	if cp.Client, err = kubernetes.NewForConfig(config); err != nil {
-		return fmt.Errorf("making client: %w", err)
-	}
-	if cp.Dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return fmt.Errorf("making client: %w", err)
-	}
+	cp.Nodes = kwok.New(cp.Client, func(ctx context.Context, check func(context.Context) error) error {
+		return cp.KWOK.WaitUntil(ctx, check)
+	})
+	cp.scraper = scrape.New(cp.Applier, SystemNamespace)
 	return nil
 }
 
@@ -181,8 +194,8 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, nodes := range cp.options.Nodes {
-		group.Go(func() error { return cp.AddNodes(ctx, nodes) })
+	for _, like := range cp.options.Nodes {
+		group.Go(func() error { return cp.AddNodes(ctx, like) })
 	}
 	for name, labels := range cp.options.Namespaces {
 		group.Go(func() error { return cp.EnsureNamespace(ctx, name, labels) })
@@ -195,17 +208,24 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 
 func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	var err error
-	if cp.Etcd, err = cp.process("etcd", cp.etcdArgs()); err != nil {
+	if cp.Etcd, err = cp.process("etcd", cp.components.EtcdArgs()); err != nil {
 		return err
 	}
-	if cp.APIServer, err = cp.process("kube-apiserver", cp.apiServerArgs()); err != nil {
+	if cp.APIServer, err = cp.process("kube-apiserver", cp.components.APIServerArgs()); err != nil {
 		return err
 	}
+	return cp.runAPI(ctx)
+}
+
+// runAPI starts etcd and kube-apiserver, which exist, and returns when they are ready.
+func (cp *ControlPlane) runAPI(ctx context.Context) error {
 	if err := cp.Etcd.Start(); err != nil {
 		return err
 	}
 	// kube-apiserver would wait for etcd too, but in steps of a second.
-	if err := cp.Etcd.WaitUntil(ctx, dial(cp.ports.etcd)); err != nil {
+	if err := cp.Etcd.WaitUntil(ctx, func(ctx context.Context) error {
+		return probe.Listening(ctx, localhost(cp.components.Ports.Etcd))
+	}); err != nil {
 		return err
 	}
 	if err := cp.APIServer.Start(); err != nil {
@@ -224,18 +244,18 @@ func (cp *ControlPlane) WaitAPI(ctx context.Context) error {
 }
 
 func (cp *ControlPlane) startControllers(ctx context.Context) error {
-	if err := cp.addDefaults(ctx); err != nil {
+	if err := cp.Apply(ctx, []byte(defaults)); err != nil {
 		return err
 	}
 	var err error
-	if cp.ControllerManager, err = cp.startComponent("kube-controller-manager", cp.controllerManagerArgs()); err != nil {
+	if cp.ControllerManager, err = cp.startComponent("kube-controller-manager", cp.components.ControllerManagerArgs()); err != nil {
 		return err
 	}
 	if !cp.options.NoScheduling {
-		if cp.Scheduler, err = cp.startComponent("kube-scheduler", cp.schedulerArgs()); err != nil {
+		if cp.Scheduler, err = cp.startComponent("kube-scheduler", cp.components.SchedulerArgs()); err != nil {
 			return err
 		}
-		if cp.KWOK, err = cp.startComponent("kwok", cp.kwokArgs()); err != nil {
+		if cp.KWOK, err = cp.startComponent("kwok", cp.components.KWOKArgs()); err != nil {
 			return err
 		}
 		if err := cp.startKubelet(); err != nil {
@@ -250,7 +270,7 @@ func (cp *ControlPlane) startControllers(ctx context.Context) error {
 	// The controller manager works once it has made a service account.
 	return cp.ControllerManager.WaitUntil(ctx, func(ctx context.Context) error {
 		_, err := cp.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", getOptions)
-		return errors.Join(err, diedUnasked(cp.Processes()...))
+		return errors.Join(err, diedUnexpectedly(cp.Processes()...))
 	})
 }
 
@@ -279,7 +299,7 @@ func (cp *ControlPlane) process(component string, args []string) (*Process, erro
 	}), nil
 }
 
-// Processes are all that were started, in the order of starting.
+// Processes returns all that were started, in the order of starting.
 func (cp *ControlPlane) Processes() []*Process {
 	var all []*Process
 	for _, process := range []*Process{cp.Etcd, cp.APIServer, cp.ControllerManager, cp.Scheduler, cp.KWOK, cp.Kubelet} {
@@ -292,33 +312,19 @@ func (cp *ControlPlane) Processes() []*Process {
 
 // Stop ends every process and removes the directory. It may be called twice.
 func (cp *ControlPlane) Stop() error {
-	cp.stopProvisioner()
+	cp.provisioner.Stop()
 	err := killAll(cp.Processes())
-	if cp.home != nil {
-		err = errors.Join(err, cp.home.close())
+	if cp.workdir != nil {
+		err = errors.Join(err, cp.workdir.Close())
 	}
 	return err
 }
 
-// killAll ends processes whose data nobody wants: a control plane that is thrown
-// away need not say goodbye.
+// killAll kills processes whose data is not needed any more.
 func killAll(processes []*Process) error {
 	var group errgroup.Group
 	for _, process := range processes {
 		group.Go(process.Kill)
 	}
 	return group.Wait()
-}
-
-func dial(port int) func(context.Context) error {
-	return func(ctx context.Context) error { return dialAddress(ctx, localhost(port)) }
-}
-
-func dialAddress(ctx context.Context, address string) error {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", address)
-	if err == nil {
-		_ = conn.Close()
-	}
-	return err
 }

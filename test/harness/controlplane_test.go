@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
 // deadline is generous: it only bounds a test that hangs.
@@ -22,7 +23,7 @@ func TestControlPlane(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
 	cp := startControlPlane(ctx, t, harness.ControlPlaneOptions{
-		Nodes:      []harness.NodeGroup{{Count: 3, Region: "eu-west", Zone: "eu-west-a"}},
+		Nodes:      []kwok.NodeGroup{{Count: 3, Region: "eu-west", Zone: "eu-west-a"}},
 		Namespaces: map[string]map[string]string{"desktops": {"team": "a"}},
 	})
 	if err := cp.WaitNodesReady(ctx, 3); err != nil {
@@ -112,6 +113,13 @@ func TestControlPlane(t *testing.T) {
 	t.Run("keeps its data when killed, paused and restarted", func(t *testing.T) {
 		testProcesses(ctx, t, cp)
 	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // takesLong leaves a test to make test-all: its control planes take a while.

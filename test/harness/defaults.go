@@ -3,43 +3,20 @@ package harness
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 )
 
-// StorageClass and IngressClass are the defaults of every whole control plane;
-// FixedStorageClass has volumes that never grow.
-const (
-	StorageClass      = "standard"
-	FixedStorageClass = "fixed"
-	IngressClass      = "nginx"
-)
+// IngressClass is the default of every whole control plane.
+const IngressClass = "nginx"
 
 var getOptions = metav1.GetOptions{}
 
-const defaults = `
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata:
-  name: ` + StorageClass + `
-  annotations: {storageclass.kubernetes.io/is-default-class: "true"}
-provisioner: ` + ProvisionerName + `
-volumeBindingMode: Immediate
-reclaimPolicy: Delete
-allowVolumeExpansion: true
----
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: ` + FixedStorageClass + `}
-provisioner: ` + ProvisionerName + `
-volumeBindingMode: Immediate
-reclaimPolicy: Delete
----
+const defaults = provisioner.Manifest + `---
 apiVersion: networking.k8s.io/v1
 kind: IngressClass
 metadata:
@@ -47,58 +24,25 @@ metadata:
   annotations: {ingressclass.kubernetes.io/is-default-class: "true"}
 spec:
   controller: vdi-fleet.test/ingress
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: ` + provisionerUser + `}
-rules:
-- apiGroups: [""]
-  resources: [persistentvolumeclaims]
-  verbs: [get, list, watch]
-- apiGroups: [""]
-  resources: [persistentvolumes]
-  verbs: [get, list, watch, create, delete]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: ` + provisionerUser + `}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ` + provisionerUser + `}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: ` + provisionerUser + `}
 `
 
-func (cp *ControlPlane) addDefaults(ctx context.Context) error {
-	return cp.Apply(ctx, []byte(defaults))
-}
-
 func (cp *ControlPlane) startProvisioner(ctx context.Context) error {
-	config, err := cp.ConfigFor(provisionerUser)
+	config, err := cp.ConfigFor(provisioner.User)
 	if err != nil {
 		return err
 	}
-	cp.provisioner, err = StartProvisioner(ctx, config)
+	cp.provisioner, err = provisioner.Start(ctx, config)
 	return err
 }
 
-func (cp *ControlPlane) stopProvisioner() {
-	if cp.provisioner != nil {
-		cp.provisioner.Stop()
-	}
-}
-
-// restartProvisioner has a new one look at once: the one of before backs off for
-// half a minute where the API server was away for long.
+// restartProvisioner replaces the provisioner, whose watches back off for half a minute
+// after a long outage of the API server.
 func (cp *ControlPlane) restartProvisioner(ctx context.Context) error {
 	if cp.provisioner == nil {
 		return nil
 	}
-	cp.stopProvisioner()
+	cp.provisioner.Stop()
 	return cp.startProvisioner(ctx)
-}
-
-// EnsureNamespace creates the namespace or adds the labels to it.
-func (cp *ControlPlane) EnsureNamespace(ctx context.Context, name string, labels map[string]string) error {
-	return cp.ApplyObject(ctx, object("v1", "Namespace", "", name, labels))
 }
 
 // Kubectl runs bin/kubectl as the administrator and returns what it prints.
@@ -116,34 +60,8 @@ func (cp *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, er
 	return string(out), nil
 }
 
-// writePKI makes the files that the API server is started with.
-func (cp *ControlPlane) writePKI() error {
-	dir := filepath.Join(cp.Dir, "pki")
-	if _, _, err := (KeyPair{CertPEM: cp.CA.CertPEM, KeyPEM: cp.CA.pem}).Write(dir, "ca"); err != nil {
-		return err
-	}
-	for name, request := range map[string]CertRequest{
-		"apiserver": {
-			CommonName: "kube-apiserver",
-			DNSNames:   []string{"localhost", "kubernetes", "kubernetes.default.svc"},
-			IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
-		},
-		"service-account": {CommonName: "service-account"},
-	} {
-		pair, err := cp.CA.Issue(request)
-		if err != nil {
-			return err
-		}
-		if _, _, err := pair.Write(dir, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func ignoreExists(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
-}
+// SpareCPU is what, in the environment of a process, lets it take memory, of which
+// the machine has enough, for CPU, of which tests never have: a busy API server
+// spends a sixth of its time on collecting garbage otherwise. All components of a
+// control plane have it; hub and agents only by Options.Env, since they are measured.
+func SpareCPU() []string { return []string{"GOGC=400", "GOMEMLIMIT=640MiB"} }

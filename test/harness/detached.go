@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // stateFile marks a directory as a fleet's, which Down may remove.
@@ -38,20 +41,20 @@ func StartDetached(ctx context.Context, options Options, executable string) (*Fl
 			return nil, err
 		}
 	}
-	options.detachedBy = executable
-	return Start(ctx, options)
+	return startFleet(ctx, options, executable)
 }
 
-func (f *Fleet) writeState() error {
+// writeState stores what Attach reads.
+func writeState(dir string, members []*Member) error {
 	var state fleetState
-	for _, member := range f.Members {
+	for _, member := range members {
 		state.Members = append(state.Members, memberState{Name: member.Name, ProxyControl: member.proxyControl})
 	}
 	raw, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing state: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(f.Dir, stateFile), raw, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, stateFile), raw, 0o644); err != nil {
 		return fmt.Errorf("writing state: %w", err)
 	}
 	return nil
@@ -66,7 +69,7 @@ type Detached struct {
 	state fleetState
 }
 
-// Attach finds the fleet of a directory.
+// Attach returns the fleet of a directory.
 func Attach(dir string) (*Detached, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -91,7 +94,7 @@ func Attach(dir string) (*Detached, error) {
 	return d, nil
 }
 
-// Running are the names of the processes that are there.
+// Running returns the names of the running processes.
 func (d *Detached) Running() []string {
 	var running []string
 	for name, process := range d.Processes {
@@ -103,12 +106,12 @@ func (d *Detached) Running() []string {
 	return running
 }
 
-// Agent is the process of a member's agent.
+// Agent returns the process of a member's agent.
 func (d *Detached) Agent(member string) (*Process, error) {
 	return d.Process(member + "-agent")
 }
 
-// Process is the one of that name, running or not.
+// Process returns the process of that name, running or not.
 func (d *Detached) Process(name string) (*Process, error) {
 	process, ok := d.Processes[name]
 	if !ok {
@@ -122,17 +125,17 @@ func (d *Detached) Process(name string) (*Process, error) {
 	return process, nil
 }
 
-// Link is the network between the hub and a member.
-func (d *Detached) Link(member string) (Link, error) {
+// Link returns the network between the hub and a member.
+func (d *Detached) Link(member string) (proxy.Link, error) {
 	for _, state := range d.state.Members {
 		if state.Name == member {
-			return RemoteProxy{Control: state.ProxyControl}, nil
+			return proxy.Remote{Control: state.ProxyControl}, nil
 		}
 	}
 	return nil, fmt.Errorf("no member %q; there are %s", member, strings.Join(d.Members, ", "))
 }
 
-// Down ends every process that is really the fleet's and removes its directory.
+// Down ends every process that is certainly of this fleet and removes its directory.
 func (d *Detached) Down() error {
 	processes := make([]*Process, 0, len(d.Processes))
 	for _, process := range d.Processes {
@@ -141,5 +144,5 @@ func (d *Detached) Down() error {
 	if err := killAll(processes); err != nil {
 		return err
 	}
-	return errors.Join(releasePorts(d.Dir), os.RemoveAll(d.Dir))
+	return errors.Join(workdir.ReleasePorts(d.Dir), os.RemoveAll(d.Dir))
 }

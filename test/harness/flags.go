@@ -15,8 +15,8 @@ type Difference struct {
 	Flag    string
 	// Because completes "it differs because".
 	Because string
-	// In are the folders of test whose fleets alone have it, by Options.HubArgs,
-	// AgentArgs or MemberArgs; none: the harness sets it in every fleet.
+	// In are the folders of test whose fleets alone have it, by Options.Args;
+	// none: the harness sets it in every fleet.
 	In []string
 }
 
@@ -57,11 +57,10 @@ var Differences = []Difference{
 // Flags are the arguments that a fleet of these options gives its hub and its agents.
 // Addresses and files are examples.
 func Flags(options Options) (hub, agent []string, err error) {
-	options, err = options.withDefaults()
+	options, err = options.withDefaults(false)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &Fleet{options: options}
 	var tls LinkFiles
 	if !options.Enrol {
 		tls = LinkFiles{CertFile: "tls.crt", KeyFile: "tls.key", CAFile: "ca.crt"}
@@ -70,12 +69,13 @@ func Flags(options Options) (hub, agent []string, err error) {
 	replica := &Replica{LinkAddr: localhost(1), MetricsAddr: localhost(2), ProbeAddr: localhost(3)}
 	a := &Agent{MetricsAddr: localhost(4), ProbeAddr: localhost(5), LeaseAddr: localhost(6)}
 	m := &Member{Name: options.MemberSpecs[0].Name, Agent: a, proxyAddr: localhost(7), leaseAddr: localhost(8)}
-	return append(f.hubArgs(replica, kubeconfig, tls), options.HubArgs...),
-		slices.Concat(f.agentArgs(m, a, kubeconfig, tls), options.AgentArgs, options.MemberArgs[m.Name]), nil
+	return options.hubArgs(replica, kubeconfig, tls),
+		options.agentArgs(m, a, kubeconfig, tls), nil
 }
 
-// hubArgs are the hub's; without files it issues certificates itself.
-func (f *Fleet) hubArgs(r *Replica, kubeconfig string, tls LinkFiles) []string {
+// hubArgs returns the arguments of a replica of the hub. Without TLS files the hub issues
+// certificates itself.
+func (o Options) hubArgs(r *Replica, kubeconfig string, tls LinkFiles) []string {
 	args := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--namespace=" + SystemNamespace,
@@ -85,52 +85,49 @@ func (f *Fleet) hubArgs(r *Replica, kubeconfig string, tls LinkFiles) []string {
 		"--trust-domain=" + TrustDomain,
 		"--metrics-bind-address=" + r.MetricsAddr,
 		"--health-probe-bind-address=" + r.ProbeAddr,
-		"--time-factor=" + f.timeFactor(),
-		"--session-namespaces=" + strings.Join(f.options.sessionNamespaces(), ","),
+		"--time-factor=" + o.timeFactor(),
+		"--session-namespaces=" + strings.Join(o.sessionNamespaces(), ","),
 		"--user-roles",
 	}
-	if tls == (LinkFiles{}) {
-		return args
+	if tls != (LinkFiles{}) {
+		args = append(args, "--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--client-ca-file="+tls.CAFile)
 	}
-	return append(args, "--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--client-ca-file="+tls.CAFile)
+	return append(args, o.Args.Hub...)
 }
 
-// agentArgs are those of one replica of a member's agent; without files it joins.
-func (f *Fleet) agentArgs(m *Member, a *Agent, kubeconfig string, tls LinkFiles) []string {
+// agentArgs returns the arguments of a replica of a member's agent. Without TLS files the
+// agent joins.
+func (o Options) agentArgs(m *Member, a *Agent, kubeconfig string, tls LinkFiles) []string {
 	args := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--member=" + m.Name,
 		"--namespace=" + SystemNamespace,
 		"--metrics-bind-address=" + a.MetricsAddr,
 		"--health-probe-bind-address=" + a.ProbeAddr,
-		"--time-factor=" + f.timeFactor(),
+		"--time-factor=" + o.timeFactor(),
 		"--hub-address=" + m.proxyAddr,
 		"--hub-server-name=localhost",
 	}
 	if tls != (LinkFiles{}) {
 		args = append(args, "--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--hub-ca-file="+tls.CAFile)
 	}
-	if f.options.Kubelets { // which run the guards beside fenced desktops
+	if o.Kubelets { // which run the guards beside fenced desktops
 		args = append(args, "--guard-image=vdi-agent:harness", "--lease-url=http://"+m.leaseAddr, "--lease-address="+a.LeaseAddr)
 	}
-	return args
+	return slices.Concat(args, o.Args.Agents, o.Args.Members[m.Name])
 }
 
-func (f *Fleet) timeFactor() string {
-	return strconv.FormatFloat(f.options.TimeFactor, 'g', -1, 64)
+func (o Options) timeFactor() string {
+	return strconv.FormatFloat(o.TimeFactor, 'g', -1, 64)
 }
 
-// explained refuses flags of a suite that Differences does not know. What somebody gives
-// a fleet at the command line is that one's own affair.
+// explained refuses flags of a suite that Differences does not list.
 func (o Options) explained() error {
-	if o.detachedBy != "" {
-		return nil
-	}
-	agents := slices.Clone(o.AgentArgs)
-	for _, args := range o.MemberArgs {
+	agents := slices.Clone(o.Args.Agents)
+	for _, args := range o.Args.Members {
 		agents = append(agents, args...)
 	}
-	for program, args := range map[string][]string{"hub": o.HubArgs, "agent": agents} {
+	for program, args := range map[string][]string{"hub": o.Args.Hub, "agent": agents} {
 		for _, arg := range args {
 			flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 			if !slices.ContainsFunc(Differences, func(d Difference) bool { return d.Program == program && d.Flag == flag }) {

@@ -9,6 +9,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/admission"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/hubservice"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kubeconfig"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/probe"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
 // Fleet is a hub and its members, each a real control plane, with the processes
@@ -25,18 +32,20 @@ type Fleet struct {
 	PKI *LinkPKI
 
 	options Options
-	home    *home
-	keeper  context.CancelFunc // nil unless KeepRunning
-	kept    sync.WaitGroup
-	stop    sync.Once
-	stopErr error
+	// detachedBy is the executable of the fleet command if the fleet outlives this
+	// process: see StartDetached.
+	detachedBy string
+	workdir    *workdir.Dir
+	keeper     *keeper // nil unless KeepRunning
+	stop       sync.Once
+	stopErr    error
 }
 
 // Hub is the hub's control plane and the hub's own processes.
 type Hub struct {
 	ControlPlane *ControlPlane
-	Replicas     []*Replica  // none if NoFleetProcesses
-	Service      *HubService // nil if NoFleetProcesses
+	Replicas     []*Replica          // none if NoFleetProcesses
+	Service      *hubservice.Service // nil if NoFleetProcesses
 
 	stop       context.CancelFunc // of what runs in the background
 	background sync.WaitGroup
@@ -64,12 +73,12 @@ type Member struct {
 	// of them: more than one with Options.Standbys.
 	Agent  *Agent
 	Agents []*Agent
-	Proxy  Link
+	Proxy  proxy.Link
 
-	leaseAddr    string     // where guards find the agent
-	leaseService *Proxy     // nil if there is one replica, or nobody asks
-	lead         memberLead // which replica leads
-	hadAgents    []*Agent   // that ran when its power was cut
+	leaseAddr    string       // where guards reach the agent
+	leaseService *proxy.Proxy // nil if there is one replica, or there are no guards
+	lead         memberLead   // which replica leads
+	hadAgents    []*Agent     // that ran when its power was cut
 	proxyAddr    string
 	proxyControl string
 	sidecars     []*Process // of a detached fleet: proxy, provisioner
@@ -85,10 +94,15 @@ type Agent struct {
 	LeaseAddr string
 }
 
-// Start starts a fleet and returns when every member is Ready. Whatever it has
-// started is gone if it fails.
+// Start starts a fleet and returns when every member is Ready. If it fails, it ends and
+// removes all that it started.
 func Start(ctx context.Context, options Options) (*Fleet, error) {
-	options, err := options.withDefaults()
+	return startFleet(ctx, options, "")
+}
+
+// startFleet is Start, and StartDetached if there is an executable.
+func startFleet(ctx context.Context, options Options, detachedBy string) (*Fleet, error) {
+	options, err := options.withDefaults(detachedBy != "")
 	if err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", err)
 	}
@@ -97,19 +111,19 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 		ctx, cancel = context.WithTimeout(ctx, startTimeout)
 		defer cancel()
 	}
-	home, err := newHome(options.Dir, options.Keep, options.detachedBy != "")
+	dir, err := newWorkdir(options.Dir, options.Keep, detachedBy != "")
 	if err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", err)
 	}
 	f := &Fleet{
-		Dir: home.dir, Kubeconfig: filepath.Join(home.dir, "kubeconfig"),
-		Hub: &Hub{}, options: options, home: home,
+		Dir: dir.Path, Kubeconfig: filepath.Join(dir.Path, "kubeconfig"),
+		Hub: &Hub{}, options: options, detachedBy: detachedBy, workdir: dir,
 	}
 	if err := f.start(ctx); err != nil {
 		return nil, fmt.Errorf("starting fleet: %w", errors.Join(err, f.Stop()))
 	}
 	if options.KeepRunning {
-		f.keepRunning()
+		f.keeper = keepRunning(f.restartable(), options.Progress)
 	}
 	return f, nil
 }
@@ -118,7 +132,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.plan(); err != nil {
 		return err
 	}
-	if err := f.writeState(); err != nil {
+	if err := writeState(f.Dir, f.Members); err != nil {
 		return err
 	}
 	if err := f.startControlPlanes(ctx); err != nil {
@@ -138,11 +152,11 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.startProxies(ctx); err != nil {
 		return err
 	}
-	if err := f.writeState(); err != nil {
+	if err := writeState(f.Dir, f.Members); err != nil {
 		return err
 	}
 	if f.options.NoFleetProcesses {
-		return f.Hub.ControlPlane.WaitAdmission(ctx)
+		return admission.Wait(ctx, f.Hub.ControlPlane.Applier, f.Hub.ControlPlane.Issuer)
 	}
 	if err := f.startHub(ctx); err != nil {
 		return err
@@ -157,11 +171,11 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.WaitMembersReady(ctx); err != nil {
 		return err
 	}
-	// Last, because they have long been in force by then.
-	return f.Hub.ControlPlane.WaitAdmission(ctx)
+	// Last, because they are usually in force by then.
+	return admission.Wait(ctx, f.Hub.ControlPlane.Applier, f.Hub.ControlPlane.Issuer)
 }
 
-// plan makes everything that only needs ports and files, before anything runs.
+// plan creates all that only needs ports and files, before a process runs.
 func (f *Fleet) plan() error {
 	var err error
 	if f.PKI, err = NewLinkPKI(filepath.Join(f.Dir, "pki")); err != nil {
@@ -183,7 +197,7 @@ func (f *Fleet) plan() error {
 		if err != nil {
 			return err
 		}
-		ports, err := reservePorts(f.Dir, 2)
+		ports, err := workdir.ReservePorts(f.Dir, 2)
 		if err != nil {
 			return err
 		}
@@ -205,7 +219,7 @@ func (f *Fleet) hubOptions(crds []string, admission string) ControlPlaneOptions 
 	}
 	return ControlPlaneOptions{
 		Name: "hub", NoScheduling: true, CRDDirs: crds, AdmissionDir: admission, Namespaces: namespaces,
-		fleetDir: f.Dir, detach: f.options.detachedBy != "",
+		fleetDir: f.Dir, detach: f.detachedBy != "",
 	}
 }
 
@@ -216,8 +230,8 @@ func (f *Fleet) memberOptions(spec MemberSpec, crds []string) ControlPlaneOption
 	}
 	return ControlPlaneOptions{
 		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes,
-		Kubelets: f.options.Kubelets, KubeletArgs: f.kubeletArgs(), fleetBin: f.options.detachedBy,
-		fleetDir: f.Dir, detach: f.options.detachedBy != "",
+		Kubelets: f.options.Kubelets, KubeletArgs: f.options.kubeletArgs(), fleetBin: f.detachedBy,
+		fleetDir: f.Dir, detach: f.detachedBy != "",
 	}
 }
 
@@ -229,7 +243,7 @@ func (f *Fleet) startControlPlanes(ctx context.Context) error {
 			return err
 		}
 		f.options.Progress("hub: control plane is up")
-		return errors.Join(f.authorizeHub(ctx), f.authorizeUsers(ctx))
+		return errors.Join(authorizeHub(ctx, f.Hub.ControlPlane, f.options), authorizeUsers(ctx, f.Hub.ControlPlane, f.options.sessionNamespaces()))
 	})
 	for _, member := range f.Members {
 		group.Go(func() error { return f.startMember(ctx, member) })
@@ -242,11 +256,11 @@ func (f *Fleet) startMember(ctx context.Context, member *Member) error {
 	if err := cp.start(ctx); err != nil {
 		return err
 	}
-	nodes := member.Spec.nodeCount()
-	if err := cp.WaitNodesReady(ctx, nodes); err != nil {
+	count := member.Spec.nodeCount()
+	if err := cp.WaitNodesReady(ctx, count); err != nil {
 		return err
 	}
-	f.options.Progress(fmt.Sprintf("%s: control plane is up with %d nodes", member.Name, nodes))
+	f.options.Progress(fmt.Sprintf("%s: control plane is up with %d nodes", member.Name, count))
 	_, err := cp.AuthorizeAgent(ctx, f.options.Namespaces...)
 	return err
 }
@@ -255,14 +269,11 @@ func (f *Fleet) startMember(ctx context.Context, member *Member) error {
 // be called twice, and of a fleet that is only half started.
 func (f *Fleet) Stop() error {
 	f.stop.Do(func() {
-		if f.keeper != nil {
-			f.keeper()
-			f.kept.Wait()
-		}
+		f.keeper.close()
 		var errs []error
 		for _, member := range f.Members {
-			if proxy, ok := member.Proxy.(*Proxy); ok {
-				errs = append(errs, proxy.Stop())
+			if link, ok := member.Proxy.(*proxy.Proxy); ok {
+				errs = append(errs, link.Stop())
 			}
 			if member.leaseService != nil {
 				errs = append(errs, member.leaseService.Stop())
@@ -270,22 +281,22 @@ func (f *Fleet) Stop() error {
 		}
 		f.Hub.stopHubPods()
 		for _, cp := range f.controlPlanes() {
-			cp.stopProvisioner()
+			cp.provisioner.Stop()
 		}
 		errs = append(errs, killAll(f.Processes()))
-		f.stopErr = errors.Join(append(errs, f.home.close())...)
+		f.stopErr = errors.Join(append(errs, f.workdir.Close())...)
 	})
 	return f.stopErr
 }
 
-// Processes are all that the fleet has, running or not.
+// Processes returns all processes of the fleet, running or not.
 func (f *Fleet) Processes() []*Process {
 	var all []*Process
 	for _, cp := range f.controlPlanes() {
 		all = append(all, cp.Processes()...)
 	}
 	all = append(all, f.Hub.sidecars...)
-	all = append(all, f.hubProcesses()...)
+	all = append(all, f.Hub.processes()...)
 	for _, member := range f.Members {
 		all = append(all, member.sidecars...)
 		all = append(all, member.agentProcesses()...)
@@ -320,27 +331,35 @@ func (f *Fleet) mergeKubeconfigs() error {
 		files = append(files, cp.Kubeconfig)
 	}
 	for _, user := range Users {
-		file, err := f.Hub.ControlPlane.writeCredentials(user.Context, identity{user.Name, user.Groups})
+		file, err := f.Hub.ControlPlane.WriteKubeconfig(user.Context, kubeconfig.User{Name: user.Name, Groups: user.Groups})
 		if err != nil {
 			return err
 		}
 		files = append(files, file)
 	}
-	return mergeKubeconfigs(f.Kubeconfig, "hub", files)
+	return kubeconfig.Merge(f.Kubeconfig, "hub", files)
 }
 
-// Leader is the replica that listens for agents, nil if none does just now.
+// Leader returns the replica that listens for agents, nil if none does.
 func (h *Hub) Leader(ctx context.Context) *Replica {
 	for _, replica := range h.Replicas {
 		if !replica.Running() || replica.paused() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		err := dialAddress(ctx, replica.LinkAddr)
+		err := probe.Listening(ctx, replica.LinkAddr)
 		cancel()
 		if err == nil {
 			return replica
 		}
 	}
 	return nil
+}
+
+// backend returns where a new connection of an agent goes, "" if nowhere.
+func (h *Hub) backend() string {
+	if h.Service == nil {
+		return ""
+	}
+	return h.Service.Backend()
 }

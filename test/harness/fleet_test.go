@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
 )
 
 func TestFleet(t *testing.T) {
@@ -69,12 +70,12 @@ func TestFleet(t *testing.T) {
 	})
 
 	t.Run("has certificates that are refused", func(t *testing.T) {
-		other, err := harness.NewCA("another")
+		other, err := pki.NewCA("another")
 		must(t, err)
 		request := harness.AgentRequest(member.UID)
-		for name, issue := range map[string]func() (harness.KeyPair, error){
-			"expired":    func() (harness.KeyPair, error) { return fleet.PKI.CA.Issue(request.Expired()) },
-			"another CA": func() (harness.KeyPair, error) { return other.Issue(request) },
+		for name, issue := range map[string]func() (pki.KeyPair, error){
+			"expired":    func() (pki.KeyPair, error) { return fleet.PKI.CA.Issue(request.Expired()) },
+			"another CA": func() (pki.KeyPair, error) { return other.Issue(request) },
 		} {
 			pair, err := issue()
 			must(t, err)

@@ -3,36 +3,34 @@ package harness
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 )
 
 const (
-	// keepEvery is how often a fleet that is kept running is looked at.
+	// keepEvery is how often a fleet that is kept running is checked.
 	keepEvery = 100 * time.Millisecond
-	// restartDelay is how long a process stays down that has ended by itself:
-	// what a kubelet takes for the first restart or so.
+	// restartDelay is how long a process stays down that has ended by itself: about as
+	// long as with a kubelet's first restarts.
 	restartDelay = 500 * time.Millisecond
 )
 
-// keepRunning starts again what has ended by itself, as a kubelet would, until
-// the fleet stops: a hub that lost its lock on a busy machine, an agent, a
-// kube-scheduler that found its cache contradicted. What a test has ended stays
-// so, and so does what has crashed: a test should see that.
-func (f *Fleet) keepRunning() {
+// keeper starts processes again that have ended by themselves, as a kubelet would: a hub
+// that lost its lock on a busy machine, an agent, a kube-scheduler that found its cache
+// contradicted. What a test has ended stays down, and so does what has crashed: a test
+// must see that.
+type keeper struct {
+	down     map[*Process]time.Time // since when, of those that are to be restarted
+	progress func(step string)
+	stop     context.CancelFunc
+	done     sync.WaitGroup
+}
+
+// keepRunning starts a keeper of the processes, until close.
+func keepRunning(processes []*Process, progress func(step string)) *keeper {
 	ctx, cancel := context.WithCancel(context.Background())
-	f.keeper = cancel
-	var processes []*Process
-	for _, r := range f.Hub.Replicas {
-		processes = append(processes, r.Process)
-	}
-	for _, m := range f.Members {
-		processes = append(processes, m.agentProcesses()...)
-		if m.ControlPlane.Scheduler != nil {
-			processes = append(processes, m.ControlPlane.Scheduler)
-		}
-	}
-	f.kept.Go(func() {
-		down := map[*Process]time.Time{}
+	k := &keeper{down: map[*Process]time.Time{}, progress: progress, stop: cancel}
+	k.done.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
@@ -40,27 +38,48 @@ func (f *Fleet) keepRunning() {
 			case <-time.After(keepEvery):
 			}
 			for _, p := range processes {
-				f.care(p, down)
+				k.check(p)
 			}
 		}
 	})
+	return k
 }
 
-func (f *Fleet) care(p *Process, down map[*Process]time.Time) {
-	ended := diedUnasked(p)
+// close ends the keeper, if there is one.
+func (k *keeper) close() {
+	if k != nil {
+		k.stop()
+		k.done.Wait()
+	}
+}
+
+func (k *keeper) check(p *Process) {
+	ended := diedUnexpectedly(p)
 	if ended == nil {
-		delete(down, p)
+		delete(k.down, p)
 		return
 	}
-	since, known := down[p]
+	since, known := k.down[p]
 	switch {
 	case !known:
-		down[p] = time.Now()
-		f.options.Progress(ended.Error())
+		k.down[p] = time.Now()
+		k.progress(ended.Error())
 	case !strings.Contains(p.LogTail(), "goroutine ") && time.Since(since) >= restartDelay:
-		delete(down, p)
+		delete(k.down, p)
 		if err := p.Start(); err != nil {
-			f.options.Progress(err.Error())
+			k.progress(err.Error())
 		}
 	}
+}
+
+// restartable returns the processes that Options.KeepRunning keeps running.
+func (f *Fleet) restartable() []*Process {
+	processes := f.Hub.processes()
+	for _, m := range f.Members {
+		processes = append(processes, m.agentProcesses()...)
+		if m.ControlPlane.Scheduler != nil {
+			processes = append(processes, m.ControlPlane.Scheduler)
+		}
+	}
+	return processes
 }

@@ -24,15 +24,8 @@ func TestWhatEndsByItselfIsStartedAgain(t *testing.T) {
 
 	var mu sync.Mutex
 	var said []string
-	f := &Fleet{
-		Hub:     &Hub{Replicas: []*Replica{{Process: ends}, {Process: crashes}, {Process: killed}}},
-		options: Options{Progress: func(step string) { mu.Lock(); defer mu.Unlock(); said = append(said, step) }},
-	}
-	f.keepRunning()
-	defer func() {
-		f.keeper()
-		f.kept.Wait()
-	}()
+	k := keepRunning([]*Process{ends, crashes, killed}, func(step string) { mu.Lock(); defer mu.Unlock(); said = append(said, step) })
+	defer k.close()
 	first := ends.PID()
 	g.Eventually(func() bool { return ends.PID() != first && ends.Running() }).WithTimeout(10 * time.Second).Should(BeTrue())
 	g.Consistently(ends.Running, "1s").Should(BeTrue())

@@ -24,7 +24,7 @@ func fakeGate(flags map[string]string) error {
 }
 
 // gated puts a gate before a desktop, that opens once its lease is there.
-func (n nodes) gated(p *corev1.Pod) {
+func (n machines) gated(p *corev1.Pod) {
 	p.Spec.InitContainers = []corev1.Container{{
 		Name: kubelet.GateContainer, Image: "registry.example/agent:1", Command: []string{"/agent", "gate"},
 		Args: []string{"--lease=" + n.lease(p.Name)},

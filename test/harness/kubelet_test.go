@@ -22,6 +22,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kubelet"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
@@ -57,27 +58,27 @@ func fakeGuard(flags map[string]string) error {
 }
 
 // nodes are a control plane whose Pods the kubelet plays, and the logs of it.
-type nodes struct {
+type machines struct {
 	*harness.ControlPlane
 	dir string
 }
 
-func startNodes(ctx context.Context, t *testing.T) nodes {
+func startNodes(ctx context.Context, t *testing.T) machines {
 	t.Helper()
 	root := t.TempDir()
 	must(t, fakeRoot(root))
 	t.Setenv("VDI_FLEET_ROOT", root)
 	cp := startControlPlane(ctx, t, harness.ControlPlaneOptions{
 		Kubelets:   true,
-		Nodes:      []harness.NodeGroup{{Count: 2, Region: "eu-west", Zone: "eu-west-a"}},
+		Nodes:      []kwok.NodeGroup{{Count: 2, Region: "eu-west", Zone: "eu-west-a"}},
 		Namespaces: map[string]map[string]string{"desktops": nil},
 	})
 	must(t, cp.WaitNodesReady(ctx, 2))
-	return nodes{cp, t.TempDir()}
+	return machines{cp, t.TempDir()}
 }
 
 // desktop is a Pod of a session that is named as it.
-func (n nodes) desktop(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+func (n machines) desktop(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := pod(name, "registry.example/desktop:1", nil)
 	p.Labels = map[string]string{"vdi.kasm.io/session-uid": name}
 	p.Annotations = map[string]string{"vdi.kasm.io/epoch": "7"}
@@ -91,7 +92,7 @@ func (n nodes) desktop(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 // guarded puts a guard beside a desktop, that holds as long as its lease is there.
-func (n nodes) guarded(p *corev1.Pod) {
+func (n machines) guarded(p *corev1.Pod) {
 	alive := func(failures int32) *corev1.Probe {
 		return &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/alive", Port: intstr.Parse(guardPort)}},
@@ -111,19 +112,19 @@ func (n nodes) guarded(p *corev1.Pod) {
 	p.Spec.Containers[0].LivenessProbe = alive(3)
 }
 
-func (n nodes) lease(name string) string { return filepath.Join(n.dir, name) }
+func (n machines) lease(name string) string { return filepath.Join(n.dir, name) }
 
-func (n nodes) grant(t *testing.T, name string) { must(t, os.WriteFile(n.lease(name), nil, 0o600)) }
+func (n machines) grant(t *testing.T, name string) { must(t, os.WriteFile(n.lease(name), nil, 0o600)) }
 
 // runs are the lives of a Pod's containers, oldest first, and errors of the log.
-func (n nodes) runs(name string) ([]observer.Run, error) {
+func (n machines) runs(name string) ([]observer.Run, error) {
 	history, err := observer.Read(n.ContainerLog())
 	return history.Filter(func(r observer.Run) bool { return r.Pod == name }), err
 }
 
 // story is how a Pod's containers fared, as "desktop, desktop+143": one that runs
 // and one that has ended with a code, or was cut off.
-func (n nodes) story(name, want string) func(context.Context) error {
+func (n machines) story(name, want string) func(context.Context) error {
 	return func(context.Context) error {
 		runs, err := n.runs(name)
 		var parts []string

@@ -5,7 +5,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
 )
 
 // TrustDomain is the SPIFFE trust domain of the harness's fleets.
@@ -14,7 +15,7 @@ const TrustDomain = "vdi-fleet.test"
 // LinkPKI makes the certificates of the link between hub and agents, which the
 // product does not make yet. It is apart from the control planes' own CAs.
 type LinkPKI struct {
-	CA *CA
+	CA *pki.CA
 	// Dir is where Hub and Agent store files.
 	Dir string
 }
@@ -28,26 +29,26 @@ type LinkFiles struct {
 
 // NewLinkPKI makes a CA and stores its certificate in dir/ca.crt.
 func NewLinkPKI(dir string) (*LinkPKI, error) {
-	ca, err := NewCA("vdi-fleet link")
+	ca, err := pki.NewCA("vdi-fleet link")
 	if err != nil {
 		return nil, err
 	}
-	pki := &LinkPKI{CA: ca, Dir: dir}
+	p := &LinkPKI{CA: ca, Dir: dir}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making link PKI: %w", err)
 	}
-	if err := os.WriteFile(pki.CAFile(), ca.CertPEM, 0o644); err != nil {
+	if err := os.WriteFile(p.CAFile(), ca.CertPEM, 0o644); err != nil {
 		return nil, fmt.Errorf("making link PKI: %w", err)
 	}
-	return pki, nil
+	return p, nil
 }
 
 // CAFile holds the certificate that hub and agents trust.
-func (pki *LinkPKI) CAFile() string { return filepath.Join(pki.Dir, "ca.crt") }
+func (p *LinkPKI) CAFile() string { return filepath.Join(p.Dir, "ca.crt") }
 
 // HubRequest is what the hub's certificate holds.
-func HubRequest() CertRequest {
-	return CertRequest{
+func HubRequest() pki.CertRequest {
+	return pki.CertRequest{
 		CommonName: "hub",
 		DNSNames:   []string{"localhost"},
 		IPs:        []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -58,40 +59,33 @@ func HubRequest() CertRequest {
 // AgentRequest is what the certificate of a member's agent holds. uid is that
 // of its MemberCluster. Change it before issuing to make one that is expired
 // (Expired) or wrong.
-func AgentRequest(uid string) CertRequest {
-	return CertRequest{
+func AgentRequest(uid string) pki.CertRequest {
+	return pki.CertRequest{
 		CommonName: "agent",
 		URIs:       []string{"spiffe://" + TrustDomain + "/cluster/" + uid + "/agent"},
 	}
 }
 
-// Expired returns the request with a validity that ended an hour ago.
-func (request CertRequest) Expired() CertRequest {
-	request.NotBefore = time.Now().Add(-2 * time.Hour)
-	request.NotAfter = time.Now().Add(-time.Hour)
-	return request
-}
-
 // Hub issues and stores the hub's certificate.
-func (pki *LinkPKI) Hub() (LinkFiles, error) {
-	return pki.Write("hub", pki.CA, HubRequest())
+func (p *LinkPKI) Hub() (LinkFiles, error) {
+	return p.Write("hub", p.CA, HubRequest())
 }
 
 // Agent issues and stores the certificate of a member's agent.
-func (pki *LinkPKI) Agent(member, uid string) (LinkFiles, error) {
-	return pki.Write("agent-"+member, pki.CA, AgentRequest(uid))
+func (p *LinkPKI) Agent(member, uid string) (LinkFiles, error) {
+	return p.Write("agent-"+member, p.CA, AgentRequest(uid))
 }
 
 // Write issues a certificate from ca, which may be a foreign one, and stores it
 // under the name, over the one that was there.
-func (pki *LinkPKI) Write(name string, ca *CA, request CertRequest) (LinkFiles, error) {
+func (p *LinkPKI) Write(name string, ca *pki.CA, request pki.CertRequest) (LinkFiles, error) {
 	pair, err := ca.Issue(request)
 	if err != nil {
 		return LinkFiles{}, err
 	}
-	certFile, keyFile, err := pair.Write(pki.Dir, name)
+	certFile, keyFile, err := pair.Write(p.Dir, name)
 	if err != nil {
 		return LinkFiles{}, err
 	}
-	return LinkFiles{CertFile: certFile, KeyFile: keyFile, CAFile: pki.CAFile()}, nil
+	return LinkFiles{CertFile: certFile, KeyFile: keyFile, CAFile: p.CAFile()}, nil
 }

@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// SystemNamespace is where hub and agents keep what is their own.
+// SystemNamespace is the namespace of hub and agents.
 const SystemNamespace = "vdi-system"
 
-// AdmitSessionsLabel on a member's namespace lets sessions in.
+// AdmitSessionsLabel on a namespace of a member admits sessions to it.
 const AdmitSessionsLabel = "vdi.kasm.io/admit-sessions"
 
 // startTimeout bounds Start when its context has no deadline.
 const startTimeout = 3 * time.Minute
 
-// Options say what a fleet is made of. The zero value is a hub with two replicas
+// Options configure a fleet. The zero value is a hub with two replicas
 // and three members of 20 nodes each, in three regions, in a temporary directory
 // that is removed by Stop, or when this process ends.
 type Options struct {
@@ -43,22 +45,16 @@ type Options struct {
 	// Enrol lets the hub be its own certificate authority, and the agents join it
 	// with a token; otherwise both get certificates of the harness's LinkPKI.
 	Enrol bool
-	// HubArgs and AgentArgs are appended to the flags of hub and agents, Env to
-	// their environment.
-	HubArgs   []string
-	AgentArgs []string
-	Env       []string
-	// MemberArgs are appended to the flags of the agents of single members, by the
-	// member's name, after AgentArgs.
-	MemberArgs map[string][]string
+	// Args are appended to the flags of the processes, Env to the environment of hub and
+	// agents.
+	Args Args
+	Env  []string
 	// Standbys are how many replicas the agents of single members have besides the
 	// first, by the member's name; the chart ships one. Not in a detached fleet.
 	Standbys map[string]int
-	// Kubelets plays the members' nodes by test/harness/kubelet, with probes, guards,
-	// grace and a log of what ran, instead of KWOK's stages for Pods. KubeletArgs are
-	// appended to its flags.
-	Kubelets    bool
-	KubeletArgs []string
+	// Kubelets runs the Pods of the members by test/harness/kubelet, with probes, guards,
+	// grace and a log of what ran, instead of KWOK's stages for Pods.
+	Kubelets bool
 	// NoFleetProcesses starts the control planes and proxies, but neither hub
 	// nor agents.
 	NoFleetProcesses bool
@@ -68,16 +64,22 @@ type Options struct {
 	// NoWait lets Start return before the members are Ready.
 	NoWait bool
 
-	// Dir is where everything goes; default a new temporary directory.
+	// Dir holds all files; default a new temporary directory.
 	Dir string
 	// Keep leaves the directory, with all logs, in place at the end.
 	Keep bool
-	// Progress is told each step.
+	// Progress is called at each step.
 	Progress func(step string)
+}
 
-	// detachedBy is the executable of the fleet command if the fleet is to
-	// outlive this process: see StartDetached.
-	detachedBy string
+// Args are appended to the flags that the harness sets.
+type Args struct {
+	Hub    []string
+	Agents []string
+	// Members are the flags of the agents of single members, by the member's name, after
+	// Agents.
+	Members  map[string][]string
+	Kubelets []string
 }
 
 // MemberSpec is one member of a fleet.
@@ -89,14 +91,14 @@ type MemberSpec struct {
 	IngressDomain string
 	// Labels of its MemberCluster.
 	Labels map[string]string
-	Nodes  []NodeGroup
+	Nodes  []kwok.NodeGroup
 }
 
 var memberNames = []string{"eu-west", "us-east", "ap-south"}
 
-// DefaultMembers are count members named eu-west, us-east, ap-south, member-4 and
+// DefaultMembers returns count members named eu-west, us-east, ap-south, member-4 and
 // so on, each in a region of its name, with its nodes over the zones a, b and c.
-func DefaultMembers(count, nodes int) []MemberSpec {
+func DefaultMembers(count, nodesPerMember int) []MemberSpec {
 	members := make([]MemberSpec, 0, count)
 	for i := range count {
 		name := fmt.Sprintf("member-%d", i+1)
@@ -104,24 +106,24 @@ func DefaultMembers(count, nodes int) []MemberSpec {
 			name = memberNames[i]
 		}
 		members = append(members, MemberSpec{
-			Name: name, Region: name, Zone: name + "-a", Nodes: overZones(name, nodes),
+			Name: name, Region: name, Zone: name + "-a", Nodes: overZones(name, nodesPerMember),
 		})
 	}
 	return members
 }
 
-func overZones(region string, nodes int) []NodeGroup {
-	var groups []NodeGroup
+func overZones(region string, count int) []kwok.NodeGroup {
+	var groups []kwok.NodeGroup
 	for i, zone := range []string{"a", "b", "c"} {
 		// The first zones get what doesn't divide by three.
-		if count := (nodes + 2 - i) / 3; count > 0 {
-			groups = append(groups, NodeGroup{Count: count, Region: region, Zone: region + "-" + zone})
+		if inZone := (count + 2 - i) / 3; inZone > 0 {
+			groups = append(groups, kwok.NodeGroup{Count: inZone, Region: region, Zone: region + "-" + zone})
 		}
 	}
 	return groups
 }
 
-func (o Options) withDefaults() (Options, error) {
+func (o Options) withDefaults(detached bool) (Options, error) {
 	if o.Members == 0 {
 		o.Members = 3
 	}
@@ -151,6 +153,12 @@ func (o Options) withDefaults() (Options, error) {
 	if err := o.named(); err != nil {
 		return o, err
 	}
+	if detached {
+		if len(o.Standbys) > 0 {
+			return o, errors.New("standbys in a fleet that outlives this process")
+		}
+		return o, nil
+	}
 	return o, errors.Join(o.replicated(), o.explained())
 }
 
@@ -170,13 +178,10 @@ func (o Options) named() error {
 	return nil
 }
 
-// replicated refuses standbys where there can be none.
+// replicated refuses standbys of unknown members.
 func (o Options) replicated() error {
 	for name := range o.Standbys {
-		switch {
-		case o.detachedBy != "":
-			return fmt.Errorf("standbys of %q in a fleet that outlives this process", name)
-		case !slices.ContainsFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == name }):
+		if !slices.ContainsFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == name }) {
 			return fmt.Errorf("standbys of %q, which is no member", name)
 		}
 	}
@@ -189,11 +194,16 @@ func (o Options) addGPUs() {
 	}
 	member := &o.MemberSpecs[1]
 	member.Labels = map[string]string{"gpu": "nvidia"}
-	member.Nodes = append(member.Nodes, NodeGroup{
+	member.Nodes = append(member.Nodes, kwok.NodeGroup{
 		Count: o.GPUNodes, Region: member.Region, Zone: member.Zone,
-		Prefix: "node-" + member.Zone + "-gpu", Allocatable: GPUAllocatable(4),
+		Prefix: "node-" + member.Zone + "-gpu", Allocatable: kwok.GPUAllocatable(4),
 		Labels: map[string]string{"nvidia.com/gpu.present": "true"},
 	})
+}
+
+// sessionNamespaces are those of the hub that may hold sessions.
+func (o Options) sessionNamespaces() []string {
+	return append(slices.Clone(o.Namespaces), o.HubNamespaces...)
 }
 
 func (spec MemberSpec) nodeCount() int {

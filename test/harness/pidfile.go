@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// pidRecord is what lies in pids/NAME.json beside pids/NAME.pid: enough to tell
-// whether the process that has this pid now is the one that we started.
+// pidRecord is the content of pids/NAME.json beside pids/NAME.pid. It identifies the process
+// that was started, in case another one has its pid now.
 type pidRecord struct {
 	PID  int         `json:"pid"`
 	Born uint64      `json:"born"`
@@ -102,7 +102,7 @@ func (p *Process) paused() bool {
 	return state == "T"
 }
 
-// threadsStopped is whether every thread of the process is stopped by a signal.
+// threadsStopped reports whether every thread of the process is stopped by a signal.
 func (p *Process) threadsStopped() bool {
 	files, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.PID()), "task", "*", "stat"))
 	for _, file := range files {
@@ -134,7 +134,7 @@ func attachAll(dir string) (map[string]*Process, error) {
 	return processes, nil
 }
 
-// State is running, paused or ended.
+// State returns running, paused or ended.
 func (p *Process) State() string {
 	switch {
 	case !p.Running():

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness/component"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kubelet"
 )
 
@@ -19,21 +20,13 @@ import (
 // default and before it is scaled.
 const kubeletDelay = 200 * time.Millisecond
 
-func (f *Fleet) kubeletArgs() []string {
-	delay := time.Duration(float64(kubeletDelay) * f.options.TimeFactor).String()
-	return append([]string{"--start-delay=" + delay, "--stop-delay=" + delay}, f.options.KubeletArgs...)
+func (o Options) kubeletArgs() []string {
+	delay := time.Duration(float64(kubeletDelay) * o.TimeFactor).String()
+	return append([]string{"--start-delay=" + delay, "--stop-delay=" + delay}, o.Args.Kubelets...)
 }
 
-// kwokStages leaves Pods alone that a kubelet plays.
-func (cp *ControlPlane) kwokStages() string {
-	if cp.options.Kubelets {
-		return kwokNodes
-	}
-	return kwokPods + "---\n" + kwokNodes
-}
-
-// startKubelet starts the process that is all machines of the nodes, if there is to
-// be one.
+// startKubelet starts the process that simulates the kubelets of all nodes, if
+// ControlPlaneOptions.Kubelets.
 func (cp *ControlPlane) startKubelet() error {
 	if !cp.options.Kubelets {
 		return nil
@@ -52,22 +45,22 @@ func (cp *ControlPlane) startKubelet() error {
 		Name: cp.Name + kubeletSuffix, Path: path, Dir: cp.options.fleetDir, Detach: cp.options.detach,
 	})
 	cp.Kubelet.Spec.Args = append([]string{
-		"kubelet", "--kubeconfig=" + cp.componentKubeconfig(kubeletIdentity), "--member=" + cp.Name,
+		"kubelet", "--kubeconfig=" + cp.KubeconfigPath(component.Kubelet), "--member=" + cp.Name,
 		"--log=" + cp.ContainerLog(), "--guard=" + guard,
 	}, cp.options.KubeletArgs...)
 	return cp.Kubelet.Start()
 }
 
-// ContainerLog has a line for each start and end of a container of the nodes, if
-// they have kubelets: see test/harness/kubelet and test/observer. It lies outside of
-// what the cluster has.
+// ContainerLog returns the file that has a line for each start and end of a container of the nodes, if
+// they have kubelets: see test/harness/kubelet and test/observer. It is independent of
+// the API server.
 func (cp *ControlPlane) ContainerLog() string { return containerLog(cp.options.fleetDir, cp.Name) }
 
 func containerLog(fleetDir, name string) string {
 	return filepath.Join(fleetDir, "containers", name+".jsonl")
 }
 
-// ContainerLogs are those of all members.
+// ContainerLogs returns those of all members.
 func (f *Fleet) ContainerLogs() []string {
 	var logs []string
 	for _, member := range f.Members {
@@ -76,13 +69,26 @@ func (f *Fleet) ContainerLogs() []string {
 	return logs
 }
 
+// RestartKWOK kills KWOK and starts it again. It deletes the nodes' leases, whose expiry
+// the new process would wait for.
+func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
+	if err := cp.KWOK.Kill(); err != nil {
+		return err
+	}
+	leases := cp.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("restarting KWOK: deleting node leases: %w", err)
+	}
+	return cp.KWOK.Start()
+}
+
 // PowerOffNodes cuts the power of all nodes, and of what runs there, while the
 // control plane lives on. KWOK renews the nodes' leases no more.
 func (cp *ControlPlane) PowerOffNodes() error {
 	return cutPower([]*Process{cp.Kubelet, cp.KWOK}, cp.ContainerLog(), cp.Name)
 }
 
-// PowerOnNodes starts the nodes again. Nothing of what ran there does.
+// PowerOnNodes starts the nodes again, and no container that ran there.
 func (cp *ControlPlane) PowerOnNodes(ctx context.Context) error {
 	if err := cp.RestartKWOK(ctx); err != nil || cp.Kubelet == nil {
 		return err
@@ -100,7 +106,7 @@ func (m *Member) PowerOff() error {
 }
 
 // PowerOn starts again what PowerOff has ended, with its data, and returns when the
-// API server is ready. What ran on the nodes does not run any more.
+// API server is ready. No container that ran on the nodes is started again.
 func (m *Member) PowerOn(ctx context.Context) error {
 	errs := []error{m.ControlPlane.powerOn(ctx)}
 	if errs[0] == nil {
@@ -111,8 +117,8 @@ func (m *Member) PowerOn(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// cutPower ends processes at once, and says in the log of containers that all that
-// ran has ended, if that is kept.
+// cutPower kills processes, and records in the log of containers, if there is one, that
+// all of them have ended.
 func cutPower(processes []*Process, logFile, member string) error {
 	var there []*Process
 	kubelets := false
@@ -135,18 +141,18 @@ func cutPower(processes []*Process, logFile, member string) error {
 func (cp *ControlPlane) powerOn(ctx context.Context) error {
 	// kube-apiserver waits for etcd.
 	if err := errors.Join(cp.Etcd.Start(), cp.APIServer.Start()); err != nil {
-		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
 	if err := cp.WaitAPI(ctx); err != nil {
-		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
 	if err := errors.Join(cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx), cp.restartProvisioner(ctx)); err != nil {
-		return fmt.Errorf("giving %s power: %w", cp.Name, err)
+		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
 	return nil
 }
 
-// kubeletSuffix ends the name of a member's process that is its nodes.
+// kubeletSuffix ends the name of the process of startKubelet.
 const kubeletSuffix = "-kubelet"
 
 // PowerOff is as Member's.
@@ -185,18 +191,11 @@ func (d *Detached) member(name string) (*ControlPlane, *Process, error) {
 		return nil, nil, err
 	}
 	named := func(component string) *Process { return d.Processes[name+"-"+component] }
-	cp := &ControlPlane{
-		Name: name, Dir: filepath.Join(d.Dir, "clusters", name),
-		Etcd: named("etcd"), APIServer: named("kube-apiserver"), ControllerManager: named("kube-controller-manager"),
-		Scheduler: named("kube-scheduler"), KWOK: named("kwok"), Kubelet: named("kubelet"),
-		options: ControlPlaneOptions{Name: name, fleetDir: d.Dir},
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", cp.componentKubeconfig(adminIdentity))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading kubeconfig: %w", err)
-	}
-	if cp.Client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, nil, fmt.Errorf("making client: %w", err)
+	cp := attachControlPlane(name, d.Dir)
+	cp.Etcd, cp.APIServer, cp.ControllerManager = named("etcd"), named("kube-apiserver"), named("kube-controller-manager")
+	cp.Scheduler, cp.KWOK, cp.Kubelet = named("kube-scheduler"), named("kwok"), named("kubelet")
+	if err := cp.connect(); err != nil {
+		return nil, nil, err
 	}
 	return cp, named("agent"), nil
 }

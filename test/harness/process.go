@@ -17,7 +17,7 @@ import (
 // stopGrace is how long Stop waits after SIGTERM before it sends SIGKILL.
 const stopGrace = 10 * time.Second
 
-// ProcessSpec says how to run a process. It is all that a restart needs.
+// ProcessSpec defines a process. It is all that a restart needs.
 type ProcessSpec struct {
 	// Name is unique in its fleet, and names the log and pid files.
 	Name string   `json:"name"`
@@ -37,10 +37,10 @@ type Process struct {
 
 	mu     sync.Mutex
 	pid    int
-	born   uint64 // start time in clock ticks since boot, tells a reused pid
+	born   uint64 // start time in clock ticks since boot, to recognize a reused pid
 	exited chan struct{}
 	state  *os.ProcessState // nil unless it was our child and has ended
-	asked  bool             // to end, so that it is no accident
+	ending bool             // by Kill or Stop, so the end is expected
 }
 
 // NewProcess returns a process that is not started.
@@ -70,7 +70,7 @@ func (p *Process) Start() error {
 	if err := spawn.Start(cmd, p.Spec.Detach); err != nil {
 		return fmt.Errorf("starting %s: %w", p.Spec.Name, err)
 	}
-	p.pid, p.state, p.asked = cmd.Process.Pid, nil, false
+	p.pid, p.state, p.ending = cmd.Process.Pid, nil, false
 	p.born, _ = bornAt(p.pid)
 	exited := make(chan struct{})
 	p.exited = exited
@@ -84,7 +84,7 @@ func (p *Process) Start() error {
 	return p.writePIDFile()
 }
 
-// PID is the id of the process as it was last started, 0 if it never was.
+// PID returns the id of the process as it was last started, 0 if it never was.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *Process) Exited() <-chan struct{} {
 	return p.exited
 }
 
-// Running says whether the process is there, paused or not.
+// Running reports whether the process runs, paused or not.
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *Process) alive() bool {
 }
 
 // Kill ends the process at once, as a power cut would (SIGKILL), and returns
-// when it is gone. It is no error if it was gone already.
+// when it has ended. A process that has ended before is not an error.
 func (p *Process) Kill() error {
 	p.expectEnd()
 	if err := p.signal(syscall.SIGKILL); err != nil {
@@ -126,8 +126,8 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Pause freezes the process (SIGSTOP): its connections stay open and nobody
-// answers. It returns when the last of its threads has stopped, since one that
+// Pause freezes the process (SIGSTOP): its connections stay open and are not
+// served. It returns when the last of its threads has stopped, since one that
 // still runs may answer.
 func (p *Process) Pause() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
@@ -141,11 +141,11 @@ func (p *Process) Pause() error {
 	return nil
 }
 
-// Resume lets a paused process go on (SIGCONT).
+// Resume continues a paused process (SIGCONT).
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
-// Stop asks the process to end (SIGTERM), and kills it if it has not after a
-// grace of 10 s. A paused process is killed.
+// Stop ends the process by SIGTERM, and kills it if it still runs after a grace of
+// 10 s. A paused process is killed.
 func (p *Process) Stop() error {
 	p.expectEnd()
 	if err := p.signal(syscall.SIGTERM); err != nil {
@@ -174,7 +174,7 @@ func (p *Process) Restart() error {
 func (p *Process) expectEnd() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked = true
+	p.ending = true
 }
 
 func (p *Process) signal(sig syscall.Signal) error {
@@ -189,7 +189,7 @@ func (p *Process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// LogFile is where the output of the process goes.
+// LogFile returns the file that has the output of the process.
 func (p *Process) LogFile() string {
 	return filepath.Join(p.Spec.Dir, "logs", p.Spec.Name+".log")
 }

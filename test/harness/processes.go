@@ -4,13 +4,18 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/hubservice"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/probe"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
-// planProcesses makes hub replicas and agents, with their ports, not yet started.
+// planProcesses creates hub replicas and agents, with their ports, not yet started.
 // Their arguments are complete once their members are registered.
 func (f *Fleet) planProcesses() error {
 	hub, err := binary("hub")
@@ -22,13 +27,13 @@ func (f *Fleet) planProcesses() error {
 		return err
 	}
 	for i := range f.options.HubReplicas {
-		ports, err := reservePorts(f.Dir, 3)
+		ports, err := workdir.ReservePorts(f.Dir, 3)
 		if err != nil {
 			return err
 		}
 		f.Hub.Replicas = append(f.Hub.Replicas, &Replica{
 			Process:  f.process(fmt.Sprintf("hub-%d", i), hub),
-			PodName:  fmt.Sprintf("%s-%d", hubService, i),
+			PodName:  fmt.Sprintf("%s-%d", hubservice.Name, i),
 			LinkAddr: localhost(ports[0]), MetricsAddr: localhost(ports[1]), ProbeAddr: localhost(ports[2]),
 		})
 	}
@@ -42,7 +47,7 @@ func (f *Fleet) planProcesses() error {
 
 func (f *Fleet) process(name, path string) *Process {
 	return NewProcess(ProcessSpec{
-		Name: name, Path: path, Env: f.options.Env, Dir: f.Dir, Detach: f.options.detachedBy != "",
+		Name: name, Path: path, Env: f.options.Env, Dir: f.Dir, Detach: f.detachedBy != "",
 	})
 }
 
@@ -50,46 +55,46 @@ func (f *Fleet) process(name, path string) *Process {
 // need the hub to be there.
 func (f *Fleet) startProxies(ctx context.Context) error {
 	for _, member := range f.Members {
-		if f.options.detachedBy != "" {
+		if f.detachedBy != "" {
 			if err := f.startSidecars(ctx, member); err != nil {
 				return err
 			}
 			continue
 		}
-		proxy, err := StartProxyTo(member.proxyAddr, f.Hub.backend)
+		link, err := proxy.StartTo(member.proxyAddr, f.Hub.backend)
 		if err != nil {
 			return err
 		}
-		member.Proxy = proxy
+		member.Proxy = link
 	}
 	return nil
 }
 
-// startSidecars starts as processes what is a goroutine of ours when the fleet is
+// startSidecars starts as processes what are goroutines of this process when the fleet is
 // not detached.
 func (f *Fleet) startSidecars(ctx context.Context, member *Member) error {
-	kubeconfig, err := member.ControlPlane.KubeconfigFor(provisionerUser)
+	kubeconfig, err := member.ControlPlane.KubeconfigFor(provisioner.User)
 	if err != nil {
 		return err
 	}
-	proxy := f.process(member.Name+"-proxy", f.options.detachedBy)
-	proxy.Spec.Args = []string{"proxy", "--listen=" + member.proxyAddr, "--control=" + member.proxyControl}
+	link := f.process(member.Name+"-proxy", f.detachedBy)
+	link.Spec.Args = []string{"proxy", "--listen=" + member.proxyAddr, "--control=" + member.proxyControl}
 	if f.Hub.Service != nil {
-		proxy.Spec.Args = append(proxy.Spec.Args, "--hub-kubeconfig="+f.Hub.kubeconfig)
-		proxy.Spec.Args = append(proxy.Spec.Args, hubPodFlags(f.hubPods())...)
+		link.Spec.Args = append(link.Spec.Args, "--hub-kubeconfig="+f.Hub.kubeconfig)
+		link.Spec.Args = append(link.Spec.Args, hubservice.Flags(f.Hub.pods())...)
 	}
-	provisioner := f.process(member.Name+"-provisioner", f.options.detachedBy)
-	provisioner.Spec.Args = []string{"provision", "--kubeconfig=" + kubeconfig}
+	volumes := f.process(member.Name+"-provisioner", f.detachedBy)
+	volumes.Spec.Args = []string{"provision", "--kubeconfig=" + kubeconfig}
 
-	member.sidecars = []*Process{proxy, provisioner}
+	member.sidecars = []*Process{link, volumes}
 	for _, process := range member.sidecars {
 		if err := process.Start(); err != nil {
 			return err
 		}
 	}
-	remote := RemoteProxy{Control: member.proxyControl}
+	remote := proxy.Remote{Control: member.proxyControl}
 	member.Proxy = remote
-	return proxy.WaitUntil(ctx, func(context.Context) error {
+	return link.WaitUntil(ctx, func(context.Context) error {
 		_, err := remote.Status()
 		return err
 	})
@@ -109,7 +114,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	}
 	group, starting := errgroup.WithContext(ctx)
 	for _, replica := range f.Hub.Replicas {
-		replica.Spec.Args = append(f.hubArgs(replica, kubeconfig, tls), f.options.HubArgs...)
+		replica.Spec.Args = f.options.hubArgs(replica, kubeconfig, tls)
 		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Env...)
 		group.Go(func() error {
 			if err := replica.Start(); err != nil {
@@ -121,29 +126,18 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// An agent that is let in nowhere comes back only seconds later.
-	return f.waitServed(ctx)
+	// An agent that is refused retries only after seconds.
+	return f.Hub.waitServed(ctx)
 }
 
-// WaitReady waits until the replica's /readyz says so.
+// WaitReady waits until the replica's /readyz succeeds.
 func (r *Replica) WaitReady(ctx context.Context) error {
-	return r.WaitUntil(ctx, func(ctx context.Context) error { return healthy(ctx, r.ProbeAddr) })
+	return r.WaitUntil(ctx, func(ctx context.Context) error { return probe.Ready(ctx, r.ProbeAddr) })
 }
 
-func healthy(ctx context.Context, address string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := controlClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz says %s", response.Status)
-	}
-	return nil
+// Metrics returns the metrics of a replica, as text.
+func (h *Hub) Metrics(ctx context.Context, r *Replica) (string, error) {
+	return h.ControlPlane.scraper.Scrape(ctx, r.MetricsAddr)
 }
 
 func localhost(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// RawGRPC is a client of gRPC that a test drives frame by frame, as one that
-// keeps to no rule but flow control would.
+// RawGRPC is a client of gRPC that a test drives frame by frame, as a client
+// that obeys no rule but flow control would.
 type RawGRPC struct {
 	conn   net.Conn
 	framer *http2.Framer
@@ -23,9 +23,9 @@ type RawGRPC struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	// streams that may be open, as the server tells; 0 before it does.
+	// streams that the server allows; 0 before it announced that.
 	maxStreams uint32
-	// initial window of each stream, and what is left of the connection's.
+	// initial window of each stream, and the remaining one of the connection.
 	initial, window int64
 	open            map[uint32]*RawCall
 	next            uint32
@@ -37,7 +37,7 @@ type RawCall struct {
 	conn   *RawGRPC
 	id     uint32
 	window int64
-	// over says that the server ended it, with Status where it told one.
+	// over reports that the server ended it, with Status if it sent one.
 	over bool
 	// Status is the code in the server's trailers, empty without any.
 	Status string
@@ -73,7 +73,7 @@ func (c *RawGRPC) Close() {
 // Done is closed once the connection has ended.
 func (c *RawGRPC) Done() <-chan struct{} { return c.done }
 
-// MaxStreams is how many calls the server allows at once.
+// MaxStreams returns how many calls the server allows at once.
 func (c *RawGRPC) MaxStreams(ctx context.Context) (uint32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func (c *RawGRPC) MaxStreams(ctx context.Context) (uint32, error) {
 	return c.maxStreams, err
 }
 
-// Call begins a call of a method, with more headers as pairs.
+// Call begins a call of a method, with additional headers as pairs.
 func (c *RawGRPC) Call(method string, headers ...string) (*RawCall, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *RawGRPC) Call(method string, headers ...string) (*RawCall, error) {
 	return call, c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: call.id, BlockFragment: block.Bytes(), EndHeaders: true})
 }
 
-// Claim sends the header of a message that is said to be so large.
+// Claim sends the header of a message of that size, and no content.
 func (r *RawCall) Claim(size uint32, compressed bool) error {
 	header := make([]byte, 5)
 	if compressed {
@@ -148,15 +148,15 @@ func (c *RawGRPC) write(r *RawCall, content []byte, end bool) error {
 	return c.framer.WriteData(r.id, end, content)
 }
 
-// await waits, with the lock held, until something is so or the connection ends.
-func (c *RawGRPC) await(ctx context.Context, so func() bool) error {
+// await waits, with the lock held, until the condition holds or the connection ends.
+func (c *RawGRPC) await(ctx context.Context, condition func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.changed.Broadcast()
 	})
 	defer stop()
-	for !so() {
+	for !condition() {
 		if c.ended != nil {
 			return c.ended
 		}
@@ -168,14 +168,14 @@ func (c *RawGRPC) await(ctx context.Context, so func() bool) error {
 	return nil
 }
 
-// read takes notice of what the server sends until the connection ends.
+// read handles what the server sends until the connection ends.
 func (c *RawGRPC) read() {
 	defer close(c.done)
 	for {
 		frame, err := c.framer.ReadFrame()
 		c.mu.Lock()
 		if err == nil {
-			err = c.notice(frame)
+			err = c.handle(frame)
 		}
 		c.ended = err
 		c.changed.Broadcast()
@@ -186,7 +186,7 @@ func (c *RawGRPC) read() {
 	}
 }
 
-func (c *RawGRPC) notice(frame http2.Frame) error {
+func (c *RawGRPC) handle(frame http2.Frame) error {
 	call := c.open[frame.Header().StreamID]
 	switch f := frame.(type) {
 	case *http2.SettingsFrame:

@@ -5,26 +5,17 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
-const rbacGroup = "rbac.authorization.k8s.io"
-
 var memberClusters = schema.GroupVersionResource{Group: "vdi.kasm.io", Version: "v1alpha1", Resource: "memberclusters"}
-
-// binding gives the user a role: in its namespace, or everywhere.
-func binding(kind, namespace, role, user string) *unstructured.Unstructured {
-	b := object(rbacGroup+"/v1", kind+"Binding", namespace, "harness-"+user+"-"+role, nil)
-	b.Object["roleRef"] = map[string]any{"apiGroup": rbacGroup, "kind": kind, "name": role}
-	b.Object["subjects"] = []any{map[string]any{"apiGroup": rbacGroup, "kind": "User", "name": user}}
-	return b
-}
 
 // register creates the MemberClusters on the hub.
 func (f *Fleet) register(ctx context.Context) error {
 	for _, member := range f.Members {
-		cluster := object("vdi.kasm.io/v1alpha1", "MemberCluster", "", member.Name, member.Spec.Labels)
+		cluster := apply.Object("vdi.kasm.io/v1alpha1", "MemberCluster", "", member.Name, member.Spec.Labels)
 		cluster.Object["spec"] = map[string]any{
 			"region":        member.Spec.Region,
 			"zone":          member.Spec.Zone,
@@ -56,14 +47,14 @@ func (f *Fleet) WaitMembersReady(ctx context.Context) error {
 
 func (f *Fleet) waitReady(ctx context.Context, member *Member) error {
 	err := poll(ctx, func(ctx context.Context) error {
-		if err := diedUnasked(f.Processes()...); err != nil {
+		if err := diedUnexpectedly(f.Processes()...); err != nil {
 			return err
 		}
 		current, err := f.Hub.ControlPlane.Dynamic.Resource(memberClusters).Get(ctx, member.Name, getOptions)
 		if err != nil {
 			return err
 		}
-		if conditionStatus(current, "Ready") != "True" {
+		if apply.ConditionStatus(current, "Ready") != "True" {
 			return fmt.Errorf("its status is %v", current.Object["status"])
 		}
 		return nil
@@ -77,15 +68,15 @@ func (f *Fleet) waitReady(ctx context.Context, member *Member) error {
 		return err
 	}
 	message := fmt.Sprintf("waiting for %s to be Ready", member.Name)
-	for _, process := range append(member.agentProcesses(), f.hubProcesses()...) {
+	for _, process := range append(member.agentProcesses(), f.Hub.processes()...) {
 		message += fmt.Sprintf("\nthe end of %s:\n%s", process.LogFile(), process.LogTail())
 	}
 	return fmt.Errorf("%w; %s", err, message)
 }
 
-func (f *Fleet) hubProcesses() []*Process {
+func (h *Hub) processes() []*Process {
 	var all []*Process
-	for _, replica := range f.Hub.Replicas {
+	for _, replica := range h.Replicas {
 		all = append(all, replica.Process)
 	}
 	return all

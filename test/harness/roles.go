@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/vdi-fleet/vdi-fleet/deploy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
-// Hub and agents are the service accounts that they are where they are installed,
-// with the roles and bindings of their charts and no others: so every test of a fleet
-// fails where these do not suffice.
+// Hub and agents have the service accounts of an installation, with the roles and
+// bindings of their charts and no others: a test of a fleet fails where these do not
+// suffice.
 const (
-	// HubUser and AgentUser are who they are in audit logs.
+	// HubUser and AgentUser are their users in audit logs.
 	HubUser   = "system:serviceaccount:" + SystemNamespace + ":vdi-hub"
 	AgentUser = "system:serviceaccount:" + SystemNamespace + ":vdi-agent"
 )
@@ -26,39 +26,38 @@ const (
 // serviceAccountGroups are those of both.
 var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace}
 
-// authorizeHub gives the hub its roles. What lets it keep Secrets beside sessions, and
-// let users read them, is bound in their namespaces only, as --session-namespaces has
-// it.
-func (f *Fleet) authorizeHub(ctx context.Context) error {
-	chart, err := f.hubChart()
+// authorizeHub grants the hub its roles. Those for the Secrets of sessions are bound only
+// in the namespaces of --session-namespaces.
+func authorizeHub(ctx context.Context, cp *ControlPlane, options Options) error {
+	chart, err := options.hubChart()
 	if err != nil {
 		return err
 	}
-	if err := f.Hub.ControlPlane.authorize(ctx, chart); err != nil {
+	if err := authorize(ctx, cp.Applier, chart); err != nil {
 		return err
 	}
-	return f.Hub.ControlPlane.authorizeScraper(ctx, "vdi-hub-metrics-reader")
+	return cp.scraper.Authorize(ctx, "vdi-hub-metrics-reader")
 }
 
 // hubChart returns the objects of the hub's chart, with the fleet's namespaces.
-func (f *Fleet) hubChart() ([]*unstructured.Unstructured, error) {
+func (o Options) hubChart() ([]*unstructured.Unstructured, error) {
 	return deploy.Render(deploy.HubChart, SystemNamespace, map[string]any{
-		"sessionNamespaces": f.options.sessionNamespaces(), "userRoles": true,
+		"sessionNamespaces": o.sessionNamespaces(), "userRoles": true,
 		"priorityClass": map[string]any{"create": false, "name": ""},
 	})
 }
 
-// AuthorizeAgent gives the agent of a member its roles, and what it may in the
-// namespaces that are admitted. It returns how it connects.
+// AuthorizeAgent grants the agent of a member its roles, also in the namespaces that are
+// admitted. It returns the configuration of the agent's client.
 func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) (*rest.Config, error) {
 	chart, err := deploy.Render(deploy.AgentChart, SystemNamespace, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := cp.authorize(ctx, chart); err != nil {
+	if err := authorize(ctx, cp.Applier, chart); err != nil {
 		return nil, err
 	}
-	if err := cp.authorizeScraper(ctx, "vdi-agent-metrics-reader"); err != nil {
+	if err := cp.scraper.Authorize(ctx, "vdi-agent-metrics-reader"); err != nil {
 		return nil, err
 	}
 	for _, namespace := range admitted {
@@ -69,8 +68,8 @@ func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) 
 	return cp.ConfigFor(AgentUser, serviceAccountGroups...)
 }
 
-// AdmitSessions is the word of a member's administrator that sessions may live in a
-// namespace, as deploy/samples/namespace.yaml has it.
+// AdmitSessions admits sessions to a namespace of a member, as its administrator does by
+// deploy/samples/namespace.yaml.
 func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) error {
 	objects, err := deployed("samples/namespace.yaml")
 	if err != nil {
@@ -90,19 +89,19 @@ func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) err
 }
 
 // authorize applies the roles, bindings and service accounts of a chart.
-func (cp *ControlPlane) authorize(ctx context.Context, chart []*unstructured.Unstructured) error {
+func authorize(ctx context.Context, admin *apply.Applier, chart []*unstructured.Unstructured) error {
 	for _, object := range chart {
 		if kind := object.GetKind(); kind != "ServiceAccount" && !strings.Contains(kind, "Role") {
 			continue
 		}
-		if err := cp.ApplyObject(ctx, object); err != nil {
+		if err := admin.ApplyObject(ctx, object); err != nil {
 			return fmt.Errorf("authorizing: %w", err)
 		}
 	}
 	return nil
 }
 
-// deployed are the objects of a file of deploy/.
+// deployed returns the objects of a file of deploy/.
 func deployed(file string) ([]*unstructured.Unstructured, error) {
 	root, err := Root()
 	if err != nil {
@@ -110,16 +109,11 @@ func deployed(file string) ([]*unstructured.Unstructured, error) {
 	}
 	content, err := os.ReadFile(filepath.Join(root, "deploy", filepath.FromSlash(file)))
 	if err != nil {
-		return nil, fmt.Errorf("reading what is deployed: %w", err)
+		return nil, fmt.Errorf("reading manifest: %w", err)
 	}
-	objects, err := decodeYAML(content)
+	objects, err := apply.Decode(content)
 	if err != nil {
 		return nil, fmt.Errorf("reading deploy/%s: %w", file, err)
 	}
 	return objects, nil
-}
-
-// sessionNamespaces are those of the hub that may hold sessions.
-func (o Options) sessionNamespaces() []string {
-	return append(slices.Clone(o.Namespaces), o.HubNamespaces...)
 }

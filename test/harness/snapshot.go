@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 )
 
-// SaveEtcd keeps a copy of all that the control plane's API server holds, under
-// a name, for RestoreEtcd. API server and etcd are stopped meanwhile, so that
-// the copy is of one moment.
+// SaveEtcd copies etcd under a name, for RestoreEtcd. API server and etcd are stopped
+// meanwhile, so that the copy is consistent.
 func (cp *ControlPlane) SaveEtcd(ctx context.Context, name string) error {
 	err := cp.withoutEtcd(ctx, func() error {
-		return os.CopyFS(cp.etcdCopy(name), os.DirFS(cp.etcdData()))
+		return os.CopyFS(cp.components.EtcdCopy(name), os.DirFS(cp.components.EtcdData()))
 	})
 	if err != nil {
 		return fmt.Errorf("saving the etcd of %s: %w", cp.Name, err)
@@ -21,20 +19,19 @@ func (cp *ControlPlane) SaveEtcd(ctx context.Context, name string) error {
 	return nil
 }
 
-// RestoreEtcd puts a copy back in the place of what there is, as after a
-// disaster. Its clients have seen later resource versions than there are now:
-// whoever watches must start over. The controller manager is restarted here,
-// and the agents' way to the hub's Service is told.
+// RestoreEtcd replaces etcd by a copy, as after a disaster. Clients have seen later
+// resource versions than the copy has, so each watch must start over: the controller
+// manager is restarted here, and the watch of the hub's Service is replaced.
 func (cp *ControlPlane) RestoreEtcd(ctx context.Context, name string) error {
 	err := cp.withoutEtcd(ctx, func() error {
-		if err := os.RemoveAll(cp.etcdData()); err != nil {
+		if err := os.RemoveAll(cp.components.EtcdData()); err != nil {
 			return err
 		}
-		return os.CopyFS(cp.etcdData(), os.DirFS(cp.etcdCopy(name)))
+		return os.CopyFS(cp.components.EtcdData(), os.DirFS(cp.components.EtcdCopy(name)))
 	})
-	for _, tell := range cp.restored {
+	for _, restored := range cp.restored {
 		if err == nil {
-			err = tell(ctx)
+			err = restored(ctx)
 		}
 	}
 	if err == nil && cp.ControllerManager != nil {
@@ -46,12 +43,7 @@ func (cp *ControlPlane) RestoreEtcd(ctx context.Context, name string) error {
 	return nil
 }
 
-func (cp *ControlPlane) etcdData() string { return filepath.Join(cp.Dir, "etcd") }
-
-func (cp *ControlPlane) etcdCopy(name string) string { return filepath.Join(cp.Dir, "etcd-"+name) }
-
-// withoutEtcd does something while neither API server nor etcd runs, and starts
-// them again.
+// withoutEtcd calls do while neither API server nor etcd runs, and starts them again.
 func (cp *ControlPlane) withoutEtcd(ctx context.Context, do func() error) error {
 	if err := errors.Join(cp.APIServer.Kill(), cp.Etcd.Kill()); err != nil {
 		return err
@@ -59,14 +51,5 @@ func (cp *ControlPlane) withoutEtcd(ctx context.Context, do func() error) error 
 	if err := do(); err != nil {
 		return err
 	}
-	if err := cp.Etcd.Start(); err != nil {
-		return err
-	}
-	if err := cp.Etcd.WaitUntil(ctx, dial(cp.ports.etcd)); err != nil {
-		return err
-	}
-	if err := cp.APIServer.Start(); err != nil {
-		return err
-	}
-	return cp.WaitAPI(ctx)
+	return cp.runAPI(ctx)
 }

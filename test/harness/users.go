@@ -10,7 +10,7 @@ import (
 type User struct {
 	// Context is the user's in the fleet's kubeconfig; its cluster is the hub.
 	Context string
-	// Name and Groups are those that the API server knows.
+	// Name and Groups are those of the client certificate.
 	Name   string
 	Groups []string
 }
@@ -22,10 +22,9 @@ var Users = []User{
 	{Context: "operator", Name: "oscar@example.com", Groups: []string{"operators"}},
 }
 
-// authorizeUsers gives them their roles, those of a namespace in each that may hold
+// authorizeUsers grants Users their roles; roles of a namespace in each that may hold
 // sessions.
-func (f *Fleet) authorizeUsers(ctx context.Context) error {
-	cp := f.Hub.ControlPlane
+func authorizeUsers(ctx context.Context, cp *ControlPlane, sessionNamespaces []string) error {
 	for _, file := range []string{"charts/vdi-hub/files/users.yaml", "samples/users.yaml"} {
 		objects, err := deployed(file)
 		if err != nil {
@@ -34,7 +33,7 @@ func (f *Fleet) authorizeUsers(ctx context.Context) error {
 		for _, object := range objects {
 			namespaces := []string{""}
 			if object.GetNamespace() != "" {
-				namespaces = f.options.sessionNamespaces()
+				namespaces = sessionNamespaces
 			}
 			for _, namespace := range namespaces {
 				object.SetNamespace(namespace)

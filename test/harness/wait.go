@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// pollInterval is how often conditions are looked at.
+// pollInterval is how often conditions are checked.
 const pollInterval = 50 * time.Millisecond
 
-// ProcessDiedError says that a process ended that nobody asked to.
+// ProcessDiedError is the unexpected end of a process.
 type ProcessDiedError struct {
 	Name string
 	How  string // as "exit status 1"
@@ -71,14 +71,14 @@ func (p *Process) ended() error {
 	return &ProcessDiedError{Name: p.Spec.Name, How: how, Log: p.LogFile(), Tail: p.LogTail()}
 }
 
-// diedUnasked returns the error of the first process that was started and has
-// ended by itself.
-func diedUnasked(processes ...*Process) error {
+// diedUnexpectedly returns the error of the first process that was started and has ended
+// by itself.
+func diedUnexpectedly(processes ...*Process) error {
 	for _, p := range processes {
 		p.mu.Lock()
-		accident := p.pid != 0 && !p.asked && !p.alive()
+		unexpected := p.pid != 0 && !p.ending && !p.alive()
 		p.mu.Unlock()
-		if accident {
+		if unexpected {
 			return p.ended()
 		}
 	}

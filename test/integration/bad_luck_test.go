@@ -20,6 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
 var _ = Describe("Bad luck", func() {
@@ -33,7 +34,7 @@ var _ = Describe("Bad luck", func() {
 	It("of a session deleted while its member is cut off ends when the member is back", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("cut-off", inRegion("ap-south"))))
 		member := memberNamed("ap-south")
-		Expect(member.Proxy.Cut(harness.CutBlackhole)).To(Succeed())
+		Expect(member.Proxy.Cut(proxy.CutBlackhole)).To(Succeed())
 		DeferCleanup(func() { Expect(member.Proxy.Heal()).To(Succeed()) })
 		Eventually(ctx, memberReady("ap-south")).Should(Equal(v1alpha1.ReasonUnreachable))
 		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonMemberUnreachable))

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
@@ -59,7 +59,7 @@ var _ = Describe("A user's home", func() {
 
 	It("says so when its storage class lets it not grow, and runs all the same", func(ctx SpecContext) {
 		template(ctx, "rigid-home", func(t *v1alpha1.TemplateSpec) {
-			t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser, Size: quantity("1Gi"), StorageClassName: harness.FixedStorageClass}
+			t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser, Size: quantity("1Gi"), StorageClassName: provisioner.FixedStorageClass}
 		})
 		mine := user("rigid@example.com")
 		first := awaitRunning(ctx, create(ctx, newSession("rigid-small", of("rigid-home"), inRegion(where), mine)))

@@ -61,11 +61,13 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	fleet, err = harness.Start(context.Background(), harness.Options{
 		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second}, HubNamespaces: []string{shut},
 		// What can't start is given up after seconds.
-		AgentArgs:  []string{"--fail-after=" + failAfter.String()},
-		MemberArgs: map[string][]string{restricted: restrictions},
-		Standbys:   map[string]int{replicated: 1},
-		Env:        append(harness.SpareCPU(), traced(spans)...),
-		Progress:   func(step string) { GinkgoWriter.Println(step) },
+		Args: harness.Args{
+			Agents:  []string{"--fail-after=" + failAfter.String()},
+			Members: map[string][]string{restricted: restrictions},
+		},
+		Standbys: map[string]int{replicated: 1},
+		Env:      append(harness.SpareCPU(), traced(spans)...),
+		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })

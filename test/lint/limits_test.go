@@ -21,11 +21,10 @@ const (
 // exempt are the ones that are larger, with their sizes, which must not grow. docs/design.md
 // says which packages are yet to be split.
 var exempt = map[string]int{
-	"files api/v1alpha1": 26, "files hub/session": 39, "files test/harness": 41,
+	"files api/v1alpha1": 26, "files hub/session": 39,
 	"methods hub/session.Reconciler": 128, "methods test/demo.demo": 36,
-	"methods test/harness.ControlPlane": 64, "methods test/harness.Fleet": 41,
 	"methods of an interface hub/session.Fleet": 19,
-	"fields hub/session.Reconciler": 22, "fields hub/session.pass": 22, "fields test/harness.Options": 23,
+	"fields hub/session.Reconciler":             22, "fields hub/session.pass": 22,
 }
 
 // sizes are what the limits are about, by what is measured and its name.

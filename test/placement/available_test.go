@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 )
 
 // need is something that a template asks of a member, and that members have or
@@ -58,12 +58,12 @@ func label(value string) func(ctx context.Context, member string, p *pool) {
 func needs() []need {
 	meta := metav1.ObjectMeta{Name: special}
 	// The harness makes volumes of its own classes alone, which all members have.
-	const class = harness.FixedStorageClass
+	const class = provisioner.FixedStorageClass
 	storage := need{what: "storage", reason: v1alpha1.UnavailableStorageClass, name: class, template: func(t *v1alpha1.TemplateSpec) {
 		t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi"), StorageClassName: class}
 	}}
 	storage.give, storage.take = object(func() client.Object {
-		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: harness.ProvisionerName}
+		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner.Name}
 	})
 	ingress := need{what: "ingress", reason: v1alpha1.UnavailableIngressClass, name: special, template: func(t *v1alpha1.TemplateSpec) { t.IngressClassName = special }}
 	ingress.give, ingress.take = object(func() client.Object {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
 // poolLabel of nodes, and of the strangers' Pods on them.
@@ -65,16 +65,16 @@ func (p *pool) add(ctx context.Context, member string, nodes ...node) []string {
 		if n.taken == "" {
 			n.taken = "1"
 		}
-		list := harness.DefaultAllocatable()
+		list := kwok.DefaultAllocatable()
 		if n.gpus > 0 {
-			list = harness.GPUAllocatable(n.gpus)
+			list = kwok.GPUAllocatable(n.gpus)
 		}
 		cores := resource.MustParse(n.free)
 		cores.Add(resource.MustParse(n.taken))
 		list[corev1.ResourceCPU] = cores
 		prefix := fmt.Sprintf("%s-%d", p.name, p.count)
 		p.count++
-		Expect(m.ControlPlane.AddNodes(ctx, harness.NodeGroup{
+		Expect(m.ControlPlane.AddNodes(ctx, kwok.NodeGroup{
 			Count: 1, Prefix: prefix, Region: m.Spec.Region, Zone: m.Spec.Zone,
 			Allocatable: list, Labels: map[string]string{poolLabel: p.name},
 		})).To(Succeed())

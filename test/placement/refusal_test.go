@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
 var _ = Describe("A member's refusal", func() {
@@ -58,7 +58,7 @@ var _ = Describe("A member's refusal", func() {
 		before := noRoom()
 
 		// The hub hears of the stranger only after it has decided.
-		Expect(m.Proxy.Cut(harness.CutToHub)).To(Succeed())
+		Expect(m.Proxy.Cut(proxy.CutToHub)).To(Succeed())
 		p.stranger(ctx, eu, nodes[0], "quicker", "1")
 		Eventually(ctx, bound(eu, "quicker-"+nodes[0])).Should(BeTrue())
 		s := create(ctx, session("late", desktop, near(eu)))

@@ -81,7 +81,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	fleet, err = harness.Start(context.Background(), harness.Options{
 		MemberSpecs: members, Namespaces: namespaces, TimeFactor: timeFactor, KeepRunning: true,
 		// One replica has nobody to lose its lock to on a busy machine.
-		HubReplicas: 1, HubArgs: []string{"--leader-elect=false"}, Env: harness.SpareCPU(),
+		HubReplicas: 1, Args: harness.Args{Hub: []string{"--leader-elect=false"}}, Env: harness.SpareCPU(),
 		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())

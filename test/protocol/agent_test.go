@@ -23,6 +23,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
 // realMember is a real control plane with a real agent's process, connected
@@ -47,7 +48,7 @@ func startRealMember(t *testing.T) *realMember {
 	var err error
 	m.plane, err = harness.StartControlPlane(t.Context(), harness.ControlPlaneOptions{
 		CRDDirs: []string{"../../deploy/charts/vdi-agent/files/crds"},
-		Nodes:   []harness.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
+		Nodes:   []kwok.NodeGroup{{Count: 2, Region: "eu", Zone: "eu-a"}},
 		Namespaces: map[string]map[string]string{
 			"desks": {v1alpha1.LabelAdmitSessions: "true"}, "plain": nil, harness.SystemNamespace: nil,
 		},

@@ -18,6 +18,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
 func agentFiles(t *testing.T, h *hubServer, member string) harness.LinkFiles {
@@ -107,14 +109,14 @@ func TestAStalledAgentDelaysNobody(t *testing.T) {
 func TestWhoIsLetIn(t *testing.T) {
 	dir := newDirectory("m1", "taken")
 	h := startHub(t, dir)
-	write := func(name string, ca *harness.CA, request harness.CertRequest) harness.LinkFiles {
+	write := func(name string, ca *pki.CA, request pki.CertRequest) harness.LinkFiles {
 		files, err := h.pki.Write(name, ca, request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return files
 	}
-	foreign, err := harness.NewCA("foreign")
+	foreign, err := pki.NewCA("foreign")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,27 +246,27 @@ func TestAnAgentThatDoesNotOpenIsLetGo(t *testing.T) {
 // TestASilentNetworkIsFoundOut cuts the network so that neither end is told.
 // TCP would notice after minutes; the renewals that fail do at once.
 func TestASilentNetworkIsFoundOut(t *testing.T) {
-	for _, cut := range []harness.CutMode{harness.CutBlackhole, harness.CutToHub, harness.CutToAgent} {
+	for _, cut := range []proxy.CutMode{proxy.CutBlackhole, proxy.CutToHub, proxy.CutToAgent} {
 		t.Run(string(cut), func(t *testing.T) {
 			t.Parallel()
 			g := patient(t)
 			dir := newDirectory("m1")
 			h := startHub(t, dir)
-			proxy, err := harness.StartProxy("127.0.0.1:0", []string{h.address})
+			link, err := proxy.Start("127.0.0.1:0", []string{h.address})
 			g.Expect(err).NotTo(HaveOccurred())
-			t.Cleanup(func() { _ = proxy.Stop() })
+			t.Cleanup(func() { _ = link.Stop() })
 			behind := *h
-			behind.address = proxy.Addr()
+			behind.address = link.Addr()
 			startAgent(t, &behind, agentFiles(t, h, "m1"), "i1")
 			m1 := dir.of("m1")
 			g.Eventually(m1.connected).Should(BeTrue())
 			before := get(m1, func(r *record) int { return r.inventories })
-			g.Expect(proxy.Cut(cut)).To(Succeed())
+			g.Expect(link.Cut(cut)).To(Succeed())
 			m1.put(assignment("a", 1, "h"))
 			g.Consistently(func() int { return get(m1, func(r *record) int { return r.inventories }) }, "4s").Should(Equal(before))
 			// What was held back is delivered now; but the agent has given that
 			// connection up, and starts over.
-			g.Expect(proxy.Heal()).To(Succeed())
+			g.Expect(link.Heal()).To(Succeed())
 			g.Eventually(func() int { return get(m1, func(r *record) int { return r.inventories }) }).Should(BeNumerically(">", before))
 			g.Eventually(m1.connected).Should(BeTrue())
 			m1.put(assignment("a", 1, "h"))
@@ -294,7 +296,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
 	h := startHub(t, dir)
-	next, err := harness.NewCA("next")
+	next, err := pki.NewCA("next")
 	g.Expect(err).NotTo(HaveOccurred())
 	files, err := h.pki.Write("next", next, harness.AgentRequest("m1"))
 	g.Expect(err).NotTo(HaveOccurred())

@@ -30,7 +30,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *sessions, *template, *idle, *baseline, harness.Options{
 		Members: *members, NodesPerMember: *nodes, Keep: *keep,
-		HubArgs:  []string{fmt.Sprintf("--user-roles=%t", *userRoles)},
+		Args:     harness.Args{Hub: []string{fmt.Sprintf("--user-roles=%t", *userRoles)}},
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	stop()

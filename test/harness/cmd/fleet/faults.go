@@ -7,32 +7,33 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
 // linkCommands break and mend the network between the hub and a member.
 func linkCommands(dir *string) []*cobra.Command {
 	var mode string
 	cut := linkCommand(dir, "cut", "Cut the network between the hub and a member", "%s is cut off",
-		func(link harness.Link) error { return link.Cut(harness.CutMode(mode)) })
-	cut.Flags().StringVar(&mode, "mode", string(harness.CutBlackhole), "reset, blackhole, to-hub (nothing reaches the hub) or to-agent")
+		func(link proxy.Link) error { return link.Cut(proxy.CutMode(mode)) })
+	cut.Flags().StringVar(&mode, "mode", string(proxy.CutBlackhole), "reset, blackhole, to-hub (nothing reaches the hub) or to-agent")
 
 	var latency time.Duration
 	var rate int
 	slow := linkCommand(dir, "slow", "Slow the network between the hub and a member", "%s is slow",
-		func(link harness.Link) error { return link.Slow(latency, rate) })
+		func(link proxy.Link) error { return link.Slow(latency, rate) })
 	slow.Flags().DurationVar(&latency, "latency", 200*time.Millisecond, "delay of each direction")
 	slow.Flags().IntVar(&rate, "bytes-per-second", 0, "limit of each direction, 0 is none")
 
 	return []*cobra.Command{
 		cut,
 		slow,
-		linkCommand(dir, "heal", "Mend the network between the hub and a member", "%s is connected", harness.Link.Heal),
+		linkCommand(dir, "heal", "Mend the network between the hub and a member", "%s is connected", proxy.Link.Heal),
 		linkCommand(dir, "drop", "Reset the connections between the hub and a member", "the connections of %s are reset",
-			harness.Link.DropConnections),
+			proxy.Link.DropConnections),
 	}
 }
 
-func linkCommand(dir *string, name, short, done string, do func(harness.Link) error) *cobra.Command {
+func linkCommand(dir *string, name, short, done string, do func(proxy.Link) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " MEMBER",
 		Short: short,

@@ -8,6 +8,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/hubservice"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
 // proxyCommand is the network between the hub and one member of a fleet in the
@@ -26,17 +29,17 @@ func proxyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				service, err := harness.WatchHubService(cmd.Context(), config, pods)
+				service, err := hubservice.Watch(cmd.Context(), config, harness.SystemNamespace, pods)
 				if err != nil {
 					return err
 				}
 				backend = service.Backend
 			}
-			proxy, err := harness.StartProxyTo(listen, backend)
+			link, err := proxy.StartTo(listen, backend)
 			if err != nil {
 				return err
 			}
-			return harness.ServeProxyControl(cmd.Context(), control, proxy)
+			return proxy.ServeControl(cmd.Context(), control, link)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "address for the agent")
@@ -59,7 +62,7 @@ func hubKubeletCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return harness.HubKubelet(cmd.Context(), config, pods)
+			return hubservice.Kubelet(cmd.Context(), config, harness.SystemNamespace, pods)
 		},
 	}
 	addHubFlags(cmd, &kubeconfig, &hubPods)
@@ -71,8 +74,8 @@ func addHubFlags(cmd *cobra.Command, kubeconfig *string, pods *[]string) {
 	cmd.Flags().StringSliceVar(pods, "hub-pod", nil, "NAME=LINK=PROBE: a Pod of the hub and the addresses of its process")
 }
 
-func hubFlags(kubeconfig string, values []string) (*rest.Config, []harness.HubPod, error) {
-	pods, err := harness.ParseHubPods(values)
+func hubFlags(kubeconfig string, values []string) (*rest.Config, []hubservice.Pod, error) {
+	pods, err := hubservice.ParsePods(values)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,12 +99,12 @@ func provisionCommand() *cobra.Command {
 				return fmt.Errorf("reading kubeconfig: %w", err)
 			}
 			config.QPS, config.Burst = 1000, 2000
-			provisioner, err := harness.StartProvisioner(cmd.Context(), config)
+			volumes, err := provisioner.Start(cmd.Context(), config)
 			if err != nil {
 				return err
 			}
 			<-cmd.Context().Done()
-			provisioner.Stop()
+			volumes.Stop()
 			return nil
 		},
 	}

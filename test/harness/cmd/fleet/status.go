@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
 func printStatus(out io.Writer, fleet *harness.Detached) error {
@@ -37,7 +38,7 @@ func printStatus(out io.Writer, fleet *harness.Detached) error {
 	return table.Flush()
 }
 
-func describe(status harness.LinkStatus) string {
+func describe(status proxy.Status) string {
 	switch {
 	case status.Cut != "":
 		return "cut (" + string(status.Cut) + ")"

@@ -57,10 +57,10 @@ func upCommand(dir *string) *cobra.Command {
 	flags.StringSliceVar(&options.Namespaces, "namespaces", []string{"desktops"}, "namespaces that may hold sessions")
 	flags.Float64Var(&options.TimeFactor, "time-factor", 1, "scale of the timings of hub and agents")
 	flags.BoolVar(&options.Enrol, "enrol", true, "let the agents join a hub that is its own certificate authority; else they are given certificates")
-	flags.StringSliceVar(&options.HubArgs, "hub-arg", nil, "flag to add to the hub's")
-	flags.StringSliceVar(&options.AgentArgs, "agent-arg", nil, "flag to add to the agents'")
+	flags.StringSliceVar(&options.Args.Hub, "hub-arg", nil, "flag to add to the hub's")
+	flags.StringSliceVar(&options.Args.Agents, "agent-arg", nil, "flag to add to the agents'")
 	flags.BoolVar(&options.Kubelets, "kubelets", false, "simulate the members' kubelets, with probes, guards and grace, instead of KWOK's Pods")
-	flags.StringSliceVar(&options.KubeletArgs, "kubelet-arg", nil, "flag to add to the members' kubelets")
+	flags.StringSliceVar(&options.Args.Kubelets, "kubelet-arg", nil, "flag to add to the members' kubelets")
 	flags.DurationVar(&timeout, "timeout", 3*time.Minute, "give up, and remove everything, if it is not up by then")
 	flags.BoolVar(&options.NoFleetProcesses, "no-fleet-processes", false, "start the control planes only, without hub and agents")
 	return cmd

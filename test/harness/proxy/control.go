@@ -1,4 +1,4 @@
-package harness
+package proxy
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// ServeProxyControl serves the control endpoint of a proxy that runs as a process
-// of its own, until ctx ends. RemoteProxy is its client.
-func ServeProxyControl(ctx context.Context, address string, proxy *Proxy) error {
+// ServeControl serves the control endpoint of a proxy that runs as a process
+// of its own, until ctx ends. Remote is its client.
+func ServeControl(ctx context.Context, address string, proxy *Proxy) error {
 	mux := http.NewServeMux()
 	handle := func(path string, do func(query url.Values) error) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -55,55 +55,55 @@ func ServeProxyControl(ctx context.Context, address string, proxy *Proxy) error 
 	return nil
 }
 
-// RemoteProxy is the Link of a proxy in another process.
-type RemoteProxy struct {
+// Remote is the Link of a proxy in another process.
+type Remote struct {
 	// Control is the address of its control endpoint.
 	Control string
 }
 
-var _ Link = RemoteProxy{}
+var _ Link = Remote{}
 
 // Cut implements Link.
-func (r RemoteProxy) Cut(mode CutMode) error {
+func (r Remote) Cut(mode CutMode) error {
 	return r.post("/cut", url.Values{"mode": {string(mode)}})
 }
 
 // Slow implements Link.
-func (r RemoteProxy) Slow(latency time.Duration, bytesPerSecond int) error {
+func (r Remote) Slow(latency time.Duration, bytesPerSecond int) error {
 	return r.post("/slow", url.Values{"latency": {latency.String()}, "rate": {strconv.Itoa(bytesPerSecond)}})
 }
 
 // Heal implements Link.
-func (r RemoteProxy) Heal() error { return r.post("/heal", nil) }
+func (r Remote) Heal() error { return r.post("/heal", nil) }
 
 // DropConnections implements Link.
-func (r RemoteProxy) DropConnections() error { return r.post("/drop", nil) }
+func (r Remote) DropConnections() error { return r.post("/drop", nil) }
 
 // Status implements Link.
-func (r RemoteProxy) Status() (LinkStatus, error) {
-	var status LinkStatus
+func (r Remote) Status() (Status, error) {
+	var status Status
 	response, err := controlClient.Get("http://" + r.Control + "/status")
 	if err != nil {
-		return status, fmt.Errorf("asking proxy: %w", err)
+		return status, fmt.Errorf("requesting status of proxy: %w", err)
 	}
 	defer response.Body.Close()
 	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		return status, fmt.Errorf("asking proxy: %w", err)
+		return status, fmt.Errorf("requesting status of proxy: %w", err)
 	}
 	return status, nil
 }
 
 var controlClient = &http.Client{Timeout: 5 * time.Second}
 
-func (r RemoteProxy) post(path string, query url.Values) error {
+func (r Remote) post(path string, query url.Values) error {
 	response, err := controlClient.Post("http://"+r.Control+path+"?"+query.Encode(), "", nil)
 	if err != nil {
-		return fmt.Errorf("telling proxy: %w", err)
+		return fmt.Errorf("sending to proxy: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		message, _ := io.ReadAll(response.Body)
-		return fmt.Errorf("telling proxy: %s", strings.TrimSpace(string(message)))
+		return fmt.Errorf("sending to proxy: %s", strings.TrimSpace(string(message)))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package harness
+package pki
 
 import (
 	"crypto/ecdsa"
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// certificateLife is how long the harness's certificates are valid.
+// certificateLife is how long a certificate is valid by default.
 const certificateLife = 24 * time.Hour
 
 // CA is a certificate authority with an ECDSA P-256 key that lives in memory.
@@ -29,8 +29,8 @@ type CA struct {
 	pem  []byte // the key
 }
 
-// CertRequest says what a certificate is to hold. The zero times mean from an
-// hour ago until 24 h from now.
+// CertRequest is the content of a certificate. By default it is valid from an hour ago
+// until 24 h from now.
 type CertRequest struct {
 	CommonName    string
 	Organizations []string
@@ -41,13 +41,20 @@ type CertRequest struct {
 	NotAfter      time.Time
 }
 
+// Expired returns the request with a validity that ended an hour ago.
+func (request CertRequest) Expired() CertRequest {
+	request.NotBefore = time.Now().Add(-2 * time.Hour)
+	request.NotAfter = time.Now().Add(-time.Hour)
+	return request
+}
+
 // KeyPair is a certificate and its key, both PEM.
 type KeyPair struct {
 	CertPEM []byte
 	KeyPEM  []byte
 }
 
-// NewCA makes an authority.
+// NewCA creates an authority with that common name.
 func NewCA(name string) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -121,6 +128,11 @@ func (ca *CA) Issue(request CertRequest) (KeyPair, error) {
 		return KeyPair{}, fmt.Errorf("issuing certificate for %s: %w", request.CommonName, err)
 	}
 	return KeyPair{CertPEM: encodeCert(der), KeyPEM: keyPEM}, nil
+}
+
+// Write stores the authority's certificate and key as KeyPair.Write does.
+func (ca *CA) Write(dir, name string) (certFile, keyFile string, err error) {
+	return KeyPair{CertPEM: ca.CertPEM, KeyPEM: ca.pem}.Write(dir, name)
 }
 
 // Write stores the pair as dir/name.crt and dir/name.key and returns the paths.

@@ -1,4 +1,4 @@
-package harness_test
+package proxy
 
 import (
 	"bufio"
@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 // silence is how long a test watches that nothing comes. It only bounds from
@@ -45,7 +43,7 @@ func TestProxyCutByReset(t *testing.T) {
 	proxy := startProxy(t, echoServer(t, ""))
 	conn := connect(t, proxy)
 	conn.expect(t, "x", "x")
-	must(t, proxy.Cut(harness.CutReset))
+	must(t, proxy.Cut(CutReset))
 	conn.expectReset(t)
 	expectRefused(t, proxy)
 	must(t, proxy.Heal())
@@ -56,7 +54,7 @@ func TestProxyCutByBlackholeHoldsBackBothWays(t *testing.T) {
 	proxy := startProxy(t, echoServer(t, ""))
 	conn := connect(t, proxy)
 	conn.expect(t, "x", "x")
-	must(t, proxy.Cut(harness.CutBlackhole))
+	must(t, proxy.Cut(CutBlackhole))
 	conn.send(t, "held")
 	conn.expectSilence(t)
 	late := connect(t, proxy)
@@ -68,7 +66,7 @@ func TestProxyCutByBlackholeHoldsBackBothWays(t *testing.T) {
 }
 
 func TestProxyCutInOneDirection(t *testing.T) {
-	for _, mode := range []harness.CutMode{harness.CutToHub, harness.CutToAgent} {
+	for _, mode := range []CutMode{CutToHub, CutToAgent} {
 		t.Run(string(mode), func(t *testing.T) {
 			heard := make(chan string, 10)
 			proxy := startProxy(t, tickServer(t, heard))
@@ -76,7 +74,7 @@ func TestProxyCutInOneDirection(t *testing.T) {
 			conn.expectLine(t, "tick")
 			must(t, proxy.Cut(mode))
 			conn.send(t, "hello")
-			if mode == harness.CutToHub {
+			if mode == CutToHub {
 				conn.expectLine(t, "tick") // one may have been under way
 				conn.expectLine(t, "tick")
 				select {
@@ -89,7 +87,7 @@ func TestProxyCutInOneDirection(t *testing.T) {
 			if got := <-heard; got != "hello" {
 				t.Errorf("the hub heard %q", got)
 			}
-			if mode == harness.CutToAgent {
+			if mode == CutToAgent {
 				conn.drain(t)
 				conn.expectSilence(t)
 				must(t, proxy.Heal())
@@ -124,13 +122,21 @@ func TestProxyControlledFromAnotherProcess(t *testing.T) {
 	control := reserveAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- harness.ServeProxyControl(ctx, control, proxy) }()
-	remote := harness.RemoteProxy{Control: control}
-	eventually(testContext(t), t, func(context.Context) error { _, err := remote.Status(); return err })
-	must(t, remote.Cut(harness.CutToHub))
+	go func() { served <- ServeControl(ctx, control, proxy) }()
+	remote := Remote{Control: control}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, err := remote.Status()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	must(t, remote.Cut(CutToHub))
 	must(t, remote.Slow(time.Millisecond, 1000))
 	status, err := remote.Status()
-	if want := (harness.LinkStatus{Cut: harness.CutToHub, Latency: time.Millisecond, BytesPerSecond: 1000}); err != nil || status != want {
+	if want := (Status{Cut: CutToHub, Latency: time.Millisecond, BytesPerSecond: 1000}); err != nil || status != want {
 		t.Errorf("status %+v, %v", status, err)
 	}
 	if err := remote.Cut("sideways"); err == nil || !strings.Contains(err.Error(), "no such cut") {
@@ -146,7 +152,7 @@ type testConn struct {
 	lines *bufio.Reader
 }
 
-func connect(t *testing.T, proxy *harness.Proxy) *testConn {
+func connect(t *testing.T, proxy *Proxy) *testConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", proxy.Addr())
 	must(t, err)
@@ -192,7 +198,7 @@ func (c *testConn) expectReset(t *testing.T) {
 }
 
 // expectRefused fails if a new connection is let through.
-func expectRefused(t *testing.T, proxy *harness.Proxy) {
+func expectRefused(t *testing.T, proxy *Proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", proxy.Addr())
 	if errors.Is(err, syscall.ECONNRESET) {
@@ -221,9 +227,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func startProxy(t *testing.T, backends ...string) *harness.Proxy {
+func startProxy(t *testing.T, backends ...string) *Proxy {
 	t.Helper()
-	proxy, err := harness.StartProxy("127.0.0.1:0", backends)
+	proxy, err := Start("127.0.0.1:0", backends)
 	must(t, err)
 	t.Cleanup(func() { _ = proxy.Stop() })
 	return proxy

@@ -1,4 +1,4 @@
-package harness
+package proxy
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 )
 
 // Proxy is a TCP proxy between an agent and the hub: a Link. In a fleet a new
-// connection goes where the hub's Service leads; a proxy with a list of backends
+// connection goes to the backend of the hub's Service; a proxy with a list of backends
 // takes the one that accepts it.
 type Proxy struct {
 	choose   func() string // nil if there is a list
@@ -18,32 +18,32 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change of status or connections
-	status  LinkStatus
-	conns   map[*proxyConn]struct{}
+	status  Status
+	conns   map[*connection]struct{}
 	since   []time.Time // when each backend was first found listening, zero if it was not
 	closed  bool
 }
 
-// proxyConn is one connection through the proxy, server being nil until the
+// connection is one connection through the proxy, server being nil until the
 // backend is connected.
-type proxyConn struct {
+type connection struct {
 	client, server net.Conn
 }
 
 var _ Link = (*Proxy)(nil)
 
-// StartProxy listens on the address and forwards to the backend that listens.
-func StartProxy(listen string, backends []string) (*Proxy, error) {
-	return startProxy(listen, nil, backends)
+// Start listens on the address and forwards to the backend that listens.
+func Start(listen string, backends []string) (*Proxy, error) {
+	return start(listen, nil, backends)
 }
 
-// StartProxyTo listens on the address and forwards each connection to where
-// choose says at that moment; "" refuses it.
-func StartProxyTo(listen string, choose func() string) (*Proxy, error) {
-	return startProxy(listen, choose, nil)
+// StartTo listens on the address and forwards each connection to where
+// choose returns at that moment; "" refuses it.
+func StartTo(listen string, choose func() string) (*Proxy, error) {
+	return start(listen, choose, nil)
 }
 
-func startProxy(listen string, choose func() string, backends []string) (*Proxy, error) {
+func start(listen string, choose func() string, backends []string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("starting proxy: %w", err)
@@ -53,14 +53,14 @@ func startProxy(listen string, choose func() string, backends []string) (*Proxy,
 		backends: backends,
 		listener: listener,
 		changed:  make(chan struct{}),
-		conns:    map[*proxyConn]struct{}{},
+		conns:    map[*connection]struct{}{},
 		since:    make([]time.Time, len(backends)),
 	}
 	p.done.Go(p.accept)
 	return p, nil
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address of the proxy.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Stop ends the proxy and all its connections.
@@ -103,7 +103,7 @@ func (p *Proxy) DropConnections() error {
 }
 
 // Status implements Link.
-func (p *Proxy) Status() (LinkStatus, error) {
+func (p *Proxy) Status() (Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	status := p.status
@@ -129,7 +129,7 @@ func (p *Proxy) reset() {
 	})
 }
 
-func (conn *proxyConn) reset() {
+func (conn *connection) reset() {
 	for _, end := range []net.Conn{conn.client, conn.server} {
 		if tcp, ok := end.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0)
@@ -144,7 +144,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		conn := &proxyConn{client: client}
+		conn := &connection{client: client}
 		p.mu.Lock()
 		refuse := p.closed || p.status.Cut == CutReset
 		if !refuse {
@@ -161,7 +161,7 @@ func (p *Proxy) accept() {
 
 // serve connects the backend, once the network lets it, and pumps until one end
 // is done.
-func (p *Proxy) serve(conn *proxyConn) {
+func (p *Proxy) serve(conn *connection) {
 	defer p.drop(conn)
 	if !p.waitOpen(conn, func(cut CutMode) bool { return cut == "" || cut == CutToAgent }) {
 		return
@@ -244,9 +244,9 @@ func (p *Proxy) dialBackend() (net.Conn, string) {
 	return conns[best], p.backends[best]
 }
 
-// drop forgets a connection, resetting what is left of it: to a client whose
-// backend is not there, that is a refusal.
-func (p *Proxy) drop(conn *proxyConn) {
+// drop removes a connection and resets it if it is still open: a client without a backend
+// is refused so.
+func (p *Proxy) drop(conn *connection) {
 	p.change(func() {
 		if _, there := p.conns[conn]; there {
 			conn.reset()
@@ -255,9 +255,9 @@ func (p *Proxy) drop(conn *proxyConn) {
 	})
 }
 
-// waitOpen waits until the network is as wanted; false means that the
-// connection is gone.
-func (p *Proxy) waitOpen(conn *proxyConn, open func(CutMode) bool) bool {
+// waitOpen waits until the network is open, and reports whether the connection still
+// exists.
+func (p *Proxy) waitOpen(conn *connection, open func(CutMode) bool) bool {
 	for {
 		p.mu.Lock()
 		_, there := p.conns[conn]

@@ -1,4 +1,4 @@
-package harness
+package apply
 
 import (
 	"bytes"
@@ -18,25 +18,55 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 )
 
-// FieldManager is the harness's in server-side apply.
+// FieldManager is that of the harness in server-side apply.
 const FieldManager = "vdi-fleet-harness"
 
 var crdResource = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
+// Applier applies manifests to one API server as its administrator.
+type Applier struct {
+	// Client and Dynamic are the administrator's.
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+
+	wait func(ctx context.Context, check func(context.Context) error) error
+}
+
+// New returns the Applier of an API server. wait polls check until it returns nil, and
+// fails once the API server has ended.
+func New(config *rest.Config, wait func(ctx context.Context, check func(context.Context) error) error) (*Applier, error) {
+	a := &Applier{wait: wait}
+	var err error
+	if a.Client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making client: %w", err)
+	}
+	if a.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making client: %w", err)
+	}
+	return a, nil
+}
+
+// WaitUntil polls check until it returns nil. It fails at once when the API server ends.
+func (a *Applier) WaitUntil(ctx context.Context, check func(context.Context) error) error {
+	return a.wait(ctx, check)
+}
+
 // Apply applies every document of the YAML in order, server-side, as the
 // administrator.
-func (cp *ControlPlane) Apply(ctx context.Context, manifest []byte) error {
-	objects, err := decodeYAML(manifest)
+func (a *Applier) Apply(ctx context.Context, manifest []byte) error {
+	objects, err := Decode(manifest)
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
-		if err := cp.ApplyObject(ctx, object); err != nil {
+		if err := a.ApplyObject(ctx, object); err != nil {
 			return err
 		}
 	}
@@ -44,7 +74,7 @@ func (cp *ControlPlane) Apply(ctx context.Context, manifest []byte) error {
 }
 
 // ApplyFile applies a YAML file, or every *.yaml of a directory by name.
-func (cp *ControlPlane) ApplyFile(ctx context.Context, path string) error {
+func (a *Applier) ApplyFile(ctx context.Context, path string) error {
 	files := []string{path}
 	if info, err := os.Stat(path); err != nil {
 		return fmt.Errorf("applying: %w", err)
@@ -58,7 +88,7 @@ func (cp *ControlPlane) ApplyFile(ctx context.Context, path string) error {
 		if err != nil {
 			return fmt.Errorf("applying: %w", err)
 		}
-		if err := cp.Apply(ctx, content); err != nil {
+		if err := a.Apply(ctx, content); err != nil {
 			return fmt.Errorf("applying %s: %w", file, err)
 		}
 	}
@@ -66,8 +96,8 @@ func (cp *ControlPlane) ApplyFile(ctx context.Context, path string) error {
 }
 
 // ApplyObject applies one object, server-side, as the administrator.
-func (cp *ControlPlane) ApplyObject(ctx context.Context, object *unstructured.Unstructured) error {
-	client, err := cp.resourceClient(ctx, object)
+func (a *Applier) ApplyObject(ctx context.Context, object *unstructured.Unstructured) error {
+	client, err := a.resourceClient(ctx, object)
 	if err != nil {
 		return err
 	}
@@ -78,9 +108,14 @@ func (cp *ControlPlane) ApplyObject(ctx context.Context, object *unstructured.Un
 	return nil
 }
 
+// EnsureNamespace creates the namespace or adds the labels to it.
+func (a *Applier) EnsureNamespace(ctx context.Context, name string, labels map[string]string) error {
+	return a.ApplyObject(ctx, Object("v1", "Namespace", "", name, labels))
+}
+
 // InstallCRDs applies the CRDs of a directory and waits until all are
 // established and served.
-func (cp *ControlPlane) InstallCRDs(ctx context.Context, dir string) error {
+func (a *Applier) InstallCRDs(ctx context.Context, dir string) error {
 	files, err := yamlFiles(dir)
 	if err != nil {
 		return err
@@ -91,20 +126,20 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context, dir string) error {
 		if err != nil {
 			return fmt.Errorf("installing CRDs: %w", err)
 		}
-		objects, err := decodeYAML(content)
+		objects, err := Decode(content)
 		if err != nil {
 			return fmt.Errorf("installing %s: %w", file, err)
 		}
 		for _, crd := range objects {
-			if err := cp.ApplyObject(ctx, crd); err != nil {
+			if err := a.ApplyObject(ctx, crd); err != nil {
 				return fmt.Errorf("installing %s: %w", file, err)
 			}
 			crds = append(crds, crd)
 		}
 	}
 	for _, crd := range crds {
-		if err := cp.APIServer.WaitUntil(ctx, func(ctx context.Context) error {
-			return cp.established(ctx, crd)
+		if err := a.WaitUntil(ctx, func(ctx context.Context) error {
+			return a.established(ctx, crd)
 		}); err != nil {
 			return fmt.Errorf("installing CRD %s: %w", crd.GetName(), err)
 		}
@@ -112,12 +147,12 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context, dir string) error {
 	return nil
 }
 
-func (cp *ControlPlane) established(ctx context.Context, crd *unstructured.Unstructured) error {
-	current, err := cp.Dynamic.Resource(crdResource).Get(ctx, crd.GetName(), getOptions)
+func (a *Applier) established(ctx context.Context, crd *unstructured.Unstructured) error {
+	current, err := a.Dynamic.Resource(crdResource).Get(ctx, crd.GetName(), metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if conditionStatus(current, "Established") != "True" {
+	if ConditionStatus(current, "Established") != "True" {
 		return errors.New("not established")
 	}
 	group, _, _ := unstructured.NestedString(current.Object, "spec", "group")
@@ -125,14 +160,14 @@ func (cp *ControlPlane) established(ctx context.Context, crd *unstructured.Unstr
 	versions, _, _ := unstructured.NestedSlice(current.Object, "spec", "versions")
 	for _, version := range versions {
 		name, _ := version.(map[string]any)["name"].(string)
-		served, err := cp.Client.Discovery().ServerResourcesForGroupVersion(group + "/" + name)
+		served, err := a.Client.Discovery().ServerResourcesForGroupVersion(group + "/" + name)
 		if err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }) {
 			return fmt.Errorf("%s is not served", plural)
 		}
-		list := cp.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: name, Resource: plural})
+		list := a.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: name, Resource: plural})
 		if _, err := list.List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 			return err
 		}
@@ -140,14 +175,14 @@ func (cp *ControlPlane) established(ctx context.Context, crd *unstructured.Unstr
 	return nil
 }
 
-// resourceClient finds the resource of an object's kind. A kind that is new to
-// the API server may take a moment to be discovered.
-func (cp *ControlPlane) resourceClient(ctx context.Context, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+// resourceClient returns the client for an object's kind. It waits for a new kind until
+// discovery has it.
+func (a *Applier) resourceClient(ctx context.Context, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	for {
-		mapping, err := cp.mapping(kind)
+		mapping, err := a.mapping(kind)
 		if err == nil {
-			resource := cp.Dynamic.Resource(mapping.Resource)
+			resource := a.Dynamic.Resource(mapping.Resource)
 			if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 				return resource, nil
 			}
@@ -168,8 +203,8 @@ func (cp *ControlPlane) resourceClient(ctx context.Context, object *unstructured
 	}
 }
 
-func (cp *ControlPlane) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	resources, err := cp.Client.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
+func (a *Applier) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	resources, err := a.Client.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +218,8 @@ func (cp *ControlPlane) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping
 	return mapper.RESTMapping(kind.GroupKind(), kind.Version)
 }
 
-func decodeYAML(manifest []byte) ([]*unstructured.Unstructured, error) {
+// Decode reads every document of the YAML that is not empty.
+func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
 	var objects []*unstructured.Unstructured
 	for {
@@ -208,29 +244,4 @@ func yamlFiles(dir string) ([]string, error) {
 		return nil, fmt.Errorf("listing %s: no YAML files", dir)
 	}
 	return files, nil
-}
-
-// object makes an unstructured one without a spec.
-func object(apiVersion, kind, namespace, name string, labels map[string]string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion(apiVersion)
-	o.SetKind(kind)
-	o.SetNamespace(namespace)
-	o.SetName(name)
-	o.SetLabels(labels)
-	return o
-}
-
-// conditionStatus returns the status of a condition of any object, "" if it is
-// not there.
-func conditionStatus(o *unstructured.Unstructured, conditionType string) string {
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, item := range conditions {
-		condition, _ := item.(map[string]any)
-		if condition["type"] == conditionType {
-			status, _ := condition["status"].(string)
-			return status
-		}
-	}
-	return ""
 }

@@ -1,4 +1,4 @@
-package harness
+package kwok
 
 import (
 	"context"
@@ -7,14 +7,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
-// nodeAnnotation marks the nodes that KWOK plays.
-const nodeAnnotation = "kwok.x-k8s.io/node"
+// Annotation marks the nodes that KWOK simulates.
+const Annotation = "kwok.x-k8s.io/node"
 
-// NodeGroup is a number of like nodes to simulate.
+// NodeGroup is a number of equal nodes to simulate.
 type NodeGroup struct {
 	Count  int
 	Region string
@@ -27,7 +29,19 @@ type NodeGroup struct {
 	Prefix string
 }
 
-// DefaultAllocatable is 16 cores, 64 GiB, 1 TiB of disk and 110 Pods.
+// Nodes are the simulated nodes of one cluster.
+type Nodes struct {
+	client kubernetes.Interface
+	wait   func(ctx context.Context, check func(context.Context) error) error
+}
+
+// New returns the Nodes of a cluster. wait polls check until it returns nil, and fails
+// once KWOK has ended.
+func New(client kubernetes.Interface, wait func(ctx context.Context, check func(context.Context) error) error) *Nodes {
+	return &Nodes{client: client, wait: wait}
+}
+
+// DefaultAllocatable returns 16 cores, 64 GiB, 1 TiB of disk and 110 Pods.
 func DefaultAllocatable() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("16"),
@@ -38,22 +52,24 @@ func DefaultAllocatable() corev1.ResourceList {
 	}
 }
 
-// GPUAllocatable is DefaultAllocatable with so many GPUs.
+// GPUAllocatable returns DefaultAllocatable with GPUs.
 func GPUAllocatable(gpus int64) corev1.ResourceList {
 	list := DefaultAllocatable()
 	list["nvidia.com/gpu"] = *resource.NewQuantity(gpus, resource.DecimalSI)
 	return list
 }
 
-// AddNodes simulates the nodes. They are Ready within a second or so. It may be
-// called again to see that they are there.
-func (cp *ControlPlane) AddNodes(ctx context.Context, nodes NodeGroup) error {
+// AddNodes creates the nodes that do not exist. KWOK makes them Ready within about a second.
+func (n *Nodes) AddNodes(ctx context.Context, of NodeGroup) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
-	for i := range nodes.Count {
+	for i := range of.Count {
 		group.Go(func() error {
-			_, err := cp.Client.CoreV1().Nodes().Create(ctx, nodes.node(i), metav1.CreateOptions{})
-			return ignoreExists(err)
+			_, err := n.client.CoreV1().Nodes().Create(ctx, of.node(i), metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -62,22 +78,22 @@ func (cp *ControlPlane) AddNodes(ctx context.Context, nodes NodeGroup) error {
 	return nil
 }
 
-func (nodes NodeGroup) node(index int) *corev1.Node {
-	prefix := nodes.Prefix
+func (g NodeGroup) node(index int) *corev1.Node {
+	prefix := g.Prefix
 	if prefix == "" {
-		prefix = "node-" + nodes.Zone
+		prefix = "node-" + g.Zone
 	}
 	name := fmt.Sprintf("%s-%d", prefix, index)
 	labels := map[string]string{
 		corev1.LabelHostname:       name,
 		corev1.LabelOSStable:       "linux",
 		corev1.LabelArchStable:     "amd64",
-		corev1.LabelTopologyRegion: nodes.Region,
-		corev1.LabelTopologyZone:   nodes.Zone,
+		corev1.LabelTopologyRegion: g.Region,
+		corev1.LabelTopologyZone:   g.Zone,
 		"type":                     "kwok",
 	}
-	maps.Copy(labels, nodes.Labels)
-	allocatable := nodes.Allocatable
+	maps.Copy(labels, g.Labels)
+	allocatable := g.Allocatable
 	if allocatable == nil {
 		allocatable = DefaultAllocatable()
 	}
@@ -85,31 +101,18 @@ func (nodes NodeGroup) node(index int) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Labels:      labels,
-			Annotations: map[string]string{nodeAnnotation: "fake"},
+			Annotations: map[string]string{Annotation: "fake"},
 		},
-		Spec:   corev1.NodeSpec{Taints: nodes.Taints},
+		Spec:   corev1.NodeSpec{Taints: g.Taints},
 		Status: corev1.NodeStatus{Allocatable: allocatable, Capacity: allocatable},
 	}
 }
 
-// RestartKWOK kills KWOK and starts it again. A KWOK that is merely started again
-// waits until the nodes' leases of its last life expire; this deletes them.
-func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
-	if err := cp.KWOK.Kill(); err != nil {
-		return err
-	}
-	leases := cp.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("restarting KWOK: deleting node leases: %w", err)
-	}
-	return cp.KWOK.Start()
-}
-
 // WaitNodesReady waits until at least count nodes are Ready and free of the
-// taints that new nodes have, and those that LoseNode made silent.
-func (cp *ControlPlane) WaitNodesReady(ctx context.Context, count int) error {
-	return cp.KWOK.WaitUntil(ctx, func(ctx context.Context) error {
-		list, err := cp.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+// taints that new nodes have, and those of LoseNode.
+func (n *Nodes) WaitNodesReady(ctx context.Context, count int) error {
+	return n.wait(ctx, func(ctx context.Context) error {
+		list, err := n.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return err
 		}

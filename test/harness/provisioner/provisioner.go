@@ -1,4 +1,4 @@
-package harness
+package provisioner
 
 import (
 	"context"
@@ -17,11 +17,57 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ProvisionerName is in the default StorageClass.
-const ProvisionerName = "vdi-fleet.test/hostpath"
+const (
+	// Name is that of the provisioner in its storage classes.
+	Name = "vdi-fleet.test/hostpath"
+	// User is the provisioner's in RBAC and audit logs.
+	User = "fleet-provisioner"
+	// StorageClass is the default class of every cluster.
+	StorageClass = "standard"
+	// FixedStorageClass has volumes that never grow.
+	FixedStorageClass = "fixed"
+)
+
+// Manifest holds the storage classes, and what User may do.
+const Manifest = `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata:
+  name: ` + StorageClass + `
+  annotations: {storageclass.kubernetes.io/is-default-class: "true"}
+provisioner: ` + Name + `
+volumeBindingMode: Immediate
+reclaimPolicy: Delete
+allowVolumeExpansion: true
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: ` + FixedStorageClass + `}
+provisioner: ` + Name + `
+volumeBindingMode: Immediate
+reclaimPolicy: Delete
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: ` + User + `}
+rules:
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [persistentvolumes]
+  verbs: [get, list, watch, create, delete]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: ` + User + `}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ` + User + `}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: ` + User + `}
+`
 
 // Provisioner makes a PersistentVolume for every pending claim of its storage
-// class, and deletes it when the claim is gone. The controller manager binds.
+// class, and deletes it after the claim. The controller manager binds them.
 type Provisioner struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[string] // keys of claims; "/name" of volumes
@@ -31,8 +77,8 @@ type Provisioner struct {
 	done   sync.WaitGroup
 }
 
-// StartProvisioner starts one. It ends by Stop, not with ctx.
-func StartProvisioner(ctx context.Context, config *rest.Config) (*Provisioner, error) {
+// Start starts one. It ends by Stop, not with ctx.
+func Start(ctx context.Context, config *rest.Config) (*Provisioner, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("starting provisioner: %w", err)
@@ -49,8 +95,7 @@ func StartProvisioner(ctx context.Context, config *rest.Config) (*Provisioner, e
 		if _, err := informer.AddEventHandler(p.enqueue()); err != nil {
 			return nil, fmt.Errorf("starting provisioner: %w", err)
 		}
-		// API servers that don't answer are what tests are made of: try again and
-		// say nothing.
+		// Tests stop API servers: these errors are expected, and the watch is retried.
 		if err := informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 			return nil, fmt.Errorf("starting provisioner: %w", err)
 		}
@@ -72,8 +117,11 @@ func StartProvisioner(ctx context.Context, config *rest.Config) (*Provisioner, e
 	return p, nil
 }
 
-// Stop ends the provisioner and waits until it has.
+// Stop ends the provisioner, if there is one, and returns once it has ended.
 func (p *Provisioner) Stop() {
+	if p == nil {
+		return
+	}
 	p.stop()
 	p.done.Wait()
 }
@@ -127,18 +175,21 @@ func (p *Provisioner) syncClaim(ctx context.Context, key string) error {
 		return nil
 	}
 	_, err = p.client.CoreV1().PersistentVolumes().Create(ctx, volumeFor(claim), metav1.CreateOptions{})
-	return ignoreExists(err)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
-// syncVolume deletes a volume whose claim is gone: kube-controller-manager leaves
-// that to the provisioner it is annotated with.
+// syncVolume deletes a released volume, which kube-controller-manager expects of the
+// provisioner in the volume's annotation.
 func (p *Provisioner) syncVolume(ctx context.Context, name string) error {
 	item, found, err := p.vols.GetStore().GetByKey(name)
 	if err != nil || !found {
 		return err
 	}
 	volume := item.(*corev1.PersistentVolume)
-	if volume.Status.Phase != corev1.VolumeReleased || volume.Annotations[provisionedBy] != ProvisionerName ||
+	if volume.Status.Phase != corev1.VolumeReleased || volume.Annotations[provisionedBy] != Name ||
 		volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		return nil
 	}
@@ -157,7 +208,7 @@ func volumeFor(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
-			Annotations: map[string]string{provisionedBy: ProvisionerName},
+			Annotations: map[string]string{provisionedBy: Name},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:                      claim.Spec.Resources.Requests,

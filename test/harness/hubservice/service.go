@@ -1,4 +1,4 @@
-package harness
+package hubservice
 
 import (
 	"context"
@@ -15,12 +15,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// HubService knows where the hub's Service leads to: the process whose Pod is
-// among its ready endpoints. Like kube-proxy it goes on with what it knew while
-// the API server is away.
-type HubService struct {
-	client kubernetes.Interface
-	pods   []HubPod
+// Name is that of the hub's Service.
+const Name = "vdi-hub"
+
+// Service resolves the hub's Service to the process whose Pod is among its ready
+// endpoints. Like kube-proxy it uses the last known endpoints while the API server is
+// away.
+type Service struct {
+	client    kubernetes.Interface
+	namespace string
+	pods      []Pod
 
 	mu   sync.Mutex
 	ends context.Context
@@ -34,23 +38,23 @@ type sliceWatch struct {
 	stop   context.CancelFunc
 }
 
-// WatchHubService begins to watch, until ctx ends.
-func WatchHubService(ctx context.Context, config *rest.Config, pods []HubPod) (*HubService, error) {
+// Watch watches the Service until ctx ends.
+func Watch(ctx context.Context, config *rest.Config, namespace string, pods []Pod) (*Service, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("watching the hub's Service: %w", err)
 	}
-	s := &HubService{client: client, pods: pods, ends: ctx}
+	s := &Service{client: client, namespace: namespace, pods: pods, ends: ctx}
 	if s.now, err = s.watch(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Restored watches again, once etcd was put back to an earlier time: the watch
-// that there is waits for what comes after a version that is still to come. It
-// returns when the API server has said what there is now.
-func (s *HubService) Restored(ctx context.Context) error {
+// Restored replaces the watch after etcd was restored to an earlier state: the old watch
+// waits for a resource version that is still to come. It returns once the new one has
+// synced.
+func (s *Service) Restored(ctx context.Context) error {
 	next, err := s.watch()
 	if err != nil {
 		return err
@@ -66,14 +70,14 @@ func (s *HubService) Restored(ctx context.Context) error {
 	return nil
 }
 
-func (s *HubService) watch() (*sliceWatch, error) {
+func (s *Service) watch() (*sliceWatch, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0,
-		informers.WithNamespace(SystemNamespace),
+		informers.WithNamespace(s.namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = discoveryv1.LabelServiceName + "=" + hubService
+			o.LabelSelector = discoveryv1.LabelServiceName + "=" + Name
 		}))
 	slices := factory.Discovery().V1().EndpointSlices()
-	// API servers that don't answer are what tests are made of.
+	// Tests stop API servers: these errors are expected.
 	if err := slices.Informer().SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 		return nil, fmt.Errorf("watching the hub's Service: %w", err)
 	}
@@ -82,8 +86,8 @@ func (s *HubService) watch() (*sliceWatch, error) {
 	return &sliceWatch{slices: slices.Lister(), synced: slices.Informer().HasSynced, stop: stop}, nil
 }
 
-// Backend is where a new connection goes, "" if nowhere.
-func (s *HubService) Backend() string {
+// Backend returns where a new connection goes, "" if the Service has no endpoint.
+func (s *Service) Backend() string {
 	s.mu.Lock()
 	lister := s.now.slices
 	s.mu.Unlock()
@@ -101,7 +105,7 @@ func (s *HubService) Backend() string {
 	return ""
 }
 
-func (s *HubService) address(endpoint *discoveryv1.Endpoint) string {
+func (s *Service) address(endpoint *discoveryv1.Endpoint) string {
 	if ready := endpoint.Conditions.Ready; ready == nil || !*ready || endpoint.TargetRef == nil {
 		return ""
 	}
@@ -111,12 +115,4 @@ func (s *HubService) address(endpoint *discoveryv1.Endpoint) string {
 		}
 	}
 	return ""
-}
-
-// backend is where an agent's connection goes.
-func (h *Hub) backend() string {
-	if h.Service == nil {
-		return ""
-	}
-	return h.Service.Backend()
 }

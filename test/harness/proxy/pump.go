@@ -1,4 +1,4 @@
-package harness
+package proxy
 
 import (
 	"net"
@@ -6,7 +6,7 @@ import (
 )
 
 // inFlight is how many reads a direction holds while they are delayed. Beyond
-// that the sender feels it, as it would on a real link.
+// that the sender is blocked, as on a real link.
 const inFlight = 256
 
 type packet struct {
@@ -19,7 +19,7 @@ type packet struct {
 //
 // While it is stopped it writes nothing and so does not pass on the end of the
 // stream either; the reader stops when its queue is full.
-func (p *Proxy) pump(conn *proxyConn, from, to net.Conn, blocked CutMode) {
+func (p *Proxy) pump(conn *connection, from, to net.Conn, blocked CutMode) {
 	packets := make(chan packet, inFlight)
 	go func() {
 		defer close(packets)
@@ -39,7 +39,7 @@ func (p *Proxy) pump(conn *proxyConn, from, to net.Conn, blocked CutMode) {
 	for packet := range packets {
 		time.Sleep(time.Until(packet.due))
 		if !p.waitOpen(conn, open) || !p.write(to, packet.data) {
-			// Nobody takes it any more, so the sender learns by a reset.
+			// It cannot be delivered: the sender gets a reset.
 			conn.reset()
 			for range packets { // let the reader end
 			}

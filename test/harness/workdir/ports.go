@@ -1,4 +1,4 @@
-package harness
+package workdir
 
 import (
 	"errors"
@@ -13,18 +13,17 @@ import (
 	"syscall"
 )
 
-// Ports are taken from below the ephemeral range, where the kernel gives none
-// away by itself.
+// Ports are from below the ephemeral range, from which the kernel assigns ports itself.
 const (
 	firstPort = 11000
 	lastPort  = 32000
 )
 
-// reservePorts returns n free TCP ports of 127.0.0.1 and reserves them for the
+// ReservePorts returns n free TCP ports of 127.0.0.1 and reserves them for the
 // fleet in dir, so that another fleet that starts at the same time, or while one
 // of ours is down, does not take them. A reservation holds as long as dir
-// exists or until releasePorts.
-func reservePorts(dir string, n int) ([]int, error) {
+// exists or until ReleasePorts.
+func ReservePorts(dir string, n int) ([]int, error) {
 	var ports []int
 	err := withPortRegistry(func(taken map[int]string) error {
 		for range 20 * (n + 10) {
@@ -46,8 +45,8 @@ func reservePorts(dir string, n int) ([]int, error) {
 	return ports, nil
 }
 
-// releasePorts gives back all ports reserved for dir.
-func releasePorts(dir string) error {
+// ReleasePorts gives back all ports reserved for dir.
+func ReleasePorts(dir string) error {
 	err := withPortRegistry(func(taken map[int]string) error {
 		for port, owner := range taken {
 			if owner == dir {
@@ -72,8 +71,8 @@ func portIsFree(port int) bool {
 }
 
 // withPortRegistry calls change with the reservations of all fleets of this user
-// and stores what it leaves. The registry is one file with a line for each port,
-// under an exclusive lock, and gone when it is empty.
+// and stores the result. The registry is one file with a line for each port, under an
+// exclusive lock, and is removed when it is empty.
 func withPortRegistry(change func(taken map[int]string) error) error {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("vdi-fleet-ports-%d", os.Getuid()))
 	file, err := lockFile(path)

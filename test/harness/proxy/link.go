@@ -1,19 +1,19 @@
-package harness
+package proxy
 
 import (
 	"fmt"
 	"time"
 )
 
-// CutMode says what a cut network does to connections.
+// CutMode is what a cut network does to connections.
 type CutMode string
 
 const (
-	// CutReset resets every connection, and new ones as soon as they are made: a
-	// crashed router's neighbour, a firewall that rejects.
+	// CutReset resets every connection, and new ones once they are accepted, as a
+	// firewall that rejects does.
 	CutReset CutMode = "reset"
-	// CutBlackhole delivers nothing either way and tells nobody: a pulled cable.
-	// New connections seem to be made and stay silent.
+	// CutBlackhole delivers nothing either way, as a pulled cable. New connections are
+	// accepted and stay silent.
 	CutBlackhole CutMode = "blackhole"
 	// CutToHub delivers nothing to the hub; what it sends still arrives.
 	CutToHub CutMode = "to-hub"
@@ -21,25 +21,25 @@ const (
 	CutToAgent CutMode = "to-agent"
 )
 
-// Link is the network between one agent and the hub, as the one who breaks it
-// sees it. What a blackhole held back is delivered when it is healed, as TCP
-// would, unless an end has given the connection up.
+// Link is the network between one agent and the hub. What a blackhole held back is
+// delivered when the link is healed, as with TCP, unless one end has closed the
+// connection.
 type Link interface {
-	// Cut begins a cut; the last one counts.
+	// Cut begins a cut, which replaces the one before.
 	Cut(mode CutMode) error
 	// Slow delays each direction by latency and limits it to so many bytes per
 	// second (0 is unlimited).
 	Slow(latency time.Duration, bytesPerSecond int) error
 	// Heal ends cuts and slowness.
 	Heal() error
-	// DropConnections resets those that there are; new ones are welcome.
+	// DropConnections resets the present connections; new ones are accepted.
 	DropConnections() error
-	// Status says how the link is and how many connections it carries.
-	Status() (LinkStatus, error)
+	// Status returns the state of the link and the number of its connections.
+	Status() (Status, error)
 }
 
-// LinkStatus is a link's state. Cut is "" when it is whole.
-type LinkStatus struct {
+// Status is a link's state. Cut is "" when it is whole.
+type Status struct {
 	Cut            CutMode       `json:"cut,omitempty"`
 	Latency        time.Duration `json:"latency,omitempty"`
 	BytesPerSecond int           `json:"bytesPerSecond,omitempty"`

@@ -1,4 +1,4 @@
-package harness
+package kubeconfig
 
 import (
 	"fmt"
@@ -8,56 +8,84 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
 )
 
-// identity is a user of one control plane.
-type identity struct {
-	user   string
-	groups []string
+// User is a user of one cluster, and its groups.
+type User struct {
+	Name   string
+	Groups []string
+}
+
+// Issuer issues the credentials of one cluster.
+type Issuer struct {
+	// Name is the cluster's, and of its context.
+	Name string
+	// Dir holds the kubeconfigs.
+	Dir string
+	// URL is the API server's.
+	URL string
+	// CA signs every client of this API server and no other's.
+	CA *pki.CA
 }
 
 // KubeconfigFor issues a client certificate for the user (its CN) and groups
 // (its O) and writes a kubeconfig with it. It returns the path. The user has no
 // rights until RBAC gives it some; the group system:masters has them all.
-func (cp *ControlPlane) KubeconfigFor(user string, groups ...string) (string, error) {
-	return cp.writeCredentials(cp.Name, identity{user, groups})
+func (i *Issuer) KubeconfigFor(user string, groups ...string) (string, error) {
+	return i.WriteKubeconfig(i.Name, User{user, groups})
 }
 
-// writeCredentials is KubeconfigFor with the name of the context.
-func (cp *ControlPlane) writeCredentials(context string, who identity) (string, error) {
-	config, err := cp.credentials(context, who)
+// WriteKubeconfig writes the kubeconfig of KubeconfigFor with another name of the context.
+func (i *Issuer) WriteKubeconfig(context string, who User) (string, error) {
+	config, err := i.credentials(context, who)
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(cp.Dir, fileName(who.user)+".kubeconfig")
+	path := i.KubeconfigPath(who)
 	if err := writeKubeconfig(path, config); err != nil {
 		return "", err
 	}
 	return path, nil
 }
 
-// ConfigFor is KubeconfigFor without a file: a rest.Config with client-side
-// limits that do not matter.
-func (cp *ControlPlane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
-	config, err := cp.credentials(cp.Name, identity{user, groups})
+// KubeconfigPath returns where WriteKubeconfig stores the kubeconfig of a user.
+func (i *Issuer) KubeconfigPath(who User) string {
+	return filepath.Join(i.Dir, fileName(who.Name)+".kubeconfig")
+}
+
+// ConfigFor returns a rest.Config for the user of KubeconfigFor, whose client-side limits
+// are too high to matter.
+func (i *Issuer) ConfigFor(user string, groups ...string) (*rest.Config, error) {
+	config, err := i.credentials(i.Name, User{user, groups})
 	if err != nil {
 		return nil, err
 	}
 	return restConfig(config)
 }
 
-func (cp *ControlPlane) credentials(context string, who identity) (*clientcmdapi.Config, error) {
-	pair, err := cp.CA.Issue(CertRequest{CommonName: who.user, Organizations: who.groups})
+func (i *Issuer) credentials(context string, who User) (*clientcmdapi.Config, error) {
+	pair, err := i.CA.Issue(pki.CertRequest{CommonName: who.Name, Organizations: who.Groups})
 	if err != nil {
 		return nil, err
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters[cp.Name] = &clientcmdapi.Cluster{Server: cp.URL(), CertificateAuthorityData: cp.CA.CertPEM}
-	user := cp.Name + "-" + who.user
+	config.Clusters[i.Name] = &clientcmdapi.Cluster{Server: i.URL, CertificateAuthorityData: i.CA.CertPEM}
+	user := i.Name + "-" + who.Name
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM}
-	config.Contexts[context] = &clientcmdapi.Context{Cluster: cp.Name, AuthInfo: user}
+	config.Contexts[context] = &clientcmdapi.Context{Cluster: i.Name, AuthInfo: user}
 	config.CurrentContext = context
 	return config, nil
+}
+
+// Load returns the rest.Config of a kubeconfig file, with the limits of ConfigFor.
+func Load(path string) (*rest.Config, error) {
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	return restConfig(config)
 }
 
 func restConfig(config *clientcmdapi.Config) (*rest.Config, error) {
@@ -80,8 +108,8 @@ func writeKubeconfig(path string, config *clientcmdapi.Config) error {
 	return nil
 }
 
-// mergeKubeconfigs writes one file with the contexts of all of them.
-func mergeKubeconfigs(path, current string, files []string) error {
+// Merge writes one file with the contexts of all of them.
+func Merge(path, current string, files []string) error {
 	merged := clientcmdapi.NewConfig()
 	for _, file := range files {
 		config, err := clientcmd.LoadFromFile(file)

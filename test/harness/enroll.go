@@ -14,23 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
 // With Options.Enrol the hub is its own certificate authority, and the agents
 // join it as those of a user do: with a token, and the hash of the hub's CA.
 
-// Bootstrap gives a member's agent a new join token, and what it needs besides
-// to join: the Secret that the command of `kubectl vdi join` makes.
-func (f *Fleet) Bootstrap(ctx context.Context, member *Member) error {
-	hash, err := f.HubCAHash(ctx)
+// bootstrap creates the Secret of the command of `kubectl vdi join`: a new join token, and
+// what else an agent needs to join.
+func bootstrap(ctx context.Context, hub *ControlPlane, member *Member) error {
+	hash, err := hubCAHash(ctx, hub)
 	if err != nil {
 		return err
 	}
-	token, err := f.JoinToken(ctx, member)
+	token, err := joinToken(ctx, hub, member)
 	if err != nil {
 		return err
 	}
-	secret := object("v1", "Secret", SystemNamespace, v1alpha1.AgentBootstrap, nil)
+	secret := apply.Object("v1", "Secret", SystemNamespace, v1alpha1.AgentBootstrap, nil)
 	secret.Object["stringData"] = map[string]any{
 		v1alpha1.BootstrapMember:     member.Name,
 		v1alpha1.BootstrapHub:        member.proxyAddr,
@@ -41,8 +42,8 @@ func (f *Fleet) Bootstrap(ctx context.Context, member *Member) error {
 	return member.ControlPlane.ApplyObject(ctx, secret)
 }
 
-// JoinToken makes a one-use token for the member's MemberCluster, as it is now.
-func (f *Fleet) JoinToken(ctx context.Context, member *Member) (string, error) {
+// joinToken creates a one-use token for the member's MemberCluster, as it is now.
+func joinToken(ctx context.Context, hub *ControlPlane, member *Member) (string, error) {
 	id := strings.ToLower(rand.Text()[:10])
 	token := id + "." + rand.Text() + rand.Text()
 	secret := &corev1.Secret{
@@ -60,15 +61,15 @@ func (f *Fleet) JoinToken(ctx context.Context, member *Member) (string, error) {
 			v1alpha1.JoinTokenExpires:   time.Now().Add(v1alpha1.JoinTokenLifetime).UTC().Format(time.RFC3339),
 		},
 	}
-	if _, err := f.Hub.ControlPlane.Client.CoreV1().Secrets(SystemNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+	if _, err := hub.Client.CoreV1().Secrets(SystemNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		return "", fmt.Errorf("making a join token for %s: %w", member.Name, err)
 	}
 	return token, nil
 }
 
-// HubCAHash is the hash of the hub's own CA, by which an agent knows it.
-func (f *Fleet) HubCAHash(ctx context.Context) (string, error) {
-	secret, err := f.Hub.ControlPlane.Client.CoreV1().Secrets(SystemNamespace).Get(ctx, v1alpha1.AuthoritySecret, getOptions)
+// hubCAHash returns the hash of the hub's own CA, by which an agent verifies the hub.
+func hubCAHash(ctx context.Context, hub *ControlPlane) (string, error) {
+	secret, err := hub.Client.CoreV1().Secrets(SystemNamespace).Get(ctx, v1alpha1.AuthoritySecret, getOptions)
 	if err != nil {
 		return "", fmt.Errorf("reading the hub's CA: %w", err)
 	}

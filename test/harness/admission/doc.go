@@ -1,0 +1,2 @@
+// Package admission waits until the admission policies of a hub are in force.
+package admission
