@@ -63,7 +63,9 @@ func (n *events) note(c member.Change) {
 		n.all, n.members[c.UID] = true, true
 	case member.MemberConnected, member.MemberCapacity:
 		n.all = n.all || c.Kind == member.MemberConnected
-		n.members[c.UID] = n.members[c.UID]
+		if !n.members[c.UID] {
+			n.members[c.UID] = false
+		}
 	}
 	n.seen++
 	n.some.set()

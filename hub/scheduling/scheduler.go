@@ -19,10 +19,10 @@ import (
 
 const (
 	// DefaultRecheckAfter is when a pending session is decided on again though nothing has
-	// happened that could help; then after as long again as it has waited by then,
-	// RecheckAtMost at the most.
+	// happened that could help; then after as long again as it has waited by then.
 	DefaultRecheckAfter = 30 * time.Second
-	RecheckAtMost       = 5 * time.Minute
+	// RecheckAtMost is the longest time between two such decisions.
+	RecheckAtMost = 5 * time.Minute
 	// maxUnwritten is the number of answers that are not written yet at which no other
 	// session is decided on: several for each worker of the controller.
 	maxUnwritten = 64
