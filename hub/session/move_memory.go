@@ -75,6 +75,12 @@ func (m *memory) settled(s *v1alpha1.VDISession) {
 	})
 }
 
+// leftMember is a member that a session was asked to leave.
+type leftMember struct {
+	member types.UID
+	until  time.Time
+}
+
 // unwilling are the members that a session is not sent to for a while, with why: they
 // refused it, or had no node for it, or it was to leave them.
 // reported is when a member reported its capacity last.

@@ -24,6 +24,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
@@ -121,7 +122,7 @@ type Reconciler struct {
 
 	memory  memory
 	rebuilt rebuild
-	leaves  leaves
+	drains  drain.Tracker
 	feed    feed
 }
 

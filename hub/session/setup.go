@@ -100,7 +100,9 @@ func (r *Reconciler) seen(obj any, gone, leads bool) {
 		r.Departures.Keep(s.UID)
 	}
 	r.Fleet.Observe(s, gone)
-	r.seeLeaver(s, gone)
+	for _, u := range r.drains.Observe(s, gone) {
+		r.showDrain(u)
+	}
 	if gone {
 		r.memory.forget(s.UID)
 	} else if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {

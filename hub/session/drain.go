@@ -13,6 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -35,27 +37,44 @@ func (r *Reconciler) leave(ctx context.Context, p *pass) (next, error) {
 	}
 	d, draining := r.Fleet.DrainOf(at.ClusterUID)
 	if !draining {
-		r.leaves.callOff(at.ClusterUID)
+		r.drains.End(at.ClusterUID)
 		r.stay(p)
 		return r.rebalance(ctx, p)
 	}
 	if r.Fleet.HealthOf(at.ClusterUID) != health.Ready {
 		return goOn, nil // it could not confirm the stop
 	}
-	if err := r.drained(ctx, at.ClusterUID, d); err != nil {
-		return done, err
+	if !r.drains.Limit(at.ClusterUID, d.MaxUnavailable) {
+		list := &v1alpha1.VDISessionList{}
+		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return done, fmt.Errorf("listing the sessions that leave a member that is drained: %w", err)
+		}
+		r.drains.Begin(at.ClusterUID, d.MaxUnavailable, d.StartTime, list.Items)
 	}
 	return r.drain(ctx, p, d)
+}
+
+// showDrain reports how far a member's draining is, and enqueues the sessions whose turn has
+// come.
+func (r *Reconciler) showDrain(u drain.Update) {
+	if u.Member == "" {
+		return
+	}
+	r.Fleet.ShowDrain(u.Member, u.Counts)
+	scheduling.Requeued(scheduling.EventDrain, len(u.Next))
+	for _, session := range u.Next {
+		r.Enqueue(session)
+	}
 }
 
 // drain is one session's part in the draining of its member.
 func (r *Reconciler) drain(ctx context.Context, p *pass, d member.Drain) (next, error) {
 	s := p.session
 	at := s.Status.Placement
-	l := leaver{item: requestFor(s), epoch: at.Epoch, used: inUse(s)}
-	waits := func(stage leaveStage, message string) (next, error) {
-		l.stage = stage
-		r.changeExodus(at.ClusterUID, func(e *exodus) { e.note(s.UID, l) })
+	l := drain.Session{Key: client.ObjectKeyFromObject(s), Epoch: at.Epoch, InUse: inUse(s)}
+	waits := func(stage drain.Stage, message string) (next, error) {
+		l.Stage = stage
+		r.showDrain(r.drains.Set(at.ClusterUID, s.UID, l))
 		r.tell(p, message)
 		return goOn, nil
 	}
@@ -65,29 +84,29 @@ func (r *Reconciler) drain(ctx context.Context, p *pass, d member.Drain) (next, 
 	case err != nil:
 		return done, err
 	case kept:
-		return waits(leaveHome, fmt.Sprintf("%s is being drained; the session stays, for its home is there: save what you need, delete it and create it again with spec.freshHome", at.ClusterName))
+		return waits(drain.KeptByHome, fmt.Sprintf("%s is being drained; the session stays, for its home is there: save what you need, delete it and create it again with spec.freshHome", at.ClusterName))
 	case status.FailedPermanently(s) != nil:
-		return waits(leaveFailed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or tried again by spec.attempt", at.ClusterName))
+		return waits(drain.Failed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or tried again by spec.attempt", at.ClusterName))
 	case at.Idle:
 		r.depart(p, movedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
-		r.changeExodus(at.ClusterUID, func(e *exodus) { e.drop(s.UID) })
+		r.showDrain(r.drains.Drop(at.ClusterUID, s.UID))
 		return r.place(ctx, p) // which says why it is placed nowhere
-	case l.used && (d.Deadline.IsZero() || now.Before(d.Deadline)):
+	case l.InUse && (d.Deadline.IsZero() || now.Before(d.Deadline)):
 		p.again = backoff.Sooner(p.again, max(0, d.Deadline.Sub(now)))
-		return waits(leaveInUse, inUseMessage(at.ClusterName, d))
+		return waits(drain.InUse, inUseMessage(at.ClusterName, d))
 	}
 	return r.takeTurn(ctx, p, l)
 }
 
 // takeTurn moves a session that may go, if it is its turn and another member has
 // room for it.
-func (r *Reconciler) takeTurn(ctx context.Context, p *pass, l leaver) (next, error) {
+func (r *Reconciler) takeTurn(ctx context.Context, p *pass, l drain.Session) (next, error) {
 	s := p.session
 	at := s.Status.Placement
-	turn := false
-	r.changeExodus(at.ClusterUID, func(e *exodus) { turn = e.leave(s.UID, l) })
+	turn, update := r.drains.Take(at.ClusterUID, s.UID, l)
+	r.showDrain(update)
 	if !turn {
-		return goOn, nil // it is called
+		return goOn, nil // it is enqueued when its turn comes
 	}
 	decision, answered, err := r.another(ctx, p, isDrained, v1alpha1.ReasonDraining)
 	if err != nil {
@@ -97,14 +116,17 @@ func (r *Reconciler) takeTurn(ctx context.Context, p *pass, l leaver) (next, err
 		return goOn, nil
 	}
 	if !decision.Placed {
-		l.stage = leaveNoRoom
-		r.changeExodus(at.ClusterUID, func(e *exodus) { e.note(s.UID, l) })
+		l.Stage = drain.NoCapacity
+		r.showDrain(r.drains.Set(at.ClusterUID, s.UID, l))
 		r.tell(p, fmt.Sprintf("%s is being drained; the session stays while no other member takes it: %s", at.ClusterName, decision.Message))
 		return goOn, nil
 	}
 	r.depart(p, movedByDrain, fmt.Sprintf("%s is being drained: it goes to %s", at.ClusterName, decision.Cluster.Name))
 	return done, nil
 }
+
+// wasLeft is why a session is not sent back to a member that it was to leave.
+const wasLeft = "Moved: it was asked to leave that member"
 
 // isDrained is why a session is not placed again in a member that it leaves.
 const isDrained = "Draining: it is being drained"

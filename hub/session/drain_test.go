@@ -9,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
@@ -69,7 +67,7 @@ func TestIdleSessionLeavesAMemberThatIsDrainedAtOnce(t *testing.T) {
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
-	h.seeLeaver(s, false)
+	h.seen(s, false, true)
 	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}), "it does not run there yet")
 	h.edit(func(s *v1alpha1.VDISession) {
 		at := s.Status.Placement
@@ -77,7 +75,7 @@ func TestIdleSessionLeavesAMemberThatIsDrainedAtOnce(t *testing.T) {
 		s.Status.Placement = at
 	})
 	h.pass()
-	h.seeLeaver(h.stored(), false)
+	h.seen(h.stored(), false, true)
 	h.Expect(h.fleet.counts).To(BeZero())
 }
 
@@ -182,7 +180,7 @@ func TestDrainThatIsCalledOff(t *testing.T) {
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix("True/Placed: eu: it is placed there, and is not drained any more"))
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventDraining}))
-	h.Expect(h.leaves.of).To(BeEmpty())
+	h.Expect(h.drains.Limit(sessiontest.Here, 1)).To(BeFalse(), "it is not tracked any more")
 }
 
 func TestGivingUpThatIsNotWrittenIsTriedAgain(t *testing.T) {
@@ -194,121 +192,4 @@ func TestGivingUpThatIsNotWrittenIsTriedAgain(t *testing.T) {
 	h.answer = nil
 	h.Expect(h.pass().Status.Placement).To(BeNil())
 	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}))
-}
-
-func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
-	since := sessiontest.Now.Truncate(time.Second)
-	at := func(cluster types.UID, epoch int64, placed time.Time) func(*v1alpha1.VDISession) {
-		return func(s *v1alpha1.VDISession) {
-			s.Status.Epoch = epoch
-			s.Status.Placement = &v1alpha1.Placement{ClusterUID: cluster, Epoch: epoch, Run: 1, PlacementTime: metav1.NewTime(placed)}
-		}
-	}
-	for _, c := range []struct {
-		name   string
-		change func(*v1alpha1.VDISession)
-		want   int64
-	}{
-		{"still stopping there", func(s *v1alpha1.VDISession) {
-			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: sessiontest.Here, Epoch: 4}}
-		}, 4},
-		{"superseded there", func(s *v1alpha1.VDISession) {
-			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: sessiontest.Here, Epoch: 4, Superseded: true}}
-		}, 0},
-		{"stopped, and not placed yet", func(s *v1alpha1.VDISession) { s.Status.Placement, s.Status.Epoch = nil, 4 }, 4},
-		{"placed elsewhere, and not running yet", at(sessiontest.Elsewhere, 5, since), 4},
-		{"placed elsewhere before", at(sessiontest.Elsewhere, 5, since.Add(-time.Second)), 0},
-		{"placed elsewhere for the first time", at(sessiontest.Elsewhere, 1, since), 0},
-		{"placed there still", at(sessiontest.Here, 5, since), 0},
-		{"running elsewhere", func(s *v1alpha1.VDISession) {
-			at(sessiontest.Elsewhere, 5, since)(s)
-			s.Status.Phase = v1alpha1.PhaseRunning
-		}, 0},
-		{"suspended", func(s *v1alpha1.VDISession) { s.Status.Placement, s.Status.Epoch = nil, 4; suspended(s) }, 0},
-	} {
-		s := sessiontest.With()
-		s.Status.Phase = v1alpha1.PhaseCreating
-		c.change(s)
-		if got := mayHaveLeft(s, sessiontest.Here, since); got != c.want {
-			t.Errorf("%s: epoch %d, want %d", c.name, got, c.want)
-		}
-	}
-}
-
-// Whatever sessions do, and in whatever order their turns come, no more are on
-// the move than are allowed, those in use never go before those that are idle,
-// and in the end everybody has gone.
-func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		e := newExodus()
-		e.most = rapid.IntRange(1, 4).Draw(t, "most")
-		count := rapid.IntRange(1, 12).Draw(t, "sessions")
-		there, moving := map[types.UID]leaver{}, map[types.UID]bool{}
-		for i := range count {
-			uid := types.UID(fmt.Sprint(i))
-			there[uid] = leaver{item: requestOfUID(uid), epoch: 1, used: rapid.Bool().Draw(t, "used")}
-		}
-		turn := func(uid types.UID) {
-			l := there[uid]
-			idleWait := false
-			for other, o := range e.sessions {
-				idleWait = idleWait || other != uid && o.stage == leaveWaits && !o.used
-			}
-			if !e.leave(uid, l) {
-				return
-			}
-			if l.used && idleWait {
-				t.Fatalf("%s is in use, and goes before one that is idle", uid)
-			}
-			if rapid.IntRange(0, 4).Draw(t, "no room") == 0 {
-				l.stage = leaveNoRoom
-				e.note(uid, l)
-				return
-			}
-			delete(there, uid)
-			moving[uid] = true
-		}
-		arrive := func(uid types.UID) {
-			delete(moving, uid)
-			e.drop(uid)
-		}
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			uid := types.UID(fmt.Sprint(rapid.IntRange(0, count-1).Draw(t, "session")))
-			switch {
-			case moving[uid]:
-				arrive(uid)
-			case there[uid].epoch > 0:
-				turn(uid)
-			}
-			if len(moving) > e.most || len(moving) != e.moving() {
-				t.Fatalf("%d are on the move (%d are counted), %d are allowed", len(moving), e.moving(), e.most)
-			}
-		}
-		for range 1000 * count {
-			for uid := range moving {
-				arrive(uid)
-			}
-			for uid, l := range there {
-				if e.sessions[uid].stage != leaveWaits || e.sessions[uid].epoch == 0 {
-					there[uid] = l
-					turn(uid) // it is new, or room has come
-				}
-			}
-			for _, item := range e.next() {
-				if uid := types.UID(item.Name); there[uid].epoch > 0 {
-					turn(uid)
-				}
-			}
-			if len(moving) > e.most {
-				t.Fatalf("%d are on the move, %d are allowed", len(moving), e.most)
-			}
-		}
-		if len(there) > 0 {
-			t.Fatalf("%d never left", len(there))
-		}
-	})
-}
-
-func requestOfUID(uid types.UID) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: string(uid)}}
 }

@@ -1,0 +1,129 @@
+package drain
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+)
+
+func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
+	since := sessiontest.Now.Truncate(time.Second)
+	at := func(cluster types.UID, epoch int64, placed time.Time) func(*v1alpha1.VDISession) {
+		return func(s *v1alpha1.VDISession) {
+			s.Status.Epoch = epoch
+			s.Status.Placement = &v1alpha1.Placement{ClusterUID: cluster, Epoch: epoch, Run: 1, PlacementTime: metav1.NewTime(placed)}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*v1alpha1.VDISession)
+		want   int64
+	}{
+		{"still stopping there", func(s *v1alpha1.VDISession) {
+			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: sessiontest.Here, Epoch: 4}}
+		}, 4},
+		{"superseded there", func(s *v1alpha1.VDISession) {
+			s.Status.Placement, s.Status.Releasing = nil, []v1alpha1.Release{{ClusterUID: sessiontest.Here, Epoch: 4, Superseded: true}}
+		}, 0},
+		{"stopped, and not placed yet", func(s *v1alpha1.VDISession) { s.Status.Placement, s.Status.Epoch = nil, 4 }, 4},
+		{"placed elsewhere, and not running yet", at(sessiontest.Elsewhere, 5, since), 4},
+		{"placed elsewhere before", at(sessiontest.Elsewhere, 5, since.Add(-time.Second)), 0},
+		{"placed elsewhere for the first time", at(sessiontest.Elsewhere, 1, since), 0},
+		{"placed there still", at(sessiontest.Here, 5, since), 0},
+		{"running elsewhere", func(s *v1alpha1.VDISession) {
+			at(sessiontest.Elsewhere, 5, since)(s)
+			s.Status.Phase = v1alpha1.PhaseRunning
+		}, 0},
+		{"suspended", func(s *v1alpha1.VDISession) {
+			s.Status.Placement, s.Status.Epoch = nil, 4
+			s.Spec.OperatingMode = v1alpha1.ModeSuspended
+		}, 0},
+	} {
+		s := sessiontest.With()
+		s.Status.Phase = v1alpha1.PhaseCreating
+		c.change(s)
+		if got := mayHaveLeft(s, sessiontest.Here, since); got != c.want {
+			t.Errorf("%s: epoch %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// Whatever sessions do, and in whatever order their turns come, no more are on
+// the move than are allowed, those in use never go before those that are idle,
+// and in the end everybody has gone.
+func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := &budget{most: rapid.IntRange(1, 4).Draw(t, "most"), sessions: map[types.UID]Session{}}
+		count := rapid.IntRange(1, 12).Draw(t, "sessions")
+		there, moving := map[types.UID]Session{}, map[types.UID]bool{}
+		for i := range count {
+			uid := types.UID(fmt.Sprint(i))
+			there[uid] = Session{Key: types.NamespacedName{Name: string(uid)}, Epoch: 1, InUse: rapid.Bool().Draw(t, "used")}
+		}
+		turn := func(uid types.UID) {
+			l := there[uid]
+			idleWait := false
+			for other, o := range b.sessions {
+				idleWait = idleWait || other != uid && o.Stage == Waiting && !o.InUse
+			}
+			if !b.take(uid, l) {
+				return
+			}
+			if l.InUse && idleWait {
+				t.Fatalf("%s is in use, and goes before one that is idle", uid)
+			}
+			if rapid.IntRange(0, 4).Draw(t, "no room") == 0 {
+				l.Stage = NoCapacity
+				b.sessions[uid] = l
+				return
+			}
+			delete(there, uid)
+			moving[uid] = true
+		}
+		arrive := func(uid types.UID) {
+			delete(moving, uid)
+			delete(b.sessions, uid)
+		}
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			uid := types.UID(fmt.Sprint(rapid.IntRange(0, count-1).Draw(t, "session")))
+			switch {
+			case moving[uid]:
+				arrive(uid)
+			case there[uid].Epoch > 0:
+				turn(uid)
+			}
+			if len(moving) > b.most || len(moving) != b.moving() {
+				t.Fatalf("%d are on the move (%d are counted), %d are allowed", len(moving), b.moving(), b.most)
+			}
+		}
+		for range 1000 * count {
+			for uid := range moving {
+				arrive(uid)
+			}
+			for uid, l := range there {
+				if b.sessions[uid].Stage != Waiting || b.sessions[uid].Epoch == 0 {
+					there[uid] = l
+					turn(uid) // it is new, or room has come
+				}
+			}
+			for _, item := range b.next() {
+				if uid := types.UID(item.Name); there[uid].Epoch > 0 {
+					turn(uid)
+				}
+			}
+			if len(moving) > b.most {
+				t.Fatalf("%d are on the move, %d are allowed", len(moving), b.most)
+			}
+		}
+		if len(there) > 0 {
+			t.Fatalf("%d never left", len(there))
+		}
+	})
+}
