@@ -15,6 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -42,7 +43,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *pass) (next, error) {
 		// The copy that this leader has placed elsewhere since is the younger one, and is
 		// stopped. Where an earlier leader placed that, nobody knows which one is in use,
 		// and the placement stays.
-		if r.memory.given(p.session.UID) == rep.Assignment.Spec.Epoch {
+		if r.memory.Given(p.session.UID) == rep.Assignment.Spec.Epoch {
 			return done, r.takeOver(ctx, p, rep, r.nextEpoch(p.session))
 		}
 	}
@@ -77,7 +78,7 @@ func (r *Reconciler) takeOver(ctx context.Context, p *pass, rep *assignment.Repo
 	}
 	if p.spec == nil {
 		// The session says that it has no template. Its desktop runs on.
-		p.hold, p.again = true, staleWait
+		p.hold, p.again = true, memory.StaleWait
 		return nil
 	}
 	if err := r.readPolicies(ctx, p); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -125,9 +126,6 @@ func (r *Reconciler) takeTurn(ctx context.Context, p *pass, l drain.Session) (ne
 	return done, nil
 }
 
-// wasLeft is why a session is not sent back to a member that it was to leave.
-const wasLeft = "Moved: it was asked to leave that member"
-
 // isDrained is why a session is not placed again in a member that it leaves.
 const isDrained = "Draining: it is being drained"
 
@@ -153,7 +151,7 @@ func (r *Reconciler) depart(p *pass, reason, message string) {
 	p.record(r, "Normal", v1alpha1.EventMoved, "Move", message)
 	now := r.Clock.Now()
 	p.events = append(p.events, func() {
-		r.memory.avoid(s.UID, held.ClusterUID, now)
+		r.memory.Avoid(s.UID, held.ClusterUID, now)
 		moved.WithLabelValues(reason).Inc()
 	})
 }
@@ -216,7 +214,7 @@ func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 	if kept {
 		return r.asked(ctx, p, "its home is in "+at.ClusterName)
 	}
-	decision, answered, err := r.another(ctx, p, wasLeft, movedByRebalance)
+	decision, answered, err := r.another(ctx, p, memory.WasLeft, movedByRebalance)
 	if err != nil {
 		return done, err
 	}
@@ -241,7 +239,7 @@ func (r *Reconciler) asked(ctx context.Context, p *pass, why string) (next, erro
 	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return done, client.IgnoreNotFound(fmt.Errorf("taking away the annotation %s: %w", v1alpha1.AnnotationMove, err))
 	}
-	r.memory.wrote(after)
+	r.memory.Wrote(after)
 	if why != "" {
 		r.Recorder.Eventf(p.session, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(why))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -63,10 +64,10 @@ func healedNote(o *v1alpha1.Release) string {
 // of it runs, so the session may go elsewhere at once.
 func (r *Reconciler) recordRefused(p *pass, rep *assignment.Report) {
 	s, reported := p.session, rep.Assignment
-	pauses := r.memory.refuse(s.UID, rep.Ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
+	pauses := r.memory.Refuse(s.UID, rep.Ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
 	message := fmt.Sprintf("%s refused it: %s: %s", s.Status.Placement.ClusterName, reported.Status.Reason, reported.Status.Message)
 	if pauses {
-		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", refusalStreak)
+		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", memory.RefusalStreak)
 	}
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	for _, c := range []metav1.Condition{

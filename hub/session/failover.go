@@ -31,7 +31,7 @@ func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	}
 	at := s.Status.Placement
 	if at == nil || !r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, at.ClusterUID).Lost() {
-		r.memory.found(s.UID)
+		r.memory.Found(s.UID)
 		return goOn, nil
 	}
 	if err := r.readPolicies(ctx, p); err != nil {
@@ -43,7 +43,7 @@ func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	if why != status.NotStopped {
 		return r.leaveIdle(p, why, v)
 	}
-	r.memory.lose(s.UID, r.Clock.Now())
+	r.memory.Lose(s.UID, r.Clock.Now())
 	switch {
 	case !v.Due:
 		return r.awaitFailover(ctx, p, v, v.Message)
@@ -168,7 +168,7 @@ func (r *Reconciler) leaveIdle(p *pass, why status.StopReason, v failover.Verdic
 		note += fmt.Sprintf("; its home stays there, as claim %s", left.HomeClaimName)
 	}
 	p.record(r, "Warning", v1alpha1.EventFailedOver, "Failover", note)
-	p.events = append(p.events, func() { r.memory.found(s.UID) })
+	p.events = append(p.events, func() { r.memory.Found(s.UID) })
 	return goOn, nil
 }
 

@@ -36,7 +36,7 @@ func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verd
 // observeFailover measures a failover: the session's member sent its last heartbeat at heard, the
 // decision was made at made, and is stored now.
 func (r *Reconciler) observeFailover(session types.UID, heard, made time.Time) {
-	known := r.memory.found(session)
+	known := r.memory.Found(session)
 	if known.IsZero() {
 		known = made
 	}

@@ -106,7 +106,7 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.Expect(h.says(v1alpha1.ConditionPodReady)).To(HavePrefix("Unknown/MemberUnreachable"))
 		h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
 		h.Expect(h.heard()).To(ConsistOf(v1alpha1.EventFailoverPending, v1alpha1.EventUnreached))
-		h.Expect(h.memory.countLost()).To(Equal(1))
+		h.Expect(h.memory.CountLost()).To(Equal(1))
 		h.fleet.verdict = waiting("it is rescheduled at eleven")
 		h.pass()
 		h.Expect(h.heard()).To(BeEmpty(), "that is told once")
@@ -121,7 +121,7 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.fleet.nowhere = false
 		h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
 		h.Expect(h.Scheduler.Pending(all)).To(BeEmpty())
-		h.Expect(h.memory.countLost()).To(BeZero())
+		h.Expect(h.memory.CountLost()).To(BeZero())
 	})
 	t.Run("for its turn, without a write for each time that it asks", func(t *testing.T) {
 		h := lostInMemory(t)

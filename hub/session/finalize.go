@@ -26,7 +26,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *v1alpha1.VDISession, 
 	if !controllerutil.ContainsFinalizer(before, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	r.memory.found(before.UID)
+	r.memory.Found(before.UID)
 	p := &pass{before: before, session: before.DeepCopy(), reports: reports}
 	if n, err := r.adopt(ctx, p); err != nil {
 		return ctrl.Result{}, err

@@ -26,7 +26,7 @@ func (r *Reconciler) forced(s *v1alpha1.VDISession) (time.Duration, bool) {
 		return 0, false
 	}
 	now := r.Clock.Now()
-	left := r.memory.forcedSince(s.UID, now).Add(r.forceAfter()).Sub(now)
+	left := r.memory.ForcedSince(s.UID, now).Add(r.forceAfter()).Sub(now)
 	for _, o := range status.Outstanding(s) {
 		if r.Fleet.HealthOf(o.ClusterUID) != health.Unreachable {
 			return max(0, left), true

@@ -33,7 +33,7 @@ func (r *Reconciler) failBack(ctx context.Context, p *pass) (next, error) {
 			s.Status.URL = url
 		}
 		p.events = append(p.events, func() {
-			r.memory.give(s.UID, s.Status.Epoch)
+			r.memory.Give(s.UID, s.Status.Epoch)
 			r.reserve(s)
 		})
 		p.record(r, "Normal", v1alpha1.EventHealed, "Heal", fmt.Sprintf(

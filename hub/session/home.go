@@ -147,7 +147,7 @@ func (r *Reconciler) homeFor(p *pass) *v1alpha1.VDIHome {
 	s, now := p.session, status.Seconds(r.Clock.Now())
 	refused := false
 	if old := p.home.record; old != nil {
-		why, _, _ := r.memory.refusals(s.UID, now.Time)
+		why, _, _ := r.memory.Refusals(s.UID, now.Time)
 		_, refused = why[old.Spec.ClusterUID]
 	}
 	h, left := home.Claim{

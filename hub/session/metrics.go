@@ -31,7 +31,7 @@ var (
 		Help: "Sessions that are to run and whose member is lost: they wait for their time, for capacity, for the member, or for an operator's declaration.",
 	}, func() float64 {
 		if r := leading.Load(); r != nil {
-			return float64(r.memory.countLost())
+			return float64(r.memory.CountLost())
 		}
 		return 0
 	})

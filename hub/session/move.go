@@ -17,6 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -35,21 +36,21 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady)
 	if pod == nil || pod.Status != metav1.ConditionFalse || pod.Reason != v1alpha1.ReasonUnschedulablePod || !neverRan(s) {
-		r.memory.settled(s)
+		r.memory.Settled(s)
 		return goOn, nil
 	}
 	if r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != health.Ready {
 		return goOn, nil // it could not confirm the stop
 	}
 	now := r.Clock.Now()
-	if wait := r.memory.misfitWait(s, now, r.moveAfter()); wait > 0 {
+	if wait := r.memory.MisfitWait(s, now, r.moveAfter()); wait > 0 {
 		p.again = backoff.Sooner(p.again, wait)
 		return goOn, nil
 	}
 	if kept, err := r.keptByHome(ctx, p); err != nil || kept {
 		return goOn, err
 	}
-	d, answered, err := r.another(ctx, p, noNodeFits, v1alpha1.ReasonUnschedulablePod)
+	d, answered, err := r.another(ctx, p, memory.NoNodeFits, v1alpha1.ReasonUnschedulablePod)
 	if err != nil {
 		return done, err
 	}
@@ -60,7 +61,7 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	r.giveUpPlace(p)
 	p.record(r, "Warning", v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it goes to %s", held.ClusterName, d.Cluster.Name))
 	p.events = append(p.events, func() {
-		r.memory.moved(s.UID, held, now)
+		r.memory.Moved(s.UID, held, now)
 		moved.WithLabelValues(v1alpha1.ReasonUnschedulablePod).Inc()
 	})
 	return done, nil

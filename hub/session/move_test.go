@@ -6,6 +6,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -69,19 +71,15 @@ func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
 	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here), "it may not go back at once")
-	h.later(clock, leftFor)
-	h.Expect(h.memory.unwilling(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "but it may later")
+	h.later(clock, memory.LeftFor)
+	h.Expect(h.memory.Unwilling(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "but it may later")
 }
 
-// movesCounted are the moves that the hub remembers.
+// movesCounted is how often sessions were moved because no node fits their Pods.
 func (h *hubInMemory) movesCounted() int {
-	n := 0
-	h.memory.with(h.stored().UID, func(r *record) {
-		if r.misfit != nil {
-			n = r.misfit.count
-		}
-	})
-	return n
+	var m dto.Metric
+	h.Expect(moved.WithLabelValues(v1alpha1.ReasonUnschedulablePod).Write(&m)).To(Succeed())
+	return int(m.GetCounter().GetValue())
 }
 
 func TestSessionThatNoNodeFitsStays(t *testing.T) {
@@ -163,41 +161,6 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 	h.Expect(waits()).To(BeZero())
 }
 
-func TestEachMoveTakesLonger(t *testing.T) {
-	var m memory
-	s := sessiontest.With()
-	s.Status.Placement = &v1alpha1.Placement{ClusterUID: sessiontest.Here}
-	now := sessiontest.Now
-	var waits []time.Duration
-	for epoch := range int64(8) {
-		s.Status.Placement.Epoch = epoch + 1
-		waits = append(waits, m.misfitWait(s, now, time.Second))
-		m.moved(s.UID, s.Status.Placement, now)
-	}
-	if want := []time.Duration{1, 2, 4, 8, 16, 32, 32, 32}; !equalSeconds(waits, want) {
-		t.Errorf("it waits %v", waits)
-	}
-	s.Status.RunningSince = &metav1.Time{Time: now}
-	m.settled(s)
-	s.Status.RunningSince = nil
-	if wait := m.misfitWait(s, now, time.Second); wait != time.Second {
-		t.Errorf("it waits %s after it has run", wait)
-	}
-	m.forget(s.UID)
-	if len(m.records) != 0 {
-		t.Error("a session that is gone is remembered")
-	}
-}
-
-func equalSeconds(got, want []time.Duration) bool {
-	for i := range want {
-		if got[i] != want[i]*time.Second {
-			return false
-		}
-	}
-	return len(got) == len(want)
-}
-
 func TestWriteOfAMoveThatIsRejectedGivesTheRoomBack(t *testing.T) {
 	h, clock := misfitInMemory(t)
 	clock.SetTime(clock.Now().Add(DefaultMoveAfter))
@@ -206,5 +169,5 @@ func TestWriteOfAMoveThatIsRejectedGivesTheRoomBack(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 	h.Expect(h.fleet.released).To(Equal(1))
 	h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
-	h.Expect(h.memory.unwilling(h.stored().UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "it was not moved")
+	h.Expect(h.memory.Unwilling(h.stored().UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "it was not moved")
 }

@@ -180,7 +180,7 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placement.Request {
 	req := placement.RequestFor(p.session, p.spec, p.revision, policy)
 	req.Resources = placement.ResourcesOf(p.resources)
-	req.Refused = r.memory.unwilling(p.session.UID, r.Clock.Now(), r.Fleet.ReportedAt)
+	req.Refused = r.memory.Unwilling(p.session.UID, r.Clock.Now(), r.Fleet.ReportedAt)
 	avoid(&req, p.session)
 	req.Failover = status.Displaced(p.session)
 	req.Home = p.home.pinned

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
@@ -22,13 +23,13 @@ func TestSessionThatWasAskedToLeaveItsMemberIsMovedIfNobodyUsesIt(t *testing.T) 
 	s := h.pass()
 	h.Expect(s.Status.Placement).To(BeNil())
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
-	h.Expect(h.memory.unwilling(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(HaveKeyWithValue(sessiontest.Here, wasLeft))
+	h.Expect(h.memory.Unwilling(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(HaveKeyWithValue(sessiontest.Here, memory.WasLeft))
 	h.Expect(s.Annotations).To(HaveKey(v1alpha1.AnnotationMove))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	_, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, wasLeft), "it does not go back at once")
+	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, memory.WasLeft), "it does not go back at once")
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Annotations).NotTo(HaveKey(v1alpha1.AnnotationMove), "that is done")

@@ -25,6 +25,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
@@ -120,7 +121,7 @@ type Reconciler struct {
 	// nil: somebody else does.
 	Register func(context.Context) error
 
-	memory  memory
+	memory  memory.Memory
 	rebuilt rebuild
 	drains  drain.Tracker
 	feed    feed
@@ -198,8 +199,8 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.memory.stale(s) {
-		return ctrl.Result{RequeueAfter: staleWait}, nil
+	if r.memory.Stale(s) {
+		return ctrl.Result{RequeueAfter: memory.StaleWait}, nil
 	}
 	reports, err := r.reportsOf(ctx, s)
 	if err != nil {
@@ -248,7 +249,7 @@ func (r *Reconciler) keepFinalizer(ctx context.Context, p *pass) error {
 	if err := r.Client.Patch(ctx, s, patch); err != nil {
 		return fmt.Errorf("adding the finalizer: %w", err)
 	}
-	r.memory.wrote(s)
+	r.memory.Wrote(s)
 	p.before = s
 	s.ObjectMeta.DeepCopyInto(&p.session.ObjectMeta)
 	return nil
@@ -323,7 +324,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass) error {
 		}
 		placements.WithLabelValues(result).Inc()
 		r.tracePlaced(before, p, result)
-		r.memory.give(before.UID, p.reserved.Epoch)
+		r.memory.Give(before.UID, p.reserved.Epoch)
 	}
 	for _, record := range p.events {
 		record()
@@ -338,7 +339,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after *v1alpha1.VD
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	r.memory.wrote(after)
+	r.memory.Wrote(after)
 	r.wrote(ctx, before, after)
 	return nil
 }

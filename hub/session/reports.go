@@ -23,7 +23,7 @@ func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]a
 	for _, o := range status.Outstanding(s) {
 		held.Insert(o.ClusterName)
 	}
-	claims := r.memory.claims(s.UID)
+	claims := r.memory.Claims(s.UID)
 	var out []assignment.Report
 	for _, member := range sets.List(held.Union(claims)) {
 		rep, connected, err := r.reportFrom(ctx, s, member)
@@ -35,7 +35,7 @@ func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]a
 			out = append(out, *rep)
 		}
 		if connected && !proves && claims.Has(member) {
-			r.memory.unclaim(s.UID, member)
+			r.memory.Unclaim(s.UID, member)
 		}
 	}
 	return out, nil
@@ -70,7 +70,7 @@ func (r *Reconciler) reportFrom(ctx context.Context, s *v1alpha1.VDISession, mem
 
 // Claimed has the session controller look at a member's proof that it holds a session.
 func (r *Reconciler) Claimed(s *v1alpha1.VDISession, member string) {
-	r.memory.claim(s.UID, member)
+	r.memory.Claim(s.UID, member)
 	r.Enqueue(client.ObjectKeyFromObject(s))
 }
 

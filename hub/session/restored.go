@@ -135,7 +135,7 @@ func (r *Reconciler) LastGiven(s *v1alpha1.VDISession) int64 { return r.lastRest
 
 // Given is the last epoch that this process has given to a session and knows to be
 // stored; 0: none.
-func (r *Reconciler) Given(session types.UID) int64 { return r.memory.given(session) }
+func (r *Reconciler) Given(session types.UID) int64 { return r.memory.Given(session) }
 
 // Noticed reports whether it is known that the hub was restored since the session was
 // created.

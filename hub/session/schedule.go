@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +49,7 @@ func (r *Reconciler) ask(p *pass, req *scheduling.Request) (a scheduling.Answer,
 	p.again = backoff.Sooner(p.again, a.Again)
 	p.holds = p.holds || a.Placed || a.Other != nil && a.Other.Placed
 	if ok && !a.Placed {
-		_, _, fade := r.memory.refusals(p.session.UID, r.Clock.Now())
+		_, _, fade := r.memory.Refusals(p.session.UID, r.Clock.Now())
 		p.again = backoff.Sooner(p.again, fade)
 	}
 	return a, ok
@@ -92,7 +91,7 @@ func waitsSince(s *v1alpha1.VDISession) time.Time {
 // have refused it. It says so, and by whom.
 func (r *Reconciler) pauses(p *pass) bool {
 	s, now := p.session, r.Clock.Now()
-	why, left, _ := r.memory.refusals(s.UID, now)
+	why, left, _ := r.memory.Refusals(s.UID, now)
 	if left == 0 {
 		return false
 	}
@@ -104,10 +103,10 @@ func (r *Reconciler) pauses(p *pass) bool {
 	return true
 }
 
-// jitter keeps sessions that wait together from being tried together: up to a tenth
-// sooner.
-func jitter(d time.Duration) time.Duration {
-	return d - time.Duration(rand.Int64N(int64(d)/10+1)) //nolint:gosec // nothing is secret about it
+// Willing reports whether a member that has refused a session for lack of capacity has
+// reported its capacity since.
+func (r *Reconciler) Willing(session, member types.UID) bool {
+	return r.memory.Willing(session, member, r.Fleet.ReportedAt(member))
 }
 
 // followMembers enqueues the sessions of a member that has changed.

@@ -104,9 +104,9 @@ func (r *Reconciler) seen(obj any, gone, leads bool) {
 		r.showDrain(u)
 	}
 	if gone {
-		r.memory.forget(s.UID)
+		r.memory.Forget(s.UID)
 	} else if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
-		r.memory.taken(s.UID)
+		r.memory.Taken(s.UID)
 	}
 }
 

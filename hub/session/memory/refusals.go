@@ -1,8 +1,9 @@
-package session
+package memory
 
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,12 +19,12 @@ const (
 	// refusalStays is the same where the settings of the member's administrator do not
 	// allow the session, which only people change.
 	refusalStays = 5 * time.Minute
-	// refusalStreak is how many members may refuse a session one after the other
+	// RefusalStreak is how many members may refuse a session one after the other
 	// before it pauses.
-	refusalStreak = 3
-	// refusalPause is the first pause; each refusal after it doubles it, up to
+	RefusalStreak = 3
+	// RefusalPause is the first pause; each refusal after it doubles it, up to
 	// refusalPauseMost.
-	refusalPause     = time.Second
+	RefusalPause     = time.Second
 	refusalPauseMost = 30 * time.Second
 	// streakLasts is how long a streak is remembered.
 	streakLasts = refusalStays
@@ -65,15 +66,15 @@ func (f *refused) add(member types.UID, epoch int64, reason, message string, now
 	f.members[member] = refusal{reason: reason, why: fmt.Sprintf("%s: %s", reason, message), at: now}
 	f.last = now
 	if f.epoch == epoch {
-		return f.streak >= refusalStreak
+		return f.streak >= RefusalStreak
 	}
 	f.epoch = epoch
-	if f.streak++; f.streak < refusalStreak {
+	if f.streak++; f.streak < RefusalStreak {
 		return false
 	}
 	pause := refusalPauseMost
-	if n := f.streak - refusalStreak; n < 5 {
-		pause = min(pause, refusalPause<<n)
+	if n := f.streak - RefusalStreak; n < 5 {
+		pause = min(pause, RefusalPause<<n)
 	}
 	f.until = now.Add(jitter(pause))
 	return true
@@ -125,8 +126,8 @@ func (f *refused) lifted(member types.UID, reported time.Time) bool {
 	return ok && x.reason == v1alpha1.RefusedNoRoom && reported.After(x.at)
 }
 
-// refuse notes that a member refused a session's epoch; see refused.add.
-func (m *memory) refuse(session, member types.UID, epoch int64, reason, message string, now time.Time) (pauses bool) {
+// Refuse notes that a member refused a session's epoch; see refused.add.
+func (m *Memory) Refuse(session, member types.UID, epoch int64, reason, message string, now time.Time) (pauses bool) {
 	m.with(session, func(r *record) {
 		if r.refused == nil {
 			r.refused = &refused{}
@@ -136,22 +137,27 @@ func (m *memory) refuse(session, member types.UID, epoch int64, reason, message 
 	return pauses
 }
 
-// taken notes that a member has taken a session.
-func (m *memory) taken(session types.UID) {
+// Taken notes that a member has taken a session.
+func (m *Memory) Taken(session types.UID) {
 	m.with(session, func(r *record) { r.refused = nil })
 }
 
-// refusals returns which members refused a session lately, with why, how long it pauses
+// Refusals returns which members refused a session lately, with why, how long it pauses
 // because too many did, and when the first of them may be asked again.
-func (m *memory) refusals(session types.UID, now time.Time) (why map[types.UID]string, pause, fade time.Duration) {
+func (m *Memory) Refusals(session types.UID, now time.Time) (why map[types.UID]string, pause, fade time.Duration) {
 	m.with(session, func(r *record) { why, pause, fade = r.refused.of(now), r.refused.pause(now), r.refused.fade(now) })
 	return why, pause, fade
 }
 
 // Willing reports whether a member that had no capacity for a session has reported its
-// capacity since.
-func (r *Reconciler) Willing(session, member types.UID) (willing bool) {
-	reported := r.Fleet.ReportedAt(member)
-	r.memory.with(session, func(x *record) { willing = x.refused.lifted(member, reported) })
+// capacity since, at reported.
+func (m *Memory) Willing(session, member types.UID, reported time.Time) (willing bool) {
+	m.with(session, func(r *record) { willing = r.refused.lifted(member, reported) })
 	return willing
+}
+
+// jitter keeps sessions that wait together from being tried together: up to a tenth
+// sooner.
+func jitter(d time.Duration) time.Duration {
+	return d - time.Duration(rand.Int64N(int64(d)/10+1)) //nolint:gosec // nothing is secret about it
 }

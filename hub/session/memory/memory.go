@@ -1,4 +1,4 @@
-package session
+package memory
 
 import (
 	"sync"
@@ -11,9 +11,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// memory is what this process knows of sessions beside what is stored: one record for each,
+// Memory is what this process knows of sessions beside what is stored: one record for each,
 // until the session is gone. It may be lost at any time: a leader begins without it.
-type memory struct {
+type Memory struct {
 	mu      sync.Mutex
 	records map[types.UID]*record
 }
@@ -47,7 +47,7 @@ func (r *record) empty() bool {
 }
 
 // with reads and changes a session's record under the lock.
-func (m *memory) with(session types.UID, f func(*record)) {
+func (m *Memory) with(session types.UID, f func(*record)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, known := m.records[session]
@@ -66,31 +66,31 @@ func (m *memory) with(session types.UID, f func(*record)) {
 	}
 }
 
-// forget a session that is gone.
-func (m *memory) forget(session types.UID) {
+// Forget a session that is gone.
+func (m *Memory) Forget(session types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.records, session)
 }
 
-// give notes an epoch that this process has given.
-func (m *memory) give(session types.UID, epoch int64) {
+// Give notes an epoch that this process has given.
+func (m *Memory) Give(session types.UID, epoch int64) {
 	m.with(session, func(r *record) { r.given = max(r.given, epoch) })
 }
 
-// given is the last epoch that this process has given, or 0.
-func (m *memory) given(session types.UID) (epoch int64) {
+// Given is the last epoch that this process has given, or 0.
+func (m *Memory) Given(session types.UID) (epoch int64) {
 	m.with(session, func(r *record) { epoch = r.given })
 	return epoch
 }
 
-// staleWait is when to look again at a session that the cache shows as it was
+// StaleWait is when to look again at a session that the cache shows as it was
 // before this process' own last write. The event that brings the cache up to
 // date comes earlier, as a rule.
-const staleWait = time.Second
+const StaleWait = time.Second
 
-// wrote notes a session as a write returned it.
-func (m *memory) wrote(s *v1alpha1.VDISession) {
+// Wrote notes a session as a write returned it.
+func (m *Memory) Wrote(s *v1alpha1.VDISession) {
 	m.with(s.UID, func(r *record) {
 		if !olderThan(s.ResourceVersion, r.written) {
 			r.written = s.ResourceVersion
@@ -98,8 +98,8 @@ func (m *memory) wrote(s *v1alpha1.VDISession) {
 	})
 }
 
-// stale reports whether a session from the cache is older than what was written.
-func (m *memory) stale(s *v1alpha1.VDISession) (stale bool) {
+// Stale reports whether a session from the cache is older than what was written.
+func (m *Memory) Stale(s *v1alpha1.VDISession) (stale bool) {
 	m.with(s.UID, func(r *record) {
 		if stale = olderThan(s.ResourceVersion, r.written); !stale {
 			r.written = ""
@@ -114,9 +114,9 @@ func olderThan(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// forcedSince returns since when a session's cleanup is to be forced, which is now if it
+// ForcedSince returns since when a session's cleanup is to be forced, which is now if it
 // was not known.
-func (m *memory) forcedSince(session types.UID, now time.Time) (since time.Time) {
+func (m *Memory) ForcedSince(session types.UID, now time.Time) (since time.Time) {
 	m.with(session, func(r *record) {
 		if r.forced.IsZero() {
 			r.forced = now
@@ -126,8 +126,8 @@ func (m *memory) forcedSince(session types.UID, now time.Time) (since time.Time)
 	return since
 }
 
-// claim notes that a member proves that it holds a session.
-func (m *memory) claim(session types.UID, member string) {
+// Claim notes that a member proves that it holds a session.
+func (m *Memory) Claim(session types.UID, member string) {
 	m.with(session, func(r *record) {
 		if r.claims == nil {
 			r.claims = sets.New[string]()
@@ -136,19 +136,19 @@ func (m *memory) claim(session types.UID, member string) {
 	})
 }
 
-// claims returns the members that prove that they hold a session.
-func (m *memory) claims(session types.UID) (members sets.Set[string]) {
+// Claims returns the members that prove that they hold a session.
+func (m *Memory) Claims(session types.UID) (members sets.Set[string]) {
 	m.with(session, func(r *record) { members = r.claims.Clone() })
 	return members
 }
 
-// unclaim notes that a member does not prove that any more.
-func (m *memory) unclaim(session types.UID, member string) {
+// Unclaim notes that a member does not prove that any more.
+func (m *Memory) Unclaim(session types.UID, member string) {
 	m.with(session, func(r *record) { r.claims.Delete(member) })
 }
 
-// lose notes that a session's member is lost.
-func (m *memory) lose(session types.UID, now time.Time) {
+// Lose notes that a session's member is lost.
+func (m *Memory) Lose(session types.UID, now time.Time) {
 	m.with(session, func(r *record) {
 		if r.lost.IsZero() {
 			r.lost = now
@@ -156,16 +156,16 @@ func (m *memory) lose(session types.UID, now time.Time) {
 	})
 }
 
-// found notes that a session's member is not lost. It returns since when it was; zero: it
+// Found notes that a session's member is not lost. It returns since when it was; zero: it
 // was not.
-func (m *memory) found(session types.UID) (lost time.Time) {
+func (m *Memory) Found(session types.UID) (lost time.Time) {
 	m.with(session, func(r *record) { lost, r.lost = r.lost, time.Time{} })
 	return lost
 }
 
-// countLost returns of how many sessions the member is lost, of those that are to be placed
+// CountLost returns of how many sessions the member is lost, of those that are to be placed
 // again or held.
-func (m *memory) countLost() (n int) {
+func (m *Memory) CountLost() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.records {
@@ -176,7 +176,7 @@ func (m *memory) countLost() (n int) {
 	return n
 }
 
-// avoid keeps a session from being sent back where it was asked to leave, for a while.
-func (m *memory) avoid(session, member types.UID, now time.Time) {
-	m.with(session, func(r *record) { r.left = &leftMember{member, now.Add(leftFor)} })
+// Avoid keeps a session from being sent back where it was asked to leave, for a while.
+func (m *Memory) Avoid(session, member types.UID, now time.Time) {
+	m.with(session, func(r *record) { r.left = &leftMember{member, now.Add(LeftFor)} })
 }

@@ -1,4 +1,4 @@
-package session
+package memory
 
 import (
 	"time"
@@ -12,12 +12,12 @@ const (
 	// patienceDoubles is how many of a session's moves each double the time that
 	// the next member gets: what fits nowhere is not sent round for ever.
 	patienceDoubles = 5
-	// leftFor is how long a session is not sent back where no node fitted it.
-	leftFor = 2 * time.Minute
+	// LeftFor is how long a session is not sent back where no node fitted it.
+	LeftFor = 2 * time.Minute
 )
 
-// noNodeFits is why a session is not sent back where it was moved from.
-const noNodeFits = v1alpha1.ReasonUnschedulablePod + ": no node of it fits the Pod"
+// NoNodeFits is why a session is not sent back where it was moved from.
+const NoNodeFits = v1alpha1.ReasonUnschedulablePod + ": no node of it fits the Pod"
 
 // misfit is a session whose Pod fits no node, or did not before it was moved. If it is
 // forgotten, patience starts over.
@@ -40,8 +40,8 @@ func (f *misfit) wait(epoch int64, now time.Time, patience time.Duration) time.D
 	return max(0, f.due.Sub(now))
 }
 
-// misfitWait is the wait of a session of which no node fits the Pod.
-func (m *memory) misfitWait(s *v1alpha1.VDISession, now time.Time, patience time.Duration) (wait time.Duration) {
+// MisfitWait is the wait of a session of which no node fits the Pod.
+func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, patience time.Duration) (wait time.Duration) {
 	m.with(s.UID, func(r *record) {
 		if r.misfit == nil {
 			r.misfit = &misfit{left: map[types.UID]time.Time{}}
@@ -51,19 +51,19 @@ func (m *memory) misfitWait(s *v1alpha1.VDISession, now time.Time, patience time
 	return wait
 }
 
-// moved notes that a session was taken from where it was placed.
-func (m *memory) moved(session types.UID, from *v1alpha1.Placement, now time.Time) {
+// Moved notes that a session was taken from where it was placed.
+func (m *Memory) Moved(session types.UID, from *v1alpha1.Placement, now time.Time) {
 	m.with(session, func(r *record) {
 		if r.misfit != nil {
 			r.misfit.count++
-			r.misfit.left[from.ClusterUID] = now.Add(leftFor)
+			r.misfit.left[from.ClusterUID] = now.Add(LeftFor)
 		}
 	})
 }
 
-// settled notes that a session does not wait for a node where it is placed. What
+// Settled notes that a session does not wait for a node where it is placed. What
 // it was moved from is remembered until it has run.
-func (m *memory) settled(s *v1alpha1.VDISession) {
+func (m *Memory) Settled(s *v1alpha1.VDISession) {
 	m.with(s.UID, func(r *record) {
 		switch f := r.misfit; {
 		case f == nil:
@@ -75,27 +75,30 @@ func (m *memory) settled(s *v1alpha1.VDISession) {
 	})
 }
 
+// WasLeft is why a session is not sent back to a member that it was to leave.
+const WasLeft = "Moved: it was asked to leave that member"
+
 // leftMember is a member that a session was asked to leave.
 type leftMember struct {
 	member types.UID
 	until  time.Time
 }
 
-// unwilling are the members that a session is not sent to for a while, with why: they
+// Unwilling are the members that a session is not sent to for a while, with why: they
 // refused it, or had no node for it, or it was to leave them.
 // reported is when a member reported its capacity last.
-func (m *memory) unwilling(session types.UID, now time.Time, reported func(member types.UID) time.Time) map[types.UID]string {
+func (m *Memory) Unwilling(session types.UID, now time.Time, reported func(member types.UID) time.Time) map[types.UID]string {
 	out := map[types.UID]string{}
 	m.with(session, func(r *record) {
 		if r.misfit != nil {
 			for member, until := range r.misfit.left {
 				if now.Before(until) {
-					out[member] = noNodeFits
+					out[member] = NoNodeFits
 				}
 			}
 		}
 		if r.left != nil && now.Before(r.left.until) {
-			out[r.left.member] = wasLeft
+			out[r.left.member] = WasLeft
 		}
 		for member, why := range r.refused.of(now) {
 			if !r.refused.lifted(member, reported(member)) {

@@ -1,0 +1,119 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+)
+
+func textOf(r *refused, at time.Time) map[string]string {
+	out := map[string]string{}
+	for member, why := range r.of(at) {
+		out[string(member)] = why
+	}
+	return out
+}
+
+func TestRefusalsFade(t *testing.T) {
+	var r refused
+	r.add(sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 2, "Invalid", "bad", sessiontest.Now.Add(refusalLasts))
+	if diff := cmp.Diff(map[string]string{"uid-here": "NoRoom: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts))); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts+1))); diff != "" {
+		t.Errorf("refusals, later (-want +got):\n%s", diff)
+	}
+	for at := time.Duration(0); ; {
+		left := r.fade(sessiontest.Now.Add(at))
+		if left == 0 {
+			break
+		}
+		before := len(r.of(sessiontest.Now.Add(at)))
+		if at += left; len(r.of(sessiontest.Now.Add(at))) >= before {
+			t.Fatalf("after %s there are still %d refusals", at, before)
+		}
+	}
+	r.add(sessiontest.Here, 3, "NoRoom", "full", sessiontest.Now.Add(refusalLasts+streakLasts+1))
+	if r.streak != 1 {
+		t.Errorf("%d refusals in a row, want the last alone", r.streak)
+	}
+}
+
+func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
+	var r refused
+	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
+	want := map[string]string{"uid-here": "NotAllowed: host"}
+	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(refusalStays))); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+	if left := textOf(&r, sessiontest.Now.Add(refusalStays+1)); len(left) != 0 {
+		t.Errorf("it is never asked again: %v", left)
+	}
+}
+
+func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
+	var r refused
+	now := sessiontest.Now
+	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {
+		most *= time.Second
+		pauses := r.add(types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
+		pause := r.pause(now)
+		if pauses != (most > 0) || pause > most || pause < most*9/10 {
+			t.Errorf("refusal %d pauses %v for %s, want about %s", i+1, pauses, pause, most)
+		}
+		now = now.Add(pause)
+		if r.pause(now) != 0 {
+			t.Errorf("refusal %d: the pause does not end", i+1)
+		}
+	}
+	var m Memory
+	for i := range RefusalStreak {
+		m.Refuse("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
+	}
+	if _, pause, _ := m.Refusals("other", now); pause != 0 {
+		t.Error("another session pauses too")
+	}
+	m.Taken("s")
+	if m.Refuse("s", sessiontest.Here, 4, "NoRoom", "full", now) {
+		t.Error("one refusal pauses, after a member took the session")
+	}
+}
+
+func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
+	var r refused
+	r.add(sessiontest.Here, 5, "NoRoom", "full", sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 6, "NoRoom", "full", sessiontest.Now)
+	r.add("uid-invalid", 7, "Invalid", "bad", sessiontest.Now)
+	for _, c := range []struct {
+		member   types.UID
+		reported time.Time
+		want     bool
+	}{
+		{"unknown", sessiontest.Now.Add(time.Second), false},
+		{sessiontest.Here, sessiontest.Now, false},
+		{"uid-invalid", sessiontest.Now.Add(time.Second), false},
+		{sessiontest.Here, sessiontest.Now.Add(time.Second), true},
+	} {
+		if got := r.lifted(c.member, c.reported); got != c.want {
+			t.Errorf("lifted by %s, reported %s: %v, want %v", c.member, c.reported.Sub(sessiontest.Now), got, c.want)
+		}
+	}
+	m := Memory{records: map[types.UID]*record{"s": {refused: &r}}}
+	got := m.Unwilling("s", sessiontest.Now, func(member types.UID) time.Time {
+		if member == sessiontest.Elsewhere {
+			return time.Time{}
+		}
+		return sessiontest.Now.Add(time.Second)
+	})
+	if diff := cmp.Diff(map[types.UID]string{sessiontest.Elsewhere: "NoRoom: full", "uid-invalid": "Invalid: bad"}, got); diff != "" {
+		t.Errorf("members that are not asked (-want +got):\n%s", diff)
+	}
+}
