@@ -76,7 +76,7 @@ test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## R
 	cd deploy/desktop && go test -race ./...
 
 .PHONY: test-faults
-test-faults: controlplane build ## Break a fleet in every way, and watch its promises (FOCUS= SEED= FACTOR= SOAK=30m).
+test-faults: controlplane build ## Break a fleet in every way, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).
 	@mkdir -p dist
 	SCENARIOS=all REPORT=$(or $(REPORT),$(CURDIR)/dist/faults.json) LOGS=$(or $(LOGS),$(CURDIR)/dist/faults-logs) \
 	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults

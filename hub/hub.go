@@ -188,7 +188,9 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Flee
 	sessions := &session.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
 		Departures: departures, Clock: clock.RealClock{}, Trace: trace, Restores: term,
-		ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter), IdleAfter: o.scaled(session.DefaultIdleAfter),
+		Timings: session.Timings{
+			ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter), IdleAfter: o.scaled(session.DefaultIdleAfter),
+		},
 	}
 	scheduler := scheduling.New(scheduling.Options{Fleet: f, Clock: clock.RealClock{}, Willing: sessions.Willing})
 	sessions.Scheduler = scheduler

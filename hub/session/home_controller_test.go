@@ -256,7 +256,7 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", func(*v1alpha1.VDISession) {}, c.home)
-			p := &pass{session: sessiontest.With(c.session...), spec: c.spec}
+			p := &pass{session: sessiontest.With(c.session...), runs: runs{spec: c.spec}}
 			n, err := x.sessions.acquireHome(context.Background(), p)
 			x.Expect(err).NotTo(HaveOccurred())
 			got := "anywhere"

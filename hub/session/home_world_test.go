@@ -213,7 +213,7 @@ func (w *homeWorld) reconcile(name string) {
 		if r.Client.Get(ctx, types.NamespacedName{Namespace: "desktops", Name: name}, s) != nil || !s.DeletionTimestamp.IsZero() {
 			return
 		}
-		p := &pass{before: s, session: s.DeepCopy(), spec: w.spec}
+		p := &pass{before: s, session: s.DeepCopy(), runs: runs{spec: w.spec}}
 		if n, err := r.skipRun(ctx, p); err != nil || n == done {
 			_ = r.write(ctx, p)
 			return

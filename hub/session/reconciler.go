@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,9 +19,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
-	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
-	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
@@ -31,52 +27,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
-
-// Fleet is what a session needs of the fleet.
-type Fleet interface {
-	// Judging is whether members have yet to say if they can run a template.
-	Evaluating(placement.TemplateKey) bool
-	// Reserve charges a member for a run of a session that is placed there
-	// already.
-	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
-	// ReportedAt is when a member's last report of its capacity came.
-	ReportedAt(member types.UID) time.Time
-	// Release gives back what Place or Resume reserved last.
-	Release(session types.UID)
-	// HealthOf is how alive a member is.
-	HealthOf(member types.UID) health.State
-	// RefOf names the member for good that has a name now.
-	RefOf(name string) (v1alpha1.ClusterRef, bool)
-	// IngressOf is the scheme and domain of a member's URLs.
-	IngressOf(member types.UID) (scheme, domain string, ok bool)
-	// DrainOf is the draining of a member, and ShowDrain takes how far it is.
-	DrainOf(member types.UID) (member.Drain, bool)
-	ShowDrain(member types.UID, counts member.DrainCounts)
-	// Observe counts a session for the members that hold it.
-	Observe(s *v1alpha1.VDISession, gone bool)
-	// Lost is whether a session's member is lost, and whether the session may be
-	// rescheduled.
-	Lost(ask failover.Session, from types.UID) failover.Verdict
-	// LostSince is when a member sent its last heartbeat.
-	LostSince(member types.UID) time.Time
-	// Gone is whether a member was removed from the fleet for good.
-	Gone(member types.UID) bool
-	// Listen tells of every change of a member.
-	Listen(func(member.Change))
-	// Recovering is whether the hub was restored from a backup, and waits for its
-	// members' reports.
-	Recovering() bool
-	// Claims is whether a member reports a session under a later, proven epoch than
-	// one, and which.
-	Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool)
-	// Counts says that a member's own reports count a copy of a session.
-	Counts(session types.UID, epoch int64, member types.UID)
-	// Unreported are the members that have not reported to this leader and may run
-	// something.
-	Unreported() []string
-	// RegionOf a member.
-	RegionOf(member types.UID) string
-}
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch;administer
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
@@ -106,17 +56,8 @@ type Reconciler struct {
 	Trace *tracing.Tracer
 	// Restores of the hub; nil: it is taken never to be restored.
 	Restores Restores
-	// ForceAfter is how long members get to confirm a forced cleanup; zero:
-	// DefaultForceAfter.
-	ForceAfter time.Duration
-
-	// IdleAfter is for how long a desktop is not used before its agent says so; zero:
-	// DefaultIdleAfter.
-	IdleAfter time.Duration
-
-	// MoveAfter is how long a member gets to find a node for a session's Pod
-	// before another is asked; zero: DefaultMoveAfter.
-	MoveAfter time.Duration
+	// Timings of sessions.
+	Timings
 	// Register tells the fleet of every member, before the first session is looked at;
 	// nil: somebody else does.
 	Register func(context.Context) error
@@ -127,32 +68,56 @@ type Reconciler struct {
 	feed    feed
 }
 
-// pass is one reconcile of one session.
-type pass struct {
-	// before is the session as it was read, and session as it is to be.
-	before, session *v1alpha1.VDISession
-	// reports on the session of the members that are connected.
-	reports []assignment.Report
-	// spec and revision that the session runs or would run; nil: no template.
+// Timings of sessions; what is zero has its default.
+type Timings struct {
+	// ForceAfter is how long members get to confirm a forced cleanup; default:
+	// DefaultForceAfter.
+	ForceAfter time.Duration
+	// IdleAfter is for how long a desktop is not used before its agent says so; default:
+	// DefaultIdleAfter.
+	IdleAfter time.Duration
+	// MoveAfter is how long a member gets to find a node for a session's Pod before another
+	// is asked; default: DefaultMoveAfter.
+	MoveAfter time.Duration
+}
+
+// runs is what a session runs or would run.
+type runs struct {
+	// spec and revision of the template; nil: there is none.
 	spec     *v1alpha1.TemplateSpec
 	revision string
 	// template as it stands, where the session is not placed yet or tried again.
 	template *v1alpha1.VDITemplate
 	// resources that the session has or would get.
 	resources corev1.ResourceList
-	// policies that there are, where the session is not placed yet or may move.
-	policies []v1alpha1.PlacementPolicy
-	// reserved is the placement that this pass has decided on. holds: room was
-	// reserved, to be given back if the write fails.
+}
+
+// outcome of the scheduler's decision.
+type outcome struct {
+	// reserved is the placement that was decided on. holds: capacity was reserved, to be
+	// given back if the write fails.
 	reserved *v1alpha1.Placement
 	holds    bool
-	// decision that reserved it, and when the pass began.
 	decision placement.Decision
-	began    time.Time
-	// failedOver: the placement is of a session whose member is lost. stays is why
-	// it waits for the stop of an earlier one in a member that is lost.
+	// failedOver: the placement is of a session whose member is lost.
 	failedOver bool
-	stays      string
+}
+
+// pass is one reconcile of one session.
+type pass struct {
+	runs
+	outcome
+	// before is the session as it was read, and session as it is to be.
+	before, session *v1alpha1.VDISession
+	// reports on the session of the members that are connected.
+	reports []assignment.Report
+	// policies that there are, where the session is not placed yet or may move.
+	policies []v1alpha1.PlacementPolicy
+	// began is when the pass began.
+	began time.Time
+	// stays is why the session waits for the stop of an earlier placement in a member that
+	// is lost.
+	stays string
 	// home as acquireHome found it.
 	home homeStep
 	// sent: the write of the status has been tried.

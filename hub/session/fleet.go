@@ -1,0 +1,81 @@
+package session
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// Fleet is what the controller of sessions needs of the members.
+type Fleet interface {
+	Members
+	Capacity
+	Losses
+	Drains
+	Recovery
+}
+
+// Members that there are.
+type Members interface {
+	// RefOf returns the name and UID of the member that has a name now.
+	RefOf(name string) (v1alpha1.ClusterRef, bool)
+	// RegionOf returns a member's region.
+	RegionOf(member types.UID) string
+	// IngressOf returns the scheme and domain of a member's URLs.
+	IngressOf(member types.UID) (scheme, domain string, ok bool)
+	// HealthOf returns a member's health.
+	HealthOf(member types.UID) health.State
+	// Gone reports whether a member was removed from the fleet for good.
+	Gone(member types.UID) bool
+	// Listen calls the listener on every change of a member.
+	Listen(listener func(member.Change))
+}
+
+// Capacity of the members, and what is charged to it.
+type Capacity interface {
+	// Evaluating reports whether members have yet to say if they can run a template.
+	Evaluating(template placement.TemplateKey) bool
+	// ReportedAt returns when a member's last report of its capacity came.
+	ReportedAt(member types.UID) time.Time
+	// Reserve charges a member for a run of a session that is placed there already.
+	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
+	// Release gives back what was reserved last, unless it was written.
+	Release(session types.UID)
+	// Observe counts a session for the members that hold it.
+	Observe(s *v1alpha1.VDISession, gone bool)
+	// Counts says that a member's own reports count a copy of a session.
+	Counts(session types.UID, epoch int64, member types.UID)
+}
+
+// Losses of members.
+type Losses interface {
+	// Lost reports whether a session's member is lost, and whether the session may be
+	// rescheduled.
+	Lost(ask failover.Session, from types.UID) failover.Verdict
+	// LostSince returns when a member sent its last heartbeat.
+	LostSince(member types.UID) time.Time
+}
+
+// Drains of members.
+type Drains interface {
+	// DrainOf returns the draining of a member, and ShowDrain takes how far it is.
+	DrainOf(member types.UID) (member.Drain, bool)
+	ShowDrain(member types.UID, counts member.DrainCounts)
+}
+
+// Recovery of a hub that was restored from a backup.
+type Recovery interface {
+	// Recovering reports whether the hub waits for its members' reports.
+	Recovering() bool
+	// Claims returns a member that reports a session under a later, proven epoch than one.
+	Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool)
+	// Unreported returns the members that have not reported to this leader and may run
+	// something.
+	Unreported() []string
+}
