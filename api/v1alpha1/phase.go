@@ -45,3 +45,10 @@ func PhaseOf(conditions []metav1.Condition, deleting bool, mode OperatingMode) S
 		return PhaseCreating
 	}
 }
+
+// SetCondition stamps the generation that a condition speaks of and sets it;
+// it reports whether anything changed.
+func SetCondition(conditions *[]metav1.Condition, generation int64, c metav1.Condition) bool {
+	c.ObservedGeneration = generation
+	return meta.SetStatusCondition(conditions, c)
+}

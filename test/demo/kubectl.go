@@ -10,22 +10,27 @@ import (
 	"time"
 )
 
-// demo drives one fleet by kubectl.
-type demo struct {
+// console runs kubectl and the fleet command, and prints the steps.
+type console struct {
 	dir  string
 	step int
+}
+
+// demo drives one fleet by kubectl.
+type demo struct {
+	console
 	lost string // the region that dies
 }
 
 // say announces a step.
-func (d *demo) say(format string, args ...any) {
-	d.step++
-	fmt.Printf("\n== %d. %s\n", d.step, fmt.Sprintf(format, args...))
+func (c *console) say(format string, args ...any) {
+	c.step++
+	fmt.Printf("\n== %c. %s\n", c.step, fmt.Sprintf(format, args...))
 }
 
 // fleet runs the fleet command on the demo's fleet and passes its output on.
-func (d *demo) fleet(ctx context.Context, args ...string) error {
-	args = append(args, "--dir", d.dir)
+func (c *console) fleet(ctx context.Context, args ...string) error {
+	args = append(args, "--dir", c.dir)
 	fmt.Printf("$ bin/fleet %s\n", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, "bin/fleet", args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -40,16 +45,16 @@ func (d *demo) fleet(ctx context.Context, args ...string) error {
 
 // show runs kubectl in a cluster, prints the command and what it says, and
 // returns that.
-func (d *demo) show(ctx context.Context, cluster string, args ...string) (string, error) {
+func (c *console) show(ctx context.Context, cluster string, args ...string) (string, error) {
 	fmt.Printf("$ kubectl --context %s %s\n", cluster, strings.Join(args, " "))
-	out, err := d.ask(ctx, cluster, args...)
+	out, err := c.ask(ctx, cluster, args...)
 	fmt.Println(indent(out))
 	return out, err
 }
 
 // ask runs kubectl in a cluster without printing anything.
-func (d *demo) ask(ctx context.Context, cluster string, args ...string) (string, error) {
-	full := append([]string{"--kubeconfig", d.dir + "/kubeconfig", "--context", cluster}, args...)
+func (c *console) ask(ctx context.Context, cluster string, args ...string) (string, error) {
+	full := append([]string{"--kubeconfig", c.dir + "/kubeconfig", "--context", cluster}, args...)
 	cmd := exec.CommandContext(ctx, "bin/kubectl", full...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
@@ -60,15 +65,15 @@ func (d *demo) ask(ctx context.Context, cluster string, args ...string) (string,
 }
 
 // field is one field of one object of the hub.
-func (d *demo) field(ctx context.Context, object, path string) (string, error) {
+func (c *console) field(ctx context.Context, object, path string) (string, error) {
 	kind, name, _ := strings.Cut(object, "/")
-	return d.ask(ctx, "hub", "get", kind, name, "-n", namespace, "-o", "jsonpath={"+path+"}")
+	return c.ask(ctx, "hub", "get", kind, name, "-n", namespace, "-o", "jsonpath={"+path+"}")
 }
 
 // expect waits until a field of an object of the hub has one of the values.
-func (d *demo) expect(ctx context.Context, object, path string, values ...string) error {
-	return d.until(ctx, fmt.Sprintf("%s %s is %s", object, path, strings.Join(values, " or ")), func() (bool, string) {
-		got, err := d.field(ctx, object, path)
+func (c *console) expect(ctx context.Context, object, path string, values ...string) error {
+	return c.until(ctx, fmt.Sprintf("%s %s is %s", object, path, strings.Join(values, " or ")), func() (bool, string) {
+		got, err := c.field(ctx, object, path)
 		if err != nil {
 			return false, err.Error()
 		}
@@ -83,7 +88,7 @@ func (d *demo) expect(ctx context.Context, object, path string, values ...string
 
 // until polls a claim and fails with the last reason when it does not come
 // true within two minutes.
-func (d *demo) until(ctx context.Context, claim string, holds func() (ok bool, why string)) error {
+func (c *console) until(ctx context.Context, claim string, holds func() (ok bool, why string)) error {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		ok, why := holds()

@@ -11,31 +11,31 @@ import (
 const limited = "heidi-browser"
 
 // patch changes a session by kubectl, as its user would.
-func (d *demo) patch(ctx context.Context, session, change string) error {
-	_, err := d.show(ctx, "hub", "patch", "vdisession", session, "-n", namespace, "--type=merge", "-p", change)
+func (c *console) patch(ctx context.Context, session, change string) error {
+	_, err := c.show(ctx, "hub", "patch", "vdisession", session, "-n", namespace, "--type=merge", "-p", change)
 	return err
 }
 
 // phase waits until a session has a phase.
-func (d *demo) phase(ctx context.Context, session, phase string) error {
-	return d.expect(ctx, "vdisession/"+session, ".status.phase", phase)
+func (c *console) phase(ctx context.Context, session, phase string) error {
+	return c.expect(ctx, "vdisession/"+session, ".status.phase", phase)
 }
 
 // member that a session is placed in.
-func (d *demo) member(ctx context.Context, session string) (string, error) {
-	return d.field(ctx, "vdisession/"+session, ".status.placement.clusterName")
+func (c *console) member(ctx context.Context, session string) (string, error) {
+	return c.field(ctx, "vdisession/"+session, ".status.placement.clusterName")
 }
 
 // see shows a session's row.
-func (d *demo) see(ctx context.Context, session string) error {
-	_, err := d.show(ctx, "hub", "get", "vdisession", session, "-n", namespace)
+func (c *console) see(ctx context.Context, session string) error {
+	_, err := c.show(ctx, "hub", "get", "vdisession", session, "-n", namespace)
 	return err
 }
 
 // event waits until there is an event with a reason on a session.
-func (d *demo) event(ctx context.Context, session, reason string) error {
-	return d.until(ctx, fmt.Sprintf("%s has an event %s", session, reason), func() (bool, string) {
-		out, err := d.ask(ctx, "hub", "get", "events", "-n", namespace,
+func (c *console) event(ctx context.Context, session, reason string) error {
+	return c.until(ctx, fmt.Sprintf("%s has an event %s", session, reason), func() (bool, string) {
+		out, err := c.ask(ctx, "hub", "get", "events", "-n", namespace,
 			"--field-selector", "involvedObject.name="+session, "-o", "jsonpath={.items[*].reason}")
 		if err != nil {
 			return false, err.Error()

@@ -36,7 +36,7 @@ func main() {
 
 func run(ctx context.Context, keep bool) (err error) {
 	began := time.Now()
-	d := &demo{dir: ".fleet"}
+	d := &demo{console: console{dir: ".fleet"}}
 	d.say("Starting a fleet: a hub and three members in three regions, all real control planes with simulated nodes (timings x %s)", timeFactor)
 	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--kubelets", "--time-factor", timeFactor); err != nil {
 		return err

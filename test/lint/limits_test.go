@@ -21,8 +21,8 @@ const (
 // exempt are the ones that are larger, with their sizes, which must not grow. docs/design.md
 // says which packages are yet to be split.
 var exempt = map[string]int{
-	"files api/v1alpha1": 26, "files hub/session": 35,
-	"methods hub/session.Reconciler": 126, "methods test/demo.demo": 36,
+	"files hub/session": 35,
+	"methods hub/session.Reconciler": 126,
 }
 
 // sizes are what the limits are about, by what is measured and its name.
