@@ -179,6 +179,8 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 			if s.Name[:5] == "rests" {
 				runs = 2 // once before it was suspended, once since
 			}
+			// The test's own watch may be the last to find the API server again.
+			Eventually(func() int { return born.of(s.UID)["Pod"] }).WithTimeout(time.Minute).Should(Or(BeZero(), BeNumerically(">=", runs)), "Pods of %s", s.Name)
 			for kind, times := range born.of(s.UID) {
 				if kind == "Pod" {
 					Expect(times).To(Equal(runs), "Pods of %s", s.Name)
