@@ -14,8 +14,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
-const ()
-
 // sessionAnnotations are those that the hub reads of a session.
 var sessionAnnotations = []string{v1alpha1.AnnotationForceCleanup, v1alpha1.AnnotationMove, trim.AnnotationOmitted}
 
