@@ -2,6 +2,7 @@ package charts
 
 import (
 	goflag "flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,17 +126,18 @@ func values(t *testing.T, program string, args []string) map[string]string {
 }
 
 // names reports whether a Go file of a folder has the text.
-func names(t *testing.T, folder, text string) bool {
+func names(t *testing.T, folder, text string) (found bool) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no Go files: %v", folder, err)
-	}
-	return slices.ContainsFunc(files, func(file string) bool {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+			return err
 		}
-		return strings.Contains(string(content), text)
+		content, err := os.ReadFile(path)
+		found = found || strings.Contains(string(content), text)
+		return err
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
