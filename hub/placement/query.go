@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// query is a request with its selectors compiled, because every candidate is checked
-// against it.
+// query is a request with its selectors compiled once for all candidates.
 type query struct {
 	*Request
 	question *question
