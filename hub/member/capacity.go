@@ -85,8 +85,8 @@ func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) 
 	return taken{reportedCapacity: now, counts: true, changed: changed, templates: changedTemplates(was.capacity, now.capacity)}, nil
 }
 
-// bound drops templates that agents were not asked to evaluate, and returns an error if the
-// rest is too much.
+// bound drops templates that agents do not evaluate, and returns an error if the rest is
+// too much.
 func bound(now reportedCapacity, asked templateKeys) error {
 	total, kept := 0, 0
 	for key, bytes := range now.bytes {

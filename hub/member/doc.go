@@ -1,9 +1,9 @@
 // Package member has the registry of the members: their health, and the capacity that each
 // last reported.
 //
-// Its place in the walk of a session: it gives hub/placement the snapshot to decide on, and is
-// the Directory in which hub/link finds the member of a certificate. The reports of a member's
-// agent go to the member's cache in hub/member/cluster, and its heartbeats to
+// Its part in the lifecycle of a session: it gives hub/placement the snapshot to decide on,
+// and is the Directory in which hub/link finds the member of a certificate. The reports of
+// a member's agent go to the member's cache in hub/member/cluster, and its heartbeats to
 // hub/member/health.
 //
 // Invariants:

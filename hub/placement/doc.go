@@ -1,5 +1,5 @@
 // Package placement decides which member of the fleet runs a session, and explains the
-// decision. It is stop 2 of the walk (docs/design.md, sections 3 and 6).
+// decision (docs/design.md, sections 3 and 6).
 //
 // It is pure: the input is a Request, the current Candidates and a Ledger of reservations
 // that no report shows yet; the output is a Decision. It reads no clock, starts no

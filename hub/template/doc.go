@@ -1,7 +1,7 @@
 // Package template stores the template revisions that sessions are created from, and
 // writes each template's status.
 //
-// Its place in the walk of a session: agents evaluate the template revisions that this
+// Its part in the lifecycle of a session: agents evaluate the template revisions that this
 // package sets, so that placement knows where each can run.
 //
 // Invariants:
