@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Rates at which sessions are rescheduled, a second. No time factor scales them.
+// Rates at which sessions are rescheduled, per second. No time factor scales them.
 const (
 	fleetRate  = 20
 	targetRate = 10
@@ -18,45 +18,45 @@ const (
 )
 
 const (
-	// lookAgain is after how long at the most somebody who waits is to ask again:
-	// the rates may be others by then.
+	// lookAgain is the longest time until a waiting session asks again: the rates may have
+	// changed by then.
 	lookAgain = 10 * time.Second
-	// forgotten is how long after his turn somebody who did not come is remembered.
+	// forgotten is how long a waiting session is remembered after its time to ask.
 	forgotten = 30 * time.Second
 )
 
-// Mass is whether so many of the fleet's members are gone that sessions are to
-// be rescheduled more slowly.
+// Mass reports whether so many of the fleet's members are gone that sessions are
+// rescheduled more slowly.
 func Mass(gone, members int) bool { return members > 0 && gone*100 >= members*massPercent }
 
-// Brake limits how fast sessions are rescheduled, in all and for each target. It
-// is for one goroutine at a time.
+// Brake limits how fast sessions are rescheduled, in total and for each target. It is not
+// safe for concurrent use.
 type Brake struct {
 	fleet   gate
 	targets map[types.UID]*gate
 }
 
-// NewBrake makes one that nobody has passed yet.
+// NewBrake returns a brake with full buckets.
 func NewBrake() *Brake { return &Brake{targets: map[types.UID]*gate{}} }
 
-// Fleet is how long a session has to wait for its turn; 0: it may go, once Target
-// lets it. Mass is as the function of that name says.
+// Fleet returns how long a session has to wait for the fleet's rate limit; 0: it may be
+// placed, if Target permits. mass is the result of Mass.
 func (b *Brake) Fleet(session types.UID, mass bool, now time.Time) time.Duration {
 	return b.fleet.ask(session, rate(fleetRate, mass), now)
 }
 
-// Target is the same for a target.
+// Target does the same for a target.
 func (b *Brake) Target(session, target types.UID, mass bool, now time.Time) time.Duration {
 	return b.gate(target).ask(session, rate(targetRate, mass), now)
 }
 
-// Pass notes that a session goes to a target, which Fleet and Target have let it.
+// Pass records that a session is placed in a target, as Fleet and Target permitted.
 func (b *Brake) Pass(session, target types.UID) {
 	b.fleet.pass(session)
 	b.gate(target).pass(session)
 }
 
-// Leave forgets a session that does not wait any more.
+// Leave removes a session that does not wait any more.
 func (b *Brake) Leave(session types.UID) {
 	delete(b.fleet.turns, session)
 	for _, g := range b.targets {
@@ -64,10 +64,10 @@ func (b *Brake) Leave(session types.UID) {
 	}
 }
 
-// Forget a target that there is no more.
+// Forget removes a target that no longer exists.
 func (b *Brake) Forget(target types.UID) { delete(b.targets, target) }
 
-// Waiting is how many sessions wait for their turn.
+// Waiting returns how many sessions wait for the rate limits.
 func (b *Brake) Waiting(now time.Time) int {
 	who := map[types.UID]struct{}{}
 	note := func(g *gate) {
@@ -95,15 +95,15 @@ func (b *Brake) gate(target types.UID) *gate {
 // gate is a token bucket that holds the tokens of one second, but at least one.
 type gate struct {
 	tokens float64
-	// at is when tokens was true; zero: the bucket is full.
+	// at is when tokens was computed; zero: the bucket is full.
 	at time.Time
-	// turns are when those who found no token were told to come again, one after
-	// another so that they don't all come at once; last is the latest of them.
+	// turns are the times at which sessions without a token are to ask again, staggered so
+	// that they don't all ask at once; last is the latest.
 	turns map[types.UID]time.Time
 	last  time.Time
 }
 
-// ask is how long it takes until there is a token, as far as is known.
+// ask returns the estimated time until there is a token for the session.
 func (g *gate) ask(session types.UID, rate float64, now time.Time) time.Duration {
 	g.fill(rate, now)
 	if g.tokens >= 1 {
@@ -132,7 +132,7 @@ func (g *gate) fill(rate float64, now time.Time) {
 	case now.After(g.at):
 		g.tokens += now.Sub(g.at).Seconds() * rate
 	default:
-		now = g.at // a clock that goes back makes no tokens
+		now = g.at // a clock that is set back adds no tokens
 	}
 	g.tokens, g.at = min(g.tokens, most), now
 }

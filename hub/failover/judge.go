@@ -7,64 +7,62 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Session is what matters of a session whose member may be lost.
+// Session is the state of a session that failover depends on.
 type Session struct {
-	// Mode that holds for its placement; empty is Hold.
+	// Mode that applies to its placement; empty: Hold.
 	Mode v1alpha1.FailoverMode
-	// After is the session's own wait, if it has one.
+	// After is the session's own wait; nil: Timings.After.
 	After *time.Duration
-	// Guarded: beside the desktop a guard runs that stops it when the lease is over.
+	// Guarded is set if a guard beside the desktop stops it after its lease.
 	Guarded bool
 }
 
-// Member is what is known of the session's member. Instants are of the hub's
-// clock.
+// Member is the state of the session's member. Times are of the hub's clock.
 type Member struct {
 	Name string
-	// Unreachable: it was silent for so long that it counts as lost, or its access
-	// was taken away.
+	// Unreachable is set if it was silent for so long that it counts as lost, or its access
+	// was revoked.
 	Unreachable bool
-	// LostAt is when it became so.
+	// LostAt is when it became Unreachable.
 	LostAt time.Time
-	// HeardAt is when it sent its last heartbeat; zero: nobody knows.
+	// HeardAt is when it sent its last heartbeat; zero: unknown.
 	HeardAt time.Time
 	// GrantedAt is the last time at which any leader may have granted it a renewal.
 	GrantedAt time.Time
-	// Fenced: an operator's word that nothing runs there any more holds.
+	// Fenced is set if an operator's declaration that nothing runs there any more holds.
 	Fenced bool
-	// Removed: it is no member any more.
+	// Removed is set if it is no longer a member.
 	Removed bool
 }
 
-// Fleet is what is known of the fleet.
+// Fleet is the state of the fleet.
 type Fleet struct {
 	// Now is the time.
 	Now time.Time
-	// LedSince is since when this hub has led without having slept for long.
+	// LedSince is since when this hub has led without a long pause.
 	LedSince time.Time
-	// CutOff: no member outside the hub's own cluster sends heartbeats.
+	// CutOff is set if no member outside the hub's own cluster sends heartbeats.
 	CutOff bool
 }
 
-// Verdict on a session.
+// Verdict is the decision on a session.
 type Verdict struct {
-	// Due: it may be rescheduled.
+	// Due is set if it may be rescheduled.
 	Due bool
-	// Wait is after what time to look again, whether it is due or not. Without one
-	// nothing changes by time alone.
+	// Wait is after what time to check again, whether it is due or not; 0: nothing changes
+	// by time alone.
 	Wait time.Duration
-	// Reason for which its member is lost, MemberUnreachable or MemberFenced;
-	// empty: it is not.
+	// Reason why its member is lost, MemberUnreachable or MemberFenced; empty: it is not.
 	Reason string
-	// Message is a sentence: what is waited for, and what would help. It does not
-	// change by the second.
+	// Message is a sentence: what the session waits for, and what would help. It does not
+	// change every second.
 	Message string
 }
 
-// Lost is whether the session's member is lost.
+// Lost reports whether the session's member is lost.
 func (v Verdict) Lost() bool { return v.Reason != "" }
 
-// Judge says whether a session may be rescheduled.
+// Judge returns whether a session may be rescheduled.
 func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
 	switch {
 	case m.Removed:
@@ -97,7 +95,7 @@ func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
 	return v
 }
 
-// dueAt is when a session is rescheduled by time alone.
+// dueAt returns when a session is rescheduled by time alone.
 func dueAt(t Timings, s Session, m Member, f Fleet) time.Time {
 	at := f.LedSince.Add(t.Regain)
 	if s.Mode == v1alpha1.FailoverFence {
@@ -106,7 +104,7 @@ func dueAt(t Timings, s Session, m Member, f Fleet) time.Time {
 	return later(at, m.LostAt.Add(t.after(s)))
 }
 
-// because says why it is then and not earlier, where the session does not.
+// because explains the time of the rescheduling, if the session's own wait does not.
 func because(t Timings, s Session, m Member, f Fleet, at time.Time) string {
 	switch {
 	case s.Mode == v1alpha1.FailoverFence && at.Equal(m.GrantedAt.Add(t.Regain)):

@@ -5,41 +5,41 @@ import (
 	"time"
 )
 
-// drift is by how much two clocks may differ in rate: what one takes for a second
-// may be as little as 1-drift of the other's, or as much as 1+drift.
+// drift bounds the difference in rate of two clocks: one second of one clock is between
+// 1-drift and 1+drift of the other's.
 const drift = 0.05
 
-// Timings of failover. One factor has scaled them all.
+// Timings of failover. One factor scales all of them.
 type Timings struct {
-	// After is how long a Restart session that says nothing else waits beyond its
-	// member's being declared Unreachable.
+	// After is how long a Restart session without a wait of its own waits after its member
+	// became Unreachable.
 	After time.Duration
 	// Lease (L) is how long a renewal lets Fence sessions run, from when the agent
 	// sent it.
 	Lease time.Duration
-	// Regain (R) is how long after its last grant the hub waits before it places a
-	// Fence session again, and how long a new leader waits before it places any.
+	// Regain (R) is how long after its last grant the hub waits before it places a Fence
+	// session again, and how long a new leader waits before it places any.
 	Regain time.Duration
-	// Slack (S) is what it may take from the end of a lease until the last Pod is
-	// gone: an agent's takeover, a Pod's grace of at most 30 s, probes.
+	// Slack (S) bounds the time from the end of a lease until the last Pod is gone: an
+	// agent's takeover, a Pod's grace of at most 30 s, probes.
 	Slack time.Duration
 }
 
-// DefaultTimings are those of docs/design.md, section 7, times a factor. The factor
-// is for demonstrations and tests; 1 is for production.
+// DefaultTimings returns those of docs/design.md, section 7, times a factor. The factor is
+// for demonstrations and tests; 1 is for production.
 func DefaultTimings(factor float64) Timings {
 	return Timings{
 		After: 60 * time.Second, Lease: 180 * time.Second, Regain: 300 * time.Second, Slack: 70 * time.Second,
 	}.Scaled(factor)
 }
 
-// Scaled are the timings times a factor.
+// Scaled returns the timings times a factor.
 func (t Timings) Scaled(factor float64) Timings {
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
 	return Timings{After: scale(t.After), Lease: scale(t.Lease), Regain: scale(t.Regain), Slack: scale(t.Slack)}
 }
 
-// Validate says what does not fit together, and what to do.
+// Validate returns an error, with the remedy, for inconsistent timings.
 func (t Timings) Validate() error {
 	switch {
 	case t.After < 0:
@@ -53,8 +53,8 @@ func (t Timings) Validate() error {
 	return nil
 }
 
-// least is the shortest Regain after which nothing runs any more of what the
-// lease let run: (1+ρ)(L/(1-ρ)+S) by the hub's clock.
+// least returns the shortest Regain after which nothing that the lease permitted runs any
+// more: (1+ρ)(L/(1-ρ)+S) by the hub's clock.
 func (t Timings) least() time.Duration {
 	return time.Duration((1 + drift) * (float64(t.Lease)/(1-drift) + float64(t.Slack)))
 }

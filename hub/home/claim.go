@@ -13,7 +13,7 @@ import (
 type Claim struct {
 	Session  *v1alpha1.VDISession
 	Template *v1alpha1.TemplateSpec
-	// Record of the home as it was read. Nil if there is none yet.
+	// Record of the home as it was read; nil: none yet.
 	Record *v1alpha1.VDIHome
 	// Fresh requires a new claim. Movable allows one in another member.
 	Fresh, Movable bool
@@ -23,8 +23,7 @@ type Claim struct {
 	Now     metav1.Time
 }
 
-// Apply returns the record as it must be for the run, and the home that it leaves
-// behind, if any.
+// Apply returns the record for the run, and the home that it leaves behind, if any.
 func (c Claim) Apply() (h *v1alpha1.VDIHome, left *v1alpha1.LeftBehindHome) {
 	s, at := c.Session, c.Session.Status.Placement
 	if c.Record == nil {
@@ -47,8 +46,8 @@ func (c Claim) Apply() (h *v1alpha1.VDIHome, left *v1alpha1.LeftBehindHome) {
 	return h, left
 }
 
-// replace gives the home a new claim where the session is placed, and records the one
-// that is left behind, if it was ever created.
+// replace gives the home a new claim where the session is placed, and records the one that
+// is left behind, if it was ever created.
 func (c Claim) replace(h *v1alpha1.VDIHome) *v1alpha1.LeftBehindHome {
 	at := c.Session.Status.Placement
 	left := &v1alpha1.LeftBehindHome{

@@ -29,16 +29,16 @@ const (
 	// deletedSessionInterval is how often a home is checked whose session is gone but
 	// may still have it mounted.
 	deletedSessionInterval = 5 * time.Second
-	// ClaimTimeout is how long the status may be under way for which a home was claimed.
+	// ClaimTimeout bounds the time from a home's claim to the write of its status.
 	ClaimTimeout = 30 * time.Second
 )
 
-// Sessions is what the home controller needs of the session controller.
+// Sessions is the part of the session controller that the home controller uses.
 type Sessions interface {
 	// DeclaredFenced reports whether an operator declared a member fenced.
 	DeclaredFenced(member types.UID) bool
-	// Enqueue has a session looked at whose home is claimed for a run that its status
-	// does not have.
+	// Enqueue enqueues a session whose home is claimed for a run that its status does not
+	// have.
 	Enqueue(session types.NamespacedName)
 }
 
@@ -56,7 +56,7 @@ type Reconciler struct {
 	// Departed reports whether a session was deleted without its finalizer and a member
 	// has not confirmed its stop.
 	Departed func(assignment types.NamespacedName, member types.UID) bool
-	// Gone reports whether a member was removed from the fleet for good.
+	// Gone reports whether a member was removed from the fleet permanently.
 	Gone  func(member types.UID) bool
 	Clock clock.PassiveClock
 
@@ -121,9 +121,9 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{}, nil
 }
 
-// mayBeMounted reports whether the home's member may still run the session that claimed
-// it, although that session is gone because its finalizer was removed. Only the member's
-// own report can rule that out.
+// mayBeMounted reports whether the home's member may still run the session that claimed it,
+// although that session is gone because its finalizer was removed. Only the member's own
+// report can rule that out.
 func (r *Reconciler) mayBeMounted(ctx context.Context, h *v1alpha1.VDIHome) bool {
 	if r.Gone(h.Spec.ClusterUID) || r.Sessions.DeclaredFenced(h.Spec.ClusterUID) {
 		return false
@@ -134,7 +134,7 @@ func (r *Reconciler) mayBeMounted(ctx context.Context, h *v1alpha1.VDIHome) bool
 	}
 	member, err := r.Members.Get(ctx, multicluster.ClusterName(h.Spec.ClusterName))
 	if err != nil {
-		return true // it is away
+		return true // the member is not connected
 	}
 	reported := &v1alpha1.SessionAssignment{}
 	err = member.GetClient().Get(ctx, key, reported)
@@ -159,7 +159,7 @@ func (r *Reconciler) holderOf(ctx context.Context, h *v1alpha1.VDIHome) (*v1alph
 }
 
 // awaitClaim waits for the status of a run that a home was claimed for. After ClaimTimeout
-// the session controller skips that run: the hub ended between the two writes, or the
+// the session controller skips that run: the hub stopped between the two writes, or the
 // second failed.
 func (r *Reconciler) awaitClaim(h *v1alpha1.VDIHome, s *v1alpha1.VDISession) (ctrl.Result, error) {
 	if wait := claimTimeLeft(h, r.now()); wait > 0 {

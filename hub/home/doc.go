@@ -1,9 +1,9 @@
-// Package home keeps the records of homes that the sessions of a user share (VDIHome), so
-// that each has one writer, in whatever members.
+// Package home maintains the records of homes that the sessions of a user share (VDIHome), so
+// that each home has one writer, whatever the member.
 //
 // The record is written before the session's status states that the session runs with
 // the home, and names the session and the run that it was claimed for. It is released
 // only by a controller that sees the session at that run or beyond, and stopped: an older
-// view, or one from between the two writes, shows the session before that run. Every
+// object, or one from between the two writes, shows the session before that run. Every
 // write of the record is locked to the version that was read.
 package home

@@ -27,19 +27,19 @@ import (
 // and may still be created in another member.
 const AnnotationUnused = "vdi.kasm.io/unused"
 
-// maxLeftBehind is how many earlier claims a record names, the newest ones.
+// maxLeftBehind is how many earlier claims a record names; the newest are kept.
 const maxLeftBehind = 64
 
-// maxFreshHomes is how many earlier homes a user may have left behind and still get a
-// fresh one: each is an unused volume.
+// maxFreshHomes is how many homes a user may have left behind before a fresh one is
+// refused: each is an unused volume.
 const maxFreshHomes = 3
 
-// Key is the name of the record of a session's PerUser home.
+// Key returns the name of the record of a session's PerUser home.
 func Key(s *v1alpha1.VDISession) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.HomeName(s.Namespace, s.Spec.User, s.Spec.Template)}
 }
 
-// InUse states why a session cannot claim a home now, or returns "".
+// InUse returns why a session cannot claim a home now, or "".
 func InUse(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) string {
 	switch {
 	case h.Status.MountedByUID == s.UID:
@@ -59,7 +59,7 @@ func same(a, b *v1alpha1.VDIHome) bool {
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
 }
 
-// Store writes a record if it changed. That another writer was first is a conflict.
+// Store writes a record if it changed. If another writer was first, it returns a conflict.
 func Store(ctx context.Context, c client.Client, old, h *v1alpha1.VDIHome, now metav1.Time) error {
 	if old != nil && same(old, h) {
 		return nil
@@ -80,8 +80,8 @@ func Store(ctx context.Context, c client.Client, old, h *v1alpha1.VDIHome, now m
 	return nil
 }
 
-// Release frees a home for other sessions. holder is the session that claimed it, or nil
-// if that is gone. The caller has verified that it is stopped.
+// Release frees a home for other sessions. holder is the session that claimed it, or nil if
+// it is gone. The caller has verified that it is stopped.
 func Release(ctx context.Context, c client.Client, h *v1alpha1.VDIHome, holder *v1alpha1.VDISession, now metav1.Time) error {
 	after := h.DeepCopy()
 	after.Status.MountedBy, after.Status.MountedByUID, after.Status.LastUseTime = "", "", &now
@@ -96,16 +96,16 @@ func Release(ctx context.Context, c client.Client, h *v1alpha1.VDIHome, holder *
 	return nil
 }
 
-// ClaimedRun is the run that a home was claimed for, or the zero run if a person removed
-// it.
+// ClaimedRun returns the run that a home was claimed for, or the zero run if the annotation
+// was removed.
 func ClaimedRun(h *v1alpha1.VDIHome) status.Run {
 	of, _ := status.ParseRun(h.Annotations[v1alpha1.AnnotationRun])
 	return of
 }
 
-// SkipRun makes a session's status pass over the run that its home was claimed for, if it
-// still lacks that run after ClaimTimeout. The optimistic lock makes the write of that run
-// fail, should it still be under way.
+// SkipRun makes a session's status skip the run that its home was claimed for, if it still
+// lacks that run after ClaimTimeout. The optimistic lock makes a late write of that run
+// fail.
 func SkipRun(s *v1alpha1.VDISession, h *v1alpha1.VDIHome, now time.Time) (skipped bool) {
 	of := ClaimedRun(h)
 	if h.Status.MountedByUID != s.UID || !LastRun(s).Before(of) || claimTimeLeft(h, now) > 0 {
@@ -119,8 +119,8 @@ func SkipRun(s *v1alpha1.VDISession, h *v1alpha1.VDIHome, now time.Time) (skippe
 	return true
 }
 
-// claimTimeLeft is how long the status may still be under way for which a home was claimed,
-// or 0. A longer time than ClaimTimeout is that of a clock that was set back.
+// claimTimeLeft returns how long the write of the status may still take for which a home
+// was claimed, or 0. More than ClaimTimeout means that the clock was set back.
 func claimTimeLeft(h *v1alpha1.VDIHome, now time.Time) time.Duration {
 	if h.Status.LastUseTime == nil {
 		return 0
@@ -132,7 +132,7 @@ func claimTimeLeft(h *v1alpha1.VDIHome, now time.Time) time.Duration {
 	return max(0, left)
 }
 
-// LastRun is the last run that a session's status knows, or the last possible of its epoch
+// LastRun returns the last run in a session's status, or the last possible run of its epoch
 // if that is over.
 func LastRun(s *v1alpha1.VDISession) status.Run {
 	if p := s.Status.Placement; p != nil && p.Epoch == s.Status.Epoch {
@@ -180,9 +180,9 @@ func MayStillUse(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) bool {
 	return false
 }
 
-// TooMany states why a user gets no fresh home, and the remedy, or returns "". Earlier
-// homes count while they occupy storage: within their retention time, in members that
-// are not gone for good.
+// TooMany returns why a user gets no fresh home, with the remedy, or "". Earlier homes
+// count while they occupy storage: within their retention time, in members that still
+// exist.
 func TooMany(h *v1alpha1.VDIHome, now time.Time, gone func(member types.UID) bool) string {
 	keep, limited := h.Spec.RetentionTime.Value()
 	var claims []string

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxCapacityBytes bounds what reports of changes may add up to: as much as a
-	// whole report may say, which is one message.
+	// maxCapacityBytes bounds the sum of reports of changes: the size limit of a whole
+	// report, which is one message.
 	maxCapacityBytes = 4 << 20
-	// maxCapacityTemplates bounds it while the hub does not know its templates yet.
+	// maxCapacityTemplates is the bound while the hub does not know its templates yet.
 	maxCapacityTemplates = 4096
 )
 
-// templateKeys are the template revisions that the hub asks agents about; nil:
-// it does not know them yet. It is replaced, never changed.
+// templateKeys are the template revisions that agents evaluate; nil: not known yet. The map
+// is replaced, never changed.
 type templateKeys map[placement.TemplateKey]struct{}
 
 func keysOf(set *fleetv1.TemplateSet) templateKeys {
@@ -32,7 +32,7 @@ func keysOf(set *fleetv1.TemplateSet) templateKeys {
 	return keys
 }
 
-// asked reports whether capacity of a template may be kept beside that of so many others.
+// asked reports whether to keep capacity of a template, with that of so many others kept.
 func (k templateKeys) asked(key placement.TemplateKey, others int) bool {
 	if k == nil {
 		return others < maxCapacityTemplates
@@ -41,33 +41,32 @@ func (k templateKeys) asked(key placement.TemplateKey, others int) bool {
 	return asked
 }
 
-// reportedCapacity is a member's capacity as it was last reported. Its maps are never changed.
+// reportedCapacity is a member's last reported capacity. Its maps are never changed.
 type reportedCapacity struct {
-	// fresh: by the connection that is open.
+	// fresh is set if the open connection reported it.
 	fresh    bool
 	capacity *placement.Capacity
 	slots    map[placement.TemplateKey]int32
-	// bytes that each template's report had.
+	// bytes is the size of each template's report.
 	bytes map[placement.TemplateKey]int
 }
 
-// taken is what became of a capacity report.
+// taken is the result of applying a capacity report.
 type taken struct {
 	reportedCapacity
-	// counts is false for changes of a report that the hub does not have: the next
-	// whole one, which comes soon, tells all.
+	// counts is false for changes relative to a report that the hub does not have: the next
+	// whole report, which comes soon, has everything.
 	counts bool
-	// changed is false for one that was reported before: an agent sends now and then whole
-	// what it has said already.
+	// changed is false for a repeated report: an agent periodically resends the whole
+	// report.
 	changed bool
-	// templates are those that can run there now and could not before, or the
-	// other way round, or can't for another reason.
+	// templates are those whose availability changed, or the reason why they can't run
+	// there.
 	templates []placement.TemplateKey
 }
 
-// take applies a capacity report, of the templates that the hub
-// asks about. It changes nothing. The error is for an agent that reports more
-// than a member can have.
+// take applies a capacity report, for the templates that agents evaluate, without changing
+// the receiver. It returns an error if an agent reports more than a member can have.
 func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) (taken, error) {
 	changes := r.GetBasedOn() != 0
 	known := was.fresh && was.capacity != nil
@@ -86,8 +85,8 @@ func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) 
 	return taken{reportedCapacity: now, counts: true, changed: changed, templates: changedTemplates(was.capacity, now.capacity)}, nil
 }
 
-// bound drops templates that the hub does not ask about, and refuses what is
-// left if it is too much.
+// bound drops templates that agents do not evaluate, and returns an error if the rest is
+// too much.
 func bound(now reportedCapacity, asked templateKeys) error {
 	total, kept := 0, 0
 	for key, bytes := range now.bytes {
@@ -107,7 +106,7 @@ func bound(now reportedCapacity, asked templateKeys) error {
 	return nil
 }
 
-// capacityFromWire reads a report. What is missing in it is no capacity.
+// capacityFromWire converts a report. A missing field means no capacity.
 func capacityFromWire(r *fleetv1.CapacityReport) reportedCapacity {
 	c := &placement.Capacity{
 		Sequence:           r.GetSequence(),
@@ -150,7 +149,7 @@ func resourcesFromWire(amounts map[string]int64) placement.Resources {
 	return out
 }
 
-// changedTemplates are the templates on which the verdict differs. before may be nil.
+// changedTemplates returns the templates whose verdicts differ. before may be nil.
 func changedTemplates(before, now *placement.Capacity) []placement.TemplateKey {
 	var out []placement.TemplateKey
 	for key := range now.Templates {
@@ -166,7 +165,7 @@ func changedTemplates(before, now *placement.Capacity) []placement.TemplateKey {
 	return out
 }
 
-// over is one map laid over another; neither is changed.
+// over returns below with the entries of above laid over it; neither is changed.
 func over[K comparable, V any](below, above map[K]V) map[K]V {
 	out := maps.Clone(below)
 	if out == nil {

@@ -13,21 +13,21 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// connection is a member as one connection sees it (link.Member). What a
-// connection says after it was replaced no longer counts (promise 2).
+// connection is the link.Member of one connection. What a connection reports after it was
+// replaced no longer counts (promise 2).
 type connection struct {
 	fleet  *state
 	member *member
 	peer   link.Peer
-	// screened is what the pages of the inventory that is coming in have said so
-	// far; nil between inventories. Only the stream's receiver has it.
+	// screened bounds the pages of the inventory that is arriving; nil between inventories.
+	// Only the stream's receiver uses it.
 	screened *cluster.Screen
 }
 
 var _ link.Member = &connection{}
 
-// current runs f under the fleet's lock if the connection is still the
-// member's, and says whether it was.
+// current runs f under the fleet's lock if the connection is still the member's, and
+// returns whether it is.
 func (c *connection) current(f func(m *member)) bool {
 	c.fleet.mu.Lock()
 	defer c.fleet.mu.Unlock()
@@ -38,12 +38,12 @@ func (c *connection) current(f func(m *member)) bool {
 	return true
 }
 
-// onCache runs f on the member's cache and returns whether the connection was
-// the member's when it began. The fleet's lock is not held meanwhile: what takes
-// long there keeps no other member's lease renewal waiting.
+// onCache runs f on the member's cache and returns whether the connection was the member's
+// when it began. It does not hold the fleet's lock meanwhile, so that a slow f does not
+// delay the lease renewals of other members.
 //
-// A connection that is replaced while f runs is none the worse: applying makes
-// its successor wait, and all of this came before it.
+// A connection that is replaced while f runs does no harm: applying makes its successor
+// wait, and f's changes came before it.
 func (c *connection) onCache(f func(*cluster.Cache)) bool {
 	c.member.applying.Lock()
 	defer c.member.applying.Unlock()
@@ -58,8 +58,7 @@ func (c *connection) onCache(f func(*cluster.Cache)) bool {
 	return true
 }
 
-// Screen bounds a page of an inventory before its pages are put together
-// (link.Member).
+// Screen bounds a page of an inventory before its pages are joined (link.Member).
 func (c *connection) Screen(page *fleetv1.Inventory) error {
 	if c.screened == nil {
 		c.screened = cluster.NewScreen(c.member.cluster.Cache)
@@ -71,28 +70,28 @@ func (c *connection) Screen(page *fleetv1.Inventory) error {
 	return err
 }
 
-// Differing compares what the member holds with what is remembered of it.
+// Differing compares the member's inventory with what it last reported.
 func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet) {
 	c.onCache(func(cache *cluster.Cache) { differ = cache.Differing(theirs) })
 	return differ
 }
 
-// Part takes all that the member holds in some buckets. All else is as it was,
-// so that the whole is known now.
+// Part applies the member's inventory of some buckets. The others are unchanged, so that
+// the whole inventory is now known.
 func (c *connection) Part(buckets convert.BucketSet, items []protocol.Report) {
 	serving := false
 	c.current(func(m *member) { serving = m.serving })
 	c.applyInventory(len(items), func(cache *cluster.Cache) int { return cache.Replace(buckets, items, serving) }, !serving)
 }
 
-// applyInventory has the cache take an inventory, which begins the member's service or is
-// of a resync, and what is placed there and what the member reports compared
-// again. It counts the stale ones of so many items.
+// applyInventory applies an inventory, either the first of a connection or that of a
+// resync, and has placed and reported sessions compared again. It counts the stale ones of
+// so many items.
 func (c *connection) applyInventory(items int, take func(*cluster.Cache) (stale int), begins bool) {
 	stale := 0
 	ok := c.onCache(func(cache *cluster.Cache) { stale = take(cache) })
 	countStale(ok, stale, items)
-	// The engagement of a member that begins is announced by itself.
+	// The first engagement of a member has its own notification.
 	synced := c.member.cluster.Synced.Load()
 	if ok && begins {
 		ok = c.begin(c.member.cluster.Cache.Held())
@@ -102,12 +101,12 @@ func (c *connection) applyInventory(items int, take func(*cluster.Cache) (stale 
 	}
 }
 
-// heldAtOnce are the assignments that are looked up in the ledger under one hold
-// of the fleet's lock.
+// heldAtOnce is how many assignments are looked up in the ledger during one hold of the
+// fleet's lock.
 const heldAtOnce = 500
 
-// begin serves a member whose inventory is in. The capacity report that follows
-// counts all that it holds.
+// begin starts to serve a member whose inventory is complete. The capacity report that
+// follows counts all its assignments.
 func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
 	for some := range slices.Chunk(held, heldAtOnce) {
 		if !c.current(func(m *member) {
@@ -126,17 +125,17 @@ func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
 	})
 }
 
-// Changes takes the newest status of some assignments.
+// Changes applies the newest status of some assignments.
 func (c *connection) Changes(items []protocol.Report) {
 	stale := 0
 	ok := c.onCache(func(cache *cluster.Cache) { stale = cache.Apply(items) })
 	countStale(ok, stale, len(items))
 }
 
-// Sums are the digests of what is believed of the member.
+// Sums returns the digests of the cache.
 func (c *connection) Sums() protocol.Sums { return c.member.cluster.Cache.Sums() }
 
-// Agreed notes whether both sides agree on what the member holds.
+// Agreed records whether both sides agree on the member's assignments.
 func (c *connection) Agreed(agreement protocol.Agreement) {
 	changed := false
 	c.current(func(m *member) { changed, m.agreement = m.agreement != agreement, agreement })
@@ -145,7 +144,7 @@ func (c *connection) Agreed(agreement protocol.Agreement) {
 	}
 }
 
-// Results takes what became of orders.
+// Results applies the results of orders.
 func (c *connection) Results(results []protocol.Result) {
 	freed := false
 	for i := range results {
@@ -163,8 +162,8 @@ func (c *connection) Results(results []protocol.Result) {
 	}
 }
 
-// Capacity takes the capacity report of the member. The report is read apart from the
-// fleet's lock, as reports are.
+// Capacity applies a capacity report of the member. Like other reports it is read without
+// the fleet's lock.
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	c.member.applying.Lock()
 	defer c.member.applying.Unlock()
@@ -199,7 +198,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	}
 }
 
-// Closed says that the connection is over, for whatever reason.
+// Closed records that the connection has ended, for whatever reason.
 func (c *connection) Closed(err error) {
 	ok := c.current(func(m *member) { m.ended(c.fleet.timings, c.fleet.now(), err) })
 	if !ok {
@@ -209,8 +208,8 @@ func (c *connection) Closed(err error) {
 	c.fleet.notify(c.member.change(MemberChanged))
 }
 
-// settle writes a result into the ledger, which has entries of the hub's own
-// making alone. The caller holds the lock.
+// settle records a result in the ledger, which only has entries that the hub made. The
+// caller holds the lock.
 func (f *state) settle(m *member, r *protocol.Result) {
 	switch {
 	case r.Code != protocol.Stored:
@@ -222,8 +221,8 @@ func (f *state) settle(m *member, r *protocol.Result) {
 	placementResults.WithLabelValues(string(r.Code)).Inc()
 }
 
-// countedFrom is which report counts what was stored: an agent that does not
-// say will have it in its next.
+// countedFrom returns the first report that counts a stored assignment: by default the next
+// one.
 func countedFrom(m *member, r *protocol.Result) uint64 {
 	switch {
 	case r.CountedFrom > 0:

@@ -15,50 +15,49 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// maxWhy bounds what a condition quotes of an error or of an agent, in bytes.
+// maxWhy bounds what a condition quotes of an error or an agent, in bytes.
 const maxWhy = 200
 
-// maxRemedy is the same of the hub's own messages, with a remedy.
+// maxRemedy bounds the hub's own messages, which include a remedy, in bytes.
 const maxRemedy = 600
 
-// connectionHistory is what the status shows of a member's connections. No health
-// depends on it.
+// connectionHistory is what the status shows of a member's connections. Health does not
+// depend on it.
 type connectionHistory struct {
-	// connectedAt is when the last connection was let in, lostAt when the last
-	// one ended, by this hub; zero: none.
+	// connectedAt is when this hub admitted the last connection, lostAt when the last one
+	// ended; zero: none.
 	connectedAt, lostAt time.Time
-	// lostReason and lostWhy say why that was.
+	// lostReason and lostWhy explain the last loss.
 	lostReason, lostWhy string
-	// otherCluster is the fingerprint of another cluster whose agent was turned
-	// away since the member's own was connected.
+	// otherCluster is the fingerprint of another cluster whose agent was refused since the
+	// member's own was connected.
 	otherCluster string
-	// incompatible is why an agent was turned away that the hub does not
-	// understand, or that does not understand the hub, since the member's own was
-	// heard of; and refused when that was last.
+	// incompatible is why an agent with an incompatible protocol was refused since the
+	// member's own sent its last heartbeat; refused is when that was last.
 	incompatible string
 	refused      time.Time
-	// exceeded is why the last stream ended whose agent reported more than a member
-	// may have, and exceededAt when; exceededAnnounced is what an event said of it last.
+	// exceeded is why the last stream ended whose agent reported more than a member may
+	// have, exceededAt when; exceededAnnounced is the message of the last event about it.
 	exceeded, exceededAnnounced string
 	exceededAt                  time.Time
-	// granted is when this hub last granted a renewal; zero: it did not since the
-	// member's access was taken away.
+	// granted is when this hub last granted a renewal; zero: not since the member's access
+	// was revoked.
 	granted time.Time
 	// lastGrant is the same, and lastHeartbeat when the member sent its last heartbeat;
-	// nothing erases them.
+	// they are never reset.
 	lastGrant, lastHeartbeat time.Time
-	// uncertain: by its last renewal, another replica of the agent may lead by now.
+	// uncertain is set if, by its last renewal, another agent replica may lead.
 	uncertain bool
-	// revokedAt is since when this hub has known that it is revoked; zero: it is
-	// not, or has sent a heartbeat since.
+	// revokedAt is when this hub first saw the member revoked; zero: it is not, or has sent
+	// a heartbeat since.
 	revokedAt time.Time
-	// expires is when the certificate of the member's agent does; zero: it has
-	// none of the hub's.
+	// expires is when the certificate of the member's agent expires; zero: it has none of
+	// the hub's.
 	expires time.Time
 }
 
-// everConnected reports whether an agent of the member has ever said hello, as far
-// as its status tells. A fingerprint alone does not: enrolment records it.
+// everConnected reports whether an agent of the member has ever connected, according to its
+// status. A fingerprint alone does not prove it: enrolment records it.
 func everConnected(mc *v1alpha1.MemberCluster) bool {
 	if c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionConnected); c != nil {
 		return c.Reason != v1alpha1.ReasonNeverConnected
@@ -71,26 +70,26 @@ func (m *member) assess(t health.Timings, now time.Time) health.Verdict {
 	return m.heartbeats.Assess(t, health.Overrides{Revoked: m.revoked, Fenced: m.fence.holds(now), Uncertain: m.uncertain}, now)
 }
 
-// began notes that a connection was let in.
+// began records that a connection was admitted.
 func (m *member) began(t health.Timings, now time.Time) {
 	m.heartbeats.Connected(t, now)
 	m.heartbeat(now)
 	m.connectedAt, m.otherCluster, m.incompatible, m.uncertain = now, "", "", false
 }
 
-// grant notes a renewal that is granted.
+// grant records a granted renewal.
 func (m *member) grant(now time.Time) {
 	m.heartbeat(now)
 	m.granted, m.lastGrant, m.incompatible = now, now, ""
 }
 
-// heartbeat notes that the member's agent is alive.
+// heartbeat records that the member's agent is alive.
 func (m *member) heartbeat(now time.Time) {
 	m.lastHeartbeat, m.revokedAt = now, time.Time{}
 	m.fence.alive = m.fence.declared != nil
 }
 
-// ended notes that the member's connection is over.
+// ended records that the member's connection has ended.
 func (m *member) ended(t health.Timings, now time.Time, err error) {
 	m.peer, m.serving = nil, false
 	m.lostAt = now
@@ -103,8 +102,8 @@ func (m *member) ended(t health.Timings, now time.Time, err error) {
 	}
 }
 
-// take makes the member what its MemberCluster says; one that is revoked has no
-// connection any more when it returns.
+// take updates the member from its MemberCluster; a revoked member has no connection when
+// it returns.
 func (m *member) take(mc *v1alpha1.MemberCluster, t health.Timings, now time.Time) {
 	m.adopt(mc)
 	m.fence.declare(mc.Spec.Fenced, !m.heartbeats.Silent(t, now), m.heartbeats.ConfirmedAt(t, now))
@@ -122,8 +121,8 @@ func (m *member) take(mc *v1alpha1.MemberCluster, t health.Timings, now time.Tim
 	}
 }
 
-// revoke ends what the member has, as far as the fleet knows it: it starts afresh once it is let in
-// again, with nothing that counts against it or in its favor.
+// revoke ends the member's connection and resets its health: once allowed again, it starts
+// with nothing that counts against it or in its favor.
 func (m *member) revoke(t health.Timings, now time.Time) {
 	if m.peer != nil {
 		m.peer.Close(link.ErrRevoked)
@@ -137,7 +136,7 @@ func (m *member) revoke(t health.Timings, now time.Time) {
 	m.heartbeats.Reset()
 }
 
-// lossOf returns the reason for which a connection ended, and the same for people.
+// lossOf returns the reason why a connection ended, and a message.
 func lossOf(err error) (reason, why string) {
 	switch {
 	case err == nil:
@@ -154,13 +153,13 @@ func lossOf(err error) (reason, why string) {
 	return v1alpha1.ReasonDisconnected, bounded(err.Error())
 }
 
-// agrees reports whether nothing is known that hub and agent do not agree on.
+// agrees reports whether hub and agent have no known disagreement.
 func (m *member) agrees() bool {
 	return m.agreement == "" || m.agreement == protocol.Agrees
 }
 
-// bounded is a text that may have come from outside, fit for a condition: no
-// longer than maxWhy and with nothing that a terminal would obey.
+// bounded returns a text of possibly external origin in a form that is fit for a condition:
+// no longer than maxWhy and without terminal control characters.
 func bounded(text string) string { return boundedTo(text, maxWhy) }
 
 func boundedTo(text string, limit int) string {
@@ -171,16 +170,16 @@ func boundedTo(text string, limit int) string {
 	return convert.Truncated(text, limit-len("…")) + "…"
 }
 
-// refuseFingerprint says why an agent of another cluster is not let in.
+// refuseFingerprint returns the error for an agent of another cluster.
 func (m *member) refuseFingerprint(fingerprint string) error {
 	return fmt.Errorf("%w: %s was %s, the agent speaks for %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
 }
 
-// noteIncompatible notes why an agent was turned away that does not speak as the
-// hub does, and says whether that is news.
+// noteIncompatible records why an agent with an incompatible protocol was refused, and
+// returns whether that is new.
 //
-// Where the member's own agent sent a heartbeat a moment ago it is some other, and no
-// matter. Of several that take turns the first is told of, until it asks no more.
+// If the member's own agent sent a heartbeat recently, the other one does not matter. Of
+// several that alternate, the first is reported until it stops trying.
 func (m *member) noteIncompatible(t health.Timings, reason error, now time.Time) bool {
 	why := boundedTo(reason.Error(), maxRemedy)
 	switch {
@@ -196,13 +195,12 @@ func (m *member) noteIncompatible(t health.Timings, reason error, now time.Time)
 	return true
 }
 
-// cacheLag is how long a cache may take to show what was registered already.
-// Beyond it an older state is believed: the API server may have been restored
-// from a backup.
+// cacheLag is how long a cache may lag behind what was registered. After that an older
+// state is accepted: the API server may have been restored from a backup.
 const cacheLag = 10 * time.Second
 
-// outdated reports whether a later state of the member than one of that version was
-// adopted a moment ago.
+// outdated reports whether a later version of the member was adopted less than cacheLag
+// ago.
 func (m *member) outdated(version string, now time.Time) bool {
 	if now.Sub(m.adopted) >= cacheLag {
 		return false

@@ -22,12 +22,12 @@ var _ link.Directory = &Directory{}
 
 // Open admits the connection of a member's agent (link.Directory).
 //
-// Of two agents with one identity the incumbent stays, as long as it renews:
-// it is only replaced by itself, or after it has fallen silent, or by a later one
-// while it is not certain itself that it leads its replicas.
+// Of two agents with one identity the connected one stays, as long as it renews: only the
+// same instance replaces it, or another one after it has fallen silent, or one with a
+// higher term while it reports that its leadership is uncertain.
 //
-// The agent of a member that is declared fenced is let in once the API server has
-// stored that the declaration is gone.
+// The agent of a member that is declared fenced is admitted once the API server has stored
+// that the declaration is removed.
 func (f *Directory) Open(ctx context.Context, uid types.UID, hello protocol.Hello, peer link.Peer) (link.Member, error) {
 	m, err := f.open(ctx, uid, hello, peer)
 	if errors.Is(err, link.ErrFenced) && f.unfenced(ctx, uid) {
@@ -63,8 +63,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello protocol.Hell
 	return &connection{fleet: f.state, member: m, peer: peer}, nil
 }
 
-// admit makes a connection the member's, or says why not. The caller holds the
-// lock.
+// admit makes a connection the member's, or returns why not. The caller holds the lock.
 func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now time.Time) error {
 	if m.revoked {
 		return link.ErrRevoked
@@ -105,14 +104,13 @@ func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now t
 	return nil
 }
 
-// Refused notes for people that an agent and this hub don't understand each other
-// (link.Directory).
+// Refused records for the status that an agent's protocol is incompatible (link.Directory).
 func (f *Directory) Refused(uid types.UID, reason error) {
 	f.edit(uid, MemberChanged, func(m *member) bool { return m.noteIncompatible(f.timings, reason, f.now()) })
 }
 
-// Renew records a heartbeat of a member's agent (link.Directory). One that is not
-// the connected one is refused: it must connect first.
+// Renew records a heartbeat of a member's agent (link.Directory). An agent that is not
+// connected is refused: it must connect first.
 func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (lease time.Duration, err error) {
 	f.mu.Lock()
 	changes, err := f.renew(f.uids[uid], renewal)
@@ -124,7 +122,7 @@ func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (lease time.Durat
 	return f.timings.Failover.Lease, nil
 }
 
-// renew notes a renewal, or returns why it is not granted. The caller holds the lock.
+// renew records a renewal, or returns why it is not granted. The caller holds the lock.
 func (f *Directory) renew(m *member, renewal link.Renewal) (changes []Change, err error) {
 	switch {
 	case m == nil:
@@ -157,7 +155,7 @@ func (f *Directory) renew(m *member, renewal link.Renewal) (changes []Change, er
 	return changes, nil
 }
 
-// Access returns what bears on what a member's agent may do (link.Directory).
+// Access returns the state that decides what a member's agent may do (link.Directory).
 func (f *Directory) Access(uid types.UID) (link.Access, bool) {
 	return of(f.state, uid, func(m *member) link.Access {
 		return link.Access{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}

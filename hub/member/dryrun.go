@@ -10,41 +10,39 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Inquiry asks where sessions would go, without placing any.
+// Inquiry is a dry run of the placement of sessions.
 type Inquiry struct {
-	// Request of the first of them. Where it has a seat it is asked as if the
-	// session were to be rescheduled.
+	// Request of the first session. With a seat the dry run reschedules that session.
 	Request placement.Request
-	// Count of them; less than 1 is 1. The others are like the first, but have no
-	// home and were refused by no member.
+	// Count of the sessions; default and minimum 1. The others equal the first, but have no
+	// home and no refusals.
 	Count int
-	// DistinctUsers: each is of a user of his own, for caps per user.
+	// DistinctUsers is set if each session has a different user, for caps per user.
 	DistinctUsers bool
-	// Held: the first would not be placed now whatever capacity there is.
+	// Held is set if the first session would not be placed now whatever the capacity.
 	Held bool
 }
 
-// Review is the answer to an Inquiry.
+// Review is the result of an Inquiry.
 type Review struct {
-	// First is the decision on the first of them, with a verdict on every member.
+	// First is the decision on the first session, with a verdict on every member.
 	First placement.Decision
-	// Stuck is the decision on the first of them that fits nowhere; nil: all fit
-	// that were asked.
+	// Stuck is the decision on the first session that fits nowhere; nil: all that were
+	// tried fit.
 	Stuck *placement.Decision
-	// Placed would be, Waiting would not, and Unasked are those that there was no
-	// time for.
+	// Placed would be placed, Waiting would not, and Unasked were not tried for lack of
+	// time.
 	Placed, Waiting, Unasked int
-	// Sessions of them that would go to each member.
+	// Sessions that would be placed in each member.
 	Sessions map[types.UID]int
-	// Ages of the members' reports, by the hub's receive clock; a member that is
-	// not in it has made none.
+	// Ages of the members' reports, by the hub's receive clock; members without a report
+	// are absent.
 	Ages map[types.UID]time.Duration
 }
 
-// Review says where sessions would go. It reads the fleet under the lock, in a
-// time that grows with the members alone, and tries on a copy what they would
-// take: decisions are neither held up nor changed. It ends early with the
-// context.
+// Review returns where sessions would be placed. It holds the fleet's lock for a time that
+// grows with the members alone, and reserves on a copy: decisions are neither delayed nor
+// changed. It ends early with the context.
 func (f *DryRuns) Review(ctx context.Context, in Inquiry) Review {
 	t := f.trial(in.Request)
 	req := in.Request
@@ -75,7 +73,7 @@ func (f *DryRuns) Review(ctx context.Context, in Inquiry) Review {
 		d := placement.Place(req, t.candidates, t.ledger)
 		t.note(&out, &req, d)
 		if !d.Placed {
-			// Those after it ask for the same, and there is no more for them.
+			// The sessions after it are equal to it, and don't fit either.
 			out.Waiting += count - n
 			break
 		}
@@ -83,22 +81,21 @@ func (f *DryRuns) Review(ctx context.Context, in Inquiry) Review {
 	return out
 }
 
-// trial is a copy of what decisions are made from, to try some on.
+// trial is a copy of the placement state for dry runs.
 type trial struct {
 	candidates []placement.Candidate
-	// at is where in candidates a member is.
+	// at is the index of each member in candidates.
 	at     map[types.UID]int
 	ledger *placement.Ledger
 	counts placement.Counts
 	ages   map[types.UID]time.Duration
-	// hold says why nothing at all is placed now; nil: it is.
+	// hold is the decision if nothing at all is placed now; nil: placement is open.
 	hold *placement.Decision
-	// sessions that were tried, by member.
+	// sessions placed by the trial, by member.
 	sessions map[types.UID]int
 }
 
-// trial copies the fleet for a session, as if nothing had been decided on it but
-// the seat that it has.
+// trial copies the fleet for a session, without any decision on it except its seat.
 func (f *DryRuns) trial(req placement.Request) *trial {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +127,7 @@ func (f *DryRuns) trial(req placement.Request) *trial {
 	return t
 }
 
-// note writes down a decision, and takes the capacity that it gives.
+// note records a decision, and reserves its capacity.
 func (t *trial) note(out *Review, req *placement.Request, d placement.Decision) {
 	if !d.Placed {
 		out.Waiting++
@@ -155,8 +152,8 @@ func (t *trial) note(out *Review, req *placement.Request, d placement.Decision) 
 	}
 }
 
-// Slots returns how many more sessions that ask what a request asks fit in these
-// members together (in all of them, if nil), up to most. Nothing is reserved.
+// Slots returns how many more sessions with a request fit in these members together (in all
+// of them, if nil), up to most. Nothing is reserved.
 func (f *DryRuns) Slots(req placement.Request, members []types.UID, most int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,8 +175,8 @@ func (f *DryRuns) Slots(req placement.Request, members []types.UID, most int64) 
 	return placement.Room(req, candidates, f.ledger, most)
 }
 
-// ResumeSlots returns how many suspended sessions of a member may run there again,
-// of those that ask what a request asks, up to most.
+// ResumeSlots returns how many suspended sessions of a member, with this request, fit there
+// again, up to most.
 func (f *DryRuns) ResumeSlots(req placement.Request, member types.UID, most int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,21 +186,19 @@ func (f *DryRuns) ResumeSlots(req placement.Request, member types.UID, most int6
 		return 0
 	}
 	c := f.candidate(m, now)
-	c.SessionCap = nil // they are of those that the member holds
+	c.SessionCap = nil // they count in the member already
 	return placement.Room(req, []placement.Candidate{c}, f.ledger, most)
 }
 
-// maxAtOnce is how many sessions are judged under one hold of the fleet's
-// lock: with a thousand members that is a few milliseconds, for which decisions
-// wait.
+// maxAtOnce is how many sessions are evaluated during one hold of the fleet's lock: with a
+// thousand members that takes a few milliseconds, which delays decisions.
 const maxAtOnce = 8
 
-// Misplaced counts the sessions that would be placed in another member today,
-// were each of them rescheduled and all others left where they are. Each is
-// placed where its request's Seat says. One that would fit nowhere is not
-// counted, nor is one whose member is not ready, which says nothing of where it
-// belongs. It decides nothing, and is false where it can't be told: the context
-// ended, or the fleet waits for its members' reports.
+// Misplaced counts the sessions that would be placed in another member if each of them
+// alone were rescheduled now. Each is placed where its request's Seat is. A session that
+// would fit nowhere is not counted, nor is one whose member is not ready, which does not
+// show where it belongs. It decides nothing, and returns false if the answer is not
+// available: the context ended, or the fleet still waits for its members' reports.
 func (f *DryRuns) Misplaced(ctx context.Context, requests []placement.Request) (n int, ok bool) {
 	for some := range slices.Chunk(requests, maxAtOnce) {
 		m, ok := f.misplaced(some)

@@ -14,18 +14,18 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Lost reports whether a session's member is lost, and if so whether the session may
-// be rescheduled, or when to look again. Nothing is reserved.
+// Lost reports whether a session's member is lost, and if so whether the session may be
+// rescheduled, or when to check again. Nothing is reserved.
 func (f *Failovers) Lost(ask failover.Session, from types.UID) failover.Verdict {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lost(ask, from, f.now())
 }
 
-// Failover decides where a session goes whose member is lost, and reserves capacity
-// there under the epoch, in one step. Where the decision is not Placed, the verdict
-// says why: it is not due; or it is, and Wait is its turn, for no more are placed
-// at a time; or there is no Wait, and the decision says what capacity it lacks.
+// Failover places a session whose member is lost, and reserves capacity under the epoch, in
+// one step. If the decision is not Placed, the verdict explains why: the failover is not
+// due; or it is due, and Wait is the delay of the rate limit; or there is no Wait, and the
+// decision names the missing capacity.
 func (f *Failovers) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
 	start := f.clock.Now()
 	f.mu.Lock()
@@ -66,8 +66,8 @@ func (f *Failovers) Failover(req placement.Request, ask failover.Session, from t
 	return d, v
 }
 
-// LostSince returns the last heartbeat of a member, by the hub's clock. Where that is not
-// known it is when this hub began to lead.
+// LostSince returns the last heartbeat of a member, by the hub's clock. If that is not
+// known, it returns when this hub began to lead.
 func (f *Failovers) LostSince(member types.UID) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *Failovers) LostSince(member types.UID) time.Time {
 	return heard
 }
 
-// Gone reports whether a member was removed from the fleet for good: nobody will ever
+// Gone reports whether a member was removed from the fleet permanently: no agent will ever
 // confirm that anything stopped there.
 func (f *Failovers) Gone(member types.UID) bool {
 	f.mu.Lock()
@@ -89,8 +89,8 @@ func (f *Failovers) Gone(member types.UID) bool {
 	return f.gone(member, f.now())
 }
 
-// gone is certain of members that this hub saw removed. Of others it may not have
-// been told yet, as long as it has not led for a while.
+// gone is certain of members that this hub saw removed. For others its cache may lag until
+// it has led for a while.
 func (f *state) gone(member types.UID, now time.Time) bool {
 	if f.uids[member] != nil {
 		return false
@@ -99,7 +99,7 @@ func (f *state) gone(member types.UID, now time.Time) bool {
 	return removed || !f.began.IsZero() && now.Sub(f.ledSince) >= f.timings.Failover.Regain
 }
 
-// lost is what Lost says. The caller holds the lock.
+// lost implements Lost. The caller holds the lock.
 func (f *Failovers) lost(ask failover.Session, from types.UID, now time.Time) failover.Verdict {
 	m := f.uids[from]
 	if m == nil && !f.gone(from, now) {
@@ -113,15 +113,15 @@ func (f *Failovers) lost(ask failover.Session, from types.UID, now time.Time) fa
 		}
 	}
 	facts, fleet := f.factsOf(m, now), failover.Fleet{Now: now, LedSince: f.ledSince}
-	// Of each that is placed it is asked at every turn: all others are only looked
-	// at where that matters.
+	// This runs for every placed session: the other members are only examined if they
+	// matter.
 	if facts.Unreachable {
 		fleet.CutOff = f.degradation(now).cutOff
 	}
 	return failover.Judge(f.timings.Failover, ask, facts, fleet)
 }
 
-// factsOf a member; nil: it was removed.
+// factsOf returns what failover needs of a member; nil: it was removed.
 func (f *Failovers) factsOf(m *member, now time.Time) failover.Member {
 	if m == nil {
 		return failover.Member{Removed: true}
@@ -140,15 +140,15 @@ func (f *Failovers) factsOf(m *member, now time.Time) failover.Member {
 	return facts
 }
 
-// degradation is how the fleet is as a whole, as far as failover asks.
+// degradation is the state of the fleet as a whole, as far as failover depends on it.
 type degradation struct {
-	// cutOff: no member outside the hub's own cluster sends heartbeats. mass: so many
-	// members are gone that sessions are rescheduled more slowly.
+	// cutOff is set if no member outside the hub's own cluster sends heartbeats; mass if so
+	// many members are gone that sessions are rescheduled more slowly.
 	cutOff, mass bool
 }
 
-// degradation leaves aside members that an operator has taken out: they say nothing of
-// what has happened to the others.
+// degradation ignores members that an operator has taken out: their silence is no evidence
+// about the others.
 func (f *state) degradation(now time.Time) degradation {
 	members, gone, others, heard := 0, 0, 0, 0
 	for _, m := range f.members {
@@ -165,8 +165,8 @@ func (f *state) degradation(now time.Time) degradation {
 	return degradation{cutOff: others > 0 && heard == 0, mass: failover.Mass(gone, members)}
 }
 
-// degradationChanges returns what listeners are notified when that degradation changes:
-// the sessions of every member that is lost are looked at again.
+// degradationChanges returns the notifications for a change of that degradation: the
+// sessions of every lost member are evaluated again.
 func (f *state) degradationChanges(now time.Time) []Change {
 	before := f.degraded
 	if f.degraded = f.degradation(now); f.degraded == before {
@@ -182,7 +182,7 @@ func (f *state) degradationChanges(now time.Time) []Change {
 }
 
 // mass reports whether a session is rescheduled at the lower rates. An operator override
-// does not depend on how many are gone.
+// does not depend on how many members are gone.
 func (f *Failovers) mass(v failover.Verdict, now time.Time) bool {
 	return v.Reason == v1alpha1.ReasonMemberUnreachable && f.degradation(now).mass
 }
@@ -210,8 +210,8 @@ func rateLimited(v failover.Verdict, mass bool) (placement.Decision, failover.Ve
 	return pending(v), v
 }
 
-// lostBefore is when a member fell that was not ready when this hub began to lead,
-// as its status has it; zero: it was ready.
+// lostBefore returns when a member lost readiness before this hub began to lead, according
+// to its status; zero: it was ready.
 func lostBefore(mc *v1alpha1.MemberCluster) time.Time {
 	c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionReady)
 	if c == nil || c.Status == metav1.ConditionTrue {
@@ -220,16 +220,16 @@ func lostBefore(mc *v1alpha1.MemberCluster) time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// While no member outside the hub's own cluster sends heartbeats, the hub takes itself for
-// the one that is cut off, and moves nothing by time. Heartbeats that it did
-// not receive meanwhile count against no member: a member that is well needs up to half a minute to
-// connect again, and one may do so sooner than another.
+// While no member outside the hub's own cluster sends heartbeats, the hub assumes that it
+// is the one that is cut off, and moves nothing by time. Heartbeats that it missed
+// meanwhile count against no member: a healthy member needs up to half a minute to connect
+// again, and one may do so sooner than another.
 
-// outageEnds is called before a heartbeat of a member is noted. If there was none until now, each of
-// the others that fell silent together with the last of them gets its full time
-// again, as if its heartbeat came now. For one that was silent before, the outage
-// does not count: a member that is well again and again can't keep the sessions of
-// one that is lost from being placed elsewhere. The caller holds the lock.
+// outageEnds is called before a heartbeat of a member is recorded. If it is the first after
+// an outage, each of the other members that fell silent together with the last of them gets
+// its full time again, as if its heartbeat came now. For one that was silent before, the
+// outage does not count: a member that keeps recovering can't prevent the failover of a
+// lost one. The caller holds the lock.
 func (f *Directory) outageEnds(m *member, now time.Time) {
 	if f.inHubCluster(m) || !m.heartbeats.Silent(f.timings, now) {
 		return
@@ -263,7 +263,7 @@ func (f *Directory) outageEnds(m *member, now time.Time) {
 	}
 }
 
-// witness reports whether a member's silence says anything of the hub's network: an
+// witness reports whether a member's silence is evidence about the hub's network: an
 // operator has not taken it out, and it has connected before.
 func (m *member) witness(now time.Time) bool {
 	return m.heartbeats.EverConnected() && !m.revoked && !m.fence.holds(now)

@@ -14,34 +14,33 @@ import (
 
 const messageFenced = "it was declared fenced"
 
-// unfenceWait bounds how long a returning agent waits until the API
-// server has stored that its member is no longer declared fenced. Agents wait 10 s
-// for their welcome.
+// unfenceWait bounds how long a returning agent waits until the API server has stored that
+// its member is no longer declared fenced. Agents wait 10 s for their welcome.
 const unfenceWait = 5 * time.Second
 
 // fence is an operator's declaration that nothing runs in a member any more.
 //
-// It ends when the member's agent returns, and that must outlive this leader: the
-// next one knows nothing of the agent but reads the declaration. So no agent is let
-// in, and no lease granted, before the API server has stored that the declaration is
-// gone. Until then the agent starts nothing that may have been placed elsewhere.
+// It ends when the member's agent returns, and that must outlive this leader: the next one
+// knows nothing of the agent but reads the declaration. So no agent is admitted, and no
+// lease granted, before the API server has stored that the declaration is removed. Until
+// then the agent starts nothing that may have been placed elsewhere.
 type fence struct {
-	// declared is the declaration; nil: there is none.
+	// declared is the declaration; nil: none.
 	declared *v1alpha1.FencedDeclaration
-	// from is when this hub begins to act on it. One that has not received anything
-	// from the member itself first waits as long as for an Unreachable member: the
-	// agent may have returned to an earlier leader.
+	// from is when this hub begins to act on it. A hub without heartbeats of the member
+	// first waits as long as for an Unreachable member: the agent may have returned to an
+	// earlier leader.
 	from time.Time
-	// other reports that it names another cluster than the member's.
+	// other is set if it names another cluster than the member's.
 	other bool
-	// alive reports that the member's agent returned since, or was connected.
+	// alive is set if the member's agent has returned since, or was connected.
 	alive bool
 	// changed is closed when the declaration changes; nil: no agent waits for that.
 	changed chan struct{}
 }
 
-// declare takes what the spec has. alive reports whether the member's agent is
-// connected, and from is when the declaration begins to count.
+// declare applies the spec's declaration. alive is set if the member's agent is connected,
+// and from is when the declaration begins to count.
 func (f *fence) declare(d *v1alpha1.FencedDeclaration, alive bool, from time.Time) {
 	if equality.Semantic.DeepEqual(f.declared, d) {
 		return
@@ -53,22 +52,22 @@ func (f *fence) declare(d *v1alpha1.FencedDeclaration, alive bool, from time.Tim
 	}
 }
 
-// bars reports whether the member's agent is kept out until the declaration is gone.
+// bars reports whether the member's agent is refused until the declaration is removed.
 func (f *fence) bars() bool { return f.declared != nil && !f.other }
 
 // holds reports whether the member's sessions may be placed elsewhere at once.
 func (f *fence) holds(now time.Time) bool { return f.bars() && !f.alive && !now.Before(f.from) }
 
-// refuseFenced notes that the agent of a member that is declared fenced has
-// returned, and refuses it for now.
+// refuseFenced records that the agent of a member that is declared fenced has returned, and
+// refuses it for now.
 func (m *member) refuseFenced(t health.Timings, now time.Time) error {
 	m.heartbeats.Connected(t, now)
 	m.heartbeat(now)
 	return link.ErrFenced
 }
 
-// unfenced waits until a member's declaration changes, for a while. It reports
-// whether it did.
+// unfenced waits up to unfenceWait for a change of a member's declaration. It reports
+// whether there was one.
 func (f *Directory) unfenced(ctx context.Context, uid types.UID) bool {
 	f.mu.Lock()
 	m := f.uids[uid]

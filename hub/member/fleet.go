@@ -22,18 +22,17 @@ import (
 type Options struct {
 	// Scheme with the API of this project.
 	Scheme *runtime.Scheme
-	// Clock by which members are judged.
+	// Clock for the health of members.
 	Clock clock.WithTicker
 	// Timings of the link.
 	Timings health.Timings
-	// Proven reports whether a proof shows that an epoch of a session was given to
-	// a member. It must not call the fleet. nil: nothing is proven.
+	// Proven reports whether a proof shows that an epoch of a session was placed in a
+	// member. It must not call the fleet. nil: nothing is proven.
 	Proven func(member, session types.UID, epoch int64, proof string) bool
 }
 
-// Fleet is what the hub's leader knows of its members. All of it can be rebuilt from
-// the hub's API server and the agents' inventories. Its parts are one concern each,
-// over one state.
+// Fleet is the hub leader's state of its members. All of it can be rebuilt from the hub's
+// API server and the agents' inventories. Its parts are one concern each, over one state.
 type Fleet struct {
 	*state
 	Registry
@@ -44,20 +43,19 @@ type Fleet struct {
 	DryRuns
 }
 
-// Registry has the members as their MemberClusters declare them, and what is known of
-// each.
+// Registry has the members as their MemberClusters declare them, with their state.
 type Registry struct{ *state }
 
-// Reservations decides where sessions go, and reserves capacity for them.
+// Reservations places sessions, and reserves capacity for them.
 type Reservations struct{ *state }
 
 // Failovers decides when sessions of lost members may be rescheduled, and where.
 type Failovers struct{ *state }
 
-// Restores holds decisions back after the hub was restored from a backup.
+// Restores delays decisions after the hub was restored from a backup.
 type Restores struct{ *state }
 
-// DryRuns answers where sessions would go, and reserves nothing.
+// DryRuns computes where sessions would be placed, and reserves nothing.
 type DryRuns struct{ *state }
 
 // state of the fleet.
@@ -86,17 +84,17 @@ type state struct {
 	templateState
 	reservations
 	recovery recovery
-	// degraded is what listeners were last notified of the fleet as a whole.
+	// degraded is the degradation that listeners were last notified of.
 	degraded  degradation
 	listeners []func(Change)
 }
 
-// leadership is since when this hub leads and runs.
+// leadership is since when this hub has led and run.
 type leadership struct {
 	// pauses of this hub; see now.
 	pauses health.PauseDetector
-	// began is when this hub began to lead: when it first registered a member. What
-	// was before that it did not see, and it counts against no member.
+	// began is when this hub began to lead: when it first registered a member. Earlier
+	// events, which it did not see, count against no member.
 	began time.Time
 	// ledSince is the same, or since when it has run without a long pause.
 	ledSince time.Time
@@ -107,16 +105,16 @@ type templateState struct {
 	templates *fleetv1.TemplateSet
 	// asked are the keys of templates; nil until they are known.
 	asked templateKeys
-	// current is the revision of each template as it stands; replaced, never changed.
+	// current is the current revision of each template; replaced, never changed.
 	current map[string]string
 }
 
-// reservations are the capacity that is given to sessions.
+// reservations are the capacity that is reserved for sessions.
 type reservations struct {
 	placed placedSessions
 	ledger *placement.Ledger
 	brake  *failover.Brake
-	// evaluating is since when sessions wait for the members' answers on a template.
+	// evaluating is since when sessions wait for the members to evaluate a template.
 	evaluating map[placement.TemplateKey]time.Time
 }
 
@@ -144,30 +142,30 @@ func New(o Options) *Fleet {
 	}
 }
 
-// ChangeKind is what changed of a member.
+// ChangeKind is the kind of a change.
 type ChangeKind int
 
 // The kinds of change.
 const (
-	// MemberChanged: its MemberCluster or its health.
+	// MemberChanged means that its MemberCluster or its health changed.
 	MemberChanged ChangeKind = iota
-	// MemberConnected: orders flow, and what is placed there and what it
-	// reports must be compared again.
+	// MemberConnected means that orders flow, and that placed and reported sessions must be
+	// compared again.
 	MemberConnected
-	// MemberCapacity: it may have capacity that it had not: a capacity report, a
-	// session less, a reservation given back.
+	// MemberCapacity means that it may have more capacity: a capacity report, a session
+	// less, a released reservation.
 	MemberCapacity
-	// MemberTemplates: it says of some templates something else than before, of
-	// whether they can run there or why they can't.
+	// MemberTemplates means that it reports a change of some templates: of whether they can
+	// run there or why they can't.
 	MemberTemplates
-	// MemberSessions: more is placed there.
+	// MemberSessions means that more is placed there.
 	MemberSessions
-	// PolicyCapacity: the caps of a policy count less than they did, in whatever
-	// member. It names no member.
+	// PolicyCapacity means that the caps of a policy count less than before, in any member.
+	// It names no member.
 	PolicyCapacity
 )
 
-// Change reports to a listener that something changed of a member, or of a policy.
+// Change notifies a listener of a change of a member or a policy.
 type Change struct {
 	Kind   ChangeKind
 	Member string
@@ -177,9 +175,9 @@ type Change struct {
 	Templates []placement.TemplateKey
 }
 
-// Listen calls the listener on every change, from whatever goroutine it
-// happens on and never under the fleet's lock; it must not block. It begins
-// with the present state, and may get a change twice.
+// Listen calls the listener on every change, from any goroutine and never under the fleet's
+// lock; it must not block. It begins with the present state, and may receive a change
+// twice.
 func (f *Registry) Listen(listener func(Change)) {
 	f.mu.Lock()
 	f.listeners = append(f.listeners, listener)
@@ -208,8 +206,7 @@ func (f *state) notify(changes ...Change) {
 	}
 }
 
-// edit changes a member, if there is it, and notifies the listeners if that changed
-// anything.
+// edit changes a member, if it exists, and notifies the listeners if that changed anything.
 func (f *state) edit(uid types.UID, kind ChangeKind, change func(m *member) (changed bool)) {
 	f.mu.Lock()
 	m := f.uids[uid]
@@ -220,10 +217,10 @@ func (f *state) edit(uid types.UID, kind ChangeKind, change func(m *member) (cha
 	}
 }
 
-// Register registers a MemberCluster as it stands. It is false, and
-// nothing was taken over, where a later state of it was registered a moment ago:
-// a controller that has just written a certificate registers what it wrote, and a cache
-// that lags must not take it away again.
+// Register registers the current state of a MemberCluster. It returns false, and changes
+// nothing, if a later version was registered less than cacheLag ago: a controller that has
+// just written a certificate registers what it wrote, and a lagging cache must not revert
+// it.
 func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	f.mu.Lock()
 	m, ok := f.members[mc.Name]
@@ -248,7 +245,7 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	m.version, m.adopted = mc.ResourceVersion, now
 	var changes []Change
 	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
-	// The URLs of what runs there are made of these.
+	// The URLs of the sessions there contain these.
 	moved := ok && m.serving && m.cluster.Synced.Load() &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
 	was := m.revoked
@@ -264,7 +261,7 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	return true
 }
 
-// Remove forgets a member whose MemberCluster is gone and ends its connection.
+// Remove removes a member whose MemberCluster is gone and ends its connection.
 func (f *Registry) Remove(name string) {
 	f.mu.Lock()
 	var changes []Change
@@ -289,8 +286,8 @@ func (f *state) removeLocked(m *member) {
 	f.Provider.Remove(m.cluster)
 }
 
-// SetTemplates has every agent evaluate template revisions; current
-// is the revision of each template as it stands.
+// SetTemplates has every agent evaluate template revisions; current is the current revision
+// of each template.
 func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -315,9 +312,9 @@ func (f *Registry) CanRun(template, revision string) (can, of int32) {
 	return can, of
 }
 
-// RefOf names the member for good that has a name now, and returns false if
-// there is none. Ask it after Get: then a cluster of a former member of that
-// name takes no orders any more.
+// RefOf returns the permanent reference of the member that has a name now, and false if
+// there is none. Call it after Get: then a cluster of a former member of that name accepts
+// no orders any more.
 func (f *Registry) RefOf(name string) (v1alpha1.ClusterRef, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -328,7 +325,7 @@ func (f *Registry) RefOf(name string) (v1alpha1.ClusterRef, bool) {
 	return v1alpha1.ClusterRef{Name: m.name, UID: m.uid}, true
 }
 
-// of returns what read returns for a member, and its zero value if there is no such
+// of returns the result of read for a member, and its zero value if there is no such
 // member.
 func of[T any](f *state, uid types.UID, read func(m *member) T) (value T, known bool) {
 	f.mu.Lock()
@@ -353,13 +350,13 @@ func (f *Registry) RegionOf(uid types.UID) string {
 	return region
 }
 
-// ReportedAt returns when a member's last report of its capacity came.
+// ReportedAt returns when a member's last capacity report arrived.
 func (f *Registry) ReportedAt(uid types.UID) time.Time {
 	at, _ := of(f.state, uid, func(m *member) time.Time { return m.reportedAt })
 	return at
 }
 
-// HealthOf returns the health of a member; one that there is no more is Unreachable.
+// HealthOf returns the health of a member; one that no longer exists is Unreachable.
 func (f *Registry) HealthOf(uid types.UID) health.State {
 	if state, ok := of(f.state, uid, func(m *member) health.State { return m.assess(f.timings, f.now()).State }); ok {
 		return state
@@ -367,8 +364,8 @@ func (f *Registry) HealthOf(uid types.UID) health.State {
 	return health.Unreachable
 }
 
-// steady is the wall clock's time at the start plus what has passed since: a
-// wall clock that is set meanwhile makes no certificate expire.
+// steady returns the wall clock's time at the start plus the time since: setting the wall
+// clock meanwhile makes no certificate expire.
 func (f *state) steady(now time.Time) time.Time {
 	return f.started.Round(0).Add(now.Sub(f.started))
 }

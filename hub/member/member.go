@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// member is what the hub knows of one member. The fleet's lock guards all but the
-// cache, which has its own.
+// member is the hub's state of one member. The fleet's lock guards all fields but the
+// cache, which has its own lock.
 type member struct {
 	name string
 	uid  types.UID
@@ -29,16 +29,16 @@ type member struct {
 	withdrawals withdrawals
 	// shown is the health that listeners were last notified of.
 	shown health.State
-	// peer is the open connection, nil while the member is away.
+	// peer is the open connection, nil while the member is not connected.
 	peer link.Peer
-	// serving: the inventory of this connection is in.
+	// serving is set once the inventory of this connection is complete.
 	serving bool
-	// reported: an inventory and a capacity report were in once, on this hub.
+	// reported is set once this hub has received an inventory and a capacity report.
 	reported bool
 	reportedCapacity
-	// reportedAt is when the last capacity report came.
+	// reportedAt is when the last capacity report arrived.
 	reportedAt time.Time
-	// agreement is whether both sides agree on what the member holds, by the
+	// agreement reports whether both sides agree on the member's assignments, by the
 	// digests on its renewals; empty while that is not known.
 	agreement protocol.Agreement
 	// applying is held while a connection changes the cache or reads capacity;
@@ -56,28 +56,28 @@ type object struct {
 	generation int64
 	labels     map[string]string
 	spec       v1alpha1.MemberClusterSpec
-	// removing: it is being deleted.
+	// removing is set while it is being deleted.
 	removing bool
-	// revoked by an operator; serials of the certificates that the member may use, nil
-	// where the hub does not issue them.
+	// revoked is set by an operator; serials are of the certificates that the member may
+	// use, nil where the hub does not issue them.
 	revoked bool
 	serials []string
 }
 
-// agent is what a member's agent said when it was let in last.
+// agent is what a member's agent sent when it was last admitted.
 type agent struct {
 	fingerprint  string
 	agentVersion string
 	// restrictions that the agent reports; nil: none, or it has not connected.
 	restrictions *v1alpha1.MemberRestrictions
 	instance     string
-	// term of the agent's process: see outranked. lowered says that it was lower than
-	// the one before, for an event.
+	// term of the agent's process: see outranked. lowered is the event to record if it was
+	// lower than the one before.
 	term    int64
 	lowered string
 }
 
-// change of the member.
+// change returns a change of the member.
 func (m *member) change(kind ChangeKind) Change {
 	return Change{Kind: kind, Member: m.name, UID: m.uid}
 }
@@ -105,7 +105,7 @@ func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	}
 }
 
-// clusterRegistry is what the fleet knows of one member (cluster.Registry).
+// clusterRegistry is the fleet's state of one member (cluster.Registry).
 type clusterRegistry struct {
 	fleet  *state
 	member *member
@@ -140,8 +140,8 @@ func (r clusterRegistry) Engaged() {
 	r.fleet.notify(r.member.change(MemberConnected))
 }
 
-// Placed reports of a session whether it is placed in the member or not confirmed
-// stopped there, by the hub's own account.
+// Placed reports whether a session is placed in the member or not confirmed as stopped
+// there, according to the hub.
 func (r clusterRegistry) Placed(session types.UID) bool {
 	r.fleet.mu.Lock()
 	defer r.fleet.mu.Unlock()
@@ -149,8 +149,7 @@ func (r clusterRegistry) Placed(session types.UID) bool {
 	return placed
 }
 
-// Knows reports whether a session is placed in the member, or the proof says that it
-// was.
+// Knows reports whether a session is placed in the member, or the proof shows that it was.
 func (r clusterRegistry) Knows(session types.UID, epoch int64, proof string) bool {
 	return r.Placed(session) || proof != "" && r.fleet.proven != nil && r.fleet.proven(r.member.uid, session, epoch, proof)
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// conditionsOf says how a member is, as its status shows it. While a new
-// leader waits for its heartbeat, the last condition on what only the agent can report
-// stays.
+// conditionsOf returns the conditions of a member's status. While a new leader has no
+// heartbeat yet, the last condition on what only the agent can report stays.
 func conditionsOf(v view, status *v1alpha1.MemberClusterStatus) []metav1.Condition {
 	was := func(kind string) *metav1.Condition { return meta.FindStatusCondition(status.Conditions, kind) }
 	conditions := []metav1.Condition{
@@ -51,12 +50,12 @@ func condition(kind string) func(status metav1.ConditionStatus, reason, message 
 	}
 }
 
-// join returns the instruction to let a member's agent in.
+// join returns the instruction to join a member's agent.
 func join(member string) string {
 	return fmt.Sprintf("run `kubectl vdi join %s` and, in the member, the command that it prints", member)
 }
 
-// readyCondition sums up.
+// readyCondition summarizes the member's health.
 func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 	ready := condition(v1alpha1.ConditionReady)
 	switch {
@@ -125,8 +124,8 @@ func enrolledCondition(v view, c *v1alpha1.MemberCertificate) metav1.Condition {
 	return enrolled(metav1.ConditionTrue, v1alpha1.ReasonEnrolled, "the agent has a certificate of the hub, which it renews by itself")
 }
 
-// validUntil is when the last of the certificates expires that the member may
-// use; zero where there is none, or none that says.
+// validUntil returns when the last of the certificates expires that the member may use;
+// zero if there is none, or none with a time.
 func validUntil(c *v1alpha1.MemberCertificate) time.Time {
 	var last time.Time
 	if c == nil {
@@ -148,9 +147,8 @@ func expired(c *v1alpha1.MemberCertificate, now time.Time) bool {
 	return !until.IsZero() && !until.After(now)
 }
 
-// connectedCondition reports whether the stream is open. One that broke a moment
-// ago, while the member is Ready, is not shown: a link that flaps would be
-// written of all the time.
+// connectedCondition reports whether the stream is open. A recently broken stream is not
+// shown while the member is Ready: a flapping link would cause constant writes.
 func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
 	connected := condition(v1alpha1.ConditionConnected)
 	switch {

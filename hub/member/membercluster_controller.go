@@ -33,8 +33,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// statusInterval is the least time between two status writes of a member for
-// what changes with every session: slots and counts. Health is written at once.
+// statusInterval is the minimum time between two status writes of a member for what changes
+// with every session: slots and counts. Health is written at once.
 const statusInterval = 2 * time.Second
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=list;watch;patch
@@ -51,20 +51,20 @@ type Reconciler struct {
 	Fleet    *Fleet
 	// Namespace of the heartbeat Leases.
 	Namespace string
-	// HeldIn counts the sessions that stand on the hub as placed in a member or
-	// not confirmed stopped there.
+	// HeldIn counts the sessions that, according to the hub, are placed in a member or not
+	// confirmed as stopped there.
 	HeldIn func(ctx context.Context, member v1alpha1.ClusterRef) (Held, error)
 
 	// progress has a *progress for each member, by name.
 	progress sync.Map
 }
 
-// progress are what was last done for a member, lest it be done too often.
+// progress records the last actions for a member, to limit their rate.
 type progress struct {
 	uid types.UID
-	// written and beaten are when status and heartbeat were.
+	// written and beaten are when the status and the heartbeat were last written.
 	written, beaten time.Time
-	// blocked is what was said of sessions that hold up its removal.
+	// blocked is the last announced cause that blocks its removal.
 	blocked string
 }
 
@@ -94,7 +94,7 @@ var identityChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool
 		!equality.Semantic.DeepEqual(before.Status.Certificate, after.Status.Certificate))
 }}
 
-// changes enqueues a member whenever the fleet says that it changed.
+// changes enqueues a member whenever the fleet reports a change of it.
 func (r *Reconciler) changes() source.Source {
 	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.Fleet.Listen(func(c Change) {
@@ -106,8 +106,8 @@ func (r *Reconciler) changes() source.Source {
 	})
 }
 
-// RegisterAll registers every member, for a hub that is about to
-// listen: an agent whose member were not known yet would be turned away.
+// RegisterAll registers every member, before the hub begins to listen: an agent of a member
+// that is not known yet would be refused.
 func (r *Reconciler) RegisterAll(ctx context.Context) error {
 	list := &v1alpha1.MemberClusterList{}
 	if err := r.Client.List(ctx, list); err != nil {
@@ -152,8 +152,8 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	// A status that the API server refuses keeps back neither of the others: an agent
-	// waits for the first, and people judge the member by the second.
+	// A status that the API server refuses must block neither of the others: an agent waits
+	// for the first, and operators judge the member by the second.
 	wait, notWritten := r.status(ctx, mc, v)
 	notUnfenced := r.unfence(ctx, mc, v)
 	beat, notBeaten := r.heartbeat(ctx, mc, v)
@@ -169,8 +169,8 @@ func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-// status writes what changed. How the member is and who may speak for it is
-// written at once; counts, and how the stream is, wait their turn.
+// status writes what changed. Health, identity and certificate are written at once; counts,
+// and the state of the stream, at most once per statusInterval.
 func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (wait time.Duration, err error) {
 	before := mc.DeepCopy()
 	writeStatus(&mc.Status, v, mc.Generation)
@@ -206,8 +206,8 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
 }
 
-// announce records an event when Ready changed, and when Enrolled did, unless
-// the first has said as much.
+// announce records an event when Ready changed, and when Enrolled did, unless the first
+// event has the same reason.
 func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 	said := ""
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
@@ -226,8 +226,8 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 	}
 }
 
-// heartbeat renews the member's Lease object while its agent is alive, so
-// that anyone can see when its last heartbeat was.
+// heartbeat renews the member's Lease object while its agent is alive, so that its last
+// heartbeat is visible in the API.
 func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (time.Duration, error) {
 	if v.State != health.Ready || v.heard.IsZero() {
 		return 0, nil
@@ -250,7 +250,7 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	return every, nil
 }
 
-// progressOf a member; a queue never gives one name to two workers at once.
+// progressOf returns a member's progress; a queue never gives one name to two workers.
 func (r *Reconciler) progressOf(mc *v1alpha1.MemberCluster) *progress {
 	known, _ := r.progress.Load(mc.Name)
 	d, _ := known.(*progress)

@@ -15,42 +15,41 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// Drain is what an operator asks of a member that is to be emptied.
+// Drain is an operator's request to drain a member.
 type Drain struct {
-	// StartTime is when the hub began, as the member's status has it.
+	// StartTime is when the hub began, according to the member's status.
 	StartTime time.Time
-	// Deadline after which sessions in use are moved as well; zero: they never are.
+	// Deadline after which sessions in use are moved as well; zero: never.
 	Deadline time.Time
-	// MaxUnavailable is how many sessions may be on the move at once.
+	// MaxUnavailable is how many sessions may be moving at once.
 	MaxUnavailable int
 }
 
-// DrainCounts is how far a draining is, by what becomes of the member's sessions.
+// DrainCounts is the progress of a drain, by the state of the member's sessions.
 type DrainCounts struct {
-	// Moving sessions are on their way out.
+	// Moving sessions are being moved.
 	Moving int32
-	// Waiting ones may go, and wait for others that are on the move.
+	// Waiting sessions may move, and wait for the drain budget.
 	Waiting int32
-	// InUse ones wait until they are idle, or for the deadline.
+	// InUse sessions wait until they are idle, or for the deadline.
 	InUse int32
 	// NoRoom is how many fit nowhere else.
 	NoRoom int32
 	// Homes is how many stay because their homes are there.
 	Homes int32
-	// Failed ones were given up there, and stay until they are tried again.
+	// Failed sessions have failed permanently there, and stay until they are retried.
 	Failed int32
 }
 
-// draining is what is known of a member's draining.
+// draining is the state of a member's drain.
 type draining struct {
-	// began is status.drain.startTime; zero: it is not written yet, or there is no
-	// draining.
+	// began is status.drain.startTime; zero: not written yet, or no drain.
 	began  time.Time
 	counts DrainCounts
 }
 
-// adopt takes a MemberCluster as it stands. A status that does not show the
-// beginning yet takes none away that was written.
+// adopt applies a MemberCluster. A status without the start of a drain does not reset a
+// start that was written.
 func (d *draining) adopt(mc *v1alpha1.MemberCluster) {
 	switch {
 	case mc.Spec.Scheduling != v1alpha1.SchedulingDraining:
@@ -60,8 +59,8 @@ func (d *draining) adopt(mc *v1alpha1.MemberCluster) {
 	}
 }
 
-// DrainOf is the draining of a member; false: there is none, or its beginning is
-// not durable yet.
+// DrainOf returns the drain of a member; false: there is none, or its start is not durable
+// yet.
 func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +75,7 @@ func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
 	return d, true
 }
 
-// ShowDrain takes how far a member's draining is, for its status.
+// ShowDrain records the progress of a member's drain, for its status.
 func (f *Registry) ShowDrain(uid types.UID, counts DrainCounts) {
 	f.edit(uid, MemberSessions, func(m *member) (changed bool) {
 		changed, m.drain.counts = m.drain.counts != counts, counts
@@ -84,8 +83,7 @@ func (f *Registry) ShowDrain(uid types.UID, counts DrainCounts) {
 	})
 }
 
-// drainBegan notes that the beginning of a draining is durable: its sessions may
-// go now.
+// drainBegan records that the start of a drain is durable: its sessions may move now.
 func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 	if mc.Status.Drain == nil {
 		return
@@ -99,7 +97,7 @@ func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 	})
 }
 
-// drainView is what the status shows of a member's draining; nil: there is none.
+// drainView is what the status shows of a member's drain; nil: none.
 type drainView struct {
 	DrainCounts
 	limits v1alpha1.DrainLimits
@@ -112,7 +110,7 @@ func (m *member) drainView() *drainView {
 	return &drainView{m.drain.counts, m.spec.Drain}
 }
 
-// writeDrain makes a status say how far the draining is.
+// writeDrain writes the progress of the drain into a status.
 func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
 	d := v.drain
 	if d == nil {
@@ -130,8 +128,8 @@ func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) 
 	v1alpha1.SetCondition(&status.Conditions, generation, drainedCondition(v))
 }
 
-// drainedCondition reports whether a member that is drained is empty, and if not,
-// what it waits for.
+// drainedCondition reports whether a draining member is empty, and if not, what it waits
+// for.
 func drainedCondition(v view) metav1.Condition {
 	drained := condition(v1alpha1.ConditionDrained)
 	d := v.drain
@@ -154,7 +152,7 @@ func sessionsAre(n int32) string {
 	return fmt.Sprintf("%d sessions are", n)
 }
 
-// goes says what becomes of the sessions that leave.
+// goes describes the sessions that leave.
 func (d *drainView) goes() []string {
 	var out []string
 	note := func(n int32, what string) {
@@ -175,7 +173,7 @@ func (d *drainView) goes() []string {
 	return out
 }
 
-// stays says why sessions stay, and what would help.
+// stays explains why sessions stay, with remedies.
 func (d *drainView) stays(name string) []string {
 	var out []string
 	if d.NoRoom > 0 {
@@ -190,15 +188,15 @@ func (d *drainView) stays(name string) []string {
 	return out
 }
 
-// drainPressing reports whether a change of a status is the beginning or the end of a
-// draining, which can't wait.
+// drainPressing reports whether a change of a status is the start or the end of a drain,
+// which can't wait.
 func drainPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 	return (before.Drain == nil) != (after.Drain == nil) ||
 		meta.IsStatusConditionTrue(before.Conditions, v1alpha1.ConditionDrained) != meta.IsStatusConditionTrue(after.Conditions, v1alpha1.ConditionDrained)
 }
 
-// announceDrain records an event when Drained changed, and lets the sessions go
-// once the beginning is durable.
+// announceDrain records an event when Drained changed, and lets the sessions move once the
+// start is durable.
 func (r *Reconciler) announceDrain(before, after *v1alpha1.MemberCluster) {
 	r.Fleet.drainBegan(after)
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionDrained)

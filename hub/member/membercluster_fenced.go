@@ -13,8 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// writeFenced makes a status say whether an operator's declaration holds. That one
-// was taken away since the agent is back is said until the member is ready.
+// writeFenced writes into a status whether an operator's declaration holds. A removal
+// because the agent is back is shown until the member is ready.
 func writeFenced(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
 	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFenced)
 	switch {
@@ -47,7 +47,7 @@ func declaredBy(d *v1alpha1.FencedDeclaration) string {
 	return fmt.Sprintf("%s declared at %s that nothing runs there any more", bounded(d.By), d.At.UTC().Format(time.RFC3339))
 }
 
-// unfence takes away a declaration of a member whose agent is back.
+// unfence removes the declaration of a member whose agent is back.
 func (r *Reconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v view) error {
 	if !v.fence.alive || v.fence.other || mc.Spec.Fenced == nil {
 		return nil
@@ -63,8 +63,8 @@ func (r *Reconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v 
 	return nil
 }
 
-// announceFenced records an event when a declaration has come to hold, or can't.
-// That one was taken away is said by whoever does it.
+// announceFenced records an event when a declaration takes effect, or can't. Its removal is
+// announced by unfence.
 func (r *Reconciler) announceFenced(before, after *v1alpha1.MemberCluster) {
 	is := fencedOf(&after.Status)
 	if is.Reason != "" && is.Reason != v1alpha1.ReasonFencedAlive && fencedPressing(&before.Status, &after.Status) {
@@ -72,7 +72,7 @@ func (r *Reconciler) announceFenced(before, after *v1alpha1.MemberCluster) {
 	}
 }
 
-// fencedPressing reports whether a change of a status is of what was declared.
+// fencedPressing reports whether a status changed in its condition Fenced.
 func fencedPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 	return fencedOf(before).Reason != fencedOf(after).Reason
 }

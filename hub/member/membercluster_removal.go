@@ -10,23 +10,23 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Held are a member's sessions as they stand on the hub.
+// Held are a member's sessions according to the hub.
 type Held struct {
-	// Placed there, and Releasing: given up there and not confirmed stopped.
+	// Placed there, and Releasing: released there and not confirmed as stopped.
 	Placed, Releasing int
 }
 
-// finalize keeps the MemberCluster while sessions are placed there or not
-// confirmed stopped, and says so; done means that it may go.
+// finalize keeps the MemberCluster while sessions are placed there or not confirmed as
+// stopped, and announces that; done means that it may be deleted.
 //
-// In one that is declared fenced nothing will be confirmed: what was given up
-// there is gone for good with it, and its sessions are rescheduled first.
+// In a member that is declared fenced nothing will be confirmed: what was released there is
+// lost with it, and its sessions are rescheduled first.
 func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (done bool, err error) {
 	if mc.DeletionTimestamp.IsZero() {
 		return false, r.addFinalizer(ctx, mc)
 	}
-	// What was just decided is only in the fleet's count; what an earlier leader
-	// decided may be only in the hub's cache yet.
+	// Recent decisions are only in the fleet's count; those of an earlier leader may be
+	// only in the hub's cache yet.
 	held, err := r.HeldIn(ctx, v1alpha1.ClusterRef{Name: mc.Name, UID: mc.UID})
 	if err != nil {
 		return false, err
@@ -62,7 +62,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, mc *v1alpha1.MemberCluste
 	return nil
 }
 
-// keep says once for each cause why a member that is being removed is not gone.
+// keep announces, once for each cause, why a member that is being removed still exists.
 func (r *Reconciler) keep(mc *v1alpha1.MemberCluster, why string) {
 	d := r.progressOf(mc)
 	cause := fmt.Sprint(mc.Spec.Fenced != nil)

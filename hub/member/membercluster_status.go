@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// view is what the fleet knows of a member, as its status shows it.
+// view is the fleet's state of a member, for its status.
 type view struct {
 	health.Verdict
 	name string
@@ -20,7 +20,7 @@ type view struct {
 	counts
 	fence  fence
 	fenced bool
-	// hubCluster: it is the cluster that the hub runs in.
+	// hubCluster is set if it is the cluster that the hub runs in.
 	hubCluster bool
 	drain      *drainView
 	capacity   *placement.Capacity
@@ -31,33 +31,33 @@ type view struct {
 	connectionHistory
 	ever, revoked bool
 	streamView
-	// orphans in the member, for people.
+	// orphans describes the orphans in the member, for a condition.
 	orphans string
-	// excess is for how much longer the status says that the agent reported too much.
+	// excess is for how much longer the status shows that the agent reported too much.
 	excess time.Duration
-	// now is the time that certificates are judged by.
+	// now is the time at which certificates are checked.
 	now time.Time
 }
 
 // counts of a member's sessions.
 type counts struct {
-	// sessions that are there or may still be, and of them those that were given
-	// up there.
+	// sessions that are there or may still be; releasing are those of them that were
+	// released there.
 	sessions, releasing int32
-	// withheld are withdrawals without a durable cause that are not sent.
+	// withheld is how many withdrawals without a durable cause are not sent.
 	withheld int
 }
 
-// streamView is how a member's stream is.
+// streamView is the state of a member's stream.
 type streamView struct {
-	// connected: a stream is open; synced: and what the member has is known.
+	// connected is set if a stream is open; synced if the member's inventory is also known.
 	connected, synced bool
-	// settling is for how long yet a stream that broke, or is back, is not worth
-	// a status.
+	// settling is for how much longer a broken or restored stream does not change the
+	// status.
 	settling time.Duration
 }
 
-// viewOf copies what the fleet knows of a member under its lock.
+// viewOf copies the fleet's state of a member under its lock.
 func (f *Registry) viewOf(name string) (view, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,9 +98,8 @@ func (f *Registry) viewOf(name string) (view, bool) {
 	return v, true
 }
 
-// show tells the listeners when a member's health has changed by time alone, and
-// of every member that is lost when something of the fleet has changed that bears
-// on when its sessions are rescheduled.
+// show notifies the listeners when a member's health has changed by time alone, and of
+// every lost member when a change of the fleet affects when its sessions are rescheduled.
 func (f *Registry) show(name string) {
 	f.mu.Lock()
 	m := f.members[name]
@@ -124,13 +123,13 @@ func (f *Registry) show(name string) {
 	f.notify(changes...)
 }
 
-// writeStatus makes a status say what the view shows. What the member last
-// reported stays while it is away.
+// writeStatus writes the view into a status. What the member last reported stays while it
+// is not connected.
 func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
 	status.ObservedGeneration = generation
 	if v.revoked && status.Certificate != nil {
-		// Not nil: none of those that were issued is valid again once the member is
-		// let in again.
+		// Not nil: no issued certificate becomes valid again once the member is allowed
+		// again.
 		status.Certificate = &v1alpha1.MemberCertificate{}
 	}
 	for _, c := range conditionsOf(v, status) {

@@ -49,9 +49,8 @@ var (
 		"When the certificate of the member's agent expires, in seconds since 1970.", []string{"member"}, nil)
 )
 
-// memberCollector tells of the members of this process's fleet as they are when
-// it is asked: what remains of a lease is no event, and a member that was
-// removed has no series any more.
+// memberCollector reports the members of this process's fleet at each scrape: the rest of a
+// lease is no event, and a removed member has no series any more.
 type memberCollector struct {
 	fleet atomic.Pointer[Fleet]
 }
@@ -68,7 +67,7 @@ func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends one set of series a member (prometheus.Collector).
+// Collect sends one set of series per member (prometheus.Collector).
 func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	f := c.fleet.Load()
 	if f == nil {
@@ -142,8 +141,8 @@ var (
 // slotsOf is the capacity for sessions of one template in the members of one region.
 type slotsOf struct{ template, region string }
 
-// collectCapacity sends what the members hold and have capacity for. Capacity is summed by
-// region, so that there are no series for each template in each member.
+// collectCapacity sends the members' sessions and capacity. Capacity is summed by region,
+// so that there are no series for each template in each member.
 func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +165,7 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 				continue
 			}
 			if !takes || m.assess(f.timings, now).State != health.Ready {
-				n = 0 // so that the series says that there is none, and does not end
+				n = 0 // so that the series shows 0, and does not end
 			}
 			slots[slotsOf{key.Name, m.spec.Region}] += n
 		}
@@ -176,13 +175,13 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 	}
 }
 
-// staleStatuses counts what promise 2 has dropped.
+// staleStatuses counts the reports dropped by promise 2.
 var staleStatuses = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 	Name: "vdi_hub_link_stale_statuses_dropped_total",
 	Help: "Statuses that were not applied: of an epoch that is over, or of a stream that is.",
 }, []string{"reason"})
 
-// unkept counts what agents have reported and the hub does not keep.
+// unkept counts what agents reported and the hub does not keep.
 var (
 	unkept = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_unknown_total",
@@ -192,8 +191,8 @@ var (
 	unaskedTemplates = unkept.WithLabelValues("template")
 )
 
-// countStale counts the stale ones of some items; all of them are if the
-// stream was not the member's any more.
+// countStale counts the stale ones of some items; all of them are if the stream is no
+// longer the member's.
 func countStale(current bool, stale, items int) {
 	switch {
 	case !current:

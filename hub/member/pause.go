@@ -9,9 +9,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// watchItself has the fleet find out when the hub does not run: a process that is
-// frozen for longer than members may be silent can't tell them from members that
-// are. It runs while this replica leads.
+// watchItself detects when the hub does not run: a process that is frozen for longer than
+// members may be silent can't distinguish them from silent ones. It runs while this replica
+// leads.
 func (f *Registry) watchItself(ctx context.Context) error {
 	ticker := f.clock.NewTicker(f.timings.Renew / health.ChecksPerRenew)
 	defer ticker.Stop()
@@ -30,9 +30,8 @@ func (f *Registry) watchItself(ctx context.Context) error {
 	}
 }
 
-// now is the time by which members are judged. Whoever looks first after the hub
-// has slept has that noted of every member, before anything is judged. The caller
-// holds the lock.
+// now returns the time for the health of members. The first call after the hub did not run
+// records that for every member, before any health is computed. The caller holds the lock.
 func (f *state) now() time.Time {
 	now := f.clock.Now()
 	from, paused := f.pauses.Check(f.timings, now)
@@ -44,7 +43,7 @@ func (f *state) now() time.Time {
 		m.heartbeats.Paused(f.timings, from, now)
 	}
 	if f.ledSince = f.ledSince.Add(pause); pause >= f.timings.Unreachable {
-		f.ledSince = now // who leads again has missed no more
+		f.ledSince = now // the new leadership begins after the pause
 	}
 	if !f.recovery.until.IsZero() {
 		f.recovery.until = f.recovery.until.Add(pause)

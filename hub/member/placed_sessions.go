@@ -9,28 +9,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// placedSessions counts which sessions each member holds or may still hold:
-// placed there, or given up and not confirmed stopped.
+// placedSessions counts which sessions each member has or may still have: placed there, or
+// released and not confirmed as stopped.
 type placedSessions struct {
-	// sessions by member, and what holds each session.
+	// sessions by member, and the holding of each session.
 	sessions map[types.UID]map[types.UID]struct{}
 	members  map[types.UID]holding
-	// releasing counts, by member, those that were given up there.
+	// releasing counts, by member, those that were released there.
 	releasing map[types.UID]int32
 	// governed counts them by policy.
 	governed governedSessions
 	// decided are decisions that the hub's cache does not show yet.
 	decided map[types.UID]decision
-	// replaced are decisions that another was made after, while it was not known whether
+	// replaced are decisions that were followed by another while it was not known whether
 	// they had been written.
 	replaced map[types.UID]decision
 }
 
-// holding is where a session is, and whose it is.
+// holding is where a session is, and its owner.
 type holding struct {
 	owner  owner
 	places []place
-	// releasing are the members among them where it was given up.
+	// releasing are the members among them where it was released.
 	releasing []types.UID
 }
 
@@ -38,15 +38,15 @@ func (h holding) equal(other holding) bool {
 	return h.owner == other.owner && slices.Equal(h.places, other.places) && slices.Equal(h.releasing, other.releasing)
 }
 
-// decision to place a session in a member under an epoch, by a policy.
+// decision is a decision to place a session in a member under an epoch, by a policy.
 type decision struct {
 	epoch  int64
 	member types.UID
 	policy string
-	// added is whether the session was not there before.
+	// added reports whether the session was not there before.
 	added bool
-	// giveBack is set where the session is placed there under this epoch already
-	// and is to run again, as this run.
+	// giveBack is set if the session is already placed there under this epoch and is to run
+	// again, as this run.
 	giveBack func()
 	run      int64
 }
@@ -55,8 +55,8 @@ func (d decision) place() place { return place{d.member, d.policy} }
 
 func (d decision) again() bool { return d.giveBack != nil }
 
-// shownBy reports whether a session of this epoch and run is one that the decision
-// was written on, or a later one.
+// shownBy reports whether a session of this epoch and run includes the decision, or a later
+// one.
 func (d decision) shownBy(epoch, run int64) bool {
 	if d.again() && epoch == d.epoch {
 		return run >= d.run
@@ -77,8 +77,8 @@ func newPlacedSessions() placedSessions {
 
 func (p placedSessions) count(member types.UID) int32 { return int32(len(p.sessions[member])) } //nolint:gosec // a member holds no billions
 
-// decide counts a session for a member, and for the policy by which it goes
-// there, before any cache shows it.
+// decide counts a session for a member, and for the policy that placed it there, before any
+// cache shows it.
 func (p placedSessions) decide(session types.UID, o owner, d decision) {
 	if !d.again() {
 		held := p.members[session]
@@ -88,7 +88,7 @@ func (p placedSessions) decide(session types.UID, o owner, d decision) {
 	p.decided[session] = d
 }
 
-// undo takes back a decision that no cache has shown.
+// undo reverts a decision that no cache has shown.
 func (p placedSessions) undo(session types.UID) (decision, bool) {
 	d, ok := p.decided[session]
 	if !ok {
@@ -103,8 +103,8 @@ func (p placedSessions) undo(session types.UID) (decision, bool) {
 	return d, true
 }
 
-// observe counts a session as the hub's cache shows it. A view that is older
-// than the last decision does not undo it.
+// observe counts a session as the hub's cache shows it. An object that is older than the
+// last decision does not undo it.
 func (p placedSessions) observe(session types.UID, epoch, run int64, h holding) moved {
 	if d, ok := p.decided[session]; ok {
 		switch {
@@ -117,21 +117,21 @@ func (p placedSessions) observe(session types.UID, epoch, run int64, h holding) 
 	return p.set(session, h)
 }
 
-// drop forgets a session.
+// drop removes a session.
 func (p placedSessions) drop(session types.UID) moved {
 	delete(p.decided, session)
 	delete(p.replaced, session)
 	return p.set(session, holding{})
 }
 
-// moved is what a change of a session's places means: members that have got it,
-// members that are rid of it, and policies whose caps count less.
+// moved is the effect of a change of a session's places: members that gained or lost it,
+// and policies whose caps count less.
 type moved struct {
 	gained, lost []types.UID
 	eased        []string
 }
 
-// set makes a session held in just these places.
+// set sets the places of a session.
 func (p placedSessions) set(session types.UID, after holding) moved {
 	before := p.members[session]
 	if before.equal(after) {
@@ -187,7 +187,7 @@ func between(before, after []place) (m moved) {
 	return m
 }
 
-// holdingOf is where a session is or may still be, as its status has it.
+// holdingOf returns where a session is or may still be, according to its status.
 func holdingOf(s *v1alpha1.VDISession) holding {
 	h := holding{owner: owner{s.Spec.User, s.Namespace}}
 	if p := s.Status.Placement; p != nil {
@@ -202,10 +202,10 @@ func holdingOf(s *v1alpha1.VDISession) holding {
 	return h
 }
 
-// counted tells a request what the caps of its policy count: every session that
-// it has placed, with decisions that the hub's cache does not show yet and
-// sessions that are being released, but for the one that asks. putBack must be
-// called once that is answered, and before the lock is released.
+// counted sets the counts of a request for the caps of its policy: every session that it
+// has placed, with decisions that the hub's cache does not show yet and sessions that are
+// being released, but without the request's own. putBack must be called after the decision,
+// and before the lock is released.
 func (f *state) counted(req *placement.Request) (putBack func()) {
 	own := f.placed.members[req.UID]
 	f.placed.governed.add(own.owner, own.places, -1)
@@ -213,8 +213,8 @@ func (f *state) counted(req *placement.Request) (putBack func()) {
 	return func() { f.placed.governed.add(own.owner, own.places, 1) }
 }
 
-// countsFor is what a request must know of its policy's caps, as a copy that
-// outlives the lock.
+// countsFor returns a request's counts for its policy's caps, as a copy that outlives the
+// lock.
 func (f *state) countsFor(req placement.Request) placement.Counts {
 	defer f.counted(&req)()
 	c := req.Counts
@@ -224,8 +224,7 @@ func (f *state) countsFor(req placement.Request) placement.Counts {
 	return c
 }
 
-// Observe counts a session as it stands on the hub; gone is for one that is
-// there no more.
+// Observe counts a session as it is on the hub; gone is set for one that no longer exists.
 func (f *Reservations) Observe(s *v1alpha1.VDISession, gone bool) {
 	f.mu.Lock()
 	var m moved
@@ -247,9 +246,9 @@ func (f *Reservations) Observe(s *v1alpha1.VDISession, gone bool) {
 	f.notify(changes...)
 }
 
-// correct makes the ledger agree with a session that the hub's cache shows as placed
-// by a decision that was taken back: its write was of unknown outcome, another member
-// was decided on, and the first write turns out to be the one that is stored.
+// correct updates the ledger for a session that the hub's cache shows as placed by a
+// decision that was reverted: its write was of unknown outcome, another member was decided
+// on, and the first write turns out to be the one that is stored.
 func (f *Reservations) correct(s *v1alpha1.VDISession) {
 	first, ok := f.placed.replaced[s.UID]
 	if !ok || s.Status.Epoch < first.epoch {
@@ -262,7 +261,7 @@ func (f *Reservations) correct(s *v1alpha1.VDISession) {
 	}
 	if second, ok := f.placed.decided[s.UID]; ok && second.epoch == first.epoch {
 		if second.member == first.member {
-			return // its room is reserved
+			return // its capacity is reserved
 		}
 		f.ledger.Release(s.UID, second.epoch, second.member)
 	}
@@ -270,7 +269,7 @@ func (f *Reservations) correct(s *v1alpha1.VDISession) {
 	f.ledger.ReserveFor(s.UID, at.Epoch, at.ClusterUID, template, placement.ResourcesOf(s.Status.Resources))
 }
 
-// changesOf is what listeners are notified of a session's move.
+// changesOf returns the notifications for a session's move.
 func (f *state) changesOf(m moved) []Change {
 	var changes []Change
 	note := func(kind ChangeKind, uids []types.UID) {
@@ -288,19 +287,19 @@ func (f *state) changesOf(m moved) []Change {
 	return changes
 }
 
-// place is a member that holds a session or may still do so, and the policy by
-// which it was placed there; empty: none.
+// place is a member that has or may still have a session, and the policy that placed it
+// there; empty: none.
 type place struct {
 	member types.UID
 	policy string
 }
 
-// owner is who has a session. It never changes.
+// owner is the user and namespace of a session. It never changes.
 type owner struct{ user, namespace string }
 
-// governedSessions counts, by policy, the sessions that it has placed and that
-// are not confirmed stopped. A session counts once for each policy, and once in
-// each member that it has been placed in by it.
+// governedSessions counts, by policy, the sessions that it has placed and that are not
+// confirmed as stopped. A session counts once for each policy, and once in each member
+// where the policy placed it.
 type governedSessions map[string]*governedCount
 
 type governedCount struct {
@@ -309,7 +308,7 @@ type governedCount struct {
 	clusters          map[types.UID]int32
 }
 
-// add counts the places of a session; by is 1, or -1 to count them no more.
+// add counts the places of a session; by is 1, or -1 to remove them.
 func (g governedSessions) add(o owner, places []place, by int32) {
 	for i, p := range places {
 		if p.policy == "" || slices.Contains(places[:i], p) {
@@ -332,7 +331,7 @@ func (g governedSessions) add(o owner, places []place, by int32) {
 	}
 }
 
-// of is what a policy's caps count for a session of this owner.
+// of returns what a policy's caps count for a session of this owner.
 func (g governedSessions) of(policy string, o owner) placement.Counts {
 	c := g[policy]
 	if c == nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// outranked refuses an agent of a lower term than the last one that was let in,
-// while that one sends heartbeats.
+// outranked refuses an agent of a lower term than the last one that was admitted, while
+// that one sends heartbeats.
 //
-// Later the lower one is let in, and nothing is lost by it: the term only tells a
-// member's agent from one that it has superseded. That it is the only one that speaks
-// for the member is the work of its certificate and of leader election among the
-// member's agents. Without this rule a member whose etcd, where its terms are kept,
-// was restored from a backup would be shut out until the hub's next leader, and so
-// would one of which a process that had its certificate once sent a term far ahead.
+// Later the lower one is admitted, which is safe: the term only distinguishes a member's
+// agent from one that it has superseded. Certificates, and leader election among the
+// member's agents, ensure that only one acts for the member. Without this rule a member
+// whose etcd, which stores its terms, was restored from a backup would be locked out until
+// the hub's next leader, and so would one for which a process that once had its certificate
+// sent a term far ahead.
 func (m *member) outranked(t health.Timings, term int64, now time.Time) error {
 	if term < m.term && m.heartbeats.Silence(now) < t.Unreachable {
 		return fmt.Errorf("%w: this one is of term %d, that one of %d, and sent its last heartbeat %s ago",
@@ -26,23 +26,23 @@ func (m *member) outranked(t health.Timings, term int64, now time.Time) error {
 	return nil
 }
 
-// yields reports whether an agent of a term takes the place of the one that is
-// connected and renews. That one says itself that it can't renew its lock among the
-// agent's replicas; who has taken the lock since has begun a later term. A clone of the
-// member's cluster has no such luck: the member's own agent is certain.
+// yields reports whether an agent of a term replaces the one that is connected and renews.
+// The connected one has reported that it can't renew its lock among the agent's replicas;
+// the replica that took the lock since has a later term. A clone of the member's cluster
+// can't do that: the member's own agent is certain.
 func (m *member) yields(term int64) bool {
 	return m.uncertain && term > m.term
 }
 
-// succeeded notes for people that an agent of a lower term is let in.
+// succeeded records, for an event, that an agent of a lower term is admitted.
 func (m *member) succeeded(term int64) {
 	if term < m.term {
 		m.lowered = fmt.Sprintf("an agent of term %d was let in after one of term %d, which is silent: the member was restored from a backup, or the term was never its own", term, m.term)
 	}
 }
 
-// refuseExcess refuses an agent whose last stream ended a moment ago because it
-// reported too much: what it reports is read again only so often.
+// refuseExcess refuses an agent whose last stream ended recently because it reported too
+// much: its reports are read again only at intervals.
 func (m *member) refuseExcess(t health.Timings, now time.Time) error {
 	if m.exceeded == "" || now.Sub(m.exceededAt) >= t.Suspect {
 		return nil
@@ -50,8 +50,8 @@ func (m *member) refuseExcess(t health.Timings, now time.Time) error {
 	return fmt.Errorf("%w a moment ago, and is let in again after %s", protocol.ErrExcess, t.Suspect)
 }
 
-// excessShownFor is for how much longer the status says that a member's agent reported
-// too much.
+// excessShownFor returns for how much longer the status shows that a member's agent
+// reported too much.
 func (c *connectionHistory) excessShownFor(t health.Timings, now time.Time) time.Duration {
 	if c.exceeded == "" {
 		return 0
@@ -59,8 +59,8 @@ func (c *connectionHistory) excessShownFor(t health.Timings, now time.Time) time
 	return max(0, t.Recovery-now.Sub(c.exceededAt))
 }
 
-// takeEvents returns what events must report of a member: of its terms, once, and of an
-// agent that reported too much, each reason once, until another or none was announced.
+// takeEvents returns the events to record for a member: of its terms, once, and of an agent
+// that reported too much, each reason once, until another or none was announced.
 func (f *Registry) takeEvents(name string) (lowered, exceeded string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

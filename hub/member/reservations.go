@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Place decides where a session goes and reserves capacity for it there under
-// the epoch, in one step.
+// Place places a session and reserves capacity for it under the epoch, in one step.
 func (f *Reservations) Place(req placement.Request, epoch int64) placement.Decision {
 	start := f.clock.Now()
 	f.mu.Lock()
@@ -30,10 +29,9 @@ func (f *Reservations) Place(req placement.Request, epoch int64) placement.Decis
 	return d
 }
 
-// Resume decides whether a session that is idle in a member may run there again,
-// under the epoch that it has and as its next run, and reserves capacity for it, in
-// one step. away is whether the member is to be waited for: it can't confirm
-// anything now.
+// Resume decides whether a session that is stopped in a member may run there again, under
+// its current epoch and as its next run, and reserves capacity for it, in one step. away
+// reports whether to wait for the member, which can't confirm anything now.
 func (f *Reservations) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +44,7 @@ func (f *Reservations) Resume(req placement.Request, member v1alpha1.ClusterRef,
 		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}, true
 	}
 	c := f.candidate(m, f.now())
-	c.SessionCap = nil // it is one of those that the member holds
+	c.SessionCap = nil // it counts in the member already
 	putBack := f.ledger.SetAside(req.UID, member.UID)
 	d = placement.Explain(req, []placement.Candidate{c}, f.ledger)
 	putBack()
@@ -60,9 +58,9 @@ func (f *Reservations) Resume(req placement.Request, member v1alpha1.ClusterRef,
 	return d, false
 }
 
-// Ordered says which assignment of a session's epoch the member is to have, by
-// the hash that it acknowledges: capacity that was given to a session that runs again
-// is counted by no other.
+// Ordered sets which assignment of a session's epoch the member is to have, by the hash
+// that it acknowledges: no other acknowledgement counts the capacity that is reserved for a
+// session that runs again.
 func (f *Reservations) Ordered(session types.UID, epoch int64, member types.UID, hash string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,8 +70,8 @@ func (f *Reservations) Ordered(session types.UID, epoch int64, member types.UID,
 	}
 }
 
-// Reserve charges a member for a run of a session that is placed there already,
-// as after a restart.
+// Reserve reserves capacity in a member for a run of a session that is already placed
+// there, as after a restart.
 func (f *Reservations) Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +82,7 @@ func (f *Reservations) Reserve(session types.UID, epoch, run int64, member types
 	f.ledger.ReserveFor(session, epoch, member, template, r)
 }
 
-// Release gives back the capacity of the last decision on a session, which was not
+// Release releases the reservation of the last decision on a session, which was not
 // written.
 func (f *Reservations) Release(session types.UID) {
 	f.mu.Lock()
@@ -100,8 +98,8 @@ func (f *Reservations) Release(session types.UID) {
 	f.notify(changes...)
 }
 
-// takeBack undoes a decision that the hub's cache has never shown; it is false
-// where there is none.
+// takeBack reverts a decision that the hub's cache has never shown; it returns false if
+// there is none.
 func (f *state) takeBack(session types.UID) (decision, bool) {
 	d, ok := f.placed.undo(session)
 	switch {
@@ -113,8 +111,8 @@ func (f *state) takeBack(session types.UID) (decision, bool) {
 	return d, ok
 }
 
-// replace is the same before another decision, for one that may have been written all
-// the same: see correct.
+// replace does the same before another decision, and remembers the first one, which may
+// have been written all the same: see correct.
 func (f *state) replace(session types.UID) {
 	if d, ok := f.takeBack(session); ok && !d.again() {
 		f.placed.replaced[session] = d
@@ -154,8 +152,8 @@ func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	return c
 }
 
-// causes of trouble other than silence, as an explanation says them. Nothing of
-// it changes by the second.
+// causes are the explanations of causes other than silence. None of them changes every
+// second.
 var causes = map[health.Cause]string{
 	health.Stalled:     "its agent does not keep up",
 	health.Recovering:  "its agent was lost and must be stable for a while first",
@@ -165,7 +163,7 @@ var causes = map[health.Cause]string{
 	health.Fenced:      messageFenced,
 }
 
-// takesSessions reports whether a new session may be sent to the member now.
+// takesSessions reports whether the member accepts new sessions now, or why not.
 func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
 	switch v := m.assess(t, now); {
 	case m.removing:
@@ -188,14 +186,14 @@ func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
 	return true, ""
 }
 
-// evaluationWait is how long a session waits until the members have evaluated a
-// template that is new to them. Without it the first member to answer would get the
-// first sessions, whatever regions they prefer.
+// evaluationWait is how long a session waits until the members have evaluated a template
+// that is new to them. Without it the first member to report would get the first sessions,
+// whatever regions they prefer.
 const evaluationWait = 3 * time.Second
 
-// Evaluating reports whether a member that takes sessions has yet to report whether it
-// can run a template's revision. It turns false when all have, or evaluationWait after
-// the first call.
+// Evaluating reports whether a member that accepts sessions has yet to report whether it
+// can run a template's revision. It turns false when all have, or evaluationWait after the
+// first call.
 func (f *Reservations) Evaluating(key placement.TemplateKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

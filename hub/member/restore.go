@@ -13,21 +13,20 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// recovery is of a hub that was restored from a backup: what it placed since then
-// it does not know, and the members do. It waits for them before it gives away
-// their capacity.
+// recovery is the state of a hub that was restored from a backup: it has lost its
+// placements since the backup, but the members have them. It waits for their reports before
+// it reserves their capacity.
 type recovery struct {
-	// until when members are awaited at the most; zero: this hub was not restored.
+	// until is when the hub stops waiting for members; zero: this hub was not restored.
 	until time.Time
-	// over: they are no longer awaited.
+	// over is set once the hub no longer waits for them.
 	over bool
 }
 
-// Restored says that the hub was restored from a backup: an agent has seen what
-// this hub knows nothing of. Nothing is placed, and nothing resumed, until every
-// member that ever connected has reported to this leader, or for Timings.Recovery.
-// It is so once: an agent that has such a thing to say again, true or not, holds
-// up nobody.
+// Restored records that the hub was restored from a backup: an agent has seen state that is
+// newer than the hub's. Nothing is placed, and nothing resumed, until every member that
+// ever connected has reported to this leader, or for Timings.Recovery. It takes effect
+// once: an agent that reports it again, true or not, delays nothing.
 func (f *Restores) Restored() {
 	f.mu.Lock()
 	first := f.recovery.until.IsZero()
@@ -41,11 +40,10 @@ func (f *Restores) Restored() {
 	}
 }
 
-// awaitsReports reports whether nothing may be placed yet, and the decision that says
-// so. The caller holds the lock.
+// awaitsReports reports whether nothing may be placed yet, and returns the decision for
+// that. The caller holds the lock.
 //
-// The message is the same for as long as it lasts: they are written into every
-// session that waits.
+// The message stays the same: it is written into every session that waits.
 func (f *state) awaitsReports(now time.Time) (placement.Decision, bool) {
 	if f.recovery.until.IsZero() || f.recovery.over {
 		return placement.Decision{}, false
@@ -63,8 +61,8 @@ func (f *state) awaitsReports(now time.Time) (placement.Decision, bool) {
 		"the hub was restored from a backup: sessions are placed once every member has reported what it runs, or after %s; kubectl get memberclusters says who is away", f.timings.Recovery)}, true
 }
 
-// Recovering reports whether the hub was restored from a backup, and waits for its
-// members' reports.
+// Recovering reports whether the hub was restored from a backup, and waits for its members'
+// reports.
 func (f *Restores) Recovering() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,8 +70,8 @@ func (f *Restores) Recovering() bool {
 	return wait
 }
 
-// Claims reports whether a member holds a session under a later epoch than one, and
-// proves that it was given it there: a hub that was restored has forgotten that.
+// Claims reports whether a member has a session under a later epoch than one, with a proof
+// that it was placed there: a restored hub has lost that epoch.
 func (f *Restores) Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool) {
 	f.mu.Lock()
 	members := slices.Collect(maps.Values(f.members))
@@ -88,16 +86,16 @@ func (f *Restores) Claims(assignment types.NamespacedName, session types.UID, ep
 	return "", false
 }
 
-// Counts says that a member's own reports count the copy of a session that it has
-// under an epoch, so that nothing is kept for it besides.
+// Counts records that a member's own reports count its copy of a session under an epoch, so
+// that no reservation is needed for it.
 func (f *Reservations) Counts(session types.UID, epoch int64, member types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ledger.Release(session, epoch, member)
 }
 
-// Unreported returns the names of the members that have not reported to this leader and may run
-// something: neither revoked nor declared fenced.
+// Unreported returns the names of the members that have not reported to this leader and may
+// run something: neither revoked nor declared fenced.
 func (f *Restores) Unreported() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +111,7 @@ func (f *Restores) Unreported() []string {
 }
 
 // awaited reports whether the member has yet to report to this hub. One that never
-// connected has nothing to tell, and one that is revoked can't.
+// connected has nothing to report, and one that is revoked can't.
 func (m *member) awaited() bool {
 	return m.heartbeats.EverConnected() && !m.revoked && (!m.reported || !m.cluster.Synced.Load())
 }

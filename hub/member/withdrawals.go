@@ -10,29 +10,29 @@ import (
 
 const (
 	// withdrawnLeast and withdrawnPercent bound how many assignments a member may be
-	// told to stop for which no session's status names a cause: so many, or that share
-	// of what it holds.
+	// ordered to stop for which no session's status names a cause: so many, or that share
+	// of its assignments.
 	withdrawnLeast   = 5
 	withdrawnPercent = 30
-	// withdrawnWithin is for how long one counts.
+	// withdrawnWithin is how long a withdrawal counts.
 	withdrawnWithin = time.Hour
 )
 
-// withdrawals are those of a member for which nothing durable names a cause. Single
-// ones happen: a member was restored from a backup, and has what it confirmed to have
-// stopped. Many at once mean that the hub has lost state, and would stop desktops
-// that are used.
+// withdrawals are those of a member that have no durable cause. Single ones happen: a
+// member was restored from a backup, and has again what it confirmed as stopped. Many at
+// once mean that the hub has lost state, and would stop desktops in use.
 type withdrawals struct {
-	// done are the sessions that were withdrawn, with when; held those that are not.
+	// done are the sessions that were withdrawn, with the times; held those that are not.
 	done map[types.UID]time.Time
 	held map[types.UID]struct{}
-	// of is how many assignments the member held at the most since the first of done.
+	// of is the maximum number of the member's assignments since the first of done.
 	of int
 }
 
-// MayWithdraw reports whether a member may be told to stop what it holds of a session
-// although nothing durable says why, and counts it. Beyond the bound nothing is
-// stopped until what is held back is gone: delete it in the member, or place it there.
+// MayWithdraw reports whether to order a member to stop its assignment of a session
+// although nothing durable gives a cause, and counts it. Beyond the bound nothing is
+// stopped until the withheld ones are gone: delete them in the member, or place the
+// sessions there.
 func (f *Registry) MayWithdraw(member, session types.UID) bool {
 	f.mu.Lock()
 	m := f.uids[member]
@@ -54,8 +54,8 @@ func (f *Registry) MayWithdraw(member, session types.UID) bool {
 	return may
 }
 
-// Withdrawn notes that nothing of a session is to be stopped in a member any more
-// without a cause: it has stopped, or its status names one.
+// Withdrawn records that no withdrawal of a session without a cause is pending in a member
+// any more: it has stopped, or its status names a cause.
 func (f *Registry) Withdrawn(uid, session types.UID) {
 	f.edit(uid, MemberChanged, func(m *member) bool {
 		_, held := m.withdrawals.held[session]
@@ -64,8 +64,7 @@ func (f *Registry) Withdrawn(uid, session types.UID) {
 	})
 }
 
-// take decides on one withdrawal; first reports whether it is the first that is held
-// back.
+// take decides on one withdrawal; first reports whether it is the first that is withheld.
 func (w *withdrawals) take(session types.UID, holds int, now time.Time) (may, first bool) {
 	for other, at := range w.done {
 		if now.Sub(at) >= withdrawnWithin {
@@ -94,7 +93,7 @@ func (w *withdrawals) take(session types.UID, holds int, now time.Time) (may, fi
 	return false, first
 }
 
-// withdrawalsMessage says what is held back, and what to do.
+// withdrawalsMessage describes the withheld withdrawals, with the remedy.
 func withdrawalsMessage(held int) string {
 	return fmt.Sprintf("%d sessions run there that the hub has no record of stopping or placing elsewhere: it may have lost state, "+
 		"so that it stops none of them; compare `kubectl get vdia -A` in the member with `kubectl get vdis -A`, and delete in the member the assignments that are not to run", held)

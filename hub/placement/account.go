@@ -6,67 +6,66 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// account is what the ledger holds of one member: its reservations, also
-// grouped by question so that a burst of a thousand like sessions is reckoned as
-// one, and what was reckoned from its last report.
+// account is the ledger's state of one member: its reservations, grouped by question so
+// that a burst of a thousand equal sessions is computed once, and what was computed from
+// its last report.
 type account struct {
 	reservations map[types.UID]*reservation
 	groups       []group
-	// reckoned is whether the groups' spare is up to date.
+	// reckoned reports whether the groups' spare is up to date.
 	reckoned bool
 
-	// The newest report, if there was one.
+	// The newest report, if there is one.
 	reported bool
 	sequence uint64
 
-	// What follows was reckoned from this report and is void with it.
+	// The fields below were computed from this report and are void with it.
 	capacity *Capacity
 	answers  map[*question]*answer
-	// overheads: some template's Pods take more there than is asked for.
+	// overheads is set if some template's Pods use more there than their sessions request.
 	overheads bool
 	admitted  map[string]bool
 }
 
-// reservation of a session's epoch in a member.
+// reservation is the capacity that a session's epoch reserves in a member.
 type reservation struct {
 	epoch    int64
 	question *question
-	// acknowledged: reports from countedFrom on count it as used.
+	// acknowledged is set once the reports from countedFrom on count it as used.
 	acknowledged bool
 	countedFrom  uint64
 
-	// again: the epoch was idle in the member, which may still acknowledge what
-	// it was told before. Then only the assignment of the hash expected counts;
-	// stored is that which was acknowledged last.
+	// again is set if the epoch was stopped in the member, which may still acknowledge an
+	// earlier order. Then only the assignment whose hash is expected counts; stored is the
+	// hash that was acknowledged last.
 	again            bool
 	expected, stored string
 }
 
-// group is how many reservations of a question there are; never zero.
+// group counts the reservations of a question; the count is never zero.
 type group struct {
 	question *question
 	count    int64
 
-	// guarded is whether the report speaks of its template. Then spare is how
-	// many of its slots are left when all reservations have landed where they
-	// hurt it most; below zero, one of its own may not fit.
+	// guarded reports whether the report covers its template. Then spare is how many of its
+	// slots are left if every reservation lands where it costs the group most; below zero,
+	// one of its own may not fit.
 	guarded bool
 	spare   int64
 }
 
-// answer is what a report says to a question.
+// answer is a report's answer to a question.
 type answer struct {
-	// asked is what the member is asked in truth: with the overhead that the
-	// template's Pods have there.
+	// asked is the question with the overhead that the template's Pods have there.
 	asked *question
-	// known is whether the member has judged the template at all.
+	// known reports whether the member has evaluated the template.
 	known     bool
 	available bool
 	// slots that the report shows, before reservations and headroom.
 	slots int64
-	// image is whether a node that may be used has the template's image.
+	// image reports whether a usable node has the template's image.
 	image bool
-	// short is why there are none, once somebody has asked.
+	// short is the reason why there are no slots; computed on first use.
 	short *lack
 }
 
@@ -111,7 +110,7 @@ func (a *account) remove(session types.UID, r *reservation) {
 	}
 }
 
-// read makes the account speak of this report; nil is none, or no more.
+// read makes the account use this report; nil stands for no report.
 func (a *account) read(c *Capacity) {
 	if a.capacity == c {
 		return
@@ -129,7 +128,7 @@ func (a *account) read(c *Capacity) {
 	}
 }
 
-// answer to a question by the report that was read.
+// answer returns the current report's answer to a question.
 func (a *account) answer(q *question) *answer {
 	if known := a.answers[q]; known != nil {
 		return known
@@ -149,7 +148,7 @@ func (a *account) answer(q *question) *answer {
 	return out
 }
 
-// shortage is why the report that was read shows no slots.
+// shortage returns the reason why the current report shows no slots.
 func (a *account) shortage(q *question) lack {
 	known := a.answer(q)
 	if known.short == nil {
@@ -159,7 +158,7 @@ func (a *account) shortage(q *question) lack {
 	return *known.short
 }
 
-// admits is whether the report that was read names the namespace.
+// admits reports whether the current report admits the namespace.
 func (a *account) admits(namespace string) bool {
 	yes, ok := a.admitted[namespace]
 	if !ok {
@@ -169,7 +168,7 @@ func (a *account) admits(namespace string) bool {
 	return yes
 }
 
-// asked is what the member is asked in truth by a question.
+// asked returns the question with the member's overhead for its template.
 func (a *account) asked(q *question) *question {
 	if !a.overheads {
 		return q
@@ -177,7 +176,7 @@ func (a *account) asked(q *question) *question {
 	return a.answer(q).asked
 }
 
-// slots left for a question: those of the report, less the most that the
+// slots returns the slots left for a question: those of the report, less the most that the
 // outstanding reservations can cost, wherever they land. It may be negative.
 func (a *account) slots(q *question) int64 {
 	slots, asked := a.answer(q).slots, a.asked(q)
@@ -189,9 +188,8 @@ func (a *account) slots(q *question) int64 {
 	return slots
 }
 
-// own is how much more is left for a question where the session itself is set
-// aside that sits there: what its reservation costs, or, where the report counts
-// it as used, its one slot.
+// own returns how many more slots a question has if the session's own use is excluded: what
+// its reservation costs, or, where the report counts it as used, its one slot.
 func (a *account) own(session types.UID, q *question) int64 {
 	held := a.reservations[session]
 	if held == nil {
@@ -202,9 +200,9 @@ func (a *account) own(session types.UID, q *question) int64 {
 	return own.costIn
 }
 
-// harms is whether one more of a question, landing where it hurts most, could
-// leave an outstanding reservation without a node: a small session must not
-// take the only node that a large one, on its way, fits on.
+// harms reports whether one more of a question, landing where it costs most, could leave an
+// outstanding reservation without a node: a small session must not take the only node that
+// fits a large session which is already reserved.
 func (a *account) harms(q *question) bool {
 	a.reckon()
 	asked := a.asked(q)

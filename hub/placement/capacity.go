@@ -8,42 +8,42 @@ type TemplateKey struct {
 	Revision string
 }
 
-// String is name@revision.
+// String returns name@revision.
 func (k TemplateKey) String() string { return fmt.Sprintf("%s@%s", k.Name, k.Revision) }
 
-// Capacity is what a member last reported. It must not be changed once it was
-// handed to Place: what was reckoned from it is remembered by its address.
+// Capacity is a member's last capacity report. It must not be changed after it was passed
+// to Place: results computed from it are cached by its address.
 type Capacity struct {
-	// Sequence of the report, growing within an agent's instance.
+	// Sequence of the report; it increases within an instance of the agent.
 	Sequence uint64
-	// Nodes that take sessions at all.
+	// Nodes that accept sessions.
 	Nodes int32
-	// AdmittedNamespaces by the member's administrator.
+	// AdmittedNamespaces are those that the member's administrator admits.
 	AdmittedNamespaces []string
-	// PodSecurity: the agent reports which of them enforce Pod Security, and
-	// NotEnforced are those that don't. Nothing is placed by it.
+	// PodSecurity is set if the agent reports which of them enforce Pod Security;
+	// NotEnforced are those that don't. Placement ignores both.
 	PodSecurity bool
 	NotEnforced []string
-	// Templates that the member has judged.
+	// Templates that the member has evaluated.
 	Templates map[TemplateKey]TemplateCapacity
 }
 
-// TemplateCapacity is what a member says of one revision of a template.
+// TemplateCapacity is what a member reports about one revision of a template.
 type TemplateCapacity struct {
 	Revision string
-	// Available is whether it can run there at all, room or no room; Reason
-	// (an Unavailable reason of the API) and Message say why not.
+	// Available reports whether it can run there at all, whatever the free capacity; Reason
+	// (an Unavailable reason of the API) and Message explain why not.
 	Available       bool
 	Reason, Message string
 	// Buckets are the nodes that it may use.
 	Buckets []Bucket
-	// ImageNodes that it may use are known to have its image.
+	// ImageNodes is how many of these nodes are known to have its image.
 	ImageNodes int32
-	// Overhead that each Pod takes there besides what its session asks for.
+	// Overhead is what each Pod uses there in addition to its session's request.
 	Overhead Resources
 }
 
-// Bucket is a group of nodes with the same room left on each.
+// Bucket is a group of nodes with equal free capacity.
 type Bucket struct {
 	Nodes int32
 	// Free on each node, "pods" included.

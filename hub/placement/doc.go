@@ -1,29 +1,27 @@
-// Package placement decides which member of the fleet a session goes to, and
-// explains it. It is stop 2 of the walk (docs/design.md, sections 3 and 6).
+// Package placement decides which member of the fleet runs a session, and explains the
+// decision (docs/design.md, sections 3 and 6).
 //
-// It is pure: a Request, the Candidates as they are known now, and a Ledger
-// of room that was given away and no report shows yet, go in; a Decision comes
-// out. It reads no clock, starts nothing, and talks to nobody.
+// It is pure: the input is a Request, the current Candidates and a Ledger of reservations
+// that no report shows yet; the output is a Decision. It reads no clock, starts no
+// goroutine and does no I/O.
 //
-// A candidate passes the filters in the order of the pipeline (filters.go),
-// the first that fails is its verdict. What passes is ranked (score.go): regions
-// that the session prefers, then the tiers of its policy's overflow, then regions
-// and clusters that the policy prefers, then taints that would rather be avoided,
-// then whether the image is there already, then the policy's strategy; ties break
-// by a hash of the session and the member, so that no name is favoured.
+// A candidate passes the filters in the order of the pipeline (filters.go); the first that
+// fails is its verdict. The candidates that pass are ranked (score.go): regions that the
+// session prefers, then the tiers of its policy's overflow, then regions and clusters that
+// the policy prefers, then PreferNoSchedule taints, then whether a node has the image, then
+// the policy's strategy; ties break by a hash of the session and the member, so that no
+// name is favored.
 //
-// The caps of a policy on all members together are asked before any candidate is:
-// where one is reached, that is the answer. What they count comes with the
-// Request.
+// The policy's caps on all members together are checked before any candidate: if one is
+// reached, that is the answer. The Request contains the counts.
 //
 // Invariants:
-//   - Room is counted by node, never as a sum: a session is placed only where
-//     some single node has room for all of it, and still has for each session
-//     on its way there, even if every one landed on the node where it hurts
-//     most.
+//   - Capacity is counted by node, never as a sum: a session is placed only if a single
+//     node has free capacity for all of it, and still fits every reserved session, even if
+//     each one lands on the node where it costs most.
 //   - The decision does not depend on the order of the candidates.
-//   - More room never makes a session unplaceable.
-//   - A later tier of a policy's overflow is used only where no member of an
-//     earlier one fits, unless the session itself prefers a region there.
-//   - What one session lacks delays no other: nothing is held back here.
+//   - More capacity never makes a session unschedulable.
+//   - A later tier of a policy's overflow is used only if no member of an earlier one fits,
+//     unless the session itself prefers a region there.
+//   - A session that can't be placed delays no other: placement holds no queue.
 package placement

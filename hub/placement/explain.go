@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Explain decides as Place does, and gives a verdict on every candidate.
+// Explain decides as Place does, and adds a verdict on every candidate.
 func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	if ledger == nil {
 		ledger = NewLedger()
@@ -58,7 +58,7 @@ func (l lack) sentence() string {
 	return l.one + " (" + l.remedy + ")"
 }
 
-// placed says why it is this one.
+// placed returns the decision for the best candidate, with the reasons.
 func placed(q *query, won contest, candidates int) Decision {
 	c := won.best.candidate
 	why := append(wishes(q, &won.best), slotsLeft(won.best.slots), standing(q, won, candidates))
@@ -71,7 +71,7 @@ func placed(q *query, won contest, candidates int) Decision {
 	}
 }
 
-// wishes that the candidate meets.
+// wishes returns the preferences that the candidate meets.
 func wishes(q *query, s *score) []string {
 	why := make([]string, 0, 6)
 	if q.Home != nil {
@@ -92,7 +92,7 @@ func wishes(q *query, s *score) []string {
 	return why
 }
 
-// standing among the candidates.
+// standing describes the candidate's rank among the candidates.
 func standing(q *query, won contest, candidates int) string {
 	switch {
 	case won.fits == 1:

@@ -39,8 +39,8 @@ var capacityFilter = filter{
 	},
 }
 
-// left is how many slots the request may use, before it is asked whether one
-// more would harm those on their way.
+// left returns how many slots the request may use, before the check whether one more would
+// harm the outstanding reservations.
 func (q *query) left(c *Candidate, a *account) int64 {
 	left := q.slots(c, a)
 	if q.Failover {
@@ -49,7 +49,7 @@ func (q *query) left(c *Candidate, a *account) int64 {
 	return left - headroom(q.headroomPercent(c), q.sessions(c), left)
 }
 
-// slots that no other session has or will have.
+// slots returns the slots that no other session uses or has reserved.
 func (q *query) slots(c *Candidate, a *account) int64 {
 	slots := a.slots(q.question)
 	if q.sits(c) && q.Seat.Taken {
@@ -58,8 +58,8 @@ func (q *query) slots(c *Candidate, a *account) int64 {
 	return slots
 }
 
-// shortage says which resources no node has enough of; or, where each is to
-// be had but not on one node, so.
+// shortage names the resources of which no node has enough; or explains that each is
+// available, but not on one node.
 func shortage(s *shape, buckets []Bucket) lack {
 	var names, details []string
 	severity := int64(0)
@@ -91,9 +91,8 @@ func largestFree(buckets []Bucket, name corev1.ResourceName) int64 {
 	return largest
 }
 
-// roundToQuarter rounds what is free down to quarters of what is asked, so
-// that the message of a waiting session does not change with every Pod that
-// comes and goes.
+// roundToQuarter rounds the free amount down to quarters of the requested one, so that the
+// message of a pending session does not change with every Pod that starts or ends.
 func roundToQuarter(free, asked int64) int64 {
 	if asked < 4 {
 		return free

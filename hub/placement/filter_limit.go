@@ -1,8 +1,8 @@
 package placement
 
-// limitFilter requires that the session asks for no resource of which it would have no
-// limit. One that was stored before that was refused would be charged nothing and use it
-// all.
+// limitFilter requires that the session requests no resource for which it would get no
+// limit. A session that was stored before admission refused that would be charged nothing
+// and could use everything.
 var limitFilter = filter{
 	name:  "Limits",
 	check: func(q *query, _ *Candidate, _ *account) bool { return q.noLimit == "" },

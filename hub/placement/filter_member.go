@@ -23,7 +23,7 @@ var readyFilter = filter{
 	},
 }
 
-// schedulingFilter requires that the member takes new sessions.
+// schedulingFilter requires that the member accepts new sessions.
 var schedulingFilter = filter{
 	name: "Scheduling",
 	check: func(_ *query, c *Candidate, _ *account) bool {
@@ -60,21 +60,21 @@ func untolerated(q *query, c *Candidate) *corev1.Taint {
 	return &c.Taints[i]
 }
 
-// tolerates is whether the session or its policy tolerates the taint.
+// tolerates reports whether the session or its policy tolerates the taint.
 func (q *query) tolerates(taint *corev1.Taint) bool {
 	return tolerated(taint, q.ClusterTolerations) || q.Policy != nil && tolerated(taint, q.Policy.ClusterTolerations)
 }
 
 // tolerated reports whether one of the tolerations matches the taint. Operators that
-// compare numbers match nothing, and nor does a toleration without a key, unless its
-// operator is Exists.
+// compare numbers match nothing, nor does a toleration without a key, unless its operator
+// is Exists.
 func tolerated(taint *corev1.Taint, tolerations []corev1.Toleration) bool {
 	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
 		return (t.Key != "" || t.Operator == corev1.TolerationOpExists) && t.ToleratesTaint(logr.Logger{}, taint, false)
 	})
 }
 
-// refusedFilter requires that the member has not refused the session lately.
+// refusedFilter requires that the member has not refused the session recently.
 var refusedFilter = filter{
 	name: "Refused",
 	check: func(q *query, c *Candidate, _ *account) bool {
@@ -90,7 +90,7 @@ var refusedFilter = filter{
 	},
 }
 
-// capFilter requires that the member holds fewer sessions than it may.
+// capFilter requires that the member has fewer sessions than its cap.
 var capFilter = filter{
 	name: "SessionCap",
 	check: func(q *query, c *Candidate, _ *account) bool {

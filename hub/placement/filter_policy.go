@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// overflowFilter requires that the member is in a tier of the policy's overflow, where it has
+// overflowFilter requires that the member is in a tier of the policy's overflow, if it has
 // one.
 var overflowFilter = filter{
 	name: "Overflow",
@@ -22,8 +22,8 @@ var overflowFilter = filter{
 	},
 }
 
-// tierOf is the first tier of the overflow that a candidate is in, from 0; their
-// number where it is in none.
+// tierOf returns the first tier of the overflow that a candidate is in, from 0; the number
+// of tiers if it is in none.
 func (q *query) tierOf(c *Candidate) int {
 	for i := range q.overflow {
 		if q.overflow[i].has(c) {
@@ -33,7 +33,7 @@ func (q *query) tierOf(c *Candidate) int {
 	return len(q.overflow)
 }
 
-// tier of an overflow, made ready to be asked of a thousand candidates.
+// tier is a tier of an overflow, precompiled because it is matched with every candidate.
 type tier struct {
 	regions []string
 	labels  labels.Selector
@@ -54,8 +54,8 @@ func (t *tier) has(c *Candidate) bool {
 	return (len(t.regions) == 0 || slices.Contains(t.regions, c.Region)) && t.labels.Matches(labels.Set(c.Labels))
 }
 
-// clusterCapFilter requires that the policy has placed fewer sessions in the member than it
-// may in one.
+// clusterCapFilter requires that the policy has placed fewer sessions in the member than
+// its cap per cluster.
 var clusterCapFilter = filter{
 	name: "PolicyClusterCap",
 	check: func(q *query, c *Candidate, _ *account) bool {
@@ -68,8 +68,7 @@ var clusterCapFilter = filter{
 }
 
 // policyCapFilter requires that no cap of the policy on all members together is reached.
-// Place does not get as far; it is for the verdicts on members that would do
-// otherwise.
+// Place returns before it; it is for Explain's verdicts on members that otherwise fit.
 var policyCapFilter = filter{
 	name:  "PolicyCap",
 	check: func(q *query, _ *Candidate, _ *account) bool { return q.cap == nil },
@@ -78,7 +77,7 @@ var policyCapFilter = filter{
 	},
 }
 
-// reachedCap is a cap of a policy that leaves no place for another session.
+// reachedCap is a cap of a policy that allows no more sessions.
 type reachedCap struct {
 	// field of spec.sessionCaps, and whose sessions it counts.
 	field, of string
@@ -86,7 +85,7 @@ type reachedCap struct {
 	most      int32
 }
 
-// reached is the first of the caps on all members together that is reached.
+// reached returns the first of the caps on all members together that is reached.
 func (q *query) reached(caps *v1alpha1.SessionCaps) *reachedCap {
 	switch {
 	case caps.Total != nil && q.Counts.Total >= *caps.Total:
@@ -110,7 +109,7 @@ func (r *reachedCap) remedy(q *query) string {
 	return fmt.Sprintf("end one of them, or raise spec.sessionCaps.%s of %s", r.field, q.policyRef())
 }
 
-// capped says which cap is reached.
+// capped returns the decision that names the reached cap.
 func (q *query) capped() Decision {
 	return Decision{
 		Reason:  v1alpha1.ReasonPolicyCap,

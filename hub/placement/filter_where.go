@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// regionFilter requires that the member is in a region that the session and its policy
-// both allow.
+// regionFilter requires that the member is in a region that both the session and its policy
+// allow.
 var regionFilter = filter{
 	name: "Regions",
 	check: func(q *query, c *Candidate, _ *account) bool {
@@ -51,7 +51,7 @@ func brokenSelector(q *query, c *Candidate) *clusterRule {
 	return nil
 }
 
-// homeFilter requires that the user's home lies in this member, or nowhere yet.
+// homeFilter requires that this member, or none yet, holds the user's home.
 var homeFilter = filter{
 	name: "Home",
 	check: func(q *query, c *Candidate, _ *account) bool {

@@ -6,22 +6,20 @@ import "slices"
 type filter struct {
 	// name of the filter, in verdicts.
 	name string
-	// check reports whether the candidate passes. It is called for every candidate
-	// of every decision, so it builds nothing. The account is of the candidate's last
-	// report, if it has made one.
+	// check reports whether the candidate passes. It runs for every candidate of every
+	// decision, so it allocates nothing. The account is that of the candidate's last
+	// report, if there is one.
 	check func(q *query, c *Candidate, a *account) bool
-	// explain returns what a candidate lacks for which check was false.
+	// explain returns what a candidate lacks if check is false.
 	explain func(q *query, c *Candidate, a *account) lack
 }
 
-// lack is what keeps a candidate away. Candidates with the same words are
-// counted together.
+// lack is what excludes a candidate. Candidates with the same text are counted together.
 type lack struct {
 	// one and many complete "1 ..." and "2 ...".
 	one, many string
-	// remedy is what would help, or what is known more; may be empty. Of
-	// those that are counted together, that of the lowest severity is shown,
-	// and then that of the first by name.
+	// remedy is what would help, or further detail; may be empty. Of those that are counted
+	// together, the one with the lowest severity is shown, then the first by name.
 	remedy   string
 	severity int64
 }
@@ -41,9 +39,9 @@ func doesNot(what, remedy string) lack {
 	return lack{one: "does not " + what, many: "do not " + what, remedy: remedy}
 }
 
-// pipeline is every filter in order. Those that only a person can mend come
-// before those that time mends, and those that need no report before those
-// that do: a filter after reportedFilter may rely on one.
+// pipeline is every filter in order. Those that need an action come before those that pass
+// with time, and those that need no report before those that do: a filter after
+// reportedFilter may rely on one.
 var pipeline = []filter{
 	limitFilter,
 	readyFilter,

@@ -4,29 +4,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Ledger holds the room that the hub has given away and no report shows yet:
-// one reservation for each session and member, from the decision until a
-// capacity report counts the assignment, or the member has refused it or
-// confirmed that it stopped. It also remembers what was reckoned from the
-// members' last reports.
+// Ledger holds the reservations: capacity that the hub has assigned and no report shows
+// yet. There is one for each session and member, from the decision until a capacity report
+// counts the assignment, or the member has refused it or confirmed that it stopped. The
+// Ledger also caches what was computed from the members' last reports.
 //
-// A Ledger is for one goroutine at a time: whoever shares one locks around
-// it, Place and Explain included.
+// A Ledger is not safe for concurrent use: callers that share one lock around it, Place and
+// Explain included.
 type Ledger struct {
 	accounts  map[types.UID]*account
 	questions questions
 }
 
-// NewLedger makes an empty ledger.
+// NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
 	return &Ledger{accounts: map[types.UID]*account{}, questions: questions{}}
 }
 
-// ReserveFor gives room in a member to a session's epoch, on the nodes that
-// its template may use. It may be repeated, and replaces what an older epoch
-// of the session has in this member; one that is older than what is held
-// changes nothing. What the session has in other members stays until it is
-// counted or released there.
+// ReserveFor reserves capacity in a member for a session's epoch, on the nodes that its
+// template may use. It is idempotent, and replaces the reservation of an older epoch of the
+// session in this member; an epoch older than the reserved one changes nothing.
+// Reservations of the session in other members stay until they are counted or released
+// there.
 func (l *Ledger) ReserveFor(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) {
 	a := l.account(member)
 	if held := a.reservations[session]; held != nil {
@@ -38,11 +37,10 @@ func (l *Ledger) ReserveFor(session types.UID, epoch int64, member types.UID, te
 	a.add(session, &reservation{epoch: epoch, question: l.question(template, r)})
 }
 
-// ReserveAgain gives room in a member to an epoch of a session that was idle
-// there and is to run again. Until Expect says of which assignment, no
-// acknowledgement counts: the member may have one on its way of what it was told
-// before. What the session still has there is taken for that; giveBack makes all
-// as if this had not been.
+// ReserveAgain reserves capacity in a member for a session's epoch that was stopped there
+// and is to run again. Until Expect names the assignment, no acknowledgement counts: the
+// member may still send one for an earlier order. The session's existing reservation there
+// is replaced; giveBack restores the state from before the call.
 func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) (giveBack func()) {
 	a := l.account(member)
 	before := a.reservations[session]
@@ -69,8 +67,8 @@ func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, 
 	}
 }
 
-// SetAside takes out what a session has in a member, so that it does not stand
-// in its own way, until it is put back.
+// SetAside removes a session's reservation in a member, so that it does not compete with
+// itself, until putBack is called.
 func (l *Ledger) SetAside(session, member types.UID) (putBack func()) {
 	a := l.account(member)
 	held := a.reservations[session]
@@ -81,22 +79,22 @@ func (l *Ledger) SetAside(session, member types.UID) (putBack func()) {
 	return func() { a.add(session, held) }
 }
 
-// Expect says which assignment of the session's epoch the member is to
-// acknowledge, by the hash of its spec.
+// Expect sets which assignment of the session's epoch the member is to acknowledge, by the
+// hash of its spec.
 func (l *Ledger) Expect(session types.UID, epoch int64, member types.UID, hash string) {
 	l.settle(session, epoch, member, func(held *reservation) { held.expected = hash })
 }
 
-// CountedFrom says that the member has acknowledged the assignment of this hash,
-// and that its report of this sequence, and every later one, counts the
-// session's epoch as it says. Other epochs are not meant.
+// CountedFrom records that the member has acknowledged the assignment of this hash, and
+// that its report of this sequence and every later one count that epoch of the session.
+// Other epochs are unaffected.
 func (l *Ledger) CountedFrom(session types.UID, epoch int64, member types.UID, hash string, sequence uint64) {
 	l.settle(session, epoch, member, func(held *reservation) {
 		held.acknowledged, held.countedFrom, held.stored = true, sequence, hash
 	})
 }
 
-// settle changes the reservation of an epoch, and drops it if it is counted.
+// settle changes the reservation of an epoch, and removes it if it is then counted.
 func (l *Ledger) settle(session types.UID, epoch int64, member types.UID, change func(*reservation)) {
 	a := l.accounts[member]
 	if a == nil {
@@ -111,9 +109,9 @@ func (l *Ledger) settle(session types.UID, epoch int64, member types.UID, change
 	}
 }
 
-// Reported says that the report of this sequence is the member's newest, and
-// drops the reservations that it counts. Call it together with handing out
-// that report as the member's Capacity.
+// Reported records that the report of this sequence is the member's newest, and removes the
+// reservations that it counts. Call it in the same step that makes the report the member's
+// Capacity.
 func (l *Ledger) Reported(member types.UID, sequence uint64) {
 	a := l.account(member)
 	if a.reported && sequence <= a.sequence {
@@ -127,8 +125,8 @@ func (l *Ledger) Reported(member types.UID, sequence uint64) {
 	}
 }
 
-// Release gives back what a session has in a member up to an epoch: the
-// member refused it, or has confirmed that it stopped.
+// Release removes a session's reservation in a member up to an epoch: the member refused
+// it, or has confirmed that it stopped.
 func (l *Ledger) Release(session types.UID, epoch int64, member types.UID) {
 	a := l.accounts[member]
 	if a == nil {
@@ -139,9 +137,9 @@ func (l *Ledger) Release(session types.UID, epoch int64, member types.UID) {
 	}
 }
 
-// Reset says that the member speaks through a new instance of its agent: its
-// sequences start over, and what the former one promised to count is void.
-// Every reservation stays until CountedFrom names a report of the new one.
+// Reset records that a new instance of the member's agent has connected: its sequences
+// start over, and the former instance's acknowledgements are void. Every reservation stays
+// until CountedFrom names a report of the new one.
 func (l *Ledger) Reset(member types.UID) {
 	a := l.accounts[member]
 	if a == nil {
@@ -153,7 +151,7 @@ func (l *Ledger) Reset(member types.UID) {
 	}
 }
 
-// Forget drops everything about a member that has left the fleet for good.
+// Forget removes everything about a member that has left the fleet permanently.
 func (l *Ledger) Forget(member types.UID) {
 	a := l.accounts[member]
 	if a == nil {
@@ -165,7 +163,7 @@ func (l *Ledger) Forget(member types.UID) {
 	delete(l.accounts, member)
 }
 
-// Outstanding is how many reservations a member has.
+// Outstanding returns how many reservations a member has.
 func (l *Ledger) Outstanding(member types.UID) int {
 	if a := l.accounts[member]; a != nil {
 		return len(a.reservations)
@@ -182,7 +180,7 @@ func (l *Ledger) account(member types.UID) *account {
 	return a
 }
 
-// question interns what is asked for.
+// question interns a question.
 func (l *Ledger) question(template TemplateKey, r Resources) *question {
 	s := newShape(r)
 	key := questionKey{template, s.key}
@@ -195,8 +193,8 @@ func (l *Ledger) question(template TemplateKey, r Resources) *question {
 	return q
 }
 
-// makeRoom forgets the questions that no reservation is made of, and every
-// answer, once there are too many.
+// makeRoom removes the questions without reservations, and every answer, once there are too
+// many.
 func (l *Ledger) makeRoom() {
 	if len(l.questions) < maxQuestions {
 		return

@@ -4,9 +4,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Place chooses the best of the candidates that fit, or says why none does.
-// It reserves nothing: the caller does once the decision is durable, and
-// before it asks again. A nil ledger holds no reservations.
+// Place chooses the best of the candidates that fit, or explains why none does. It reserves
+// nothing: the caller does so once the decision is durable, and before the next call. A nil
+// ledger holds no reservations.
 func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	if ledger == nil {
 		ledger = NewLedger()
@@ -34,11 +34,11 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	return placed(q, c, len(candidates))
 }
 
-// contest among the candidates that fit.
+// contest tracks the best of the candidates that fit.
 type contest struct {
 	best score
-	// fits counts those that entered, peers those that nothing but the
-	// strategy tells from the best.
+	// fits counts the candidates that entered, peers those that differ from the best only
+	// by the strategy.
 	fits, peers int
 }
 
@@ -59,7 +59,7 @@ func (c *contest) enter(s score, q *query) {
 	}
 }
 
-// read is the account of a candidate, speaking of its last report.
+// read returns the account of a candidate, updated to its last report.
 func (l *Ledger) read(c *Candidate) *account {
 	a := l.account(c.UID)
 	a.read(c.Capacity)

@@ -8,25 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// query is a request made ready to be asked of a thousand candidates.
+// query is a request with its selectors compiled once for all candidates.
 type query struct {
 	*Request
 	question *question
 	strategy ranking
-	// noLimit is a resource of which zero is asked for, which would be no limit.
+	// noLimit is a resource with a request of zero, which would set no limit.
 	noLimit corev1.ResourceName
 
-	// regions that are required, and by whom.
+	// regions are the required regions, with the field that requires them.
 	regions []regionRule
-	// selectors that must match, and whose they are.
+	// selectors must all match; each has the field that contains it.
 	selectors []clusterRule
-	// preferred members by the policy; nil: none are.
+	// preferred selects the members that the policy prefers; nil: none.
 	preferred labels.Selector
-	// policyRegions that the policy prefers, in order.
+	// policyRegions are the regions that the policy prefers, in order.
 	policyRegions []string
-	// overflow are the policy's tiers; none: every member is as good.
+	// overflow are the policy's tiers; empty: no tiers.
 	overflow []tier
-	// cap of the policy that is reached; nil: none is.
+	// cap is the policy's cap that is reached; nil: none.
 	cap *reachedCap
 }
 
@@ -69,10 +69,10 @@ func newQuery(r *Request, ledger *Ledger) *query {
 	return q
 }
 
-// sits is whether the session is placed in the candidate already.
+// sits reports whether the session is already placed in the candidate.
 func (q *query) sits(c *Candidate) bool { return q.Seat != nil && q.Seat.Cluster == c.UID }
 
-// sessions of a candidate, this one left out.
+// sessions returns how many sessions a candidate has, this one excluded.
 func (q *query) sessions(c *Candidate) int64 {
 	n := int64(c.Sessions)
 	if q.sits(c) {
@@ -81,7 +81,7 @@ func (q *query) sessions(c *Candidate) int64 {
 	return max(n, 0)
 }
 
-// policyRef names the policy, in explanations.
+// policyRef returns the policy's name for explanations.
 func (q *query) policyRef() string {
 	if q.PolicyName == "" {
 		return "the policy"
@@ -103,7 +103,7 @@ func (q *query) requireClusters(field string, s *metav1.LabelSelector) {
 	q.selectors = append(q.selectors, clusterRule{field, selector, text})
 }
 
-// compile makes a selector and its text; a malformed one matches nothing.
+// compile returns a selector and its text; a malformed one matches nothing.
 func compile(s *metav1.LabelSelector) (labels.Selector, string) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {

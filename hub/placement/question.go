@@ -2,24 +2,23 @@ package placement
 
 import "maps"
 
-// question is what room is asked for: a shape, on the nodes that a template
-// may use. Equal questions share one within a Ledger, so that answers are
-// remembered by its address and a thousand like reservations are reckoned as
-// one.
+// question is an equivalence class of capacity requests: a shape, on the nodes that a
+// template may use. Equal questions share one value within a Ledger, so that answers are
+// cached by its address and a thousand equal reservations are computed once.
 type question struct {
 	template TemplateKey
 	shape    *shape
 
-	// reservations that are made of this question, in all members.
+	// reservations of this question, in all members.
 	reservations int
 
-	// What one of it can cost in slots of the question other, and one of the
-	// other in slots of it: remembered for the other asked last.
+	// costIn is the most that one reservation of this question costs in slots of other,
+	// costsOf the reverse. Both are cached for the most recent other.
 	other           *question
 	costIn, costsOf int64
 }
 
-// questions by what they ask.
+// questions are the interned questions by template and shape.
 type questions map[questionKey]*question
 
 type questionKey struct {
@@ -27,11 +26,11 @@ type questionKey struct {
 	shape    string
 }
 
-// maxQuestions bounds what is remembered. Sessions of a template mostly ask
-// for the same, so that in practice there are a few.
+// maxQuestions bounds the cache. Sessions of a template mostly have equal requests, so that
+// in practice there are a few.
 const maxQuestions = 4096
 
-// with is the question where each Pod takes so much besides. It is not shared.
+// with returns the question with an overhead added to each Pod. The result is not interned.
 func (q *question) with(overhead Resources) *question {
 	sum := maps.Clone(overhead)
 	for _, n := range q.shape.needs {
@@ -40,7 +39,7 @@ func (q *question) with(overhead Resources) *question {
 	return &question{template: q.template, shape: newShape(sum)}
 }
 
-// meet reckons the costs between this question and another.
+// meet computes the costs between this question and another.
 func (q *question) meet(other *question) {
 	if q.other != other {
 		q.other = other

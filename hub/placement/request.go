@@ -8,10 +8,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Request is a session that wants a member. Everything in it is resolved: the
-// template's defaults are in Resources, the policy that governs is Policy.
-// A selector that is nil matches every member, a malformed one matches none
-// (and the explanation says so).
+// Request is a session to be placed. Everything in it is resolved: Resources include the
+// template's defaults, Policy is the policy that governs. A nil selector matches every
+// member; a malformed one matches none, and the explanation reports it.
 type Request struct {
 	UID                   types.UID
 	Namespace, Name, User string
@@ -20,51 +19,48 @@ type Request struct {
 	TemplateClusterSelector *metav1.LabelSelector
 	Resources               Resources
 
-	// RequiredRegions are the only ones; empty: any.
+	// RequiredRegions are the only regions allowed; empty: any.
 	RequiredRegions []string
-	// PreferredRegions are tried first, in this order, and before those that
-	// the policy prefers.
+	// PreferredRegions rank first, in this order, and before those that the policy prefers.
 	PreferredRegions   []string
 	ClusterSelector    *metav1.LabelSelector
 	ClusterTolerations []corev1.Toleration
-	// Priority orders waiting sessions; it does not change where one goes.
+	// Priority orders pending sessions; it does not affect the choice of the member.
 	Priority int32
 
-	// Policy that governs the session, by name and what it says; nil: none.
-	// Counts are the sessions that its caps count, this one left out.
+	// PolicyName and Policy are the policy that governs the session; nil: none. Counts are
+	// the sessions that its caps count, this one excluded.
 	PolicyName string
 	Policy     *v1alpha1.PlacementPolicySpec
 	Counts     Counts
-	// Home is the member that holds the user's home; nil: none does.
+	// Home is the member that holds the user's home; nil: no member.
 	Home *v1alpha1.ClusterRef
-	// Refused are members that refused this session lately, with why.
+	// Refused are the members that recently refused this session, with their reasons.
 	Refused map[types.UID]string
-	// Failover is whether the session lost its member: it may use the room
-	// that is kept free for that.
+	// Failover is set if the session lost its member: it may use the headroom.
 	Failover bool
-	// Seat is set where it is asked where a session that is placed would go,
-	// were it rescheduled; nil: it is placed nowhere.
+	// Seat is set to ask where a placed session would go if it were rescheduled; nil: the
+	// session is not placed.
 	Seat *Seat
 }
 
-// Seat is where a session is placed already. It does not stand in its own way
-// there, and among members that nothing but chance tells apart it stays.
+// Seat is a session's current placement. The session does not compete with itself there,
+// and stays among members that differ only by the tie-break.
 type Seat struct {
 	Cluster types.UID
-	// Taken is whether it takes room there now: one that is idle does not.
+	// Taken reports whether it uses capacity there; a stopped one does not.
 	Taken bool
 }
 
-// Counts are how many sessions a policy has placed that are not confirmed
-// stopped.
+// Counts are how many sessions a policy has placed that are not confirmed as stopped.
 type Counts struct {
-	// Total of them, those of the request's user, and those of its namespace.
+	// Total, those of the request's user, and those of its namespace.
 	Total, User, Namespace int32
-	// Clusters are how many there are in each member. It is only read.
+	// Clusters are the sessions by member. The map is read-only.
 	Clusters map[types.UID]int32
 }
 
-// Candidate is a member as it is known now.
+// Candidate is the current state of a member.
 type Candidate struct {
 	Name         string
 	UID          types.UID
@@ -72,25 +68,24 @@ type Candidate struct {
 	// Labels of the MemberCluster.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// Scheduling is whether it takes new sessions; empty is Active.
+	// Scheduling controls whether it accepts new sessions; empty: Active.
 	Scheduling v1alpha1.SchedulingState
 	// Weight under strategy Weighted; a member of weight 0 is used only when
 	// no other fits.
 	Weight int32
-	// SessionCap is the most sessions it may hold; nil: no limit.
+	// SessionCap is the maximum number of sessions; nil: no limit.
 	SessionCap *int32
 	// HeadroomPercent of its slots is kept free for failover.
 	HeadroomPercent int32
 
 	Ready bool
-	// NotReady says why it is not ready. It ends up in sessions' conditions:
-	// nothing that changes by the second belongs in it.
+	// NotReady explains why it is not ready. It becomes part of sessions' conditions:
+	// nothing that changes every second belongs in it.
 	NotReady string
 
-	// Sessions placed there and not confirmed stopped, those with
-	// reservations included.
+	// Sessions placed there and not confirmed as stopped, including reservations.
 	Sessions int32
-	// Capacity it last reported; nil: never.
+	// Capacity that it last reported; nil: none yet.
 	Capacity *Capacity
 }
 
@@ -98,31 +93,30 @@ func (c *Candidate) ref() v1alpha1.ClusterRef {
 	return v1alpha1.ClusterRef{Name: c.Name, UID: c.UID}
 }
 
-// Decision is where a session goes, or why nowhere.
+// Decision is the member for a session, or the reason why there is none.
 type Decision struct {
 	Placed bool
-	// Cluster and Region, where it was placed.
+	// Cluster and Region of the placement.
 	Cluster v1alpha1.ClusterRef
 	Region  string
-	// Reason and Message of the condition Scheduled. The message of a session
-	// that waits changes only when what it lacks does.
+	// Reason and Message of the condition Scheduled. The message of a pending session
+	// changes only when what it lacks changes.
 	Reason, Message string
-	// Candidates there were, how many of them Fit, and the strategy's Score of the
-	// one that was chosen; where it was placed.
+	// Candidates is how many there were, Fit how many of them fit, Score the strategy's
+	// score of the chosen one; set if Placed.
 	Candidates, Fit int
 	Score           NamedScore
-	// Verdicts on every candidate, best first, then by name. Only Explain
-	// fills them.
+	// Verdicts on every candidate, best first, then by name. Only Explain sets them.
 	Verdicts []Verdict
 }
 
-// Verdict is what became of one candidate.
+// Verdict is the result for one candidate.
 type Verdict struct {
 	Cluster v1alpha1.ClusterRef
 	Region  string
-	// Fits is whether it passed every filter.
+	// Fits reports whether it passed every filter.
 	Fits bool
-	// Filter that it failed, by name, and why, in a sentence.
+	// Filter is the name of the filter that it failed, Message the reason in a sentence.
 	Filter, Message string
 	// Slots left for the request's resources, after reservations and
 	// headroom, where it fits.
@@ -133,7 +127,7 @@ type Verdict struct {
 	Scores []NamedScore
 }
 
-// NamedScore is one of the numbers that rank a candidate: the lower the better.
+// NamedScore is one of the numbers that rank a candidate; lower is better.
 type NamedScore struct {
 	Name string
 	// Value as text, exact: a whole number or a fraction.

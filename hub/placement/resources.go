@@ -10,14 +10,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Resources are amounts by name: cpu in milli-units, everything else in units
-// (bytes, devices). A session implicitly asks for one of "pods".
+// Resources are amounts by name: cpu in milli-units, everything else in units (bytes,
+// devices). A session implicitly requests one of "pods".
 type Resources map[corev1.ResourceName]int64
 
 // ResourcesOf converts a Kubernetes resource list, rounding up.
 func ResourcesOf(list corev1.ResourceList) Resources { return v1alpha1.AmountsOf(list) }
 
-// withoutLimit returns the first resource, by name, of which zero is asked for and a
+// withoutLimit returns the first resource, by name, with a request of zero for which a
 // kubelet would set no limit; empty if there is none.
 func (r Resources) withoutLimit() corev1.ResourceName {
 	found := corev1.ResourceName("")
@@ -29,7 +29,7 @@ func (r Resources) withoutLimit() corev1.ResourceName {
 	return found
 }
 
-// need is how much of one resource a shape asks for; the amount is positive.
+// need is the amount of one resource that a shape requests; it is positive.
 type need struct {
 	name   corev1.ResourceName
 	amount int64
@@ -65,7 +65,7 @@ func shapeKey(needs []need) string {
 	return string(b)
 }
 
-// fitsOn is how many times the shape fits into what one node has free.
+// fitsOn returns how many times the shape fits into a node's free resources.
 func (s *shape) fitsOn(free Resources) int64 {
 	least := int64(-1)
 	for _, n := range s.needs {
@@ -80,7 +80,7 @@ func (s *shape) fitsOn(free Resources) int64 {
 	return least
 }
 
-// slotsIn is how many times the shape fits into the buckets, node by node.
+// slotsIn returns how many times the shape fits into the buckets, node by node.
 func (s *shape) slotsIn(buckets []Bucket) int64 {
 	var slots int64
 	for _, b := range buckets {
@@ -89,11 +89,10 @@ func (s *shape) slotsIn(buckets []Bucket) int64 {
 	return slots
 }
 
-// costIn is the most slots of shape q that one reservation of shape s can
-// cost, wherever it lands. A node with free f and s taken has at least as
-// much left as with k times q taken, where k is the largest ratio of s to q
-// over what q asks for; so it loses at most k of its slots. Like shapes cost
-// exactly one.
+// costIn returns the most slots of shape q that one reservation of shape s can cost,
+// wherever it lands. A node with free resources f has, after s, at least as much left as
+// after k times q, where k is the largest ratio of s to q over the resources of q; so it
+// loses at most k of its slots. Equal shapes cost exactly one.
 func (s *shape) costIn(q *shape) int64 {
 	cost := int64(1) // the Pod itself
 	for _, n := range q.needs {

@@ -1,8 +1,7 @@
 package placement
 
-// Room is how many more sessions that ask what the request asks fit in the
-// candidates, up to most. It is what to expect, not a promise: each may still
-// take what another needs.
+// Room returns how many more sessions with this request fit in the candidates, up to most.
+// It is an estimate, not a guarantee: each may still use what another needs.
 func Room(req Request, candidates []Candidate, ledger *Ledger, most int64) int64 {
 	q := newQuery(&req, ledger)
 	if q.cap != nil {
@@ -23,7 +22,7 @@ func Room(req Request, candidates []Candidate, ledger *Ledger, most int64) int64
 	return min(room, most)
 }
 
-// leftOfCaps is how many more the policy's caps on all members together allow.
+// leftOfCaps returns how many more sessions the policy's caps over all members allow.
 func (q *query) leftOfCaps(most int64) int64 {
 	if q.Policy == nil {
 		return most
@@ -40,7 +39,7 @@ func (q *query) leftOfCaps(most int64) int64 {
 	return most
 }
 
-// roomIn is how many fit in a candidate that takes one.
+// roomIn returns how many sessions fit in a candidate that fits at least one.
 func (q *query) roomIn(c *Candidate, a *account) int64 {
 	room := q.left(c, a)
 	if c.SessionCap != nil {

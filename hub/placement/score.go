@@ -9,31 +9,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// score ranks a candidate that fits. The fields are compared in the order in
-// which they stand here; the first that differs decides.
+// score ranks a candidate that fits. The fields are compared in the order of their
+// declaration; the first that differs decides.
 type score struct {
 	candidate *Candidate
 
-	// region is the place of the member's region among those that the session
-	// prefers; one that is not among them comes last.
+	// region is the index of the member's region in the session's preferred regions; their
+	// number if it is not among them.
 	region int
 	// tier of the policy's overflow that the member is in, from 0.
 	tier int
-	// policyRegion is as region, among those that the policy prefers.
+	// policyRegion is the same for the policy's preferred regions.
 	policyRegion int
 	// others is 0 for a member that the policy prefers.
 	others int
-	// avoided counts taints that would rather keep the session away.
+	// avoided counts the PreferNoSchedule taints that are not tolerated.
 	avoided int
-	// strategy of the policy: the lower the better.
+	// strategy is the policy's score; lower is better.
 	strategy ratio
-	// then is the strategy's own tie-break: the lower the better.
+	// then is the strategy's own tie-break; lower is better.
 	then int64
-	// leave is 0 for the member where the session is placed already.
+	// leave is 0 for the member where the session is already placed.
 	leave int
 
-	// image is 1 for a member where a node that may be used has the image: the
-	// strategy takes it into account.
+	// image is 1 for a member where a usable node has the image; the strategy takes it into
+	// account.
 	image int64
 	// slots left, for explanations; not compared.
 	slots int64
@@ -64,13 +64,13 @@ func (q *query) score(c *Candidate, a *account) score {
 	return s
 }
 
-// compare orders two candidates for a session. It is never 0, so that the
-// order in which they come never matters.
+// compare orders two candidates for a session. It is never 0, so that the order of the
+// input never matters.
 func (s *score) compare(t *score, session types.UID) int {
 	return cmp.Or(s.compareWishes(t), s.compareStrategy(t, session))
 }
 
-// compareWishes by what was asked for, whatever the room.
+// compareWishes compares by preferences, whatever the capacity.
 func (s *score) compareWishes(t *score) int {
 	return cmp.Or(
 		cmp.Compare(s.region, t.region),
@@ -81,7 +81,7 @@ func (s *score) compareWishes(t *score) int {
 	)
 }
 
-// compareStrategy by the policy's strategy, and then by chance.
+// compareStrategy compares by the policy's strategy, and then by the tie-break.
 func (s *score) compareStrategy(t *score, session types.UID) int {
 	order := cmp.Or(
 		s.strategy.compare(t.strategy),
@@ -97,7 +97,7 @@ func (s *score) compareStrategy(t *score, session types.UID) int {
 	)
 }
 
-// rankOf is the place of a region in a list, its length if it is not there.
+// rankOf returns the index of a region in a list, or the list's length if it is absent.
 func rankOf(region string, list []string) int {
 	if i := slices.Index(list, region); i >= 0 {
 		return i
@@ -116,9 +116,8 @@ func countAvoided(q *query, c *Candidate) int {
 	return n
 }
 
-// tieBreak is a hash of session and member (FNV-1a, then mixed so that the
-// last bytes count as much as the first): each session sees equal members in
-// an order of its own.
+// tieBreak returns a hash of session and member (FNV-1a, then mixed so that the last bytes
+// count as much as the first): each session ranks equal members in an order of its own.
 func tieBreak(session, member types.UID) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

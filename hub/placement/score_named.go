@@ -2,7 +2,7 @@ package placement
 
 import "strconv"
 
-// named are the numbers of a score in the order in which they decide.
+// named returns the numbers of a score in the order in which they decide.
 func (s *score) named(q *query) []NamedScore {
 	whole := func(name string, value int) NamedScore { return NamedScore{name, strconv.Itoa(value)} }
 	out := make([]NamedScore, 0, 10)

@@ -2,8 +2,8 @@ package placement
 
 import "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 
-// RequestFor returns what a session with a template revision and a policy, which may
-// be nil, requires of a member, resources excluded.
+// RequestFor returns the placement request, without resources, of a session with a template
+// revision and a policy, which may be nil.
 func RequestFor(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, revision string, policy *v1alpha1.PlacementPolicy) Request {
 	req := Request{
 		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,

@@ -4,11 +4,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Sketch is a copy to try things on for one session: nothing that is done to it
-// touches this ledger. Of the reservations of others it holds what they cost, not
-// whose they are, so that it is made in a time that grows with the members and
-// the questions and not with the reservations. Those of the session are in it
-// where kept says so of the member, and set aside elsewhere.
+// Sketch returns a copy for the dry runs of one session; changes to it do not affect this
+// ledger. It has the costs of the other sessions' reservations, not their owners, so that
+// the time to make it grows with members and questions and not with reservations. The
+// session's own reservations are kept for members where kept is true, and dropped
+// elsewhere.
 func (l *Ledger) Sketch(session types.UID, kept func(member types.UID) bool) *Ledger {
 	out := NewLedger()
 	for member, a := range l.accounts {
@@ -34,7 +34,7 @@ func (l *Ledger) Sketch(session types.UID, kept func(member types.UID) bool) *Le
 	return out
 }
 
-// adopt is the question of another ledger as this one's.
+// adopt returns this ledger's equivalent of another ledger's question.
 func (l *Ledger) adopt(q *question) *question {
 	key := questionKey{q.template, q.shape.key}
 	own := l.questions[key]

@@ -10,15 +10,14 @@ import (
 
 // ranking orders candidates that fit by a strategy.
 type ranking struct {
-	// name of the first number, and second that of the second, where that is not always 0.
+	// name of the first number; second is that of the second number, if it is not always 0.
 	name, second string
 	// phrase completes "eu-west: 118 slots left, ... of 3 that fit".
 	phrase string
-	// rank returns two numbers: the lower the better, the second where the first is equal.
-	// sessions are those of the member, less the one that asks; left is how many slots it
-	// has left for it, at least one. has is 1 for a member where a node has the image: it
-	// counts as if it were one session better, so that an image draws sessions, and no
-	// crowd.
+	// rank returns two numbers; lower is better, and the second breaks ties of the first.
+	// sessions excludes the session to be placed; left is the slots that the member has for
+	// it, at least one. has is 1 for a member where a node has the image: it counts as one
+	// session less, so that an image attracts sessions without crowding one member.
 	rank func(c *Candidate, sessions, left, has int64) (ratio, int64)
 }
 
@@ -29,9 +28,9 @@ var strategies = map[v1alpha1.Strategy]ranking{
 	v1alpha1.StrategyWeighted:    weighted,
 }
 
-// leastLoaded takes the member of which the smallest share would be used with
-// this session in it. A burst is so shared out in proportion to the members'
-// capacity, rather than poured into the largest until it is level with the next.
+// leastLoaded prefers the member with the smallest share in use after this session. A burst
+// is thus distributed in proportion to the members' capacity, rather than sent to the
+// largest until it is level with the next.
 var leastLoaded = ranking{
 	name: string(v1alpha1.StrategyLeastLoaded), phrase: "the least loaded",
 	rank: func(_ *Candidate, sessions, left, has int64) (ratio, int64) {
@@ -39,8 +38,8 @@ var leastLoaded = ranking{
 	},
 }
 
-// binPack takes the member of which the largest share is used; among empty
-// ones the smallest. Once chosen it is chosen again until it is full.
+// binPack prefers the member with the largest share in use; among empty ones the smallest.
+// Once chosen, a member is chosen again until it is full.
 var binPack = ranking{
 	name: string(v1alpha1.StrategyBinPack), second: "Slots", phrase: "the fullest",
 	rank: func(_ *Candidate, sessions, left, has int64) (ratio, int64) {
@@ -48,14 +47,14 @@ var binPack = ranking{
 	},
 }
 
-// spread takes the member with the fewest sessions.
+// spread prefers the member with the fewest sessions.
 var spread = ranking{
 	name: string(v1alpha1.StrategySpread), phrase: "the one with the fewest sessions",
 	rank: func(_ *Candidate, sessions, _, has int64) (ratio, int64) { return ratio{sessions - has, 1}, 0 },
 }
 
-// weighted shares sessions out in proportion to the members' weights. A
-// member of weight 0 comes after all others.
+// weighted distributes sessions in proportion to the members' weights. A member of weight 0
+// ranks after all others.
 var weighted = ranking{
 	name: string(v1alpha1.StrategyWeighted), second: "Sessions", phrase: "the furthest below its weight's share",
 	rank: func(c *Candidate, sessions, _, has int64) (ratio, int64) {
@@ -74,7 +73,7 @@ func (r ratio) compare(o ratio) int {
 	return cmp.Compare(r.numerator*o.denominator, o.numerator*r.denominator)
 }
 
-// String is the fraction as it stands, and a whole number without the one.
+// String returns the fraction, or the numerator alone if the denominator is 1.
 func (r ratio) String() string {
 	if r.denominator == 1 {
 		return strconv.FormatInt(r.numerator, 10)

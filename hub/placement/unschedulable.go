@@ -11,8 +11,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// mendsItself are the filters of which the lack passes by itself, as sessions
-// end and agents report. What the others say stays until a person does something.
+// mendsItself are the filters whose failures pass without action, as sessions end and
+// agents report. The others persist until an operator or user acts.
 var mendsItself = map[string]bool{
 	reportedFilter.name:   true,
 	refusedFilter.name:    true,
@@ -21,17 +21,17 @@ var mendsItself = map[string]bool{
 	capacityFilter.name:   true,
 }
 
-// tally is the candidates that lack the same.
+// tally counts the candidates that lack the same thing.
 type tally struct {
 	stage int // of the filter in the pipeline
 	lack  lack
 	count int
-	first string // the name by whose remedy it speaks
+	first string // the name of the candidate whose remedy is shown
 }
 
-// unschedulable says what the candidates lack, as counts with the remedy, the
-// worst first: what only a person can mend before what time does, and of each
-// what keeps the most members away; then in the order of the pipeline.
+// unschedulable summarizes what the candidates lack, as counts with remedies, the worst
+// first: what needs an action before what passes with time, then what excludes the most
+// members, then in the order of the pipeline.
 func unschedulable(q *query, candidates []Candidate, ledger *Ledger) Decision {
 	tallies := map[string]*tally{}
 	for i := range candidates {
@@ -73,7 +73,7 @@ func shorten(parts []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// patience is 1 for what passes by itself, and 0 for what does not.
+// patience returns 1 for a lack that passes with time, and 0 for others.
 func (t *tally) patience() int {
 	if mendsItself[pipeline[t.stage].name] {
 		return 1

@@ -46,10 +46,10 @@ type Revisions interface {
 	Spec(ctx context.Context, template, revision string) (*v1alpha1.TemplateSpec, error)
 }
 
-// Appraiser is what the status of policies needs of the members.
+// Appraiser is the part of the members' registry that the status of policies needs.
 type Appraiser interface {
-	// Misplaced counts the requests that another member than their own would get
-	// today, or returns false if that cannot be determined now.
+	// Misplaced counts the requests that would be placed in another member than their own
+	// now, or returns false if that cannot be determined now.
 	Misplaced(ctx context.Context, requests []placement.Request) (int, bool)
 	// Listen calls a function on every change of a member or of a policy's free caps.
 	Listen(func(member.Change))

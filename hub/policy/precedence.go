@@ -16,7 +16,7 @@ type Precedence []ranked
 
 type ranked struct {
 	policy *v1alpha1.PlacementPolicy
-	// selector of the match; one that cannot be read matches nothing.
+	// selector of the match; a malformed one matches nothing.
 	selector labels.Selector
 }
 

@@ -12,14 +12,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// usage is what a policy governs.
+// usage is the number of sessions that a policy governs.
 type usage struct {
 	sessions, waiting int32
 	// placed are those with a member. They belong to the cache: do not change them.
 	placed []*v1alpha1.VDISession
 }
 
-// usageBy returns what each policy governs of the sessions that are not being deleted.
+// usageBy returns the usage of each policy by the sessions that are not being deleted.
 func usageBy(policies []v1alpha1.PlacementPolicy, sessions []v1alpha1.VDISession) map[*v1alpha1.PlacementPolicy]*usage {
 	out := make(map[*v1alpha1.PlacementPolicy]*usage, len(policies))
 	for i := range policies {
@@ -51,8 +51,8 @@ func pending(s *v1alpha1.VDISession) bool {
 		!meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionAccepted)
 }
 
-// wouldMove returns how many of a policy's placed sessions would be placed elsewhere
-// today, and whether that is known. Sessions with a home stay.
+// wouldMove returns how many of a policy's placed sessions would be placed elsewhere now,
+// and whether that is known. Sessions with a home stay.
 func (r *Reconciler) wouldMove(ctx context.Context, policy *v1alpha1.PlacementPolicy, placed []*v1alpha1.VDISession) (int32, bool) {
 	sampled := sample(placed, maxSampled)
 	requests := make([]placement.Request, 0, len(sampled))
@@ -68,8 +68,8 @@ func (r *Reconciler) wouldMove(ctx context.Context, policy *v1alpha1.PlacementPo
 	return int32((n*len(placed) + len(sampled)/2) / len(sampled)), true //nolint:gosec // no more than are placed
 }
 
-// request returns the request by which a session would be placed today, or false if it
-// would stay: its home is where it is, or its template revision is unknown.
+// request returns the request by which a session would be placed now, or false if it would
+// stay: it has a home, or its template revision is unknown.
 func (r *Reconciler) request(ctx context.Context, s *v1alpha1.VDISession, policy *v1alpha1.PlacementPolicy) (placement.Request, bool) {
 	spec, err := r.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 	if err != nil || status.HasHome(spec) || s.Status.Home != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 )
 
-// acceptance is whether a session may be placed as it is, in a namespace that this
-// hub serves.
+// acceptance returns the condition Accepted of a session, including whether this hub serves
+// its namespace.
 func (r *Reconciler) acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
 	if !r.Orders.Serves(s.Namespace) {
 		return metav1.Condition{
@@ -24,10 +24,9 @@ func (r *Reconciler) acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec
 	return acceptance(s, t, leaving, policies)
 }
 
-// acceptance checks whether a session may be placed as it is, in the order of
-// the checks; the first that fails says why. leaving is whether the template is
-// being deleted. policies are all that there are, and only asked of a session
-// that is not placed.
+// acceptance returns whether a session may be placed, in the order of the checks; the first
+// that fails is the reason. leaving is set if the template is being deleted. policies are
+// all placement policies; they are only used for a session that is not placed.
 func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
 	checkLeaving := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
 		return checkLeaving(s, leaving)
@@ -65,10 +64,10 @@ func checkLeaving(s *v1alpha1.VDISession, leaving bool) (string, string) {
 	return v1alpha1.ReasonTemplateTerminating, fmt.Sprintf("template %q is being deleted and takes no new sessions: delete the session and name another template, or create the template again once it is gone", s.Spec.Template)
 }
 
-// isNew is true of a session that was never placed.
+// isNew reports whether a session was never placed.
 func isNew(s *v1alpha1.VDISession) bool { return s.Status.Epoch == 0 }
 
-// checkUser: where a template names users or groups, one of either is enough.
+// checkUser requires one of the users or groups that the template names, if it names any.
 func checkUser(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
 	if len(t.AllowedUsers) == 0 && len(t.AllowedGroups) == 0 || slices.Contains(t.AllowedUsers, s.Spec.User) {
 		return "", ""
@@ -112,8 +111,8 @@ func checkResources(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, s
 	return "", ""
 }
 
-// checkLimits refuses a resource of which a session would have no limit. An API
-// server refuses it too, but what it stored before is there to stay.
+// checkLimits refuses a resource for which a session would have no limit. An API server
+// refuses it too, but objects that it stored before remain.
 func checkLimits(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
 	name := v1alpha1.WithoutLimit(s.Spec.Resources)
 	if name != "" {
@@ -140,8 +139,8 @@ func checkIdleTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string,
 	return "", ""
 }
 
-// overLimit says why a session may not have the time that it asks for; empty:
-// it may. Zero asks for no limit at all.
+// overLimit returns why a session may not have the requested time; empty: it may. Zero
+// requests no limit at all.
 func overLimit(field, template string, asked v1alpha1.Duration, limit v1alpha1.TimeLimit) string {
 	d, ok := asked.Value()
 	most, limited := limit.Max.Value()

@@ -19,11 +19,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// errOldView: the session is not as the cache has it.
+// errOldView is the conflict of a session that is newer than the cache.
 var errOldView = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), "", fmt.Errorf("the cache is behind"))
 
-// adopt takes over an epoch that a member proves to have been given and that this hub
-// never gave: the hub was restored from an older state.
+// adopt takes over an epoch that a member proves and that this hub never assigned: the hub
+// was restored from an older state.
 func (r *Reconciler) adopt(ctx context.Context, p *pass) (next, error) {
 	for i := range p.reports {
 		rep := &p.reports[i]
@@ -40,9 +40,9 @@ func (r *Reconciler) adopt(ctx context.Context, p *pass) (next, error) {
 			status.AddRelease(p.session, rep.Ref, rep.Assignment.Spec.Epoch)
 			return done, nil
 		}
-		// The copy that this leader has placed elsewhere since is the younger one, and is
-		// stopped. Where an earlier leader placed that, nobody knows which one is in use,
-		// and the placement stays.
+		// The copy that this leader has since placed elsewhere is the younger one, and is
+		// stopped. If an earlier leader placed it, it is unknown which one is in use, and
+		// the placement stays.
 		if r.memory.Given(p.session.UID) == rep.Assignment.Spec.Epoch {
 			return done, r.takeOver(ctx, p, rep, r.nextEpoch(p.session))
 		}
@@ -50,10 +50,10 @@ func (r *Reconciler) adopt(ctx context.Context, p *pass) (next, error) {
 	return goOn, nil
 }
 
-// adoptFrom takes over what a member holds. A copy that is Active becomes the placement
-// under the epoch that it has, so that its desktop goes on as it is; what the hub had
-// placed elsewhere before is stopped there. Of one that is stopping, or of a session that
-// is being deleted, the end is waited for; of one that has ended only the number is taken.
+// adoptFrom takes over a member's copy. A copy that is Active becomes the placement under
+// its own epoch, so that its desktop continues unchanged; the hub's earlier placement
+// elsewhere is stopped. For a copy that is stopping, or of a session that is being deleted,
+// the hub waits for the end; from one that has ended only the epoch is taken.
 func (r *Reconciler) adoptFrom(ctx context.Context, p *pass, rep *assignment.Report) error {
 	s, epoch := p.session, rep.Assignment.Spec.Epoch
 	switch at := s.Status.Placement; {
@@ -70,14 +70,14 @@ func (r *Reconciler) adoptFrom(ctx context.Context, p *pass, rep *assignment.Rep
 	return nil
 }
 
-// takeOver makes a copy that a member runs the session's placement. What the hub
-// knows of the session's placement elsewhere is given up.
+// takeOver makes a copy that runs in a member the session's placement. The hub's own
+// placement of the session elsewhere is released.
 func (r *Reconciler) takeOver(ctx context.Context, p *pass, rep *assignment.Report, epoch int64) error {
 	if _, err := r.resolve(ctx, p); err != nil {
 		return err
 	}
 	if p.spec == nil {
-		// The session says that it has no template. Its desktop runs on.
+		// The session's conditions report that it has no template. Its desktop continues.
 		p.hold, p.again = true, memory.StaleWait
 		return nil
 	}
@@ -93,7 +93,7 @@ func (r *Reconciler) takeOver(ctx context.Context, p *pass, rep *assignment.Repo
 			return err
 		}
 	}
-	// The room of a decision that was not written yet is given back.
+	// The reservation of a decision that was not written yet is released.
 	r.Fleet.Release(p.session.UID)
 	p.events = append(p.events, func() {
 		r.account(rep, p.session)
@@ -104,8 +104,8 @@ func (r *Reconciler) takeOver(ctx context.Context, p *pass, rep *assignment.Repo
 	return nil
 }
 
-// account keeps room for a copy that was taken over and is yet to start; one that
-// runs is counted by its member.
+// account reserves capacity for a copy that was taken over and is yet to start; the member
+// counts one that runs.
 func (r *Reconciler) account(rep *assignment.Report, s *v1alpha1.VDISession) {
 	switch at := s.Status.Placement; {
 	case at.Epoch == rep.Assignment.Spec.Epoch && !liesIdle(rep.Assignment):
@@ -115,7 +115,7 @@ func (r *Reconciler) account(rep *assignment.Report, s *v1alpha1.VDISession) {
 	}
 }
 
-// replace writes the placement in the member that reports into the pass' status.
+// replace writes the placement in the reporting member into the pass' status.
 func (r *Reconciler) replace(p *pass, rep *assignment.Report, epoch int64) {
 	s := p.session
 	policy, _ := policy.Governing(s, p.policies)
@@ -144,15 +144,15 @@ func (r *Reconciler) replace(p *pass, rep *assignment.Report, epoch int64) {
 	}
 }
 
-// liesIdle reports whether a desktop does not run because it is not to.
+// liesIdle reports whether a desktop is stopped because it is not to run.
 func liesIdle(reported *v1alpha1.SessionAssignment) bool {
 	pod := meta.FindStatusCondition(reported.Status.Conditions, v1alpha1.ConditionPodReady)
 	return pod != nil && slices.Contains([]string{v1alpha1.ReasonSuspended, v1alpha1.ReasonTimeExpired}, pod.Reason)
 }
 
-// findHomeThere looks for the record of a user's home that the write of the placement is
-// to bring up to date: it may have moved since the backup. What is another session's by
-// the hub's account is left as it is.
+// findHomeThere finds the record of a user's home that the write of the placement must
+// update: the home may have moved since the backup. A record that another session has
+// claimed is left unchanged.
 func (r *Reconciler) findHomeThere(ctx context.Context, p *pass, rep *assignment.Report) error {
 	p.home = homeStep{}
 	if !status.ToRun(p.session) || p.spec.Home.Mode != v1alpha1.HomePerUser {

@@ -14,12 +14,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
-// sessionAnnotations are those that the hub reads of a session.
+// sessionAnnotations are those that the hub reads from a session.
 var sessionAnnotations = []string{v1alpha1.AnnotationForceCleanup, v1alpha1.AnnotationMove, trim.AnnotationOmitted}
 
-// Cached is what the hub's cache holds of objects that users write: no more of each
-// than the hub needs, whatever they put there. own is the hub's namespace, served are
-// those whose sessions it serves; none: all.
+// Cached configures the hub's cache of objects that users write: it has no more of each
+// than the hub needs, whatever they contain. own is the hub's namespace, served are the
+// namespaces whose sessions it serves; empty: all.
 func Cached(own string, served []string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&v1alpha1.VDISession{}:      {Transform: trim.Transform(trimSession)},
@@ -28,9 +28,9 @@ func Cached(own string, served []string) map[client.Object]cache.ByObject {
 	}
 }
 
-// trimSession leaves out what the hub does not read. It renders env and files of
-// sessions that are placed alone, and one that is placed later comes once more: of
-// others it keeps the names, by which a session is accepted.
+// trimSession removes what the hub does not read. The hub renders env and files of placed
+// sessions only, and gets a session again when it is placed: of others it keeps the names,
+// which acceptance needs.
 func trimSession(s *v1alpha1.VDISession) {
 	keepAnnotations(s)
 	trimSpec(s, &s.Spec, &s.Labels)
@@ -39,7 +39,7 @@ func trimSession(s *v1alpha1.VDISession) {
 	}
 }
 
-// trimReview leaves out the payload of env and files, by which nothing is placed.
+// trimReview removes the payload of env and files, which placement does not use.
 func trimReview(review *v1alpha1.PlacementReview) {
 	keepAnnotations(review)
 	review.Labels = nil
@@ -51,7 +51,7 @@ func trimReview(review *v1alpha1.PlacementReview) {
 	trimPayload(spec)
 }
 
-// trimPayload leaves out the values of env and the contents of files.
+// trimPayload removes the values of env and the contents of files.
 func trimPayload(spec *v1alpha1.SessionSpec) {
 	for i := range spec.Env {
 		spec.Env[i] = v1alpha1.EnvVar{Name: spec.Env[i].Name}
@@ -61,9 +61,9 @@ func trimPayload(spec *v1alpha1.SessionSpec) {
 	}
 }
 
-// keepAnnotations drops those that the hub does not read, such as the one with which
-// kubectl keeps the object a second time. Of the others a merge patch removes one at
-// a time, since there is always another.
+// keepAnnotations drops those that the hub does not read, such as the one in which kubectl
+// stores the object a second time. A merge patch can remove the others one at a time, since
+// one always remains.
 func keepAnnotations(o client.Object) {
 	kept := map[string]string{trim.AnnotationOmitted: "0"}
 	for _, name := range sessionAnnotations {
@@ -76,8 +76,8 @@ func keepAnnotations(o client.Object) {
 	}
 }
 
-// trimSpec leaves out what is too large, so that the session is not accepted. Of
-// finalizers it keeps the hub's own: with it the others go.
+// trimSpec removes what is too large, so that the session is not accepted. Of the
+// finalizers it keeps the hub's own: a patch that removes it removes the others as well.
 func trimSpec(o client.Object, spec *v1alpha1.SessionSpec, of *map[string]string) {
 	asked, err := json.Marshal([]any{o.GetOwnerReferences(), o.GetFinalizers(), *of, spec.Groups, spec.Placement, spec.Resources})
 	if err == nil && len(asked) <= trim.MaxSize {

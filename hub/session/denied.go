@@ -15,10 +15,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// showDenied reports on a session that the hub's API server denies a request which the
+// showDenied shows on a session that the hub's API server denies a request which the
 // session needs, and returns the error: the request is repeated with backoff. An event
-// reports it where the status can't be written either, and of a session that runs: its
-// conditions tell how its desktop is.
+// reports it if the status can't be written either, and for a running session, whose
+// conditions describe its desktop.
 func (r *Reconciler) showDenied(ctx context.Context, key types.NamespacedName, cause error) error {
 	s := &v1alpha1.VDISession{}
 	if err := r.Client.Get(ctx, key, s); err != nil {

@@ -19,17 +19,16 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// Why sessions leave a member though it is well, as the metric says it.
+// Reasons of moves from a healthy member, as label values of the metric.
 const (
 	movedByDrain     = "Drain"
 	movedByRebalance = "Rebalance"
 )
 
-// leave takes a session from a member that an operator drains, or that he wants
-// it to leave. One whose desktop is not to run, or that nobody uses, goes at once;
-// one in use when the deadline of the draining has come. Room elsewhere is
-// reserved first, and no more go at once than the operator allows. One whose home
-// is there stays.
+// leave moves a session out of a member that an operator drains, or that the operator wants
+// it to leave. A session whose desktop is not to run, or is idle, is moved at once; one in
+// use at the deadline of the drain. Capacity elsewhere is reserved first, within the
+// operator's drain budget. A session whose home is there stays.
 func (r *Reconciler) leave(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	at := s.Status.Placement
@@ -55,8 +54,8 @@ func (r *Reconciler) leave(ctx context.Context, p *pass) (next, error) {
 	return r.drain(ctx, p, d)
 }
 
-// showDrain reports how far a member's draining is, and enqueues the sessions whose turn has
-// come.
+// showDrain publishes the progress of a member's drain, and enqueues the sessions that the
+// budget now allows to move.
 func (r *Reconciler) showDrain(u drain.Update) {
 	if u.Member == "" {
 		return
@@ -68,7 +67,7 @@ func (r *Reconciler) showDrain(u drain.Update) {
 	}
 }
 
-// drain is one session's part in the draining of its member.
+// drain handles one session of a draining member.
 func (r *Reconciler) drain(ctx context.Context, p *pass, d member.Drain) (next, error) {
 	s := p.session
 	at := s.Status.Placement
@@ -91,7 +90,7 @@ func (r *Reconciler) drain(ctx context.Context, p *pass, d member.Drain) (next, 
 	case at.Idle:
 		r.depart(p, movedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
 		r.showDrain(r.drains.Drop(at.ClusterUID, s.UID))
-		return r.place(ctx, p) // which says why it is placed nowhere
+		return r.place(ctx, p) // which explains why it is not placed
 	case l.InUse && (d.Deadline.IsZero() || now.Before(d.Deadline)):
 		p.again = backoff.Sooner(p.again, max(0, d.Deadline.Sub(now)))
 		return waits(drain.InUse, inUseMessage(at.ClusterName, d))
@@ -99,15 +98,14 @@ func (r *Reconciler) drain(ctx context.Context, p *pass, d member.Drain) (next, 
 	return r.takeTurn(ctx, p, l)
 }
 
-// takeTurn moves a session that may go, if it is its turn and another member has
-// room for it.
+// takeTurn moves a session if the drain budget allows it and another member has capacity.
 func (r *Reconciler) takeTurn(ctx context.Context, p *pass, l drain.Session) (next, error) {
 	s := p.session
 	at := s.Status.Placement
 	turn, update := r.drains.Take(at.ClusterUID, s.UID, l)
 	r.showDrain(update)
 	if !turn {
-		return goOn, nil // it is enqueued when its turn comes
+		return goOn, nil // it is enqueued when the budget allows it
 	}
 	decision, answered, err := r.another(ctx, p, isDrained, v1alpha1.ReasonDraining)
 	if err != nil {
@@ -126,11 +124,11 @@ func (r *Reconciler) takeTurn(ctx context.Context, p *pass, l drain.Session) (ne
 	return done, nil
 }
 
-// isDrained is why a session is not placed again in a member that it leaves.
+// isDrained is the reason not to place a session again in the member that it leaves.
 const isDrained = "Draining: it is being drained"
 
-// inUse is whether somebody may lose something when the desktop is stopped: all
-// are in use that do not tell that nobody uses them, and were ever ready.
+// inUse reports whether stopping the desktop may lose work: a desktop counts as in use if
+// it was ever ready and does not report that it is idle.
 func inUse(s *v1alpha1.VDISession) bool {
 	return status.ToRun(s) && s.Status.IdleSince == nil && !neverRan(s)
 }
@@ -143,7 +141,7 @@ func inUseMessage(cluster string, d member.Drain) string {
 		cluster, d.Deadline.UTC().Format(time.RFC3339))
 }
 
-// depart gives up a placement in a member that goes on.
+// depart releases a placement in a member that remains in the fleet.
 func (r *Reconciler) depart(p *pass, reason, message string) {
 	s, held := p.session, p.session.Status.Placement
 	r.giveUpPlace(p)
@@ -156,7 +154,7 @@ func (r *Reconciler) depart(p *pass, reason, message string) {
 	})
 }
 
-// tell a session's user that its member is drained, and what that means for it.
+// tell shows on a session that its member is being drained, and the consequence for it.
 func (r *Reconciler) tell(p *pass, message string) {
 	s := p.session
 	before := scheduledReason(s)
@@ -168,7 +166,7 @@ func (r *Reconciler) tell(p *pass, message string) {
 	}
 }
 
-// stay takes back what a user was told, where the draining was called off.
+// stay reverts the condition after a drain was canceled.
 func (r *Reconciler) stay(p *pass) {
 	s := p.session
 	if scheduledReason(s) != v1alpha1.ReasonDraining {
@@ -188,9 +186,9 @@ func scheduledReason(s *v1alpha1.VDISession) string {
 	return ""
 }
 
-// rebalance moves a session that was asked to leave its member, if nobody uses it
-// and another member has capacity, and otherwise says why it stays. The asking is
-// done with then.
+// rebalance moves a session that was asked to leave its member, if it is not in use and
+// another member has capacity, and otherwise records why it stays. That completes the
+// request.
 func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	at := s.Status.Placement
@@ -229,8 +227,8 @@ func (r *Reconciler) rebalance(ctx context.Context, p *pass) (next, error) {
 	return done, nil
 }
 
-// asked takes the annotation away that asked a session to leave its member. why
-// it stays is told; empty: it does not. Nothing else is written in this pass.
+// asked removes the annotation that asked a session to leave its member. why is the reason
+// to stay, for an event; empty: it leaves. Nothing else is written in this pass.
 func (r *Reconciler) asked(ctx context.Context, p *pass, why string) (next, error) {
 	after := &v1alpha1.VDISession{}
 	p.session.ObjectMeta.DeepCopyInto(&after.ObjectMeta)

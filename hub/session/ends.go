@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// recordEnds makes durable that a member has confirmed a stop, or has refused a placement.
+// recordEnds records that a member has confirmed a stop, or has refused a placement.
 func (r *Reconciler) recordEnds(_ context.Context, p *pass) (next, error) {
 	for i := range p.reports {
 		rep := &p.reports[i]
@@ -28,8 +28,8 @@ func (r *Reconciler) recordEnds(_ context.Context, p *pass) (next, error) {
 	return goOn, nil
 }
 
-// recordStopped notes that nothing up to an epoch runs in a member any more: the release
-// is struck off, and a placement that ended unasked is given up, so that the session is
+// recordStopped records that nothing up to an epoch runs in a member any more: it removes
+// the release, and a placement that ended without an order, so that the session is
 // rescheduled.
 func (r *Reconciler) recordStopped(p *pass, rep *assignment.Report, epoch int64) {
 	s := p.session
@@ -51,7 +51,7 @@ func (r *Reconciler) recordStopped(p *pass, rep *assignment.Report, epoch int64)
 	}
 }
 
-// healedNote tells that what was left behind in a member is stopped.
+// healedNote describes the stop of what was left behind in a member.
 func healedNote(o *v1alpha1.Release) string {
 	note := fmt.Sprintf("its copy of epoch %d that was left behind in %s is stopped", o.Epoch, o.ClusterName)
 	if o.HomeClaimName != "" {
@@ -60,8 +60,8 @@ func healedNote(o *v1alpha1.Release) string {
 	return note
 }
 
-// recordRefused gives up a placement that the member would not store: nothing
-// of it runs, so the session may go elsewhere at once.
+// recordRefused removes a placement that the member did not store: nothing of it runs, so
+// the session may be placed elsewhere at once.
 func (r *Reconciler) recordRefused(p *pass, rep *assignment.Report) {
 	s, reported := p.session, rep.Assignment
 	pauses := r.memory.Refuse(s.UID, rep.Ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())

@@ -16,13 +16,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// failover reschedules a session whose member is lost, once its mode lets it and
-// another member has capacity. The write that says where it is now also says what was
-// left behind, which is to be stopped there: until that is confirmed the session
-// does not go back. Before that it stays where it is, and says what it waits for.
+// failover reschedules a session whose member is lost, once its mode allows it and another
+// member has capacity. The write of the new placement also records what was left behind, to
+// be stopped there: until that is confirmed the session does not return there. Before that it
+// stays, and shows what it waits for.
 //
-// One that is suspended needs no room: it is given up, and placed when it is
-// resumed. One that has failed, or whose time is over, stays, unless somebody says
+// A suspended session needs no capacity: its placement is released, and it is placed when it
+// is resumed. One that has failed, or whose time is over, stays, unless an operator declares
 // that the member is off.
 func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	s := p.session
@@ -54,7 +54,7 @@ func (r *Reconciler) failover(ctx context.Context, p *pass) (next, error) {
 	return r.placeAnew(ctx, p, policy, ask)
 }
 
-// placeAnew asks for room elsewhere, and takes it.
+// placeAnew reschedules the session in another member.
 func (r *Reconciler) placeAnew(ctx context.Context, p *pass, policy *v1alpha1.PlacementPolicy, ask failover.Session) (next, error) {
 	s, from := p.session, p.session.Status.Placement.ClusterUID
 	switch message, err := r.leaveHome(ctx, p); {
@@ -80,7 +80,7 @@ func (r *Reconciler) placeAnew(ctx context.Context, p *pass, policy *v1alpha1.Pl
 	case d.Placed:
 		return goOn, r.failOver(ctx, p, req, d, v)
 	case v.Due && v.Wait > 0 && status.FailoverPending(s):
-		// Its turn comes soon, and it says already that it waits.
+		// Its delay is short, and its condition shows already that it waits.
 		return r.awaitFailover(ctx, p, v, status.FailoverPendingMessage(s))
 	case v.Due && v.Wait == 0:
 		placements.WithLabelValues("unschedulable").Inc()
@@ -126,7 +126,7 @@ func (r *Reconciler) failOver(ctx context.Context, p *pass, req placement.Reques
 	return nil
 }
 
-// failoverNote tells a user where his session has gone, why, and what of it is
+// failoverNote describes for users where the session was rescheduled, why, and what it left
 // where.
 func failoverNote(s *v1alpha1.VDISession, left v1alpha1.Release, v failover.Verdict, away time.Duration) string {
 	f, at := s.Status.LastFailover, s.Status.Placement
@@ -148,8 +148,8 @@ func region(name string) string {
 	return " (" + name + ")"
 }
 
-// leaveIdle gives up the placement of a session whose desktop is not to run, once
-// its mode lets it.
+// leaveIdle releases the placement of a session whose desktop is not to run, once its mode
+// allows it.
 func (r *Reconciler) leaveIdle(p *pass, why status.StopReason, v failover.Verdict) (next, error) {
 	s := p.session
 	off := v.Reason == v1alpha1.ReasonMemberFenced
@@ -160,7 +160,7 @@ func (r *Reconciler) leaveIdle(p *pass, why status.StopReason, v failover.Verdic
 	failed := status.FailedPermanently(s).DeepCopy()
 	left := r.leaveBehind(p, r.Clock.Now())
 	if failed != nil {
-		// It is not to be tried again because its member is off.
+		// That its member is off does not make it retry.
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, *failed)
 	}
 	note := fmt.Sprintf("released in %s: %s; it is rescheduled once it is to run again", left.ClusterName, v.Message)
@@ -172,14 +172,14 @@ func (r *Reconciler) leaveIdle(p *pass, why status.StopReason, v failover.Verdic
 	return goOn, nil
 }
 
-// unplaced is a session as if it were placed nowhere.
+// unplaced returns a copy of a session without its placement.
 func unplaced(s *v1alpha1.VDISession) *v1alpha1.VDISession {
 	out := s.DeepCopy()
 	out.Status.Placement = nil
 	return out
 }
 
-// urlOf is where a session is reached that is placed.
+// urlOf returns the URL of a placed session.
 func (r *Reconciler) urlOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, bool) {
 	scheme, domain, ok := r.Fleet.IngressOf(s.Status.Placement.ClusterUID)
 	return scheme + "://" + v1alpha1.AssignmentName(s.Name, s.UID) + "." + domain + t.Path, ok

@@ -8,7 +8,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// checkFailover refuses a mode that would lose what is in the session's home.
+// checkFailover refuses a mode that would lose the contents of the session's home.
 func checkFailover(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
 	mode := s.Spec.Failover.Mode
 	if mode == "" || mode == v1alpha1.FailoverHold || !status.HasHome(t) {
@@ -19,9 +19,9 @@ func checkFailover(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, st
 		mode, s.Spec.Template)
 }
 
-// mode keeps the failover mode of a session that is placed as its spec has it.
-// An edit of a policy changes it with the next placement. That a guard runs beside
-// the desktop is told again of another mode.
+// mode keeps the failover mode of a placed session equal to its spec. An edit of a policy
+// changes it with the next placement. A change of the mode resets Guarded until the member
+// reports the guard again.
 func (r *Reconciler) mode(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	at := s.Status.Placement

@@ -13,8 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// awaitFailover says what a session waits for whose member is lost. Nothing else
-// is done with it but to show its last known state.
+// awaitFailover shows what a session waits for whose member is lost. Otherwise the pass
+// only shows its last known state.
 func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verdict, message string) (next, error) {
 	s := p.session
 	waited := status.FailoverPending(s)
@@ -22,7 +22,7 @@ func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verd
 		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonFailoverPending, Message: message,
 	}
 	if s.Status.Placement.Idle {
-		// It has no room, and is told so like all that have none.
+		// It has no capacity, and shows that like all sessions without capacity.
 		c.Type, c.Status = v1alpha1.ConditionScheduled, metav1.ConditionFalse
 	}
 	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && !waited {
@@ -33,8 +33,8 @@ func (r *Reconciler) awaitFailover(ctx context.Context, p *pass, v failover.Verd
 	return done, err
 }
 
-// observeFailover measures a failover: the session's member sent its last heartbeat at heard, the
-// decision was made at made, and is stored now.
+// observeFailover measures a failover: the session's member sent its last heartbeat at
+// heard, the decision was made at made, and is stored now.
 func (r *Reconciler) observeFailover(session types.UID, heard, made time.Time) {
 	known := r.memory.Found(session)
 	if known.IsZero() {

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// feed adds sessions to the controller's queue that none of its watches names. Requests
-// from before the controller starts are dropped: then it looks at all sessions.
+// feed adds sessions to the controller's queue that none of its watches enqueues. Requests
+// before the controller starts are dropped: at its start it reconciles all sessions.
 type feed struct {
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -20,8 +20,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// finalize shows that a session is Terminating, and lets it go once no member
-// may still run something of it, or an operator says so.
+// finalize shows that a session is Terminating, and removes its finalizer once no member
+// may still run it, or an operator forces that.
 func (r *Reconciler) finalize(ctx context.Context, before *v1alpha1.VDISession, reports []assignment.Report) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(before, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
@@ -51,8 +51,8 @@ func (r *Reconciler) finalize(ctx context.Context, before *v1alpha1.VDISession, 
 	return ctrl.Result{RequeueAfter: p.again}, r.writeEnding(ctx, p)
 }
 
-// confirmStops strikes off what members have confirmed and what nobody will ever confirm.
-// It reports whether a member has.
+// confirmStops removes what members have confirmed and what no member will ever confirm. It
+// reports whether a member has confirmed a stop.
 func (r *Reconciler) confirmStops(p *pass) (stopped bool) {
 	s := p.session
 	for i := range p.reports {
@@ -69,7 +69,7 @@ func (r *Reconciler) confirmStops(p *pass) (stopped bool) {
 		s.Status.Placement = nil
 	case r.DeclaredFenced(at.ClusterUID):
 		// Nothing is placed there any more, so that the member may be removed; what may
-		// be left of it is remembered until it is.
+		// remain of it is recorded until it is.
 		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
 		s.Status.Releasing, s.Status.Placement = append(status.ReleasesElsewhere(s.Status.Releasing, left), left), nil
 	}
@@ -87,8 +87,8 @@ func (r *Reconciler) DeclaredFenced(member types.UID) bool {
 	return r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, member).Reason == v1alpha1.ReasonMemberFenced
 }
 
-// showAway says that a member of a deleted session can confirm nothing now, and
-// what would help.
+// showAway shows that a member of a deleted session can confirm nothing now, with the
+// remedy.
 func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
 	away := ""
 	for _, o := range status.Outstanding(s) {
@@ -108,8 +108,8 @@ func (r *Reconciler) showAway(s *v1alpha1.VDISession) {
 	}
 }
 
-// leavingSettles is how long after its deletion a session does not say what its
-// member still waits for: most are gone by then.
+// leavingSettles is how long after its deletion a session does not show what its member
+// still waits for: most are gone by then.
 const leavingSettles = 3 * time.Second
 
 // showLeaving shows on a deleted session what a member still waits for.
@@ -131,8 +131,8 @@ func (r *Reconciler) showLeaving(p *pass) {
 	}
 }
 
-// letGo removes the finalizer from a session of which nothing is outstanding.
-// The lock makes sure that this is judged from what is stored.
+// letGo removes the finalizer from a session of which nothing is outstanding. The lock
+// ensures that the decision is based on what is stored.
 func (r *Reconciler) letGo(ctx context.Context, s *v1alpha1.VDISession) error {
 	err := r.removeFinalizer(ctx, s.DeepCopy())
 	if err == nil && controllerutil.ContainsFinalizer(s, v1alpha1.Finalizer) {
@@ -144,10 +144,10 @@ func (r *Reconciler) letGo(ctx context.Context, s *v1alpha1.VDISession) error {
 func (r *Reconciler) removeFinalizer(ctx context.Context, s *v1alpha1.VDISession) error {
 	before := s.DeepCopy()
 	if !controllerutil.RemoveFinalizer(s, v1alpha1.Finalizer) {
-		return nil // somebody else's holds it
+		return nil // another finalizer keeps it
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	r.Departures.Release(s.UID) // first: the watch may report the end before the answer comes
+	r.Departures.Release(s.UID) // first: the watch may report the end before the response
 	if err := r.Client.Patch(ctx, s, patch); err != nil {
 		r.Departures.Keep(s.UID)
 		return fmt.Errorf("removing the finalizer: %w", err)

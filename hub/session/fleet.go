@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Fleet is what the controller of sessions needs of the members.
+// Fleet is the part of the members' registry that the session controller uses.
 type Fleet interface {
 	Members
 	Capacity
@@ -21,7 +21,7 @@ type Fleet interface {
 	Recovery
 }
 
-// Members that there are.
+// Members of the fleet.
 type Members interface {
 	// RefOf returns the name and UID of the member that has a name now.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
@@ -31,25 +31,25 @@ type Members interface {
 	IngressOf(member types.UID) (scheme, domain string, ok bool)
 	// HealthOf returns a member's health.
 	HealthOf(member types.UID) health.State
-	// Gone reports whether a member was removed from the fleet for good.
+	// Gone reports whether a member was removed from the fleet permanently.
 	Gone(member types.UID) bool
 	// Listen calls the listener on every change of a member.
 	Listen(listener func(member.Change))
 }
 
-// Capacity of the members, and what is charged to it.
+// Capacity of the members, and its reservations.
 type Capacity interface {
-	// Evaluating reports whether members have yet to say if they can run a template.
+	// Evaluating reports whether members have yet to report if they can run a template.
 	Evaluating(template placement.TemplateKey) bool
-	// ReportedAt returns when a member's last report of its capacity came.
+	// ReportedAt returns when a member's last capacity report arrived.
 	ReportedAt(member types.UID) time.Time
-	// Reserve charges a member for a run of a session that is placed there already.
+	// Reserve reserves capacity for a run of a session that is already placed in a member.
 	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
-	// Release gives back what was reserved last, unless it was written.
+	// Release releases what was reserved last, unless it was written.
 	Release(session types.UID)
-	// Observe counts a session for the members that hold it.
+	// Observe counts a session for its members.
 	Observe(s *v1alpha1.VDISession, gone bool)
-	// Counts says that a member's own reports count a copy of a session.
+	// Counts records that a member's own reports count a copy of a session.
 	Counts(session types.UID, epoch int64, member types.UID)
 }
 
@@ -64,7 +64,7 @@ type Losses interface {
 
 // Drains of members.
 type Drains interface {
-	// DrainOf returns the draining of a member, and ShowDrain takes how far it is.
+	// DrainOf returns the drain of a member, and ShowDrain records its progress.
 	DrainOf(member types.UID) (member.Drain, bool)
 	ShowDrain(member types.UID, counts member.DrainCounts)
 }

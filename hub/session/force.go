@@ -14,13 +14,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// DefaultForceAfter is how long a member gets to confirm a forced withdrawal
-// before the session is let go without its word.
+// DefaultForceAfter is how long a member gets to confirm a forced withdrawal before the
+// session's finalizer is removed without confirmation.
 const DefaultForceAfter = 10 * time.Second
 
-// forced is whether an operator has the cleanup of a session forced, and how
-// long its members still have to confirm it: none at all, where none of them
-// can.
+// forced reports whether an operator forces the cleanup of a session, and how long its
+// members still have to confirm it: zero, if none of them can.
 func (r *Reconciler) forced(s *v1alpha1.VDISession) (time.Duration, bool) {
 	if status.ForceCleanup(s) == "" {
 		return 0, false
@@ -42,13 +41,13 @@ func (r *Reconciler) forceAfter() time.Duration {
 	return r.ForceAfter
 }
 
-// letGoByForce removes the finalizer of a session whose members have not
-// confirmed that nothing of it runs, and says what may still run where: to the
-// hub it is unknown from now on, and so left alone.
+// letGoByForce removes the finalizer of a session whose members have not confirmed that
+// nothing of it runs, and reports what may still run where: the hub no longer knows it, and
+// does not stop it.
 func (r *Reconciler) letGoByForce(ctx context.Context, s *v1alpha1.VDISession) error {
 	why, left := status.ForceCleanup(s), status.Outstanding(s)
 	if err := r.removeFinalizer(ctx, s); err != nil {
-		return client.IgnoreNotFound(err) // it is gone: somebody had the members' word
+		return client.IgnoreNotFound(err) // it is gone: the members have confirmed
 	}
 	if err := r.freeHome(ctx, s); err != nil {
 		log.FromContext(ctx).Error(err, "The home of a session that was deleted by force is free only once its member reports that nothing runs", "session", s.Namespace+"/"+s.Name)

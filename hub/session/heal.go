@@ -10,8 +10,8 @@ import (
 )
 
 // failBack returns a session to the copy that a failover left behind: the copy's member
-// gets the session's next epoch, under which an agent keeps the Pod that it has, and the
-// replacement is left behind in its turn.
+// gets the session's next epoch, under which an agent keeps its Pod, and the replacement is
+// left behind instead.
 func (r *Reconciler) failBack(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	for i := range p.reports {

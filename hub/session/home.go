@@ -11,35 +11,35 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// A PerUser home has one writer, in whatever members. Its record, the VDIHome,
-// is written before the session's status says that the session runs with it,
-// and names the session and the run that it was taken for. It is given back
-// only by somebody who sees the session at that run or beyond, and stopped: an
-// older view, or one from between the two writes, shows the session before that
-// run. Every write of the record is locked to the version that was read.
+// A PerUser home has one writer, whatever the member. Its record, the VDIHome, is written
+// before the session's status states that the session runs with it, and names the session
+// and the run that claimed it. It is released only by a controller that sees the session at
+// that run or beyond, and stopped: an older object, or one from between the two writes,
+// shows the session before that run. Every write of the record is locked to the version
+// that was read.
 
-// homeStep is what a pass knows of the session's home.
+// homeStep is a pass' state of the session's home.
 type homeStep struct {
-	// record of a PerUser home as it was read; nil: there is none yet.
+	// record of a PerUser home as it was read; nil: none yet.
 	record *v1alpha1.VDIHome
-	// fresh: the session asked for a new one. movable: the one that there is
-	// may be made in another member.
+	// fresh is set if the session requests a new home; movable if the existing one may be
+	// created in another member.
 	fresh, movable bool
-	// foreign: the record is another session's, and left as it is.
+	// foreign is set if another session has the record, which is left unchanged.
 	foreign bool
-	// pinned is the only member that the session may go to; nil: any.
+	// pinned is the only member allowed for the session; nil: any.
 	pinned *v1alpha1.ClusterRef
 }
 
-// acquireHome looks whether the session can have its home, and where that pins
-// it. It is done before anything is reserved: a session that waits for its home
-// holds no room. The home is taken by takeHome, once there is room.
+// acquireHome checks whether the session can have its home, and where that pins it. It
+// comes before any reservation: a session that waits for its home reserves no capacity.
+// takeHome claims the home, once there is capacity.
 func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	p.home = homeStep{}
 	switch p.spec.Home.Mode {
 	case v1alpha1.HomePerSession:
-		// One that was never ready has nothing in its home yet.
+		// A session that was never ready has nothing in its home yet.
 		if h := s.Status.Home; h != nil && (s.Status.StartTime != nil || s.Status.Placement != nil) {
 			p.home.pinned = &v1alpha1.ClusterRef{Name: h.ClusterName, UID: h.ClusterUID}
 		}
@@ -51,7 +51,7 @@ func (r *Reconciler) acquireHome(ctx context.Context, p *pass) (next, error) {
 	}
 }
 
-// acquireUserHome is acquireHome of the home that the sessions of a user share.
+// acquireUserHome implements acquireHome for the home that the sessions of a user share.
 func (r *Reconciler) acquireUserHome(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	h := &v1alpha1.VDIHome{}
@@ -68,7 +68,7 @@ func (r *Reconciler) acquireUserHome(ctx context.Context, p *pass) (next, error)
 	}
 	unused := h.Annotations[home.AnnotationUnused] != ""
 	p.home = homeStep{record: h, movable: unused && s.Status.StartTime == nil || r.leftBehind(s, h)}
-	// One that was made for this very session is fresh enough.
+	// A home that was created for this very session is fresh enough.
 	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
 	if message := home.TooMany(h, r.Clock.Now(), r.Fleet.Gone); p.home.fresh && message != "" {
 		r.unscheduled(p, v1alpha1.ReasonTooManyHomes, message)
@@ -81,8 +81,8 @@ func (r *Reconciler) acquireUserHome(ctx context.Context, p *pass) (next, error)
 	return r.pinHome(p, h), nil
 }
 
-// skipRun passes over a run that the session's home was claimed for and that its status
-// does not have, so that its home can be released.
+// skipRun skips a run that the session's home was claimed for and that its status does not
+// have, so that the home can be released.
 func (r *Reconciler) skipRun(ctx context.Context, p *pass) (next, error) {
 	if status.ToRun(p.session) {
 		return goOn, nil
@@ -96,7 +96,7 @@ func (r *Reconciler) skipRun(ctx context.Context, p *pass) (next, error) {
 	return next(!home.SkipRun(p.session, h, r.Clock.Now())), nil
 }
 
-// pinHome sends the session where its home lies, and nowhere else.
+// pinHome pins the session to the member of its home.
 func (r *Reconciler) pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
 	at := p.session.Status.Placement
@@ -108,9 +108,9 @@ func (r *Reconciler) pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	return done
 }
 
-// takeHome makes durable that the session has its home, and notes it in the
-// status that is about to be written. It does so for every status that says
-// that the desktop is to run where the one before did not.
+// takeHome claims the session's home durably, and records it in the status that is about to
+// be written. It does so for every status in which the desktop is to run and was not in the
+// one before.
 func (r *Reconciler) takeHome(ctx context.Context, before *v1alpha1.VDISession, p *pass) error {
 	at := p.session.Status.Placement
 	if at == nil || at.Idle || p.spec == nil || status.ToRun(before) && before.Status.Placement.Epoch == at.Epoch {
@@ -141,8 +141,8 @@ func (r *Reconciler) takeHome(ctx context.Context, before *v1alpha1.VDISession, 
 	return nil
 }
 
-// homeFor is the record of the session's home as it must be for the session to run
-// where its status is about to place it.
+// homeFor returns the record of the session's home for a run where its status is about to
+// place it.
 func (r *Reconciler) homeFor(p *pass) *v1alpha1.VDIHome {
 	s, now := p.session, status.Seconds(r.Clock.Now())
 	refused := false

@@ -10,9 +10,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 )
 
-// leaveHome looks whether a session that is rescheduled, because its member is
-// lost, may begin with a new home: the one that it has stays behind. It is only
-// asked where an operator has said that the member is off. The message is why not.
+// leaveHome checks whether a session that is rescheduled, because its member is lost, may
+// begin with a new home and leave its home behind. It is only called if an operator has
+// declared that the member is off. The message is the reason why not.
 func (r *Reconciler) leaveHome(ctx context.Context, p *pass) (message string, err error) {
 	s := p.session
 	p.home = homeStep{}
@@ -33,8 +33,8 @@ func (r *Reconciler) leaveHome(ctx context.Context, p *pass) (message string, er
 	return "", nil
 }
 
-// leftBehind is whether a user's home lies where the session left it behind, or
-// where nobody will ever find it: a new one is made.
+// leftBehind reports whether a user's home is where the session left it behind, or in a
+// member that no longer exists: a new one is created.
 func (r *Reconciler) leftBehind(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) bool {
 	if s.Status.Placement != nil {
 		return false

@@ -18,8 +18,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// freed passes on that a home is free for others, or its record gone, or that an
-// operator has deleted some that were left behind.
+// freed passes updates that free a home for others, or after which an operator has removed
+// homes that were left behind, and the deletion of a record.
 var freed = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
@@ -30,7 +30,7 @@ var freed = predicate.Funcs{
 	},
 }
 
-// ofHome are the sessions that may wait for a home.
+// ofHome returns the sessions that may wait for a home.
 func (r *Reconciler) ofHome(ctx context.Context, h client.Object) []reconcile.Request {
 	list := &v1alpha1.VDISessionList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(h.GetNamespace()), client.MatchingFields{index.Home: h.GetName()}); err != nil {
@@ -45,8 +45,8 @@ func (r *Reconciler) ofHome(ctx context.Context, h client.Object) []reconcile.Re
 	return out
 }
 
-// freeHome gives back the home of a session that was let go by force: an operator has
-// declared that nothing of it runs.
+// freeHome releases the home of a session whose finalizer was removed by force: an operator
+// has declared that nothing of it runs.
 func (r *Reconciler) freeHome(ctx context.Context, s *v1alpha1.VDISession) error {
 	h := &v1alpha1.VDIHome{}
 	err := r.Client.Get(ctx, home.Key(s), h)
@@ -56,8 +56,8 @@ func (r *Reconciler) freeHome(ctx context.Context, s *v1alpha1.VDISession) error
 	return home.Release(ctx, r.Client, h, nil, status.Seconds(r.Clock.Now()))
 }
 
-// releaseHome frees the home of a session that is idle, once the member reports of the
-// very assignment that is wanted that nothing of it runs.
+// releaseHome frees the home of a stopped session, once the member reports for exactly the
+// desired assignment that nothing of it runs.
 func (r *Reconciler) releaseHome(ctx context.Context, s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, hash string) error {
 	if !home.UsesRecord(s) || status.ToRun(s) || !home.Stopped(reported, hash) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// leading is the controller that the metrics are of.
+// leading is the controller whose metrics are exposed.
 var leading atomic.Pointer[Reconciler]
 
 var (
@@ -59,7 +59,7 @@ var (
 func init() {
 	metrics.Registry.MustRegister(placements, startSeconds, moved, failoverPending, failovers, detection, decision, recovery)
 	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume, movedByDrain, movedByRebalance} {
-		moved.WithLabelValues(reason) // from the start, so that the first one is seen to be one more
+		moved.WithLabelValues(reason) // from the start, so that the first one shows as an increase
 	}
 	for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverFence, v1alpha1.FailoverHold} {
 		for _, reason := range []string{v1alpha1.ReasonMemberUnreachable, v1alpha1.ReasonMemberFenced} {

@@ -20,8 +20,8 @@ import (
 // DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
 const DefaultIdleAfter = 5 * time.Minute
 
-// mirror copies what the session's member reports into its status, if the member holds
-// what the session asks for. While the member is away the status shows its last report.
+// mirror copies the report of the session's member into its status, if the member has the
+// desired assignment. While the member is not connected the status shows its last report.
 func (r *Reconciler) mirror(ctx context.Context, p *pass) (next, error) {
 	rep := p.reportOfPlacement()
 	if rep == nil {
@@ -61,7 +61,7 @@ func (r *Reconciler) mirror(ctx context.Context, p *pass) (next, error) {
 	return goOn, nil
 }
 
-// order renders the assignment that a session asks for, once it has its access secret.
+// order renders the session's assignment, once the session has its access secret.
 func (r *Reconciler) order(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*assignment.Order, error) {
 	if err := r.Orders.Check(s); err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func (r *Reconciler) order(ctx context.Context, s *v1alpha1.VDISession, ref v1al
 	return r.Orders.For(ctx, s, ref)
 }
 
-// mirrorReport shows a report. A change of the session's spec is looked at first: its
-// write brings the session up here again.
+// mirrorReport writes a report into the status. A change of the session's spec comes first:
+// its write enqueues the session again.
 func (r *Reconciler) mirrorReport(ctx context.Context, p *pass, reported *v1alpha1.SessionAssignment, order *assignment.Order) error {
 	if err := r.releaseHome(ctx, p.before, reported, order.Hash); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (r *Reconciler) mirrorReport(ctx context.Context, p *pass, reported *v1alph
 	return nil
 }
 
-// reportOfPlacement returns the report of the member in which the session is placed, or
-// nil if that is away.
+// reportOfPlacement returns the report of the member in which the session is placed, or nil
+// if that is not connected.
 func (p *pass) reportOfPlacement() *assignment.Report {
 	at := p.session.Status.Placement
 	if at == nil {
@@ -122,13 +122,13 @@ func (p *pass) reportOfPlacement() *assignment.Report {
 	return nil
 }
 
-// settling reports whether all that a pass has changed may be written later, and when.
+// settling reports whether all changes of a pass may be written later, and when.
 func (p *pass) settling() (time.Duration, bool) {
 	return p.settles, p.settles > 0 && equality.Semantic.DeepEqual(*p.mirrored, p.session.Status)
 }
 
-// showUnfit says on the session why it can't be assigned, and looks again later: what has
-// to change may be none of what the hub watches.
+// showUnfit shows on the session why it can't be assigned, and checks again later: the
+// remedy may be in nothing that the hub watches.
 func (r *Reconciler) showUnfit(p *pass, why *secret.NotAssignableError) {
 	s := p.session
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{

@@ -21,17 +21,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// DefaultMoveAfter is how long a member's kube-scheduler gets to find a node for
-// a session's Pod before another member is asked.
+// DefaultMoveAfter is how long a member's kube-scheduler gets to find a node for a
+// session's Pod before another member is tried.
 const DefaultMoveAfter = 10 * time.Second
 
-// move gives up a placement whose Pod fits no node of the member, where another
-// member would take the session now. What the hub takes for free may lie
-// otherwise than it thinks: kube-scheduler chooses the nodes. It is rescheduled
-// once its stop is confirmed; until then the room there is kept for it. While
-// nobody else has room it stays, and is among those that wait for some.
+// move releases a placement whose Pod fits no node of the member, if another member has
+// capacity for the session now. The member's free capacity may differ from the hub's count:
+// kube-scheduler chooses the nodes. The session is rescheduled once its stop is confirmed;
+// until then the capacity elsewhere stays reserved. Without capacity elsewhere it stays, as a
+// pending session.
 //
-// A session that has run there is not moved, nor one whose home lies there.
+// A session that has run there is not moved, nor one whose home is there.
 func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady)
@@ -67,8 +67,7 @@ func (r *Reconciler) move(ctx context.Context, p *pass) (next, error) {
 	return done, nil
 }
 
-// neverRan is whether a session that is to run was never ready where it is
-// placed.
+// neverRan reports whether a session that is to run was never ready where it is placed.
 func neverRan(s *v1alpha1.VDISession) bool {
 	at, start := s.Status.Placement, s.Status.StartTime
 	if !status.ToRun(s) {
@@ -77,8 +76,8 @@ func neverRan(s *v1alpha1.VDISession) bool {
 	return start == nil || s.Status.RunningSince == nil && at.Run <= 1 && start.Before(&at.PlacementTime)
 }
 
-// keptByHome is whether the session's home is where it is placed: one that was
-// ever ready with it. One that was not has nothing in its home.
+// keptByHome reports whether the session's home keeps it where it is placed: a home with
+// which it was ever ready. Any other home is still empty.
 func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
 	s := p.session
 	switch {
@@ -99,9 +98,10 @@ func (r *Reconciler) keptByHome(ctx context.Context, p *pass) (bool, error) {
 	return h.Annotations[home.AnnotationUnused] == "" || h.Status.MountedByUID != s.UID, nil
 }
 
-// another asks for capacity in any member but the one where the session is placed, as the
-// policies have it now, and says why not there, and for what reason it waits. Not answered:
-// the session is enqueued once there is a decision. Without a policy none is Placed.
+// another requests capacity in any other member than the current one, by the current
+// policies. why is the reason against the current member, reason is what the session waits
+// for. Without an answer the session is enqueued once there is a decision. Without a policy
+// none is Placed.
 func (r *Reconciler) another(ctx context.Context, p *pass, why, reason string) (d placement.Decision, answered bool, err error) {
 	s := p.session
 	if err := r.readPolicies(ctx, p); err != nil {
@@ -118,8 +118,8 @@ func (r *Reconciler) another(ctx context.Context, p *pass, why, reason string) (
 	return a.Decision, answered, nil
 }
 
-// giveUpPlace takes a session from where it is placed. It is rescheduled once
-// the member has confirmed that nothing of it runs.
+// giveUpPlace releases the session's placement. It is rescheduled once the member has
+// confirmed that nothing of it runs.
 func (r *Reconciler) giveUpPlace(p *pass) {
 	s, held := p.session, p.session.Status.Placement
 	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })

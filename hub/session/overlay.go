@@ -12,10 +12,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// overlay makes the agent's conditions Unknown while the member is
-// unreachable. Only what was True becomes Unknown: what was missing then is
-// still missing as far as anybody knows. When the member is back, its report
-// takes their place.
+// overlay makes the agent's conditions Unknown while the member is unreachable. Only
+// conditions that were True become Unknown: the others are still missing as far as is
+// known. The member's next report replaces them.
 func (r *Reconciler) overlay(_ context.Context, p *pass) (next, error) {
 	s := p.session
 	if s.Status.Placement == nil || r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != health.Unreachable {

@@ -17,13 +17,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// judgePoll is how often a session looks whether the members have judged its
-// template, which takes them a moment when it is new.
+// judgePoll is how often a session checks whether the members have evaluated its template,
+// which takes them a moment when it is new.
 const judgePoll = 50 * time.Millisecond
 
-// resolve finds the template spec that the session runs: the revision that it
-// is placed with or has run, or, before that and for another attempt of one that
-// failed, the template as it stands.
+// resolve finds the template spec that the session runs: the revision of its placement or
+// last run, or, before the first run and for a retry after a permanent failure, the
+// template's current one.
 func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	again := s.Status.Placement == nil && s.Spec.Attempt > s.Status.Attempt || status.Retrying(s)
@@ -51,8 +51,8 @@ func (r *Reconciler) resolve(ctx context.Context, p *pass) (next, error) {
 	return goOn, nil
 }
 
-// accept says whether the session may be placed as it is. One that may not
-// waits for a change of itself, of its template or of the policies.
+// accept checks whether the session may be placed. A session that is not accepted waits for
+// a change of itself, of its template or of the policies.
 func (r *Reconciler) accept(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	if s.Status.Placement == nil {
@@ -89,7 +89,7 @@ func (r *Reconciler) readPolicies(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// place gives a session that has no member one, under the next epoch.
+// place places a session without a member, under the next epoch.
 func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	switch {
@@ -153,8 +153,8 @@ func (r *Reconciler) place(ctx context.Context, p *pass) (next, error) {
 	return goOn, nil
 }
 
-// scheduled writes a decision to place, or to run again, into the status: a run
-// begins of which the member has yet to hear.
+// scheduled writes a decision to place, or to run again, into the status: a new run begins,
+// of which the member has no order yet.
 func (r *Reconciler) scheduled(p *pass, at *v1alpha1.Placement, d placement.Decision) {
 	s := p.session
 	p.decision = d
@@ -167,7 +167,7 @@ func (r *Reconciler) scheduled(p *pass, at *v1alpha1.Placement, d placement.Deci
 	status.SetSending(s)
 }
 
-// unscheduled says why the session has no member.
+// unscheduled shows why the session has no member.
 func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 	s := p.session
 	c := metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
@@ -176,7 +176,7 @@ func (r *Reconciler) unscheduled(p *pass, reason, message string) {
 	}
 }
 
-// request resolves what placement must know of the session. policy may be nil.
+// request returns the session's placement request. policy may be nil.
 func (r *Reconciler) request(p *pass, policy *v1alpha1.PlacementPolicy) placement.Request {
 	req := placement.RequestFor(p.session, p.spec, p.revision, policy)
 	req.Resources = placement.ResourcesOf(p.resources)

@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// Preview is what a session would ask for if it were placed now.
+// Preview is the request that a session would make if it were placed now.
 type Preview struct {
 	// Refused is why the session is not accepted; nil: it is, and the rest is set.
 	Refused *metav1.Condition
@@ -25,12 +25,12 @@ type Preview struct {
 	Request placement.Request
 	// Policy that governs it; empty: none does.
 	Policy string
-	// UserHome: the sessions of its user share a home.
+	// UserHome is set if the sessions of its user share a home.
 	UserHome bool
 }
 
-// Preview takes the steps of a session up to its placement on a copy, as if it were placed
-// nowhere. Nothing is written or reserved. The session may be changed.
+// Preview runs the steps of a session up to its placement on a copy without a placement.
+// Nothing is written or reserved. The session may be changed.
 func (r *Reconciler) Preview(ctx context.Context, s *v1alpha1.VDISession) (Preview, error) {
 	p := &pass{session: s}
 	if _, err := r.resolve(ctx, p); err != nil {
@@ -61,7 +61,7 @@ func (r *Reconciler) Preview(ctx context.Context, s *v1alpha1.VDISession) (Previ
 	return out, nil
 }
 
-// seatOf is where a session is placed; nil: nowhere.
+// seatOf returns where a session is placed; nil: nowhere.
 func seatOf(s *v1alpha1.VDISession) *placement.Seat {
 	at := s.Status.Placement
 	if at == nil {
@@ -70,8 +70,8 @@ func seatOf(s *v1alpha1.VDISession) *placement.Seat {
 	return &placement.Seat{Cluster: at.ClusterUID, Taken: !at.Idle}
 }
 
-// heldUp is the condition Scheduled of a session that would not be placed now whatever
-// capacity there is; nil: it would. What pins it to a member is in the pass either way.
+// heldUp returns the condition Scheduled of a session that no capacity would get placed
+// now, or nil. Either way it sets the member that pins the session in the pass.
 func (r *Reconciler) heldUp(ctx context.Context, p *pass) (*metav1.Condition, error) {
 	s := p.session
 	condition := func(reason, message string) *metav1.Condition {

@@ -10,24 +10,23 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// rebuild is done once, before the first decision.
+// rebuild records that the reservations were rebuilt, once before the first decision.
 type rebuild struct {
 	mu   sync.Mutex
 	done bool
 }
 
-// Rebuild reserves room for every session that is to run somewhere, so that a
-// hub that has just begun to lead gives nothing away twice, once the fleet knows
-// every member. The members' inventories and reports then take over: it must be done
-// before any comes in, or nothing would ever say that they count the sessions. Once
-// is enough.
+// Rebuild reserves capacity for every session that is to run somewhere, once the fleet has
+// every member, so that a new leader reserves nothing twice. The members' inventories and
+// reports then take over: it must run before the first of them arrives, or no report would
+// ever count the sessions. It runs once.
 func (r *Reconciler) Rebuild(ctx context.Context) error {
 	r.rebuilt.mu.Lock()
 	defer r.rebuilt.mu.Unlock()
 	if r.rebuilt.done {
 		return nil
 	}
-	// A session whose member the fleet does not know yet looks as if it were lost.
+	// A session whose member the fleet does not have yet would appear lost.
 	if r.Register != nil {
 		if err := r.Register(ctx); err != nil {
 			return err
@@ -51,7 +50,7 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// reserve charges a member for the run of a session that is placed there.
+// reserve reserves capacity in a member for the run of a session that is placed there.
 func (r *Reconciler) reserve(s *v1alpha1.VDISession) {
 	at := s.Status.Placement
 	r.Fleet.Reserve(s.UID, at.Epoch, at.Run, at.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))

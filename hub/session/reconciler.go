@@ -33,8 +33,8 @@ import (
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=list;watch
 
-// Reconciler does for a session what the hub can do alone: accept it, place
-// it, show its member's health, and let it go once nothing is outstanding.
+// Reconciler implements the hub's part of a session: accept it, place it, show its member's
+// health, and remove its finalizer once nothing is outstanding.
 type Reconciler struct {
 	// Client of the hub, which reads from its cache, and Live, which reads from its API
 	// server.
@@ -44,22 +44,22 @@ type Reconciler struct {
 	Fleet    Fleet
 	// Scheduler of sessions that wait for capacity.
 	Scheduler Scheduler
-	// Members by name: what they report.
+	// Members by name, with their reports.
 	Members multicluster.Provider
-	// Orders that members are to have.
+	// Orders renders the members' assignments.
 	Orders     *assignment.Orders
 	Proofs     *assignment.Proofs
 	Revisions  *template.Revisions
 	Departures *assignment.Departures
 	Clock      clock.PassiveClock
-	// Trace of sessions' walks; nil: none.
+	// Trace of sessions' lifecycles; nil: none.
 	Trace *tracing.Tracer
-	// Restores of the hub; nil: it is taken never to be restored.
+	// Restores of the hub; nil: the hub is never restored.
 	Restores Restores
 	// Timings of sessions.
 	Timings
-	// Register tells the fleet of every member, before the first session is looked at;
-	// nil: somebody else does.
+	// Register registers every member with the fleet, before the first session is
+	// reconciled; nil: the caller does.
 	Register func(context.Context) error
 
 	memory  memory.Memory
@@ -68,25 +68,25 @@ type Reconciler struct {
 	feed    feed
 }
 
-// Timings of sessions; what is zero has its default.
+// Timings of sessions; zero values mean the defaults.
 type Timings struct {
 	// ForceAfter is how long members get to confirm a forced cleanup; default:
 	// DefaultForceAfter.
 	ForceAfter time.Duration
-	// IdleAfter is for how long a desktop is not used before its agent says so; default:
-	// DefaultIdleAfter.
+	// IdleAfter is how long a desktop is not used before its agent reports it as idle;
+	// default: DefaultIdleAfter.
 	IdleAfter time.Duration
 	// MoveAfter is how long a member gets to find a node for a session's Pod before another
-	// is asked; default: DefaultMoveAfter.
+	// is tried; default: DefaultMoveAfter.
 	MoveAfter time.Duration
 }
 
-// runs is what a session runs or would run.
+// runs is the template and the resources of a session's current or next run.
 type runs struct {
 	// spec and revision of the template; nil: there is none.
 	spec     *v1alpha1.TemplateSpec
 	revision string
-	// template as it stands, where the session is not placed yet or tried again.
+	// template is the current template, if the session is not placed yet or retried.
 	template *v1alpha1.VDITemplate
 	// resources that the session has or would get.
 	resources corev1.ResourceList
@@ -94,12 +94,12 @@ type runs struct {
 
 // outcome of the scheduler's decision.
 type outcome struct {
-	// reserved is the placement that was decided on. holds: capacity was reserved, to be
-	// given back if the write fails.
+	// reserved is the placement that was decided on. holds is set if capacity was reserved,
+	// to be released if the write fails.
 	reserved *v1alpha1.Placement
 	holds    bool
 	decision placement.Decision
-	// failedOver: the placement is of a session whose member is lost.
+	// failedOver is set if the placement is a failover.
 	failedOver bool
 }
 
@@ -107,27 +107,26 @@ type outcome struct {
 type pass struct {
 	runs
 	outcome
-	// before is the session as it was read, and session as it is to be.
+	// before is the session as it was read, and session the desired result.
 	before, session *v1alpha1.VDISession
-	// reports on the session of the members that are connected.
+	// reports of the connected members on the session.
 	reports []assignment.Report
-	// policies that there are, where the session is not placed yet or may move.
+	// policies are all policies, if the session is not placed yet or may move.
 	policies []v1alpha1.PlacementPolicy
 	// began is when the pass began.
 	began time.Time
-	// stays is why the session waits for the stop of an earlier placement in a member that
-	// is lost.
+	// stays is why the session waits for the stop of an earlier placement in a lost member.
 	stays string
 	// home as acquireHome found it.
 	home homeStep
-	// sent: the write of the status has been tried.
+	// sent is set once the write of the status has been tried.
 	sent bool
-	// hold: nothing is decided yet, and nothing worth a write.
+	// hold is set if there is no decision yet, and nothing to write.
 	hold bool
-	// waits is the reason for which the session waits for something else than capacity; empty:
-	// it does not.
+	// waits is the reason why the session waits for something else than capacity; empty: it
+	// does not.
 	waits string
-	// again is when to look again at the latest; zero: on the next event.
+	// again is after how long to reconcile again at the latest; zero: on the next event.
 	again time.Duration
 	// mirrored is the status with the member's report, if its write may wait for settles.
 	mirrored *v1alpha1.SessionStatus
@@ -136,7 +135,7 @@ type pass struct {
 	events []func()
 }
 
-// next is whether the following steps still make sense.
+// next reports whether the following steps still apply.
 type next bool
 
 const (
@@ -144,7 +143,7 @@ const (
 	done next = false
 )
 
-// Reconcile brings one session up to date.
+// Reconcile updates one session.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.update(ctx, req)
 	if denied.Is(err) {
@@ -178,7 +177,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return r.carryOut(ctx, &pass{before: s, session: s.DeepCopy(), reports: reports, began: r.Clock.Now()})
 }
 
-// carryOut takes a session through the steps, and writes what they make of it.
+// carryOut runs the steps of a session, and writes their result.
 func (r *Reconciler) carryOut(ctx context.Context, p *pass) (ctrl.Result, error) {
 	err := r.steps(ctx, p)
 	session := client.ObjectKeyFromObject(p.session)
@@ -192,8 +191,8 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass) (ctrl.Result, error)
 	}
 	r.Scheduler.Done(session, p.reserved != nil && err == nil, err)
 	if err != nil {
-		// Where nobody knows whether it was written, the room stays reserved:
-		// the next decision, or the cache, tells.
+		// If it is unknown whether it was written, the capacity stays reserved: the next
+		// decision, or the cache, shows it.
 		if p.holds && (!p.sent || rejected(err)) {
 			r.Fleet.Release(p.session.UID)
 		}
@@ -202,9 +201,8 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass) (ctrl.Result, error)
 	return ctrl.Result{RequeueAfter: p.again}, nil
 }
 
-// keepFinalizer adds the finalizer before anything of the session is placed. It
-// patches the metadata alone: an update would write the user's spec again, in
-// our words.
+// keepFinalizer adds the finalizer before anything of the session is placed. It patches the
+// metadata alone: an update would also rewrite the user's spec, in the hub's encoding.
 func (r *Reconciler) keepFinalizer(ctx context.Context, p *pass) error {
 	s := p.before.DeepCopy()
 	if !controllerutil.AddFinalizer(s, v1alpha1.Finalizer) {
@@ -250,7 +248,7 @@ func (r *Reconciler) steps(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// conclude sums up, and looks again when the session's time asks for it.
+// conclude summarizes the status, and requeues the session for its next deadline.
 func (r *Reconciler) conclude(p *pass) {
 	now := r.Clock.Now()
 	status.Summarize(p.session, p.spec, now)
@@ -297,8 +295,8 @@ func (r *Reconciler) write(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// writeStatus writes a status, if nobody else has written the session since it
-// was read, and remembers the version that this made.
+// writeStatus writes a status, if no other client has written the session since it was
+// read, and remembers the resulting version.
 func (r *Reconciler) writeStatus(ctx context.Context, before, after *v1alpha1.VDISession) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
@@ -309,7 +307,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, after *v1alpha1.VD
 	return nil
 }
 
-// rejected is whether the API server has answered that it wrote nothing.
+// rejected reports whether the API server has responded that it wrote nothing.
 func rejected(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

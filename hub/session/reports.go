@@ -16,8 +16,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// reportsOf returns what the connected members report of a session that hold it
-// according to its status, or that prove that they hold it.
+// reportsOf returns the reports on a session of the connected members that have it
+// according to its status, or that prove that they have it.
 func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]assignment.Report, error) {
 	held := sets.New[string]()
 	for _, o := range status.Outstanding(s) {
@@ -41,8 +41,7 @@ func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]a
 	return out, nil
 }
 
-// reportFrom returns a member's report, or nil if what it reports does not count for the
-// session.
+// reportFrom returns a member's report, or nil if it does not count for the session.
 func (r *Reconciler) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member string) (rep *assignment.Report, connected bool, err error) {
 	ref, known := r.Fleet.RefOf(member)
 	if !known {
@@ -50,7 +49,7 @@ func (r *Reconciler) reportFrom(ctx context.Context, s *v1alpha1.VDISession, mem
 	}
 	cl, err := r.Members.Get(ctx, multicluster.ClusterName(member))
 	if errors.Is(err, multicluster.ErrClusterNotFound) {
-		return nil, false, nil // it is away
+		return nil, false, nil // the member is not connected
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("reading what %s reports: %w", member, err)
@@ -68,13 +67,13 @@ func (r *Reconciler) reportFrom(ctx context.Context, s *v1alpha1.VDISession, mem
 	return out, true, nil
 }
 
-// Claimed has the session controller look at a member's proof that it holds a session.
+// Claimed enqueues a session because a member proves that it has the session.
 func (r *Reconciler) Claimed(s *v1alpha1.VDISession, member string) {
 	r.memory.Claim(s.UID, member)
 	r.Enqueue(client.ObjectKeyFromObject(s))
 }
 
-// Enqueue has the session controller look at a session.
+// Enqueue enqueues a session.
 func (r *Reconciler) Enqueue(session types.NamespacedName) {
 	r.feed.add(ctrl.Request{NamespacedName: session})
 }

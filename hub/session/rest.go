@@ -12,9 +12,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// rest ends the run of a session whose desktop is not to run. It keeps its
-// place, home and URL; its slot is given back, by its member's next report. One
-// that was given up is idle by itself, also where it is to be tried again.
+// rest ends the run of a session whose desktop is not to run. It keeps its placement, home
+// and URL; its member's next report releases its slot. A session that has failed
+// permanently is stopped anyway, even if it is to be retried.
 func (r *Reconciler) rest(_ context.Context, p *pass) (next, error) {
 	s, now := p.session, r.Clock.Now()
 	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == health.Unreachable
@@ -35,8 +35,8 @@ func (r *Reconciler) rest(_ context.Context, p *pass) (next, error) {
 	return goOn, nil
 }
 
-// remain keeps a session idle. What a resume has reserved and could not write is
-// given back; that there was no room to resume matters no more.
+// remain keeps a session stopped. A reservation of a resume that could not be written is
+// released, and missing capacity to resume is no longer shown.
 func (r *Reconciler) remain(p *pass) {
 	s := p.session
 	r.Fleet.Release(s.UID)

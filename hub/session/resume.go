@@ -11,10 +11,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// resume lets a desktop run again once nothing keeps it from that: where it is,
-// under the epoch that it has, or elsewhere where that has no room and no home
-// holds it. Room is reserved first. One whose home is there waits, and so does
-// one whose member can confirm nothing now.
+// resume runs a stopped desktop again once nothing prevents that: where it is, under its
+// current epoch, or elsewhere if there is no capacity and no home keeps it. Capacity is
+// reserved first. A session whose home is there waits, and so does one whose member can
+// confirm nothing now.
 func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	s := p.session
 	held := s.Status.Placement
@@ -61,8 +61,8 @@ func (r *Reconciler) resume(ctx context.Context, p *pass) (next, error) {
 	return goOn, nil
 }
 
-// resumption asks to run a session again where it is, or, unless its home is there, in
-// another member, as the policies have it now.
+// resumption returns the request to run a session again where it is, or, unless its home is
+// there, in another member, by the current policies.
 func (r *Reconciler) resumption(p *pass, here placement.Request, again *v1alpha1.Placement) *scheduling.Request {
 	s := p.session
 	in := &scheduling.Resume{Placement: inPlace(here), Member: refOf(again), Epoch: again.Epoch, Run: again.Run}
@@ -75,9 +75,9 @@ func (r *Reconciler) resumption(p *pass, here placement.Request, again *v1alpha1
 	return req
 }
 
-// notResumed says why a session stays idle though it should run, or has it go to another
-// member that has capacity for it: its placement is given up, and it is placed there once
-// its end is confirmed. Until then the capacity is kept.
+// notResumed shows why a session stays stopped though it should run, or moves it to another
+// member with capacity for it: its placement is released, and it is placed there once its
+// end is confirmed. Until then the capacity is kept.
 func (r *Reconciler) notResumed(p *pass, a scheduling.Answer) {
 	s, message := p.session, "no capacity to resume it: "+a.Message
 	switch {
@@ -98,8 +98,8 @@ func (r *Reconciler) notResumed(p *pass, a scheduling.Answer) {
 	r.unscheduled(p, v1alpha1.ReasonNoRoomToResume, explained(a, message))
 }
 
-// placedBy is the policy by which a session was placed; the one that governs it
-// now, where that is gone; nil: none does.
+// placedBy returns the policy by which a session was placed; if that is gone, the one that
+// governs it now; nil: none does.
 func (r *Reconciler) placedBy(ctx context.Context, p *pass) (*v1alpha1.PlacementPolicy, error) {
 	if err := r.readPolicies(ctx, p); err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func (r *Reconciler) placedBy(ctx context.Context, p *pass) (*v1alpha1.Placement
 	return policy, nil
 }
 
-// inPlace asks for room alone: where the session may go was asked when it was
-// placed, and it is one of those that the policy's caps count.
+// inPlace reduces a request to its capacity: the member was checked when the session was
+// placed, and the policy's caps count the session already.
 func inPlace(req placement.Request) placement.Request {
 	req.TemplateClusterSelector, req.ClusterSelector = nil, nil
 	req.RequiredRegions, req.PreferredRegions, req.Refused, req.Home = nil, nil, nil, nil
@@ -130,8 +130,8 @@ func refOf(p *v1alpha1.Placement) v1alpha1.ClusterRef {
 	return v1alpha1.ClusterRef{Name: p.ClusterName, UID: p.ClusterUID}
 }
 
-// resumed writes a decision to run again into the status. A session that had
-// failed now runs the template as it stands.
+// resumed writes a decision to run again into the status. A session that had failed now
+// runs the current template.
 func (r *Reconciler) resumed(p *pass, d placement.Decision) {
 	s := p.session
 	reason, message := v1alpha1.EventResumed, "runs again in "+d.Message
@@ -142,8 +142,8 @@ func (r *Reconciler) resumed(p *pass, d placement.Decision) {
 	p.record(r, "Normal", reason, "Resume", message)
 }
 
-// startAnew has a desktop that runs replaced, where a higher attempt is asked
-// for: a new run, in the room that it has.
+// startAnew restarts a running desktop if a higher attempt is requested: a new run, with
+// the same capacity.
 func (r *Reconciler) startAnew(p *pass) {
 	s := p.session
 	held := s.Status.Placement

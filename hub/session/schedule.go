@@ -22,23 +22,23 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 )
 
-// Scheduler decides on sessions that ask for capacity.
+// Scheduler decides on sessions that request capacity.
 type Scheduler interface {
-	// Decide returns the answer to a request. Not ok: the session is enqueued once there is
-	// one.
+	// Decide returns the answer to a request. If ok is false, the session is enqueued once
+	// there is one.
 	Decide(req *scheduling.Request) (a scheduling.Answer, ok bool)
-	// Wait notes that a session waits for something else than capacity. It returns when to
-	// look at it again at the latest.
+	// Wait records that a session waits for something else than capacity. It returns when
+	// to check it again at the latest.
 	Wait(session types.NamespacedName, uid types.UID, rank queue.Rank, reason string) time.Duration
-	// Done ends a pass: placed is whether a placement that was decided on is written.
+	// Done ends a pass: placed reports whether its placement was written.
 	Done(session types.NamespacedName, placed bool, err error)
-	// Forget drops a session that is to be placed no more.
+	// Forget removes a session that is no longer to be placed.
 	Forget(session types.NamespacedName)
-	// Pending returns the sessions whose request no member takes.
+	// Pending returns the sessions whose requests fit no member.
 	Pending(of func(*scheduling.Request) bool) []types.NamespacedName
 }
 
-// ask returns the scheduler's answer to a request. Not ok: there is none yet.
+// ask returns the scheduler's answer to a request. If ok is false, there is none yet.
 func (r *Reconciler) ask(p *pass, req *scheduling.Request) (a scheduling.Answer, ok bool) {
 	if d, claimed := r.claimed(p.session); claimed {
 		p.await(d.Reason)
@@ -55,13 +55,13 @@ func (r *Reconciler) ask(p *pass, req *scheduling.Request) (a scheduling.Answer,
 	return a, ok
 }
 
-// await says that the session waits for something else than capacity.
+// await records that the session waits for something else than capacity.
 func (p *pass) await(reason string) {
 	p.waits = reason
 }
 
-// explained is why no member takes a session, and that it is only decided on again by time,
-// where that is so.
+// explained returns why no member takes a session, and, if that applies, that it is only
+// rechecked periodically.
 func explained(a scheduling.Answer, message string) string {
 	if a.Crowd == "" {
 		return message
@@ -70,13 +70,13 @@ func explained(a scheduling.Answer, message string) string {
 		message, scheduling.RecheckAtMost, a.Crowd)
 }
 
-// rankOf is the rank of a session among those that wait for capacity.
+// rankOf returns the rank of a session among the pending ones.
 func rankOf(s *v1alpha1.VDISession) queue.Rank {
 	return queue.Rank{Priority: s.Spec.Placement.Priority, Namespace: s.Namespace, User: s.Spec.User, Since: waitsSince(s)}
 }
 
-// waitsSince is since when a session has not been placed, or, before it ever was, since it
-// was created.
+// waitsSince returns since when a session has not been placed, or, before its first
+// placement, when it was created.
 func waitsSince(s *v1alpha1.VDISession) time.Time {
 	for i := range s.Status.Conditions {
 		c := &s.Status.Conditions[i]
@@ -87,8 +87,8 @@ func waitsSince(s *v1alpha1.VDISession) time.Time {
 	return s.CreationTimestamp.Time
 }
 
-// pauses is whether the session waits a little because too many members in a row
-// have refused it. It says so, and by whom.
+// pauses reports whether the session pauses because too many members in a row have refused
+// it. The condition names them.
 func (r *Reconciler) pauses(p *pass) bool {
 	s, now := p.session, r.Clock.Now()
 	why, left, _ := r.memory.Refusals(s.UID, now)

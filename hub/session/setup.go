@@ -22,11 +22,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// workers of the controller. They wait for the API server most of the time.
+// workers is the number of concurrent reconciles. They mostly wait for the API server.
 const workers = 16
 
-// SetupWithManager registers the controller of sessions, which enqueues those on which the
-// scheduler has decided.
+// SetupWithManager registers the controller of sessions; scheduler enqueues those on which
+// it has decided.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, scheduler source.Source) error {
 	if err := r.observe(ctx, mgr); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (r *Reconciler) options() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}
 }
 
-// observe counts sessions for the members that hold them, from the hub's cache.
+// observe counts sessions for their members, from the hub's cache.
 func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.VDISession{})
 	if err != nil {
@@ -67,9 +67,9 @@ func (r *Reconciler) observe(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// changed counts a session that the watch shows changed. One that was deleted and
-// created again under its name while the watch was interrupted comes as a change, too:
-// the earlier one is gone, and nobody saw how.
+// changed counts a session that the watch shows changed. A session that was deleted and
+// created again under its name while the watch was interrupted also arrives as a change:
+// how the earlier one ended is unknown.
 func (r *Reconciler) changed(before, after any) {
 	was, ok := before.(*v1alpha1.VDISession)
 	is, same := after.(*v1alpha1.VDISession)
@@ -80,8 +80,8 @@ func (r *Reconciler) changed(before, after any) {
 	r.seen(after, false, false)
 }
 
-// seen counts a session as the watch shows it, and forgets one that is gone. leads is
-// whether this replica leads.
+// seen counts a session as the watch shows it, and removes one that is gone. leads is set
+// if this replica leads.
 func (r *Reconciler) seen(obj any, gone, leads bool) {
 	last, absent := obj.(toolscache.DeletedFinalStateUnknown)
 	if absent {
@@ -119,7 +119,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// ofTemplate are the sessions that wait for a template to change.
+// ofTemplate returns the sessions that wait for a change of a template.
 func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcile.Request {
 	list := &v1alpha1.VDISessionList{}
 	if err := r.Client.List(ctx, list, client.MatchingFields{index.Template: t.GetName()}); err != nil {
@@ -134,25 +134,25 @@ func (r *Reconciler) ofTemplate(ctx context.Context, t client.Object) []reconcil
 	return out
 }
 
-// ofPolicy are the sessions that may be placed otherwise after a policy was
-// edited: which it governs then is only known of each by itself.
+// ofPolicy returns the sessions whose placement may change with an edit of a policy: which
+// of them it governs then is only known for each by itself.
 func (r *Reconciler) ofPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
 		out = append(out, r.listed(ctx, client.MatchingFields{index.Phase: string(phase)})...)
 	}
-	// Those whose member is lost are Running as far as anybody knows.
+	// Those whose member is lost are Running as far as is known.
 	for _, session := range r.Scheduler.Pending(func(req *scheduling.Request) bool { return req.Placement.Failover }) {
 		out = append(out, reconcile.Request{NamespacedName: session})
 	}
 	return out
 }
 
-// edited passes on what changes an object's spec, or ends it: a status that is
-// counted again calls nobody.
+// edited passes changes of an object's spec, and its end: new counts in a status enqueue no
+// session.
 var edited = predicate.GenerationChangedPredicate{}
 
-// calling enqueues whom a change may help, and counts them.
+// calling enqueues the sessions that a change may help, and counts them.
 func calling(by string, whom handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		out := whom(ctx, o)

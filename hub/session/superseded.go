@@ -17,22 +17,22 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// A release is superseded where the session was rescheduled, or may be, without
-// waiting for the stop: its member is lost, and the session's mode lets it. It
-// holds back nothing but the session's end, and that it goes back to that member.
+// A release is superseded if the session was rescheduled, or may be, without waiting for
+// the stop: its member is lost, and the session's mode allows it. It only delays the
+// session's end, and a placement in that member.
 //
-// It names no policy: caps of policies count a session once, where it is placed.
-// Its member counts it until it has confirmed the stop, for its room is taken.
+// It names no policy: caps of policies count a session once, where it is placed. Its member
+// counts it until it has confirmed the stop, for its capacity is in use.
 
-// leaveBehind takes a session from a member that is lost, without waiting for its
-// stop. Its desktop is taken to have run there until since.
+// leaveBehind releases a session's placement in a lost member, without waiting for its
+// stop. since is when its desktop is taken to have stopped there.
 func (r *Reconciler) leaveBehind(p *pass, since time.Time) v1alpha1.Release {
 	s, held := p.session, p.session.Status.Placement
 	left := v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Epoch: held.Epoch, Superseded: true}
 	if h := s.Status.Home; h != nil && h.ClusterUID == held.ClusterUID {
 		left.HomeClaimName = h.ClaimName
 		if h.Name == "" {
-			s.Status.Home = nil // its own; a user's has a record of where it lies
+			s.Status.Home = nil // its own; a user's home has a record with its member
 		}
 	}
 	status.EndRun(s, since)
@@ -47,9 +47,9 @@ func (r *Reconciler) leaveBehind(p *pass, since time.Time) v1alpha1.Release {
 	return left
 }
 
-// supersede ceases to wait for stops that members can't confirm that are lost, as
-// it does for placements there: by its mode. What is left behind in a
-// member that is gone for good nobody will ever confirm.
+// supersede stops waiting for stops that lost members can't confirm, by the session's mode
+// as for placements there. In a member that was removed permanently no agent will confirm
+// what is left.
 func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 	s := p.session
 	r.forgetGone(s)
@@ -63,7 +63,7 @@ func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 		}
 		policy, _ := policy.Governing(s, p.policies)
 		ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
-		ask.Mode, ask.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // nobody has told of what runs there now
+		ask.Mode, ask.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // whether a guard runs there is unknown
 		v := r.Fleet.Lost(ask, o.ClusterUID)
 		p.again = backoff.Sooner(p.again, v.Wait)
 		if p.stays = v.Message; v.Due {
@@ -73,7 +73,7 @@ func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// forgetGone drops what was left behind in members that are gone for good.
+// forgetGone removes what was left behind in members that no longer exist.
 func (r *Reconciler) forgetGone(s *v1alpha1.VDISession) {
 	if len(s.Status.Releasing) == 0 {
 		return
@@ -84,7 +84,7 @@ func (r *Reconciler) forgetGone(s *v1alpha1.VDISession) {
 	}
 }
 
-// avoid keeps a request from the members in which a copy may still run.
+// avoid excludes the members in which a copy may still run from a request.
 func avoid(req *placement.Request, s *v1alpha1.VDISession) {
 	for _, o := range s.Status.Releasing {
 		req.Refused[o.ClusterUID] = fmt.Sprintf("it has not confirmed yet that the session's copy of epoch %d is stopped there", o.Epoch)

@@ -13,7 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// The spans of a session's walk on the hub, the link's apart.
+// The spans of a session's trace on the hub, without those of the link.
 const (
 	spanSession   = "session"
 	spanWait      = "wait"
@@ -24,8 +24,8 @@ const (
 	spanTerminate = "terminate"
 )
 
-// wrote logs and traces what the write of a status has made durable. The write was
-// under lock, so that each transition is told once, by the leader that made it.
+// wrote logs and traces the transitions that a write of a status has made durable. The
+// write was under lock, so that each transition is logged once, by the leader that made it.
 func (r *Reconciler) wrote(ctx context.Context, before, after *v1alpha1.VDISession) {
 	now := r.Clock.Now()
 	for _, t := range status.Transitions(before, after, now) {
@@ -36,7 +36,7 @@ func (r *Reconciler) wrote(ctx context.Context, before, after *v1alpha1.VDISessi
 	}
 }
 
-// wroteEnd is wrote of the end, with which the object goes.
+// wroteEnd does the same for the removal of the finalizer, which ends the object.
 func (r *Reconciler) wroteEnd(ctx context.Context, s *v1alpha1.VDISession) {
 	now := r.Clock.Now()
 	log.FromContext(ctx).Info(status.TransitionDeleted, append([]any{"session", nameOf(s)}, append(status.PlacementValues(s), "from", string(s.Status.Phase),
@@ -56,8 +56,8 @@ func nameOf(s *v1alpha1.VDISession) string { return s.Namespace + "/" + s.Name }
 
 func (r *Reconciler) walkOf(s *v1alpha1.VDISession) tracing.Point { return assignment.Walk(r.Trace, s) }
 
-// traceWrite writes the root of a walk once its desktop is ready, or never will be,
-// and a span of its end.
+// traceWrite writes the root of a trace once its desktop is ready, or never will be, and a
+// span of its end.
 func (r *Reconciler) traceWrite(before, after *v1alpha1.VDISession, now time.Time) {
 	walk := r.walkOf(before)
 	switch {
@@ -75,7 +75,7 @@ func (r *Reconciler) traceWrite(before, after *v1alpha1.VDISession, now time.Tim
 	}
 }
 
-// traceRoot writes the span that all others of a walk are children of.
+// traceRoot writes the parent span of all others of a trace.
 func (r *Reconciler) traceRoot(s *v1alpha1.VDISession, walk tracing.Point, now time.Time, failed string) {
 	if !walk.Traced() {
 		return
@@ -91,8 +91,8 @@ func (r *Reconciler) traceRoot(s *v1alpha1.VDISession, walk tracing.Point, now t
 	r.Trace.AddAs(walk, tracing.Point{}, span)
 }
 
-// tracePlaced writes how a session came by its place: since when it waited, and what
-// was decided.
+// tracePlaced writes the spans of a placement: how long the session waited, and the
+// decision.
 func (r *Reconciler) tracePlaced(before *v1alpha1.VDISession, p *pass, result string) {
 	walk := r.walkOf(p.session)
 	if !walk.Traced() {
@@ -118,7 +118,7 @@ func scoreText(d placement.Decision) string {
 	return d.Score.Name + "=" + d.Score.Value
 }
 
-// traceMirrored writes that a member's report was shown on its session.
+// traceMirrored writes the span of a report that was shown on its session.
 func (r *Reconciler) traceMirrored(before, after *v1alpha1.VDISession, from time.Time) {
 	if walk := r.walkOf(after); walk.Traced() {
 		r.Trace.Add(walk, tracing.Span{Name: spanMirror, From: from, To: r.Clock.Now(), Attributes: []tracing.Attribute{
@@ -128,8 +128,8 @@ func (r *Reconciler) traceMirrored(before, after *v1alpha1.VDISession, from time
 	}
 }
 
-// about are the attributes that say which session it is, and where. They have no
-// user, as no line of the log has.
+// about returns the attributes that identify a session and its member. They have no user,
+// as no line of the log has.
 func about(s *v1alpha1.VDISession) []tracing.Attribute {
 	out := []tracing.Attribute{
 		tracing.Namespace.String(s.Namespace), tracing.Session.String(s.Name), tracing.SessionUID.String(string(s.UID)),

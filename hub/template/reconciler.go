@@ -31,7 +31,7 @@ import (
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vditemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=apps,namespace=vdi-system,resources=controllerrevisions,verbs=list;watch;create;delete
 
-// Members is what this package needs of the members of the fleet.
+// Members is the part of the fleet's members that this package uses.
 type Members interface {
 	// SetTemplates sets which revisions agents evaluate, and which is each template's
 	// current one.
@@ -42,36 +42,36 @@ type Members interface {
 	Listen(func(member.Change))
 }
 
-// Reconciler sets which templates agents evaluate, shows on each template where it
-// can run and how many sessions are made of it, keeps it while there are any, and
-// prunes revisions that nothing refers to.
+// Reconciler sets which templates agents evaluate, shows on each template where it can run
+// and how many sessions use it, keeps it while there are any, and prunes revisions that
+// nothing refers to.
 //
-// All templates share one request: the set that agents get is always whole.
+// All templates share one request: agents always get the whole set.
 type Reconciler struct {
 	Client  client.Client
 	Members Members
 	Clock   clock.PassiveClock
 	// Namespace of the ControllerRevisions.
 	Namespace string
-	// InUse says whether a session refers to a revision.
+	// InUse reports whether a session refers to a revision.
 	InUse func(ctx context.Context, template, revision string) (bool, error)
 	// Placed counts the sessions that are placed with a template, by revision.
 	Placed func(ctx context.Context, template string) (map[string]int32, error)
 
-	// unused is since when nothing was seen to refer to a revision, by name.
-	// Templates share one request, so one goroutine alone uses it.
+	// unused is since when no reference to a revision was seen, by name. Templates share
+	// one request, so only one goroutine uses it.
 	unused map[string]time.Time
-	// written is when a template's status was, by name; likewise.
+	// written is the time of a template's last status write, by name; likewise.
 	written map[string]time.Time
 }
 
-// statusInterval is the least time between two status writes of a template for what
+// statusInterval is the minimum time between two status writes of a template for what
 // changes with every session.
 const statusInterval = 2 * time.Second
 
-// pruneAfter is how long nothing must have referred to a revision before it is
-// deleted: one that was just stored is used only once a session says so, and
-// the hub's cache shows it.
+// pruneAfter is how long a revision must be without references before it is deleted: a
+// revision that was just stored is referred to only once a session's status names it, and
+// the hub's cache shows that.
 const pruneAfter = time.Minute
 
 var allTemplates = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
@@ -132,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// show brings one template up to date; wait is when to look again.
+// show updates one template; wait is when to check again.
 func (r *Reconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) (wait time.Duration, err error) {
 	used, err := r.Placed(ctx, t.Name)
 	if err != nil {
@@ -144,8 +144,8 @@ func (r *Reconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current 
 	return wait, r.keep(ctx, t, total(used))
 }
 
-// prune deletes revisions that no template stands at and that no session has
-// referred to for a while; again is when to look again.
+// prune deletes revisions that are not current and that no session has referred to for a
+// while; again is when to check again.
 func (r *Reconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision, current map[string]string) (again time.Duration, err error) {
 	now := r.Clock.Now()
 	unused := map[string]time.Time{}

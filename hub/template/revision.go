@@ -14,9 +14,9 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// templateSet is every template revision that agents must judge: each template
-// as it stands, and each earlier revision that is still kept for sessions. What
-// can't be read is left out, and reported.
+// templateSet returns every template revision that agents must evaluate: the current one of
+// each template, and each earlier one that is still kept for sessions. Unreadable ones are
+// left out, and reported.
 func templateSet(templates []v1alpha1.VDITemplate, kept []appsv1.ControllerRevision) (set *fleetv1.TemplateSet, current map[string]string, unreadable error) {
 	current = make(map[string]string, len(templates))
 	named := map[[2]string]*fleetv1.TemplateRequirements{}
@@ -48,16 +48,16 @@ func templateSet(templates []v1alpha1.VDITemplate, kept []appsv1.ControllerRevis
 	return set, current, unreadable
 }
 
-// Labels of the ControllerRevisions that keep template revisions.
+// Labels of the ControllerRevisions that store template revisions.
 const (
 	LabelTemplate = "vdi.kasm.io/template"
 	LabelRevision = "vdi.kasm.io/template-revision"
 )
 
-// RevisionName is the name of the ControllerRevision that keeps a revision.
+// RevisionName returns the name of the ControllerRevision that stores a revision.
 func RevisionName(template, revision string) string { return template + "-" + revision }
 
-// ReadRevision reads the template spec that a ControllerRevision keeps.
+// ReadRevision returns the template spec that a ControllerRevision stores.
 func ReadRevision(cr *appsv1.ControllerRevision) (template, revision string, spec *v1alpha1.TemplateSpec, err error) {
 	spec = &v1alpha1.TemplateSpec{}
 	if err := json.Unmarshal(cr.Data.Raw, spec); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 )
 
-// The hub's cache gets cacheWait to show a revision that was just stored, and
-// is asked every cachePoll.
+// cacheWait bounds the wait until the hub's cache shows a revision that was just stored;
+// cachePoll is the polling interval.
 const (
 	cacheWait = time.Second
 	cachePoll = 5 * time.Millisecond
@@ -30,32 +30,32 @@ const (
 // RevisionKey identifies a revision in indexes.
 func RevisionKey(template, revision string) string { return template + "/" + revision }
 
-// Revisions keeps template revisions as ControllerRevisions on the hub: each
-// is written before its first use, so that a session keeps what it was made
-// of whatever becomes of the template.
+// Revisions stores template revisions as ControllerRevisions on the hub: each is written
+// before its first use, so that a session keeps its revision whatever happens to the
+// template.
 type Revisions struct {
 	client client.Client
 	// namespace of the ControllerRevisions.
 	namespace string
 
-	// keeping makes one write of a burst of sessions of a new revision.
+	// keeping reduces a burst of sessions of a new revision to one write.
 	keeping sync.Mutex
 
-	// specs that were read lately, by the names of their ControllerRevisions.
+	// specs that were read recently, by the names of their ControllerRevisions.
 	specs *lru.Cache
 }
 
-// maxSpecs bounds the memory for specs: those of more revisions are read from the cache
-// of the hub and decoded each time.
+// maxSpecs bounds the memory for specs: beyond it, specs are read from the hub's cache and
+// decoded each time.
 const maxSpecs = 1024
 
-// NewRevisions keeps the revisions in a namespace.
+// NewRevisions returns a store of revisions in a namespace.
 func NewRevisions(c client.Client, namespace string) *Revisions {
 	return &Revisions{client: c, namespace: namespace, specs: lru.New(maxSpecs)}
 }
 
-// Keep makes sure that a revision is stored. It does not trust its memory: one
-// that was pruned may come back when its template is edited back.
+// Keep stores a revision if it is not stored yet. It does not use the cached specs: a
+// pruned revision may return when its template is edited back.
 func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, revision string) error {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()
@@ -73,15 +73,15 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 	if err := r.client.Create(ctx, cr); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("storing template revision: %w", err)
 	}
-	// Those that wait here would not see it yet, and write it once more.
+	// Callers that wait for the lock would not see it yet, and write it once more.
 	_ = wait.PollUntilContextTimeout(ctx, cachePoll, cacheWait, true, func(ctx context.Context) (bool, error) {
 		return r.client.Get(ctx, key, cr) == nil, nil
 	})
 	return nil
 }
 
-// Spec returns the template spec of a revision; it must not be changed. The
-// error is NotFound where no such revision is kept.
+// Spec returns the template spec of a revision; it must not be changed. The error is
+// NotFound if no such revision is stored.
 func (r *Revisions) Spec(ctx context.Context, template, revision string) (*v1alpha1.TemplateSpec, error) {
 	name := RevisionName(template, revision)
 	if spec, known := r.specs.Get(name); known {

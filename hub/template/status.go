@@ -15,11 +15,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// mostRevisions that a template's status names: those that most sessions run.
+// mostRevisions bounds the revisions in a template's status: those with the most sessions.
 const mostRevisions = 64
 
-// keep holds a template while sessions are made of it: it is marked before any
-// can be, and released once it is being deleted and none is.
+// keep keeps a template while sessions use it: the finalizer is added before any session
+// can, and removed once it is being deleted and no session is left.
 func (r *Reconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, sessions int32) error {
 	before := t.DeepCopy()
 	changed := false
@@ -39,8 +39,8 @@ func (r *Reconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, sessions
 	return nil
 }
 
-// status writes what changed of a template's status; wait is how long what
-// changes with every session has to wait its turn.
+// status writes a template's status if it changed; wait is how long a change of counts is
+// delayed.
 func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revision string, used map[string]int32) (wait time.Duration, err error) {
 	before := t.DeepCopy()
 	can, of := r.Members.CanRun(t.Name, revision)
@@ -55,7 +55,7 @@ func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revisi
 		return 0, nil
 	}
 	now := r.Clock.Now()
-	// Counts wait.
+	// Counts are written at most once per statusInterval.
 	if before.Status.ObservedGeneration == t.Status.ObservedGeneration && before.Status.Revision == t.Status.Revision {
 		if wait := r.written[t.Name].Add(statusInterval).Sub(now); wait > 0 {
 			return wait, nil
@@ -79,7 +79,7 @@ func total(used map[string]int32) int32 {
 	return sum
 }
 
-// byUse are revisions with their sessions, the most used first.
+// byUse returns revisions with their sessions, the most used first.
 func byUse(used map[string]int32) []v1alpha1.RevisionSessions {
 	var out []v1alpha1.RevisionSessions
 	for revision, n := range used {

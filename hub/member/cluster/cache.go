@@ -16,12 +16,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Cache has the SessionAssignments of a member as its agent last reported them. It
-// is a client-go ListerWatcher, so that an informer can be fed from it.
+// Cache has the SessionAssignments of a member as its agent last reported them. It is a
+// client-go ListerWatcher that feeds an informer.
 //
 // Its objects are never changed once stored: a report replaces them.
 type Cache struct {
-	// Bounds of what is kept; they must not change once reports come in.
+	// Bounds limit what is kept; they must not change after the first report.
 	Bounds
 	// mu guards all fields but quota.seen.
 	mu       sync.Mutex
@@ -43,9 +43,9 @@ func newCache(knows func(session types.UID, epoch int64, proof string) bool, pla
 	return p
 }
 
-// putUnlessStopped adds a report and returns whether it is current. One of an older epoch than
-// the cache has is stale (promise 2), and so is one of an epoch that has stopped:
-// the report was on its way.
+// putUnlessStopped adds a report and returns whether it is current. A report of an older
+// epoch than the cache has is stale (promise 2), and so is one of an epoch that has
+// stopped, which was sent before the stop.
 func (p *Cache) putUnlessStopped(item *v1alpha1.SessionAssignment) bool {
 	old := p.store.items[keyOf(item)]
 	if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {
@@ -54,7 +54,7 @@ func (p *Cache) putUnlessStopped(item *v1alpha1.SessionAssignment) bool {
 	return p.put(item)
 }
 
-// Forget drops the end of an assignment that the cache shows in this version.
+// Forget drops a stopped or refused assignment if the cache has it in this version.
 func (p *Cache) Forget(key types.NamespacedName, resourceVersion string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,9 +66,9 @@ func (p *Cache) Forget(key types.NamespacedName, resourceVersion string) {
 	})
 }
 
-// ExpectStop notes that everything of a session up to an epoch is to stop, so that
-// the result counts whatever the cache has, and although the session may be gone from
-// the hub. It returns whether that is still to be done.
+// ExpectStop records that everything of a session up to an epoch is to stop, so that the
+// result counts whatever the cache has, even if the session is gone from the hub. It
+// returns whether the stop is still to be confirmed.
 func (p *Cache) ExpectStop(key types.NamespacedName, session types.UID, upTo int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,8 +79,8 @@ func (p *Cache) ExpectStop(key types.NamespacedName, session types.UID, upTo int
 	return old == nil || !awaitsRecording(old) || old.Spec.Epoch < upTo
 }
 
-// update replaces the item under a key by what f makes of it; nil drops it.
-// f gets nil where there is none, and must not change what it gets.
+// update replaces the item under a key by the result of f; nil drops it. f gets nil if
+// there is no item, and must not change its argument.
 func (p *Cache) update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
 	next := f(p.store.items[key])
 	if next == p.store.items[key] {
@@ -96,15 +96,15 @@ func (p *Cache) update(key types.NamespacedName, f func(*v1alpha1.SessionAssignm
 	}
 }
 
-// Items returns all of them, which must not be changed.
+// Items returns all items, which must not be changed.
 func (p *Cache) Items() []*v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Values(p.store.items))
 }
 
-// Len returns how many assignments the cache has, and of how many the agent's last
-// report is remembered.
+// Len returns how many assignments the cache has, and for how many it remembers the agent's
+// last report.
 func (p *Cache) Len() (items, remembered int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +118,8 @@ func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	return p.store.items[key]
 }
 
-// put reports whether the item is not stale: it is if the cache has a newer epoch.
-// It is shown, unless it is beyond the bounds.
+// put adds an item, within the bounds, and reports whether it is current: it is stale if
+// the cache has a newer epoch.
 func (p *Cache) put(item *v1alpha1.SessionAssignment) bool {
 	key := keyOf(item)
 	old := p.store.items[key]
@@ -148,8 +148,8 @@ func (p *Cache) drop(key types.NamespacedName) {
 	p.store.drop(key)
 }
 
-// TakeExcess returns why the stream must end, once, and notes the orphans for
-// people.
+// TakeExcess returns, once, the reason why the stream must end, and updates the orphans
+// that conditions show.
 func (p *Cache) TakeExcess() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,8 +159,8 @@ func (p *Cache) TakeExcess() error {
 	return err
 }
 
-// Orphans describes those of the last report in a condition; empty: there are none.
-// It takes no lock.
+// Orphans describes the orphans of the last report for a condition; empty: none. It takes
+// no lock.
 func (p *Cache) Orphans() string {
 	o := p.quota.seen.Load()
 	if o == nil || o.count == 0 {
@@ -173,17 +173,16 @@ func (p *Cache) Orphans() string {
 	return text + ": delete those that nobody needs in the member, with kubectl delete sessionassignment"
 }
 
-// List returns a snapshot, and under the same lock opens the watch that begins
-// right after it, for Watch to hand out: no change is lost between the two. client-go's
-// reflector calls both.
+// List returns a snapshot, and under the same lock opens the watch that begins right after
+// it, for Watch to return: no change between the two is lost. client-go's reflector calls
+// both.
 func (p *Cache) List(metav1.ListOptions) (runtime.Object, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.store.list(p.forget), nil
 }
 
-// Watch returns the watch that the last List opened. A second one without a
-// List before it must list first.
+// Watch returns the watch that the last List opened. Each watch needs a List before it.
 func (p *Cache) Watch(metav1.ListOptions) (watch.Interface, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,14 +195,14 @@ func (p *Cache) forget(w *cacheWatch) {
 	delete(p.store.watchers, w)
 }
 
-// IsWatchListSemanticsUnSupported has the reflector list, then watch.
+// IsWatchListSemanticsUnSupported makes the reflector list, then watch.
 func (p *Cache) IsWatchListSemanticsUnSupported() bool { return true }
 
 func keyOf(item *v1alpha1.SessionAssignment) types.NamespacedName {
 	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
 }
 
-// awaitsRecording is true of what the hub must still write on the session.
+// awaitsRecording reports whether the hub still has to record the item on the session.
 func awaitsRecording(item *v1alpha1.SessionAssignment) bool {
 	return item.Status.State == v1alpha1.AssignmentStopped || item.Status.State == v1alpha1.AssignmentRefused
 }

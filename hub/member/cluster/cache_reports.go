@@ -11,14 +11,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// reports are the hashes of what an agent has reported, so that the next stream need
-// not report it again. They are not the same as what the cache has of it: results
-// change the cache, and a report of an older epoch does not. Where they differ the
-// agent is asked.
+// reports are the hashes of what an agent has reported, so that the next stream need not
+// repeat it. They may differ from the cache: results change the cache, and a report of an
+// older epoch does not. The agent resends what differs.
 type reports struct {
 	hashes convert.Ledger[types.NamespacedName]
-	// altered are those that the cache does not have as they were reported:
-	// results have changed them since, or the report was not applied.
+	// altered are those that differ in the cache: results have changed them since, or the
+	// report was not applied.
 	altered map[types.NamespacedName]bool
 }
 
@@ -27,7 +26,7 @@ func (r *reports) isReported(key types.NamespacedName) bool {
 	return reported
 }
 
-// add notes a report, and whether the cache has it otherwise.
+// add records a report, and whether the cache differs from it.
 func (r *reports) add(report *protocol.Report, altered bool) {
 	key := keyOf(report.SessionAssignment)
 	r.hashes.Set(key, convert.BucketOf(string(report.Spec.Session.UID)), report.Hash)
@@ -38,14 +37,14 @@ func (r *reports) add(report *protocol.Report, altered bool) {
 	}
 }
 
-// forgetAltered drops the marks of what is not reported any more: while the cache has it
-// it is asked for anyway.
+// forgetAltered drops the marks of items that are no longer reported: if the cache has
+// them, Differing includes them anyway.
 func (r *reports) forgetAltered() {
 	maps.DeleteFunc(r.altered, func(key types.NamespacedName, _ bool) bool { return !r.isReported(key) })
 }
 
-// Differing returns the buckets of which the agent must send all: what it holds is
-// not what it reported, or what the cache has is not.
+// Differing returns the buckets that the agent must resend: the member's or the cache's
+// content differs from what was reported.
 func (p *Cache) Differing(theirs *convert.Digest) convert.BucketSet {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,11 +62,10 @@ func (p *Cache) Differing(theirs *convert.Digest) convert.BucketSet {
 	return differ
 }
 
-// Replace makes the cache equal to all that the member holds in some
-// buckets. Watchers get only what differs. What awaits recording
-// (Stopped, Refused) was reported by results and is in no inventory: it stays. In
-// mid-stream, what has stopped stays so: the page was on its way. It returns how
-// many items were stale.
+// Replace makes the cache equal to the member's inventory of some buckets. Watchers get
+// only the differences. Items that await recording (Stopped, Refused) come from results and
+// are in no inventory: they stay. In mid-stream a stopped item stays stopped: the page was
+// sent before the stop. Replace returns how many items were stale.
 func (p *Cache) Replace(buckets convert.BucketSet, items []protocol.Report, midStream bool) (stale int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,9 +87,8 @@ func (p *Cache) Replace(buckets convert.BucketSet, items []protocol.Report, midS
 	return stale
 }
 
-// Apply takes the newest reports. The end of an assignment changes nothing that
-// is shown: that is for the result that it has Stopped. It returns how many
-// were stale.
+// Apply applies the newest reports. The end of an assignment does not change the cache: the
+// result Stopped does. It returns how many reports were stale.
 func (p *Cache) Apply(reports []protocol.Report) (stale int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +104,7 @@ func (p *Cache) Apply(reports []protocol.Report) (stale int) {
 	return stale
 }
 
-// removeReported notes that the agent holds nothing under a name any more.
+// removeReported records that the agent no longer has anything under a name.
 func (p *Cache) removeReported(key types.NamespacedName, session types.UID) {
 	p.reported.hashes.Delete(key)
 	delete(p.reported.altered, key)
@@ -117,7 +114,7 @@ func (p *Cache) removeReported(key types.NamespacedName, session types.UID) {
 	}
 }
 
-// applyReport notes a report, and shows it if it is not stale and within the bounds. It
+// applyReport records a report, and stores it if it is current and within the bounds. It
 // returns whether it was current.
 func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
 	if key := keyOf(r.SessionAssignment); r.Unread {
@@ -138,24 +135,23 @@ func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
 	return current
 }
 
-// Sums returns the digests of what was reported, and of what the member is believed to
-// hold.
+// Sums returns the digests of what was reported, and of what the member should have.
 func (p *Cache) Sums() protocol.Sums {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return protocol.Sums{Reported: p.reported.hashes.Digest().Sum(), Assigned: p.store.assigned + p.quota.hiddenSum}
 }
 
-// Held returns the items that the member holds, which must not be changed: all but
-// those that await recording.
+// Held returns the items that the member has, which must not be changed: all but those that
+// await recording.
 func (p *Cache) Held() []*v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.DeleteFunc(slices.Collect(maps.Values(p.store.items)), awaitsRecording)
 }
 
-// assignedHash is what an item adds to the digest of the assigned set: nothing
-// if the member does not hold it.
+// assignedHash returns an item's share of the digest of the assigned set: 0 if the member
+// does not have it.
 func assignedHash(item *v1alpha1.SessionAssignment) uint64 {
 	if item == nil || awaitsRecording(item) {
 		return 0

@@ -9,9 +9,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// cacheWatch reports to one informer what changed in a cache. What it has not
-// taken yet is a set, newest wins: a slow informer costs O(sessions), and
-// whoever changes the cache never waits for it.
+// cacheWatch sends the changes of a cache to one informer. Undelivered changes are a set in
+// which the newest wins: a slow informer costs O(sessions), and never blocks a change of
+// the cache.
 type cacheWatch struct {
 	forget func(*cacheWatch)
 	result chan watch.Event
@@ -34,8 +34,7 @@ func newCacheWatch(forget func(*cacheWatch)) *cacheWatch {
 	}
 }
 
-// push reports an item. Informers take Modified for something
-// that they did not have as an addition.
+// push sends an item. Informers treat Modified for an unknown item as an addition.
 func (w *cacheWatch) push(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
 	w.add(key, watch.Event{Type: watch.Modified, Object: item})
 }
@@ -101,5 +100,5 @@ func (w *cacheWatch) Stop() {
 	})
 }
 
-// ResultChan is where the changes come.
+// ResultChan returns the channel of the changes.
 func (w *cacheWatch) ResultChan() <-chan watch.Event { return w.result }

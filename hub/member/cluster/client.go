@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// errReadOnly is what a write gets that the link has no order for.
+// errReadOnly is returned for a write that the link has no order for.
 var errReadOnly = errors.New("a member's client creates, updates and deletes SessionAssignments and nothing else")
 
 // memberClient reads a member's cache and writes to its outbox.
@@ -30,8 +30,8 @@ type memberClient struct {
 
 var _ client.Client = &memberClient{}
 
-// Create orders an assignment. What the member makes of it comes back through
-// the cache; nil only means that the order is in the outbox.
+// Create orders an assignment. The member's result arrives through the cache; nil only
+// means that the order is in the outbox.
 func (c *memberClient) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
 	return c.assign(obj)
 }
@@ -41,9 +41,9 @@ func (c *memberClient) Update(_ context.Context, obj client.Object, _ ...client.
 	return c.assign(obj)
 }
 
-// Delete orders the withdrawal of every epoch up to the object's. With a resource
-// version as a precondition it drops an end that the cache shows in that version,
-// without asking the member. An end that came since is dropped by whoever has seen it.
+// Delete orders the withdrawal of every epoch up to the object's. With a resource version
+// as a precondition it drops a stopped or refused item that the cache has in that version,
+// without an order. An end that arrives later is dropped by the caller that sees it.
 func (c *memberClient) Delete(_ context.Context, obj client.Object, options ...client.DeleteOption) error {
 	a, ok := obj.(*v1alpha1.SessionAssignment)
 	if !ok {
@@ -74,39 +74,39 @@ func (c *memberClient) assign(obj client.Object) error {
 	return c.send(protocol.Order{Assign: a.DeepCopy()})
 }
 
-// Apply is not offered.
+// Apply is not supported.
 func (c *memberClient) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 	return errReadOnly
 }
 
-// Patch is not offered.
+// Patch is not supported.
 func (c *memberClient) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
 	return errReadOnly
 }
 
-// DeleteAllOf is not offered: the hub withdraws per item.
+// DeleteAllOf is not supported: the hub withdraws per item.
 func (c *memberClient) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
 	return errReadOnly
 }
 
-// Status is not offered: the status is the agent's.
+// Status is not supported: the agent owns the status.
 func (c *memberClient) Status() client.SubResourceWriter { return nil }
 
-// SubResource is not offered.
+// SubResource is not supported.
 func (c *memberClient) SubResource(string) client.SubResourceClient { return nil }
 
 // Scheme returns the hub's scheme.
 func (c *memberClient) Scheme() *runtime.Scheme { return c.scheme }
 
-// RESTMapper knows SessionAssignment alone.
+// RESTMapper returns a mapper of SessionAssignment alone.
 func (c *memberClient) RESTMapper() meta.RESTMapper { return c.mapper }
 
-// GroupVersionKindFor looks the object up in the scheme.
+// GroupVersionKindFor returns the object's kind in the scheme.
 func (c *memberClient) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
 	return apiutil.GVKForObject(obj, c.scheme)
 }
 
-// IsObjectNamespaced asks the mapper.
+// IsObjectNamespaced returns the scope according to the mapper.
 func (c *memberClient) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 	return apiutil.IsObjectNamespaced(obj, c.scheme, c.mapper)
 }

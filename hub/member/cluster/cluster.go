@@ -20,9 +20,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// memberCluster is a member as controllers see it: a cluster.Cluster of which
-// the cache is fed from what its agent reports and the client writes to its
-// agent's outbox. Nothing of it is ever dialed.
+// memberCluster presents a member to controllers as a cluster.Cluster: its cache has what
+// the agent reports, its client writes to the agent's outbox. The member is never dialed.
 type memberCluster struct {
 	scheme *runtime.Scheme
 	mapper meta.RESTMapper
@@ -52,7 +51,7 @@ func newMemberCluster(scheme *runtime.Scheme, reported *Cache, send func(protoco
 // GetHTTPClient returns nil: there is nothing to dial.
 func (c *memberCluster) GetHTTPClient() *http.Client { return nil }
 
-// GetConfig returns a configuration that leads nowhere.
+// GetConfig returns a configuration without a reachable host.
 func (c *memberCluster) GetConfig() *rest.Config { return &rest.Config{Host: "member.invalid"} }
 
 // GetCache returns what the agent last reported.
@@ -67,8 +66,8 @@ func (c *memberCluster) GetClient() client.Client { return c.client }
 // GetFieldIndexer indexes the cache.
 func (c *memberCluster) GetFieldIndexer() client.FieldIndexer { return c.cache }
 
-// GetEventRecorderFor returns a recorder that drops events: the agent records
-// those of its member.
+// GetEventRecorderFor returns a recorder that drops events: the agent records those of its
+// member.
 func (c *memberCluster) GetEventRecorderFor(string) record.EventRecorder {
 	return &record.FakeRecorder{}
 }
@@ -76,10 +75,10 @@ func (c *memberCluster) GetEventRecorderFor(string) record.EventRecorder {
 // GetEventRecorder returns a recorder that drops events.
 func (c *memberCluster) GetEventRecorder(string) events.EventRecorder { return &events.FakeRecorder{} }
 
-// GetRESTMapper knows SessionAssignment alone.
+// GetRESTMapper returns a mapper of SessionAssignment alone.
 func (c *memberCluster) GetRESTMapper() meta.RESTMapper { return c.mapper }
 
-// GetAPIReader reads the cache: there is nothing else.
+// GetAPIReader returns the cache: there is no API server to read.
 func (c *memberCluster) GetAPIReader() client.Reader { return c.cache }
 
 // Start runs the cache until the context ends.

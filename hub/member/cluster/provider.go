@@ -22,7 +22,7 @@ var (
 	_ multicluster.ProviderRunnable = &Provider{}
 )
 
-// Registry is what the hub knows of one member.
+// Registry is the hub's state of one member.
 type Registry interface {
 	// Available reports whether the member is connected and not Unreachable.
 	Available() bool
@@ -32,7 +32,7 @@ type Registry interface {
 	Engaged()
 	// Placed reports whether the hub placed a session in the member.
 	Placed(session types.UID) bool
-	// Knows reports whether it did, or the proof says so.
+	// Knows reports whether the hub did, or the proof shows it.
 	Knows(session types.UID, epoch int64, proof string) bool
 }
 
@@ -40,8 +40,8 @@ type Registry interface {
 type Member struct {
 	// Cache of what the member's agent reports.
 	Cache *Cache
-	// Synced: the member's cluster has what its first inventory reported. The Provider
-	// sets it.
+	// Synced is set once the member's cluster has its first inventory. The Provider sets
+	// it.
 	Synced atomic.Bool
 
 	name     string
@@ -58,8 +58,8 @@ type Provider struct {
 
 	mu      sync.Mutex
 	members map[string]*Member
-	// waiting are members whose first inventory is in, to be engaged; wake signals
-	// that there are some. No caller waits for the engagement.
+	// waiting are members with a first inventory, to be engaged; wake signals that there
+	// are some. No caller waits for the engagement.
 	waiting []*Member
 	wake    chan struct{}
 }
@@ -69,7 +69,7 @@ func NewProvider(scheme *runtime.Scheme) *Provider {
 	return &Provider{scheme: scheme, members: map[string]*Member{}, wake: make(chan struct{}, 1)}
 }
 
-// Add adds a member, in place of an earlier one of that name.
+// Add adds a member, and replaces an earlier one of that name.
 func (p *Provider) Add(name string, registry Registry) *Member {
 	m := &Member{Cache: newCache(registry.Knows, registry.Placed), name: name, registry: registry}
 	p.mu.Lock()
@@ -91,7 +91,7 @@ func (p *Provider) Remove(m *Member) {
 	}
 }
 
-// Engage has a member engaged whose first inventory is in.
+// Engage queues a member whose first inventory is complete for engagement.
 func (p *Provider) Engage(m *Member) {
 	p.mu.Lock()
 	p.waiting = append(p.waiting, m)
@@ -102,28 +102,27 @@ func (p *Provider) Engage(m *Member) {
 	}
 }
 
-// Get returns a member's cluster (multicluster.Provider), or
-// ErrClusterNotFound while the member is away.
+// Get returns a member's cluster (multicluster.Provider), or ErrClusterNotFound while the
+// member is unavailable.
 func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
 	p.mu.Lock()
 	m := p.members[string(name)]
 	p.mu.Unlock()
-	// A stream that is open without heartbeats is no better than none: what it last
-	// reported must not pass for how things are.
+	// An open stream without heartbeats is no better than none: its last reports must not
+	// pass for the current state.
 	if m == nil || !m.Synced.Load() || !m.registry.Available() {
 		return nil, multicluster.ErrClusterNotFound
 	}
 	return m.cluster, nil
 }
 
-// IndexField is not needed: the members' clusters are asked by name alone.
+// IndexField is not supported: the members' clusters are read by name alone.
 func (p *Provider) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
 	return fmt.Errorf("indexing members' clusters: %w", errReadOnly)
 }
 
-// Start engages members as their first inventories come in
-// (multicluster.ProviderRunnable). One goroutine does it, so that engagements
-// of one name never overlap.
+// Start engages members as their first inventories arrive (multicluster.ProviderRunnable).
+// One goroutine does it, so that engagements of one name never overlap.
 func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 	for {
 		if m := p.nextWaiting(); m != nil {
@@ -166,8 +165,7 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 	if err != nil {
 		return err
 	}
-	// The informer has to exist before the cache starts, or there is nothing
-	// to wait for.
+	// The informer has to exist before the cache starts, or there is nothing to wait for.
 	if _, err := cl.cache.GetInformer(ctx, &v1alpha1.SessionAssignment{}); err != nil {
 		return fmt.Errorf("creating the informer: %w", err)
 	}
@@ -183,7 +181,7 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 	m.Synced.Store(true)
 	err = aware.Engage(ctx, multicluster.ClusterName(m.name), cl)
 	if ctx.Err() != nil {
-		return nil // removed meanwhile, or the hub ends
+		return nil // removed meanwhile, or the hub shuts down
 	}
 	if err != nil {
 		return err

@@ -11,41 +11,41 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// Bounds limit what one agent can make the hub keep of its member.
+// Bounds limit what one agent can make the hub store about its member.
 type Bounds struct {
-	// MaxItems of sessions that the hub placed in the member, or whose proof the
-	// report bears, and MaxBytes of all items' texts.
+	// MaxItems limits the sessions that the hub placed in the member, or whose proof is in
+	// the report; MaxBytes limits the texts of all items.
 	MaxItems, MaxBytes int
-	// MaxOrphans are remembered: assignments of any other session. Of MaxVisible of
-	// them, with MaxVisibleBytes, the whole report is kept.
+	// MaxOrphans limits the assignments of other sessions. The whole report is kept for
+	// MaxVisible of them, with MaxVisibleBytes in total.
 	MaxOrphans, MaxVisible, MaxVisibleBytes int
 }
 
-// defaultBounds leave an honest report of each of 200,000 sessions some 1.3 KiB
-// of texts; it has about half of that.
+// defaultBounds allow a report of each of 200,000 sessions some 1.3 KiB of texts; a normal
+// one has about half of that.
 var defaultBounds = Bounds{
 	MaxItems: protocol.MaxInventory, MaxBytes: 256 << 20,
 	MaxOrphans: 10_000, MaxVisible: 1000, MaxVisibleBytes: 4 << 20,
 }
 
-// keeping is what becomes of a report.
+// keeping is the decision about a report.
 type keeping int
 
 const (
-	// keepAll: its object is in the cache.
+	// keepAll stores its object in the cache.
 	keepAll keeping = iota
-	// keepHash: it is an orphan beyond those that are shown. It counts in the
-	// digests, so that both sides agree, and is not in the cache.
+	// keepHash is for an orphan beyond the visible ones. It counts in the digests, so that
+	// both sides agree, and is not in the cache.
 	keepHash
-	// evict is keepHash of an orphan that was shown, which no longer fits: its object
-	// goes from the cache.
+	// evict is keepHash for a visible orphan that no longer fits: its object is dropped
+	// from the cache.
 	evict
-	// keepNothing: it is beyond the bounds, and the stream ends.
+	// keepNothing is for a report beyond the bounds; the stream ends.
 	keepNothing
 )
 
-// quota decides which reports a member's cache keeps. The cache's lock guards all of
-// it but seen.
+// quota decides which reports a member's cache keeps. The cache's lock guards all fields
+// but seen.
 type quota struct {
 	*Bounds
 	// knows reports whether the hub placed a session in the member, or the proof
@@ -54,33 +54,33 @@ type quota struct {
 	// placed reports whether the hub placed a session in the member.
 	placed func(session types.UID) bool
 
-	// textBytes of all items.
+	// textBytes is the size of all items' texts.
 	textBytes int
-	// names of known sessions' assignments. A session has one: an agent can't
-	// multiply what it was given by inventing names for it.
+	// names of known sessions' assignments. A session has one: an agent can't multiply its
+	// sessions by inventing names.
 	names map[types.UID]types.NamespacedName
-	// visible are the orphans in the cache, with their size, and visibleBytes its sum;
-	// hidden are all others, with what they add to the digest of what is assigned.
+	// visible are the orphans in the cache, with their sizes, and visibleBytes the sum;
+	// hidden are all others, with their shares of the digest of the assigned set.
 	visible      map[types.NamespacedName]int
 	visibleBytes int
 	hidden       map[types.NamespacedName]uint64
 	// hiddenSum is the sum of hidden.
 	hiddenSum uint64
-	// excess is why the stream must end; nil: it need not.
+	// excess is the reason why the stream must end; nil: none.
 	excess error
-	// seen are the orphans of the last report, for people; read without the lock.
+	// seen are the orphans of the last report, for conditions; read without the lock.
 	seen atomic.Pointer[orphans]
 }
 
-// orphans are assignments in a member that the hub did not place there and that
-// no proof speaks for. They are left alone.
+// orphans are assignments in a member that the hub did not place there and that have no
+// proof. The hub does not stop them.
 type orphans struct {
 	count int
 	// some of them, namespace/name.
 	some []string
 }
 
-// maxOrphanNames are named in a condition.
+// maxOrphanNames is how many a condition names.
 const maxOrphanNames = 3
 
 func newQuota(knows func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) quota {
@@ -93,8 +93,8 @@ func newQuota(knows func(session types.UID, epoch int64, proof string) bool, pla
 	}
 }
 
-// keep decides what becomes of a report of an assignment of which the cache has old,
-// and makes space for it. The caller stores it.
+// keep decides what to keep of a report of an assignment for which the cache has old, and
+// accounts for it. The caller stores it.
 func (q *quota) keep(key types.NamespacedName, old, item *v1alpha1.SessionAssignment) keeping {
 	switch {
 	case q.excess != nil:
@@ -105,19 +105,19 @@ func (q *quota) keep(key types.NamespacedName, old, item *v1alpha1.SessionAssign
 	return q.keepOrphan(key, old, item)
 }
 
-// known reports whether the hub has a reason to keep a report: its session is known,
-// under no other name.
+// known reports whether the hub has a reason to keep a report: its session is known, under
+// no other name.
 func (q *quota) known(key types.NamespacedName, item *v1alpha1.SessionAssignment) bool {
 	session := item.Spec.Session.UID
 	if name, named := q.names[session]; named {
-		// Also where the session was taken from the member meanwhile: its end is
-		// still to come.
+		// Also if the session has left the member meanwhile: its end is still to be
+		// reported.
 		return name == key
 	}
 	return q.knows == nil || q.knows(session, item.Spec.Epoch, item.Spec.Proof)
 }
 
-// keepUnread is keep of a report of which no object is stored.
+// keepUnread is keep for a report whose object is not stored.
 func (q *quota) keepUnread(key types.NamespacedName, old, bare *v1alpha1.SessionAssignment) keeping {
 	switch {
 	case q.excess != nil:
@@ -149,7 +149,7 @@ func (q *quota) keepOrphan(key types.NamespacedName, old, item *v1alpha1.Session
 	size := sizeOf(item)
 	switch {
 	case old != nil && q.names[old.Spec.Session.UID] == key:
-		// It would take the place of a session's own report.
+		// It would replace a session's own report.
 		return q.hide(key, item)
 	case isVisible && q.visibleBytes+size-was <= q.MaxVisibleBytes,
 		!isVisible && len(q.visible) < q.MaxVisible && q.visibleBytes+size <= q.MaxVisibleBytes:
@@ -176,11 +176,11 @@ func (q *quota) hide(key types.NamespacedName, item *v1alpha1.SessionAssignment)
 	return keepHash
 }
 
-// excessRemedy is what an operator does about an agent that reports too much.
+// excessRemedy is the operator's remedy for an agent that reports too much.
 const excessRemedy = "list what it holds with kubectl get sessionassignments -A in the member, and delete what no session of the hub needs; " +
 	"if it holds less, the agent is not to be trusted: revoke it (spec.access)"
 
-// exceeded is why a stream ends whose agent reports too much.
+// exceeded returns the error that ends the stream of an agent that reports too much.
 func exceeded(format string, args ...any) error {
 	return fmt.Errorf("%w: it reports more than "+format+"; "+excessRemedy, append([]any{protocol.ErrExcess}, args...)...)
 }
@@ -190,7 +190,7 @@ func (q *quota) exceeded(format string, args ...any) keeping {
 	return keepNothing
 }
 
-// forgetOrphan takes a name off the orphans.
+// forgetOrphan removes a name from the orphans.
 func (q *quota) forgetOrphan(key types.NamespacedName) {
 	q.visibleBytes -= q.visible[key]
 	delete(q.visible, key)
@@ -202,8 +202,7 @@ func (q *quota) unhide(key types.NamespacedName) {
 	delete(q.hidden, key)
 }
 
-// forgetUnreported drops what is known of names that are neither in the cache nor
-// reported any more.
+// forgetUnreported drops names that are neither in the cache nor reported any more.
 func (q *quota) forgetUnreported(reported, shown func(types.NamespacedName) bool) {
 	for key := range q.hidden {
 		if !reported(key) {
@@ -217,8 +216,7 @@ func (q *quota) forgetUnreported(reported, shown func(types.NamespacedName) bool
 	}
 }
 
-// recount keeps the size right when an item takes the place of another; either
-// may be nil.
+// recount updates the sizes when an item replaces another; either may be nil.
 func (q *quota) recount(key types.NamespacedName, old, next *v1alpha1.SessionAssignment) {
 	q.textBytes += sizeOf(next) - sizeOf(old)
 	if was, shown := q.visible[key]; shown {
@@ -249,11 +247,11 @@ func (q *quota) noteOrphans() {
 	q.seen.Store(now)
 }
 
-// itemOverhead is what an entry of a list costs besides its texts.
+// itemOverhead is the cost of a list entry in addition to its texts, in bytes.
 const itemOverhead = 64
 
-// sizeOf is how many bytes of texts an item has; what every item costs besides
-// is bounded by their number.
+// sizeOf returns the size of an item's texts in bytes; the fixed cost of each item is
+// bounded by their number.
 func sizeOf(item *v1alpha1.SessionAssignment) int {
 	if item == nil {
 		return 0

@@ -10,9 +10,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// ApplyResult applies the result of an order. A result on what the cache does not
-// have counts only if the hub placed the session in the member, or has ordered that
-// it stop: it creates nothing else. It returns whether it counted.
+// ApplyResult applies the result of an order and returns whether it counts. A result for an
+// item that the cache does not have counts only if the hub placed the session in the
+// member, or has ordered it to stop, and creates no other item.
 func (p *Cache) ApplyResult(r *protocol.Result) bool {
 	after := map[protocol.Code]func(*v1alpha1.SessionAssignment, *protocol.Result) *v1alpha1.SessionAssignment{
 		protocol.Stored: afterStored, protocol.Stopped: afterStopped, protocol.Refused: afterRefused,
@@ -40,8 +40,8 @@ func (p *Cache) ApplyResult(r *protocol.Result) bool {
 	return true
 }
 
-// afterStored returns the cache's item once the member's API server has the
-// assignment (or, with no hash, the withdrawal).
+// afterStored returns the cache's item once the member's API server has stored the
+// assignment (or, without a hash, the withdrawal).
 func afterStored(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1.SessionAssignment {
 	withdrawal := r.SpecHash == ""
 	switch {
@@ -63,13 +63,13 @@ func afterStored(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1.
 	metav1.SetMetaDataAnnotation(&item.ObjectMeta, v1alpha1.AnnotationSpecHash, r.SpecHash)
 	item.Status.Reason, item.Status.Message = "", ""
 	if old.Annotations[v1alpha1.AnnotationSpecHash] != r.SpecHash {
-		// What is known of its status is of an earlier spec.
+		// The known status is that of an earlier spec.
 		item.Status.ObservedGeneration = 0
 	}
 	return item
 }
 
-// afterStopped records that nothing up to an epoch runs any more.
+// afterStopped returns the item once nothing up to an epoch runs any more.
 func afterStopped(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1.SessionAssignment {
 	if old != nil && old.Spec.Epoch > r.Epoch {
 		return old
@@ -77,19 +77,18 @@ func afterStopped(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1
 	item := remembered(r)
 	item.Status.State = v1alpha1.AssignmentStopped
 	if old != nil && old.Spec.Session.UID == r.SessionUID {
-		// The agent's account of how long the desktop ran outlives it.
+		// The desktop's running time, as the agent reported it, outlives the desktop.
 		item.Status.TimeUsed, item.Status.RunningSince = old.Status.TimeUsed, old.Status.RunningSince
 	}
 	if old != nil && old.Spec.Epoch == r.Epoch && old.Spec.Session.UID == r.SessionUID {
-		// A hub that has forgotten the epoch takes its number all the same.
+		// A hub that lost the epoch continues from its number all the same.
 		item.Spec.Proof = old.Spec.Proof
 	}
 	return item
 }
 
-// afterRefused records that nothing of an epoch was stored. Where the member
-// holds an earlier epoch of the session, that one goes on: the refusal is only
-// noted on it.
+// afterRefused returns the item when nothing of an epoch was stored. An earlier epoch of
+// the session in the member continues: it only gets the reason of the refusal.
 func afterRefused(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1.SessionAssignment {
 	switch {
 	case old != nil && awaitsRecording(old) && old.Spec.Epoch >= r.Epoch:

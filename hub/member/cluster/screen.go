@@ -7,8 +7,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Screen bounds an inventory while its pages come in: until the last one they are in
-// no cache. Its bounds are those of the cache.
+// Screen bounds an inventory while its pages arrive: no cache has them before the last one.
+// Its bounds are those of the cache.
 type Screen struct {
 	Bounds
 	knows   func(session types.UID, epoch int64, proof string) bool
@@ -17,13 +17,13 @@ type Screen struct {
 	bytes   int
 }
 
-// NewScreen returns a screen for an inventory that begins.
+// NewScreen returns a screen for a new inventory.
 func NewScreen(p *Cache) *Screen {
 	return &Screen{Bounds: p.Bounds, knows: p.quota.knows, known: map[types.UID]struct{}{}}
 }
 
-// Page takes the status off what is not of a session that the hub knows, beyond
-// a few, and refuses what is too much of either.
+// Page removes the status of orphans beyond MaxVisible, and returns an error if there are
+// too many orphans or too many bytes.
 func (s *Screen) Page(items []*fleetv1.AssignmentReport) error {
 	for _, item := range items {
 		session := types.UID(item.GetSessionUid())

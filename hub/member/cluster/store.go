@@ -10,14 +10,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// store has a cache's objects, and the watches that they are reported to.
+// store has a cache's objects, and the watches that receive them.
 type store struct {
 	version  uint64
 	items    map[types.NamespacedName]*v1alpha1.SessionAssignment
 	watchers map[*cacheWatch]struct{}
-	// assigned is the digest of the items that the member holds.
+	// assigned is the digest of the items that the member has.
 	assigned uint64
-	// next was opened by list and waits for watch.
+	// next was opened by list, for watch to return.
 	next *cacheWatch
 }
 

@@ -3,25 +3,25 @@ package health
 import "time"
 
 const (
-	// ChecksPerRenew is how often, within the time between two renewals, the hub
-	// must call PauseDetector.Check at the least.
+	// ChecksPerRenew is the minimum number of calls of PauseDetector.Check between two
+	// renewals.
 	ChecksPerRenew = 2
-	// missedChecks is the number of checks whose absence shows that the hub did not
-	// run. It is less than what makes a member Suspect whose renewals the hub could
-	// not receive meanwhile.
+	// missedChecks is the number of missing checks that shows that the hub did not run. It
+	// is less than what makes a member Suspect whose renewals the hub could not receive
+	// meanwhile.
 	missedChecks = 3
 )
 
-// PauseDetector finds out that the hub's process did not run for a while: a process
-// that is frozen for longer than members may be silent can't tell them from members
-// that are. The zero value detects nothing until Start.
+// PauseDetector detects that the hub's process did not run for a while: a process that is
+// frozen for longer than members may be silent can't distinguish them from silent ones. The
+// zero value detects nothing until Start.
 type PauseDetector struct{ last time.Time }
 
 // Start begins to detect pauses.
 func (p *PauseDetector) Start(now time.Time) { p.last = now }
 
-// Check notes that the hub runs. If it did not for a while until now, it returns
-// since when.
+// Check records that the hub runs. If it did not for a while until now, it returns since
+// when.
 func (p *PauseDetector) Check(t Timings, now time.Time) (since time.Time, paused bool) {
 	if p.last.IsZero() {
 		return time.Time{}, false

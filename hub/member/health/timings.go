@@ -11,34 +11,32 @@ import (
 type Timings struct {
 	// Renew is how often an agent renews.
 	Renew time.Duration
-	// Suspect and Unreachable are how long a silence makes a member so.
+	// Suspect and Unreachable are how long a silence makes a member Suspect or Unreachable.
 	Suspect, Unreachable time.Duration
-	// Stable is how long a member that fell from Ready must renew without such
-	// a silence to be Ready again.
+	// Stable is how long a member that lost Ready must renew without such a silence to be
+	// Ready again.
 	Stable time.Duration
-	// FlipWindow is within which so many falls from Ready quarantine a member,
-	// and Quarantine is for how long.
+	// FlipWindow is the time within which repeated losses of Ready quarantine a member;
+	// Quarantine is how long that lasts.
 	FlipWindow, Quarantine time.Duration
-	// Heartbeat is how often the hub renews the Lease object of a member that
-	// is alive.
+	// Heartbeat is how often the hub renews the Lease object of a live member.
 	Heartbeat time.Duration
-	// Failover's, of which the lease is what a renewal grants.
+	// Failover's timings, of which the lease is what a renewal grants.
 	Failover failover.Timings
-	// Recovery is how long a hub that was restored from a backup waits for its
-	// members to tell what they run, before it places anything.
+	// Recovery is how long a hub that was restored from a backup waits for its members'
+	// reports before it places anything.
 	Recovery time.Duration
 }
 
 const (
-	// recoverRenewals are how many renewals a member that fell from Ready must
-	// send, besides being stable: a single one may be an old one that a network
-	// had kept.
+	// recoverRenewals are how many renewals a member that lost Ready must send, in addition
+	// to being stable: a single one may be an old one that a network had delayed.
 	recoverRenewals = 3
 	// quarantineFlips within the window quarantine a member.
 	quarantineFlips = 3
 )
 
-// DefaultTimings are those of docs/design.md, section 5, times a factor. The factor is
+// DefaultTimings returns those of docs/design.md, section 5, times a factor. The factor is
 // for demonstrations and tests; 1 is for production.
 func DefaultTimings(factor float64) Timings {
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
@@ -55,7 +53,7 @@ func DefaultTimings(factor float64) Timings {
 	}
 }
 
-// Validate says what does not fit together.
+// Validate returns an error for inconsistent timings.
 func (t Timings) Validate() error {
 	for _, d := range []struct {
 		name  string

@@ -7,94 +7,93 @@ type State string
 
 // The states of health.
 const (
-	// Unknown: this hub has received no heartbeat of the member, and has not led, or
-	// not run, for long enough to count that against it.
+	// Unknown means that this hub has received no heartbeat of the member, and has not led,
+	// or not run, for long enough to count that against it.
 	Unknown State = "Unknown"
-	// NeverConnected: no agent of the member has ever connected.
+	// NeverConnected means that no agent of the member has ever connected.
 	NeverConnected State = "NeverConnected"
-	// Ready: its agent renews, and has done so for a while if it has been in trouble.
-	// A stream that broke a moment ago does not count against it; placement asks for
-	// an open one besides.
+	// Ready means that its agent renews, and has done so for a while after any trouble. A
+	// recently broken stream does not count against it; placement requires an open one as
+	// well.
 	Ready State = "Ready"
-	// Suspect: silent for a while, or not yet stable again after trouble, or cut off
-	// from its own API server; takes no new sessions.
+	// Suspect means silent for a while, or not yet stable again after trouble, or cut off
+	// from its own API server; it accepts no new sessions.
 	Suspect State = "Suspect"
-	// Unreachable: silent for long, or revoked.
+	// Unreachable means silent for long, or revoked.
 	Unreachable State = "Unreachable"
 )
 
-// States returns all of them.
+// States returns all states.
 func States() []State { return []State{Unknown, NeverConnected, Ready, Suspect, Unreachable} }
 
-// Cause is the reason for which a member is Suspect or Unreachable.
+// Cause is the reason why a member is Suspect or Unreachable.
 type Cause string
 
 // The causes.
 const (
-	// Silence: no heartbeat of its agent.
+	// Silence means no heartbeat of its agent.
 	Silence Cause = "Silence"
-	// Stalled: its connection was ended since it did not keep up, and it has opened
-	// no other.
+	// Stalled means that its connection was ended because it did not keep up, and that it
+	// has opened no other.
 	Stalled Cause = "Stalled"
-	// Recovering: its heartbeats are back, and not for long enough yet.
+	// Recovering means that its heartbeats have returned, but not for long enough yet.
 	Recovering Cause = "Recovering"
-	// Quarantined: it fell from Ready too often.
+	// Quarantined means that it lost Ready too often.
 	Quarantined Cause = "Quarantined"
-	// Uncertain: its agent can't renew its lock in the member's API server, and
+	// Uncertain means that its agent can't renew its lock in the member's API server, and
 	// writes nothing there.
 	Uncertain Cause = "Uncertain"
-	// Revoked: an operator took its access away.
+	// Revoked means that an operator revoked its access.
 	Revoked Cause = "Revoked"
-	// Fenced: an operator has declared that nothing runs there any more.
+	// Fenced means that an operator has declared that nothing runs there any more.
 	Fenced Cause = "Fenced"
 )
 
 // Tracker is the record of one member's heartbeats.
 type Tracker struct {
-	// ever: the member has connected once, to this or an earlier leader.
+	// ever is set once the member has connected, to this or an earlier leader.
 	ever bool
 	// last is the last heartbeat, or when this hub began to lead.
 	last time.Time
-	// received: last is a heartbeat. Before the first there is nothing that this hub
-	// could have seen go wrong.
+	// received is set if last is a heartbeat. Before the first, this hub could not have
+	// observed any failure.
 	received bool
 
-	// paused: the hub did not run for a while since the last heartbeat of the member,
-	// which was well. resumed is when the hub last ran again.
+	// paused is set if the hub did not run for a while since the last heartbeat of the
+	// member, which was healthy. resumed is when the hub last ran again.
 	paused  bool
 	resumed time.Time
-	// lostFrom is when its loss begins to count at the earliest, though it has been
-	// silent for longer: see DelayLoss.
+	// lostFrom is the earliest time from which its loss counts, even if it has been silent
+	// for longer: see DelayLoss.
 	lostFrom time.Time
 
-	// troubled: this hub saw it fall from Ready, and not stable since.
+	// troubled is set if this hub saw it lose Ready, and it is not stable again.
 	troubled bool
-	// stalled: it fell because it did not keep up, and has opened no other
-	// connection.
+	// stalled is set if it did not keep up, and has opened no other connection.
 	stalled bool
-	// since is when its heartbeats came back, zero: not yet; renewals are how often
-	// it has renewed since.
+	// since is when its heartbeats returned, zero: not yet; renewals counts its renewals
+	// since then.
 	since    time.Time
 	renewals int
-	// flips are its last falls from Ready, newest first; falls counts all.
+	// flips are its last losses of Ready, newest first; falls counts all.
 	flips [quarantineFlips]time.Time
 	falls int
-	// quarantined is until when it takes no sessions.
+	// quarantined is until when it accepts no sessions.
 	quarantined time.Time
 }
 
-// NewTracker returns the record of a member that has connected before, or not, to a
+// NewTracker returns the record of a member that has, or has not, connected before, for a
 // hub that began to lead at a time.
 func NewTracker(ever bool, began time.Time) Tracker { return Tracker{ever: ever, last: began} }
 
-// Reset forgets the heartbeats, for a member that must connect again: nothing counts
-// against it, and nothing in its favor.
+// Reset drops the heartbeats, for a member that must connect again: nothing counts against
+// it, and nothing in its favor.
 func (s *Tracker) Reset() { *s = Tracker{ever: s.ever, falls: s.falls} }
 
 // EverConnected reports whether an agent of the member has ever connected.
 func (s *Tracker) EverConnected() bool { return s.ever }
 
-// Falls returns how often this hub saw the member fall from Ready.
+// Falls returns how often this hub saw the member lose Ready.
 func (s *Tracker) Falls() int { return s.falls }
 
 // LastHeartbeat returns the last heartbeat that this hub received; zero: none.
@@ -105,16 +104,16 @@ func (s *Tracker) LastHeartbeat() time.Time {
 	return s.last
 }
 
-// Silence returns for how long the member has been silent: since its last
-// heartbeat, or since this hub began to lead.
+// Silence returns how long the member has been silent: since its last heartbeat, or since
+// this hub began to lead.
 func (s *Tracker) Silence(now time.Time) time.Duration { return now.Sub(s.last) }
 
-// DelayLoss has the loss of the member count from a time on at the earliest.
+// DelayLoss sets the earliest time from which the loss of the member counts.
 func (s *Tracker) DelayLoss(until time.Time) { s.lostFrom = until }
 
-// ConfirmedAt returns when a declaration that nothing runs in the member begins to
-// count that is read at a time: at once if this hub has received heartbeats of it,
-// and else not before the member is Unreachable.
+// ConfirmedAt returns when a declaration that nothing runs in the member, read now, begins
+// to count: at once if this hub has received heartbeats of it, otherwise not before the
+// member is Unreachable.
 func (s *Tracker) ConfirmedAt(t Timings, now time.Time) time.Time {
 	if s.received && !s.paused {
 		return now
@@ -125,14 +124,14 @@ func (s *Tracker) ConfirmedAt(t Timings, now time.Time) time.Time {
 	return now
 }
 
-// Connected notes that an agent opened a connection.
+// Connected records that an agent opened a connection.
 func (s *Tracker) Connected(t Timings, now time.Time) {
 	s.Update(t, now)
 	s.stalled = false
 	s.heartbeat(now)
 }
 
-// Renewed notes a renewal.
+// Renewed records a renewal.
 func (s *Tracker) Renewed(t Timings, now time.Time) {
 	s.Update(t, now)
 	s.heartbeat(now)
@@ -148,8 +147,8 @@ func (s *Tracker) heartbeat(now time.Time) {
 	s.last, s.received, s.ever, s.paused = now, true, true, false
 }
 
-// Stalled notes that a connection was ended since the agent did not keep up. Right
-// after the hub paused it may have been the hub that did not.
+// Stalled records that a connection was ended because the agent did not keep up. Right
+// after a pause of the hub it may have been the hub that did not.
 func (s *Tracker) Stalled(t Timings, now time.Time) {
 	s.Update(t, now)
 	if !s.resumed.IsZero() && now.Sub(s.resumed) < t.Suspect {
@@ -159,10 +158,10 @@ func (s *Tracker) Stalled(t Timings, now time.Time) {
 	s.stalled = true
 }
 
-// Paused notes that the hub itself did not run between two times. Of a member that
-// was well it is as after a new leader's start: nothing counts against it until its next
-// heartbeat. For any other the time did not pass, so that a hub that pauses often
-// finds out all the same who is gone.
+// Paused records that the hub itself did not run between two times. A healthy member is
+// treated as after a new leader's start: nothing counts against it until its next
+// heartbeat. For any other the time did not pass, so that a hub that pauses often still
+// detects the lost ones.
 func (s *Tracker) Paused(t Timings, from, to time.Time) {
 	s.Update(t, from)
 	pause := to.Sub(from)
@@ -180,8 +179,8 @@ func (s *Tracker) Paused(t Timings, from, to time.Time) {
 	}
 }
 
-// Update notes what time has changed since the last update: the member may have
-// become stable, and after that fallen silent.
+// Update applies the time since the last update: the member may have become stable, and
+// after that silent.
 func (s *Tracker) Update(t Timings, now time.Time) {
 	silentAt := s.last.Add(t.Suspect)
 	silent := s.received && now.Sub(s.last) >= t.Suspect
@@ -197,7 +196,7 @@ func (s *Tracker) Update(t Timings, now time.Time) {
 	}
 }
 
-// fall notes the end of being Ready, or of a recovery.
+// fall records the end of Ready, or of a recovery.
 func (s *Tracker) fall(t Timings, at time.Time) {
 	if !s.troubled && !s.quarantined.After(at) {
 		copy(s.flips[1:], s.flips[:])
@@ -216,7 +215,7 @@ func (s *Tracker) Silent(t Timings, now time.Time) bool {
 	return !s.received || s.paused || now.Sub(s.last) >= t.Suspect
 }
 
-// unreachableAt returns since when a member is Unreachable that Assess says is.
+// unreachableAt returns since when a member is Unreachable, if Assess returns that state.
 func (s *Tracker) unreachableAt(t Timings) time.Time {
 	return s.LastWell().Add(t.Unreachable)
 }
@@ -229,7 +228,7 @@ func (s *Tracker) LossAt(t Timings) time.Time {
 	return s.lostFrom
 }
 
-// LastWell returns the last time at which the member was well as far as this hub can
+// LastWell returns the last time at which the member was healthy as far as this hub can
 // tell.
 func (s *Tracker) LastWell() time.Time {
 	if s.paused {
@@ -243,16 +242,16 @@ type Verdict struct {
 	State State
 	// Cause of Suspect and Unreachable.
 	Cause Cause
-	// Recheck is after how long that may change by time alone; 0: it will not.
+	// Recheck is after how long that may change by time alone; 0: never.
 	Recheck time.Duration
 }
 
-// Overrides are what is known of a member besides its heartbeats.
+// Overrides are the facts about a member that override its heartbeats.
 type Overrides struct {
-	// Revoked: an operator took its access away. Fenced: one declared that nothing
+	// Revoked is set if an operator revoked its access, Fenced if one declared that nothing
 	// runs there.
 	Revoked, Fenced bool
-	// Uncertain: its agent reports that it may not lead any more.
+	// Uncertain is set if its agent reports that it may no longer lead.
 	Uncertain bool
 }
 
@@ -266,7 +265,7 @@ func (s Tracker) Assess(t Timings, o Overrides, now time.Time) Verdict {
 	}
 	v := s.assess(t, now)
 	if v.State == Ready && o.Uncertain {
-		// What it is sent it can't store.
+		// It can't store its orders.
 		v.State, v.Cause = Suspect, Uncertain
 	}
 	return v
@@ -300,7 +299,7 @@ func (s Tracker) assess(t Timings, now time.Time) Verdict {
 	}
 }
 
-// Soonest returns the least of the waits that are more than nothing; 0: there is none.
+// Soonest returns the shortest of the waits above zero; 0: none.
 func Soonest(waits ...time.Duration) (least time.Duration) {
 	for _, w := range waits {
 		if w > 0 && (least == 0 || w < least) {
