@@ -21,7 +21,7 @@ const (
 // exempt are the ones that are larger, with their sizes, which must not grow. docs/design.md
 // says which packages are yet to be split.
 var exempt = map[string]int{
-	"files hub/session": 35,
+	"files hub/session":              35,
 	"methods hub/session.Reconciler": 126,
 }
 

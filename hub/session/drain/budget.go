@@ -14,18 +14,18 @@ import (
 type Stage int
 
 const (
-	// Moving: its placement is given up, and it does not run elsewhere yet. It takes one of
-	// spec.drain.maxUnavailable.
+	// Moving sessions have lost their placement, and do not run elsewhere yet. Each takes one
+	// of spec.drain.maxUnavailable.
 	Moving Stage = iota
-	// Waiting for its turn.
+	// Waiting sessions may go when it is their turn.
 	Waiting
-	// InUse: it waits until it is idle, or for the deadline.
+	// InUse sessions wait until they are idle, or for the deadline.
 	InUse
-	// NoCapacity: no other member takes it.
+	// NoCapacity is of sessions that no other member takes.
 	NoCapacity
-	// KeptByHome: it stays, for its home is there.
+	// KeptByHome sessions stay, for their homes are there.
 	KeptByHome
-	// Failed: it stays, for it has failed there.
+	// Failed sessions stay, for they have failed there.
 	Failed
 )
 
