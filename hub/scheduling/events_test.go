@@ -173,6 +173,24 @@ func TestSessionHearsOfAnotherReasonAlone(t *testing.T) {
 	}
 }
 
+// Capacity is reported between the decision and the pass that takes it.
+func TestEventBeforeTheAnswerIsTakenIsNotLost(t *testing.T) {
+	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
+	l := newLine(t, f)
+	r := request("s", "ann", "browser")
+	l.ask(r)
+	l.decide()
+	f.free[here]["browser"] = 1
+	l.called(capacityIn(here))
+	if a, ok := l.ask(r); !ok || a.Placed {
+		t.Fatalf("answered %t: %+v", ok, a)
+	}
+	if got := l.decide(); !slices.Equal(got, []string{"s"}) {
+		t.Fatalf("enqueued %v, want the session that the capacity is for", got)
+	}
+	l.placed(r)
+}
+
 func TestSessionThatWaitsNoMoreIsNotQueued(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newLine(t, f)

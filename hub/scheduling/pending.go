@@ -166,11 +166,14 @@ func (c *class) first(n int64, now time.Time) []*entry {
 // call queues pending sessions of the class again, because an event may help them.
 func (c *class) call(sessions []*entry, event string, queue func(*entry)) {
 	for _, e := range sessions {
-		if e.state == waiting {
+		switch e.state {
+		case waiting:
 			Requeued(event, 1)
 			e.called = true
 			c.called++
 			queue(e)
+		case answered:
+			e.outdated = true // it is queued once its controller has the answer
 		}
 	}
 }

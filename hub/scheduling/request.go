@@ -70,7 +70,7 @@ type Answer struct {
 // reserved reports whether capacity was reserved for the answer.
 func (a *Answer) reserved() bool { return a.Placed || a.Other != nil && a.Other.Placed }
 
-// says reports whether two answers tell a session the same.
+// says reports whether two answers have the same reasons and messages.
 func (a *Answer) says(b *Answer) bool {
 	if a.Reason != b.Reason || a.Message != b.Message || a.Crowd != b.Crowd || a.Verdict.Message != b.Verdict.Message || (a.Other == nil) != (b.Other == nil) {
 		return false

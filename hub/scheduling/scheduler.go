@@ -124,9 +124,11 @@ type entry struct {
 	class *class
 	// called: an event has queued it. wanted: its controller waits for the answer.
 	called, wanted bool
+	// outdated: an event may help since the answer, which its controller does not have yet.
+	outdated bool
 	// asked: its controller has asked in the pass that is going on.
 	asked bool
-	// reason for which it waits, empty until it is told, and since when.
+	// reason for which it waits, empty until a decision gives one, and since when.
 	reason string
 	since  time.Time
 	// recheck is when it is decided on again by time.
@@ -246,7 +248,7 @@ func (s *Scheduler) entry(session types.NamespacedName, uid types.UID, rank queu
 
 // queue a session to be decided on.
 func (s *Scheduler) queue(e *entry) {
-	e.state = queued
+	e.state, e.outdated = queued, false
 	s.active.Push(e, e.rank)
 	s.work.set()
 }
@@ -267,6 +269,9 @@ func (s *Scheduler) take(e *entry) Answer {
 	e.state = waiting
 	a := e.answer
 	a.Again = max(0, e.recheck.Sub(s.Clock.Now()))
+	if e.outdated && e.class != nil {
+		e.class.call([]*entry{e}, EventCapacity, s.queue)
+	}
 	return a
 }
 

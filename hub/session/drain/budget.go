@@ -41,7 +41,7 @@ type Session struct {
 
 // budget of the disruption of one member's draining.
 //
-// Invariant: a session is only told to go while fewer than most are moving, itself not
+// Invariant: a session is only moved while fewer than most are moving, itself not
 // counted. If most is not lowered meanwhile, no more than that are moving at any time.
 type budget struct {
 	most     int

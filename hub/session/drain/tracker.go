@@ -41,7 +41,7 @@ func (t *Tracker) Limit(member types.UID, most int) bool {
 }
 
 // Begin tracks a member. A leader that is new to its draining learns from the statuses which
-// sessions are moving. What they do not tell is where those came from that have been
+// sessions are moving. What they do not say is where those came from that have been
 // rescheduled since: so all count that were placed since the draining began, in any member,
 // and do not run yet. That may be too many, never too few: the member's health says that its
 // agent has connected to this leader, and by then the hub's cache has what an earlier one
@@ -112,7 +112,7 @@ func (t *Tracker) Observe(s *v1alpha1.VDISession, gone bool) (updates []Update) 
 }
 
 // hasLeft reports whether a session does not concern a member's draining any more. A view
-// from before its placement was given up says nothing.
+// from before its placement was released says nothing.
 func hasLeft(l Session, s *v1alpha1.VDISession, member types.UID) bool {
 	at := s.Status.Placement
 	there := at != nil && at.ClusterUID == member && at.Epoch <= l.Epoch
@@ -148,7 +148,7 @@ func scheduledSince(s *v1alpha1.VDISession, since time.Time) bool {
 	return c == nil || !c.LastTransitionTime.Time.Before(since)
 }
 
-// settledElsewhere reports whether a session whose placement was given up is not moving any
+// settledElsewhere reports whether a session whose placement was released is not moving any
 // more: it runs, or is not to run at all.
 func settledElsewhere(s *v1alpha1.VDISession) bool {
 	switch {
