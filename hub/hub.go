@@ -3,6 +3,7 @@ package hub
 import (
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 
 	"context"
 	"fmt"
@@ -188,8 +189,8 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Flee
 	sessions := &session.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
 		Departures: departures, Clock: clock.RealClock{}, Trace: trace, Restores: term,
-		Timings: session.Timings{
-			ForceAfter: o.scaled(session.DefaultForceAfter), MoveAfter: o.scaled(session.DefaultMoveAfter), IdleAfter: o.scaled(session.DefaultIdleAfter),
+		Timings: lifecycle.Timings{
+			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
 		},
 	}
 	scheduler := scheduling.New(scheduling.Options{Fleet: f, Clock: clock.RealClock{}, Willing: sessions.Willing})

@@ -4,32 +4,37 @@ import (
 	"context"
 	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
-	"github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
 // FailsBack reports whether a Restart session returns to the copy that it left behind in
 // a member: it still runs, its healing is KeepOriginal, and the replacement was neither suspended,
 // restarted nor deleted. That is once for each failover. Otherwise, and by
-// default, the copy is stopped.
-func FailsBack(ctx context.Context, c client.Reader, revisions *template.Revisions, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) (bool, error) {
-	if s == nil || !status.MayFailBack(s, ref, reported) || state == health.Unreachable {
+// default, the copy is stopped. spec is the template revision that the session runs.
+func FailsBack(s *v1alpha1.VDISession, spec *v1alpha1.TemplateSpec, policies []v1alpha1.PlacementPolicy, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) bool {
+	if s == nil || spec == nil || !status.MayFailBack(s, ref, reported) || state == health.Unreachable {
+		return false
+	}
+	governing, _ := policy.Governing(s, policies)
+	healing := status.FailoverFor(s, spec, governing).Healing
+	return healing == v1alpha1.HealKeepOriginal && status.FailoverMode(s, spec) == v1alpha1.FailoverRestart
+}
+
+// failsBack reads what FailsBack needs.
+func (r *Reconciler) failsBack(ctx context.Context, v *visit) (bool, error) {
+	if v.session == nil || !status.MayFailBack(v.session, v.ref, v.reported) {
 		return false, nil
 	}
-	spec, err := revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	spec, err := r.Orders.Revisions.Spec(ctx, v.session.Spec.Template, v.session.Status.TemplateRevision)
 	if err != nil {
 		return false, fmt.Errorf("reading template revision: %w", err)
 	}
 	policies := &v1alpha1.PlacementPolicyList{}
-	if err := c.List(ctx, policies); err != nil {
+	if err := r.Client.List(ctx, policies); err != nil {
 		return false, fmt.Errorf("listing placement policies: %w", err)
 	}
-	governing, _ := policy.Governing(s, policies.Items)
-	healing := status.FailoverFor(s, spec, governing).Healing
-	return healing == v1alpha1.HealKeepOriginal && status.FailoverMode(s, spec) == v1alpha1.FailoverRestart, nil
+	return FailsBack(v.session, spec, policies.Items, v.ref, r.Fleet.HealthOf(v.ref.UID), v.reported), nil
 }

@@ -275,7 +275,7 @@ func (r *Reconciler) returns(ctx context.Context, v *visit) (bool, error) {
 	if v.contested() && (!r.Sessions.Noticed(v.session) || r.Sessions.Given(v.session.UID) == v.reported.Spec.Epoch) {
 		return true, nil
 	}
-	return FailsBack(ctx, r.Client, r.Orders.Revisions, v.session, v.ref, r.Fleet.HealthOf(v.ref.UID), v.reported)
+	return r.failsBack(ctx, v)
 }
 
 // assign orders what the session's status says. Of an epoch that an earlier

@@ -31,8 +31,8 @@ type Member struct {
 	GrantedAt time.Time
 	// Fenced is set if an operator's declaration that nothing runs there any more holds.
 	Fenced bool
-	// Removed is set if it is no longer a member.
-	Removed bool
+	// Removed is set if it is no longer a member, and Unknown if that is not certain yet.
+	Removed, Unknown bool
 }
 
 // Fleet is the state of the fleet.
@@ -62,9 +62,30 @@ type Verdict struct {
 // Lost reports whether the session's member is lost.
 func (v Verdict) Lost() bool { return v.Reason != "" }
 
+// Judgment decides what becomes of the sessions of a member.
+type Judgment interface {
+	// Judge returns whether a session of the member may be rescheduled.
+	Judge(s Session) Verdict
+}
+
+// Facts are what the failover of a member's sessions depends on.
+type Facts struct {
+	Timings Timings
+	Member  Member
+	Fleet   Fleet
+}
+
+// Judge implements Judgment.
+func (f Facts) Judge(s Session) Verdict { return Judge(f.Timings, s, f.Member, f.Fleet) }
+
 // Judge returns whether a session may be rescheduled.
 func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
 	switch {
+	case m.Unknown:
+		return Verdict{
+			Wait: f.LedSince.Add(t.Regain).Sub(f.Now), Reason: v1alpha1.ReasonMemberUnreachable,
+			Message: "its member is not known to this hub, which has just begun to lead",
+		}
 	case m.Removed:
 		return Verdict{Due: true, Reason: v1alpha1.ReasonMemberFenced, Message: m.name() + " was removed from the fleet for good"}
 	case m.Fenced:

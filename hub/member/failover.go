@@ -14,12 +14,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Lost reports whether a session's member is lost, and if so whether the session may be
-// rescheduled, or when to check again. Nothing is reserved.
-func (f *Failovers) Lost(ask failover.Session, from types.UID) failover.Verdict {
+// JudgmentOn returns what becomes of a member's sessions if it is lost.
+func (f *Failovers) JudgmentOn(member types.UID) failover.Judgment {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lost(ask, from, f.now())
+	return f.factsOf(member, f.now())
 }
 
 // Failover places a session whose member is lost, and reserves capacity under the epoch, in
@@ -32,7 +31,7 @@ func (f *Failovers) Failover(req placement.Request, ask failover.Session, from t
 	defer f.mu.Unlock()
 	f.replace(req.UID)
 	now := f.now()
-	v := f.lost(ask, from, now)
+	v := f.factsOf(from, now).Judge(ask)
 	if !v.Due {
 		return pending(v), v
 	}
@@ -99,43 +98,33 @@ func (f *state) gone(member types.UID, now time.Time) bool {
 	return removed || !f.began.IsZero() && now.Sub(f.ledSince) >= f.timings.Failover.Regain
 }
 
-// lost implements Lost. The caller holds the lock.
-func (f *Failovers) lost(ask failover.Session, from types.UID, now time.Time) failover.Verdict {
-	m := f.uids[from]
-	if m == nil && !f.gone(from, now) {
-		wait := f.timings.Failover.Regain
-		if !f.began.IsZero() {
-			wait = f.ledSince.Add(wait).Sub(now)
-		}
-		return failover.Verdict{
-			Wait: wait, Reason: v1alpha1.ReasonMemberUnreachable,
-			Message: "its member is not known to this hub, which has just begun to lead",
-		}
-	}
-	facts, fleet := f.factsOf(m, now), failover.Fleet{Now: now, LedSince: f.ledSince}
-	// This runs for every placed session: the other members are only examined if they
-	// matter.
-	if facts.Unreachable {
-		fleet.CutOff = f.degradation(now).cutOff
-	}
-	return failover.Judge(f.timings.Failover, ask, facts, fleet)
-}
-
-// factsOf returns what failover needs of a member; nil: it was removed.
-func (f *Failovers) factsOf(m *member, now time.Time) failover.Member {
+// factsOf returns what the failover of a member's sessions depends on. The caller holds the lock.
+func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
+	facts := failover.Facts{Timings: f.timings.Failover, Fleet: failover.Fleet{Now: now, LedSince: f.ledSince}}
+	m := f.uids[uid]
 	if m == nil {
-		return failover.Member{Removed: true}
+		facts.Member.Removed = f.gone(uid, now)
+		facts.Member.Unknown = !facts.Member.Removed
+		if f.began.IsZero() {
+			facts.Fleet.LedSince = now
+		}
+		return facts
 	}
-	facts := failover.Member{
+	facts.Member = failover.Member{
 		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeartbeat, GrantedAt: f.began,
 		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
 		LostAt:      m.heartbeats.LossAt(f.timings),
 	}
-	if m.lastGrant.After(facts.GrantedAt) {
-		facts.GrantedAt = m.lastGrant
+	if m.lastGrant.After(facts.Member.GrantedAt) {
+		facts.Member.GrantedAt = m.lastGrant
 	}
 	if !m.revokedAt.IsZero() {
-		facts.LostAt = m.revokedAt
+		facts.Member.LostAt = m.revokedAt
+	}
+	// This runs for every placed session: the other members are only examined if they
+	// matter.
+	if facts.Member.Unreachable {
+		facts.Fleet.CutOff = f.degradation(now).cutOff
 	}
 	return facts
 }

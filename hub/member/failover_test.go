@@ -84,7 +84,7 @@ func TestSessionsOfAMemberThatIsLostGoElsewhereAsTheirModesHaveIt(t *testing.T) 
 	r := newRegion(t, "eu", "us", "asia")
 	r.die("eu")
 	r.passes(35 * time.Second)
-	r.Expect(r.Lost(restarts, "uid-eu")).To(Equal(failover.Verdict{}), "an outage of 35 s moves nothing")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts)).To(Equal(failover.Verdict{}), "an outage of 35 s moves nothing")
 	died := r.clock.Now().Add(-35 * time.Second)
 	r.passes(10 * time.Second)
 	r.Expect(r.LostSince("uid-eu")).To(Equal(died))
@@ -99,16 +99,16 @@ func TestSessionsOfAMemberThatIsLostGoElsewhereAsTheirModesHaveIt(t *testing.T) 
 	r.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberUnreachable))
 	r.Expect(r.placed.count("uid-us")+r.placed.count("uid-asia")).To(Equal(int32(1)), "room is reserved")
 
-	v = r.Lost(fences, "uid-eu")
+	v = r.JudgmentOn("uid-eu").Judge(fences)
 	r.Expect(v.Due).To(BeFalse())
 	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(died.Add(300*time.Second)), "R after the last grant")
 	r.passes(time.Hour)
-	r.Expect(r.Lost(fences, "uid-eu").Due).To(BeTrue())
-	r.Expect(r.Lost(failover.Session{Mode: v1alpha1.FailoverFence}, "uid-eu").Due).To(BeFalse(), "no guard")
-	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse())
+	r.Expect(r.JudgmentOn("uid-eu").Judge(fences).Due).To(BeTrue())
+	r.Expect(r.JudgmentOn("uid-eu").Judge(failover.Session{Mode: v1alpha1.FailoverFence}).Due).To(BeFalse(), "no guard")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
 
 	r.connectAs("uid-eu")
-	r.Expect(r.Lost(restarts, "uid-eu")).To(Equal(failover.Verdict{}), "it is back")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts)).To(Equal(failover.Verdict{}), "it is back")
 }
 
 func TestRoomThatIsKeptFreeIsForFailoverAndNoRoomMovesNothing(t *testing.T) {
@@ -143,26 +143,26 @@ func TestNewLeaderGivesMembersTimeToComeBack(t *testing.T) {
 	r := &region{fixture: x, members: []types.UID{"uid-eu", "uid-us"}, dead: map[types.UID]bool{"uid-eu": true}}
 	r.passes(290 * time.Second)
 	for _, ask := range []failover.Session{restarts, fences} {
-		v := r.Lost(ask, "uid-eu")
+		v := r.JudgmentOn("uid-eu").Judge(ask)
 		r.Expect(v.Wait).To(Equal(10 * time.Second))
 		r.Expect(v.Due).To(BeFalse())
 	}
 	r.passes(10 * time.Second)
-	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeTrue())
-	r.Expect(r.Lost(fences, "uid-eu").Due).To(BeTrue(), "no earlier leader granted anything since")
-	r.Expect(r.Lost(held, "uid-none").Reason).To(Equal(v1alpha1.ReasonMemberFenced), "a member that there is not any more")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue())
+	r.Expect(r.JudgmentOn("uid-eu").Judge(fences).Due).To(BeTrue(), "no earlier leader granted anything since")
+	r.Expect(r.JudgmentOn("uid-none").Judge(held).Reason).To(Equal(v1alpha1.ReasonMemberFenced), "a member that there is not any more")
 }
 
 func TestMemberThatNobodyToldOfYetIsNotGone(t *testing.T) {
 	x := watched(t)
 	x.Expect(x.Gone("uid-eu")).To(BeFalse())
-	x.Expect(x.Lost(restarts, "uid-eu").Due).To(BeFalse(), "before any is known")
+	x.Expect(x.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "before any is known")
 	x.register("us", "uid-us")
-	v := x.Lost(held, "uid-eu")
+	v := x.JudgmentOn("uid-eu").Judge(held)
 	x.Expect(v.Due).To(BeFalse())
 	x.Expect(v.Wait).To(Equal(x.timings.Failover.Regain))
 	x.runs(v.Wait)
-	x.Expect(x.Lost(held, "uid-eu").Due).To(BeTrue())
+	x.Expect(x.JudgmentOn("uid-eu").Judge(held).Due).To(BeTrue())
 	x.Expect(x.Gone("uid-eu")).To(BeTrue())
 
 	x.register("eu", "uid-eu")
@@ -181,17 +181,17 @@ func TestHubThatSleptForLongMovesNothingForAWhile(t *testing.T) {
 	r.passes(41 * time.Second)
 	r.clock.Step(10 * time.Second)
 	r.passes(55 * time.Second)
-	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeFalse(), "10 s of it the hub did not hear")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "10 s of it the hub did not hear")
 	r.passes(10 * time.Second)
-	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeTrue(), "but a short pause makes no new leader")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue(), "but a short pause makes no new leader")
 
 	r.clock.Step(time.Hour)
-	v := r.Lost(restarts, "uid-eu")
+	v := r.JudgmentOn("uid-eu").Judge(restarts)
 	r.Expect(v.Due).To(BeFalse())
 	r.Expect(v.Wait).To(Equal(r.timings.Failover.Regain))
 	r.Expect(v.Message).To(ContainSubstring("run without a pause, only since"))
 	r.passes(v.Wait)
-	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeTrue())
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue())
 }
 
 func TestWhenAllOthersAreGoneItIsTheHubThatIsCutOff(t *testing.T) {
@@ -224,7 +224,7 @@ func TestCutOffIsJudgedBeforeTheLastMemberIsUnreachable(t *testing.T) {
 	r.passes(20 * time.Second)
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	r.Expect(r.HealthOf("uid-us")).To(Equal(health.Suspect))
-	r.Expect(r.Lost(atOnce, "uid-eu").Due).To(BeFalse(), "nobody is heard any more")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(atOnce).Due).To(BeFalse(), "nobody is heard any more")
 }
 
 func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
@@ -232,20 +232,20 @@ func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
 	granted := r.clock.Now()
 	r.register("eu", "uid-eu", revoked)
 	r.die("eu")
-	r.Expect(r.Lost(restarts, "uid-eu").Wait).To(Equal(60 * time.Second))
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(60 * time.Second))
 	r.Expect(r.LostSince("uid-eu")).To(Equal(granted))
 	r.passes(60 * time.Second)
-	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeTrue())
-	v := r.Lost(fences, "uid-eu")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue())
+	v := r.JudgmentOn("uid-eu").Judge(fences)
 	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300*time.Second)), "its last grant counts all the same")
 
 	r.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
-	v = r.Lost(fences, "uid-eu")
+	v = r.JudgmentOn("uid-eu").Judge(fences)
 	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300 * time.Second)))
 	r.die("us")
 	r.passes(time.Minute)
 	r.register("eu", "uid-eu", revoked)
-	r.Expect(r.Lost(restarts, "uid-eu").Due).To(BeFalse(), "the others are gone")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "the others are gone")
 }
 
 // A member that an operator cut off says nothing of the hub's network.

@@ -31,13 +31,13 @@ func TestOperatorsWordReleasesSessionsOfEveryModeAtOnce(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
 	r.die("eu", "us", "asia")
 	r.passes(20 * time.Second)
-	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse())
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
 	r.heard.take()
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(r.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are looked at")
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	for _, ask := range []failover.Session{restarts, fences, held, {Mode: v1alpha1.FailoverFence}} {
-		v := r.Lost(ask, "uid-eu")
+		v := r.JudgmentOn("uid-eu").Judge(ask)
 		r.Expect(v.Due).To(BeTrue(), "with all others silent, too")
 		r.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberFenced))
 	}
@@ -58,7 +58,7 @@ func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {
 	r.Expect(d.Message).To(ContainSubstring(messageFenced))
 
 	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
-	r.Expect(r.Lost(held, "uid-eu")).To(Equal(failover.Verdict{}), "it is not off")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}), "it is not off")
 	r.Expect(r.Place(request("a"), 1).Placed).To(BeFalse(), "as long as it is declared")
 	v, _ := r.viewOf("eu")
 	r.Expect(v.fence.alive).To(BeTrue())
@@ -77,19 +77,19 @@ func TestAgentThatWasBackForAMomentTakesTheWordAway(t *testing.T) {
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
 	r.passes(time.Minute)
-	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse())
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	r.register("eu", "uid-eu", declared("fp-uid-eu"), func(mc *v1alpha1.MemberCluster) { mc.Spec.Fenced.At.Time = r.clock.Now() })
-	r.Expect(r.Lost(held, "uid-eu").Due).To(BeTrue(), "said again, it holds")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeTrue(), "said again, it holds")
 }
 
 func TestDeclarationOfAMemberThatIsHeardOfCountsForNothing(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
-	r.Expect(r.Lost(held, "uid-eu")).To(Equal(failover.Verdict{}))
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}))
 	r.die("eu")
 	r.passes(time.Minute)
-	r.Expect(r.Lost(held, "uid-eu").Due).To(BeFalse(), "it was said too early")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse(), "it was said too early")
 }
 
 // refuseFingerprint has the agent of "eu" try to connect, and returns the refusal.
@@ -155,7 +155,7 @@ func TestDeclarationIsShownForAsLongAsItHolds(t *testing.T) {
 	x.Expect(x.writes).To(Equal(writes))
 	x.edit(func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.Fenced = 9, nil })
 	x.Expect(x.shows(x.mc)).NotTo(ContainElement(HavePrefix("Fenced")))
-	x.Expect(x.Lost(held, "uid-eu")).To(Equal(failover.Verdict{}), "he takes it back")
+	x.Expect(x.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}), "he takes it back")
 }
 
 func TestDeclarationIsTakenAwayOnceTheAgentIsBack(t *testing.T) {
@@ -181,7 +181,7 @@ func TestDeclarationOfAnotherClusterCountsForNothing(t *testing.T) {
 	x.edit(declared("another"))
 	x.Expect(x.shows(x.mc)).To(ContainElement("Fenced=False/FencedOtherCluster"))
 	x.Expect(x.fenced()).To(ContainSubstring(`of cluster "another", and this member is cluster "fp"`))
-	x.Expect(x.Lost(held, "uid-eu").Due).To(BeFalse())
+	x.Expect(x.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
 	x.connect("uid-eu", "i2")
 	x.reconcile("eu")
 	x.Expect(x.read().Spec.Fenced).NotTo(BeNil(), "nobody but an operator knows what he meant")
@@ -201,7 +201,7 @@ func TestFencedMemberIsRemovedForGoodOnceNothingIsPlacedThere(t *testing.T) {
 	x.Expect(x.events()).To(ContainElement(ContainSubstring("2 sessions are placed there or not confirmed stopped: delete them, or drain it")))
 
 	x.edit(declared("fp"))
-	x.Expect(x.Lost(held, "uid-eu").Due).To(BeTrue())
+	x.Expect(x.JudgmentOn("uid-eu").Judge(held).Due).To(BeTrue())
 	x.Expect(x.events()).To(ContainElement(ContainSubstring("it is declared fenced, and 1 sessions are still placed there")))
 	x.held.Placed = 0
 	x.reconcile("eu")

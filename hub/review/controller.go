@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -48,7 +48,7 @@ type Sessions interface {
 	// Rebuild must have returned before the fleet is asked.
 	Rebuild(ctx context.Context) error
 	// Preview returns what a session would ask for. The session may be changed.
-	Preview(ctx context.Context, s *v1alpha1.VDISession) (session.Preview, error)
+	Preview(ctx context.Context, s *v1alpha1.VDISession) (lifecycle.Preview, error)
 }
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews,verbs=list;watch;delete
@@ -165,7 +165,7 @@ func (r *Reconciler) session(ctx context.Context, review *v1alpha1.PlacementRevi
 }
 
 // ask the fleet.
-func (r *Reconciler) ask(ctx context.Context, review *v1alpha1.PlacementReview, p session.Preview) *v1alpha1.PlacementReviewStatus {
+func (r *Reconciler) ask(ctx context.Context, review *v1alpha1.PlacementReview, p lifecycle.Preview) *v1alpha1.PlacementReviewStatus {
 	count, held := max(review.Spec.Count, 1), p.Held
 	in := member.Inquiry{Request: p.Request, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
 	shared := p.UserHome && !in.DistinctUsers

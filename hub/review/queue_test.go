@@ -35,6 +35,8 @@ type countingFleet struct {
 	judging  bool
 }
 
+func (f *countingFleet) Recovering() bool { return false }
+
 func (f *countingFleet) ReportedAt(types.UID) time.Time { return time.Time{} }
 
 func (f *countingFleet) Evaluating(placement.TemplateKey) bool { return f.judging }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -91,13 +90,4 @@ func trimSpec(o client.Object, spec *v1alpha1.SessionSpec, of *map[string]string
 	}
 	*of, spec.Groups, spec.Placement, spec.Resources = nil, nil, v1alpha1.SessionPlacement{}, nil
 	trim.Omit(o, len(asked))
-}
-
-func checkSize(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
-	size := trim.Omitted(s)
-	if size == 0 {
-		return "", ""
-	}
-	return v1alpha1.ReasonSessionTooLarge, fmt.Sprintf(
-		"its labels, ownerReferences, finalizers, groups, placement and resources have %d bytes together, at most %d: delete the session and create it with less", size, trim.MaxSize)
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
@@ -50,8 +51,8 @@ func TestTheCacheKeepsOfASessionWhatTheHubReads(t *testing.T) {
 		if diff := cmp.Diff(want, s.Annotations); diff != "" || s.ManagedFields != nil || s.Labels["team"] != "a" {
 			t.Errorf("metadata: managed fields %v, labels %v, annotations (-want +got):\n%s", s.ManagedFields, s.Labels, diff)
 		}
-		if reason, message := checkSize(s, nil); reason != "" {
-			t.Errorf("it is not accepted: %s: %s", reason, message)
+		if c := refusal(s); c != nil {
+			t.Errorf("it is not accepted: %s: %s", c.Reason, c.Message)
 		}
 	}
 	if len(placed.Spec.Env) != 1 || len(placed.Spec.Files) != 1 {
@@ -74,6 +75,16 @@ func trimmed(t *testing.T, o client.Object) {
 		}
 	}
 	t.Fatalf("no transform of %T", o)
+}
+
+// refusal returns why a session that may override all of its template is not accepted; nil:
+// it is.
+func refusal(s *v1alpha1.VDISession) *metav1.Condition {
+	spec := v1alpha1.TemplateSpec{OverridableEnv: []string{"*"}}
+	unplaced := s.DeepCopy()
+	unplaced.Status = v1alpha1.SessionStatus{}
+	preview, _ := lifecycle.PreviewOf(&lifecycle.Input{Session: unplaced, Template: lifecycle.Template{Current: &v1alpha1.VDITemplate{Spec: spec}}})
+	return preview.Refused
 }
 
 func TestASessionThatIsTooLargeIsNotAccepted(t *testing.T) {
@@ -99,8 +110,8 @@ func TestASessionThatIsTooLargeIsNotAccepted(t *testing.T) {
 			s.Finalizers = append(s.Finalizers, v1alpha1.Finalizer)
 			trimmed(t, s)
 			trimmed(t, s)
-			if got := acceptance(s, &v1alpha1.TemplateSpec{}, false, nil); got.Reason != v1alpha1.ReasonSessionTooLarge {
-				t.Errorf("got %s: %s", got.Reason, got.Message)
+			if got := refusal(s); got == nil || got.Reason != v1alpha1.ReasonSessionTooLarge {
+				t.Errorf("got %v", got)
 			}
 			if diff := cmp.Diff([]string{v1alpha1.Finalizer}, s.Finalizers); diff != "" {
 				t.Errorf("finalizers (-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -37,21 +38,21 @@ func (r *Reconciler) showDenied(ctx context.Context, key types.NamespacedName, c
 	status.Summarize(after, nil, r.Clock.Now())
 	if equality.Semantic.DeepEqual(s.Status, after.Status) {
 		if s.Status.Placement != nil && s.DeletionTimestamp.IsZero() {
-			r.denialEvent(s, cause)
+			denialEvent(r.Recorder, s, cause)
 		}
 		return cause
 	}
-	if err := r.writeStatus(ctx, s, after); denied.Is(err) {
+	if err := r.writer().status(ctx, s, after); denied.Is(err) {
 		cause = errors.Join(cause, err)
 	} else if err != nil {
 		return errors.Join(cause, err)
 	}
-	r.denialEvent(s, cause)
+	denialEvent(r.Recorder, s, cause)
 	return cause
 }
 
-func (r *Reconciler) denialEvent(s *v1alpha1.VDISession, cause error) {
-	r.Recorder.Eventf(s, nil, "Warning", v1alpha1.EventWriteDenied, "Write", "%s", truncate(denied.Explain(cause)))
+func denialEvent(recorder events.EventRecorder, s *v1alpha1.VDISession, cause error) {
+	recorder.Eventf(s, nil, "Warning", v1alpha1.EventWriteDenied, "Write", "%s", truncate(denied.Explain(cause)))
 }
 
 func setDenied(s *v1alpha1.VDISession, condition string, cause error) {

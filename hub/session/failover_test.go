@@ -14,8 +14,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -292,7 +294,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 	affirm := func(h *hubInMemory, seen *v1alpha1.VDISession) error {
 		after := seen.DeepCopy()
 		after.Status.Placement.Lapse = 1
-		return h.writeStatus(context.Background(), seen, after)
+		return h.writer().status(context.Background(), seen, after)
 	}
 	t.Run("rescheduled first", func(t *testing.T) {
 		h := lostInMemory(t, fence)
@@ -309,7 +311,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		another := &Reconciler{Client: h.api, Clock: h.Clock} // another leader: this one does not know
 		after := h.stored()
 		after.Status.Placement.Lapse = 1
-		h.Expect(another.writeStatus(context.Background(), h.stored(), after)).To(Succeed())
+		h.Expect(another.writer().status(context.Background(), h.stored(), after)).To(Succeed())
 		_, err := h.reconcile()
 		h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 		h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
@@ -334,7 +336,9 @@ func TestCopyThatIsGivenUpKeepsItsFailoverMode(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := lostInMemory(t, func(s *v1alpha1.VDISession) {
 				s.Status.Placement.FailoverMode = c.placed
-				(&Reconciler{}).giveUpPlace(&pass{session: s})
+				at := s.Status.Placement
+				s.Status.Releasing = []v1alpha1.Release{{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, FailoverMode: at.FailoverMode}}
+				s.Status.Placement = nil
 				s.Spec.Failover.Mode = c.spec
 			})
 			s := h.pass()
@@ -342,4 +346,18 @@ func TestCopyThatIsGivenUpKeepsItsFailoverMode(t *testing.T) {
 			h.Expect(s.Status.Placement != nil).To(Equal(c.superseded), "it is rescheduled only if the stop is not waited for")
 		})
 	}
+}
+
+func TestModeFollowsTheSession(t *testing.T) {
+	h := newHubInMemory(t)
+	h.Expect(h.pass().Status.Placement.FailoverMode).To(Equal(v1alpha1.FailoverRestart))
+	h.edit(func(s *v1alpha1.VDISession) {
+		s.Spec.Failover.Mode, s.Status.Placement.Guarded = v1alpha1.FailoverFence, true
+	})
+	at := h.pass().Status.Placement
+	h.Expect(at.FailoverMode).To(Equal(v1alpha1.FailoverFence))
+	h.Expect(at.Guarded).To(BeFalse(), "that was told of another mode")
+	h.Expect(assignment.Render(h.stored(), &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.FailoverMode).To(Equal(v1alpha1.FailoverFence))
+	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Failover.Mode = ""; s.Generation++ })
+	h.Expect(h.pass().Status.Placement.FailoverMode).To(Equal(v1alpha1.FailoverRestart))
 }

@@ -55,9 +55,8 @@ type Capacity interface {
 
 // Losses of members.
 type Losses interface {
-	// Lost reports whether a session's member is lost, and whether the session may be
-	// rescheduled.
-	Lost(ask failover.Session, from types.UID) failover.Verdict
+	// JudgmentOn returns what becomes of a member's sessions if it is lost.
+	JudgmentOn(member types.UID) failover.Judgment
 	// LostSince returns when a member sent its last heartbeat.
 	LostSince(member types.UID) time.Time
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +18,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -78,13 +79,21 @@ func (x *homesInMemory) reconcile() ctrl.Result {
 	return result
 }
 
+// plan returns what the session controller does about a session with its home.
+func (x *homesInMemory) plan(s *v1alpha1.VDISession, reports ...assignment.Report) (*lifecycle.Input, lifecycle.Plan) {
+	spec := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}}
+	in := &lifecycle.Input{
+		Now: x.clock.Now(), Session: s, Home: x.home(), Reports: reports, Order: &assignment.Order{Hash: "hash", Spec: spec, Assignment: &v1alpha1.SessionAssignment{}},
+		Members:  map[types.UID]lifecycle.Member{sessiontest.Here: {Health: health.Ready}},
+		Template: lifecycle.Template{Run: spec, Current: &v1alpha1.VDITemplate{Spec: *spec}},
+	}
+	return in, lifecycle.Next(in)
+}
+
 // skipRun is what the session controller does about a run that its home was taken for.
 func (x *homesInMemory) skipRun() error {
-	p := &pass{before: x.session(), session: x.session()}
-	if _, err := x.sessions.skipRun(context.Background(), p); err != nil {
-		return err
-	}
-	return x.sessions.write(context.Background(), p)
+	in, plan := x.plan(x.session())
+	return x.sessions.apply(context.Background(), in, &plan, &attempt{})
 }
 
 func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
@@ -179,7 +188,9 @@ func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", idleAt(5, 2))
 			s := sessiontest.With(c.session)
-			x.Expect(x.sessions.releaseHome(context.Background(), s, c.reported, "hash")).To(Succeed())
+			if in, plan := x.plan(s, assignment.Report{Ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Assignment: c.reported}); plan.FreeHome {
+				x.Expect(home.Release(context.Background(), x.c, in.Home, s, status.Seconds(x.clock.Now()))).To(Succeed())
+			}
 			h := x.home()
 			x.Expect(h.Status.MountedByUID == "").To(Equal(c.want))
 			x.Expect(len(h.Finalizers) == 0).To(Equal(c.want))
@@ -209,66 +220,4 @@ func TestHomeIsForgottenAfterItsRetentionTime(t *testing.T) {
 	mounted.clock.Step(24 * time.Hour)
 	mounted.Expect(mounted.reconcile()).To(Equal(ctrl.Result{}))
 	mounted.Expect(mounted.home().Status.MountedByUID).NotTo(BeEmpty(), "somebody has it")
-}
-
-func TestWhereASessionMayGoForItsHome(t *testing.T) {
-	const other = types.UID("uid-other")
-	perUser := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}}
-	perSession := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}}
-	fresh := func(s *v1alpha1.VDISession) { s.Spec.FreshHome = true }
-	hasOwn := func(s *v1alpha1.VDISession) {
-		s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "mine"}
-	}
-	started := func(s *v1alpha1.VDISession) {
-		at := metav1.Unix(1_600_000_000, 0)
-		s.Status.StartTime = &at
-	}
-	mounted := func(by types.UID, unused bool) func(*v1alpha1.VDIHome) {
-		return func(h *v1alpha1.VDIHome) {
-			if h.Status.MountedByUID = by; by == "" {
-				h.Status.MountedBy = ""
-			}
-			if !unused {
-				delete(h.Annotations, home.AnnotationUnused)
-			}
-		}
-	}
-	for _, c := range []struct {
-		name    string
-		spec    *v1alpha1.TemplateSpec
-		home    func(*v1alpha1.VDIHome)
-		session []func(*v1alpha1.VDISession)
-		want    string
-	}{
-		{"no home is asked for", &v1alpha1.TemplateSpec{}, mounted(other, false), nil, "anywhere"},
-		{"its home is free", perUser, mounted("", false), nil, "uid-here"},
-		{"its home is its own", perUser, mounted("uid-session", false), nil, "uid-here"},
-		{"its home is another's", perUser, mounted(other, false), nil, "waits: HomeInUse"},
-		{"a fresh one is asked for, and the home is another's", perUser, mounted(other, false), []func(*v1alpha1.VDISession){fresh}, "waits: HomeInUse"},
-		{"a fresh one is asked for", perUser, mounted("", false), []func(*v1alpha1.VDISession){fresh}, "anywhere, fresh"},
-		{"the fresh one that was made for it", perUser, mounted("uid-session", true), []func(*v1alpha1.VDISession){fresh}, "anywhere"},
-		{"the fresh one that it has had", perUser, mounted("uid-session", false), []func(*v1alpha1.VDISession){fresh, hasOwn, started}, "uid-here"},
-		{"nothing is in its home yet", perUser, mounted("", true), nil, "anywhere"},
-		{"it lies elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(sessiontest.Elsewhere, 5)}, "waits: NoRoomToResume"},
-		{"a home of its own, which it has used", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, started}, "uid-here"},
-		{"a home of its own, which it never came to use", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn}, "anywhere"},
-		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, sessiontest.PlacedAt(sessiontest.Here, 5)}, "uid-here"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			x := newHomesInMemory(t, "5.2", func(*v1alpha1.VDISession) {}, c.home)
-			p := &pass{session: sessiontest.With(c.session...), runs: runs{spec: c.spec}}
-			n, err := x.sessions.acquireHome(context.Background(), p)
-			x.Expect(err).NotTo(HaveOccurred())
-			got := "anywhere"
-			switch {
-			case n == done:
-				got = "waits: " + meta.FindStatusCondition(p.session.Status.Conditions, v1alpha1.ConditionScheduled).Reason
-			case p.home.pinned != nil:
-				got = string(p.home.pinned.UID)
-			case p.home.fresh:
-				got += ", fresh"
-			}
-			x.Expect(got).To(Equal(c.want))
-		})
-	}
 }

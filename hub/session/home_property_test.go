@@ -51,7 +51,6 @@ func TestHomeHasOneWriterWhateverComesBetween(t *testing.T) {
 					}
 				}
 			},
-			"visit": func(*rapid.T) { w.visit(pick("session")) },
 			"toggle": func(*rapid.T) {
 				if s := w.stored(pick("session")); s != nil {
 					if s.Spec.OperatingMode == v1alpha1.ModeSuspended {

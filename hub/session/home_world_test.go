@@ -21,7 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -205,7 +210,7 @@ func (w *homeWorld) create(name string) {
 	w.must(w.api.Create(context.Background(), s))
 }
 
-// reconcile is what place, resume and suspend do with a session.
+// reconcile runs the session controller, with capacity for whoever asks.
 func (w *homeWorld) reconcile(name string) {
 	w.start("session "+name, func(r *Reconciler, _ client.Reader) {
 		ctx := context.Background()
@@ -213,30 +218,24 @@ func (w *homeWorld) reconcile(name string) {
 		if r.Client.Get(ctx, types.NamespacedName{Namespace: "desktops", Name: name}, s) != nil || !s.DeletionTimestamp.IsZero() {
 			return
 		}
-		p := &pass{before: s, session: s.DeepCopy(), runs: runs{spec: w.spec}}
-		if n, err := r.skipRun(ctx, p); err != nil || n == done {
-			_ = r.write(ctx, p)
-			return
+		here := v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}
+		in := &lifecycle.Input{
+			Now: w.clock.Now(), Session: s, Members: map[types.UID]lifecycle.Member{here.UID: {Health: health.Ready}},
+			Template: lifecycle.Template{Run: w.spec, Current: &v1alpha1.VDITemplate{Spec: *w.spec}},
+			Answer:   &scheduling.Answer{Decision: placement.Decision{Placed: true, Cluster: here, Reason: v1alpha1.ReasonPlaced}},
 		}
-		at := p.session.Status.Placement
-		suspend := s.Spec.OperatingMode == v1alpha1.ModeSuspended
-		switch {
-		case at != nil && !at.Idle && suspend:
-			at.Idle = true
-		case suspend, at != nil && !at.Idle:
-			return
-		default:
-			if n, err := r.acquireHome(ctx, p); err != nil || n == done {
-				return
-			}
-			if at != nil {
-				at.Idle, at.Run = false, at.Run+1
-			} else {
-				p.session.Status.Epoch++
-				p.session.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: p.session.Status.Epoch, Run: 1}
+		if w.home != nil {
+			in.Home = w.home.DeepCopy()
+		}
+		if at, heard := s.Status.Placement, w.heard[s.UID]; at != nil && heard != nil {
+			in.Reports = []assignment.Report{{Ref: here, Assignment: heard.DeepCopy(), Proven: true}}
+			in.Order = &assignment.Order{
+				Hash: ordered{status.RunOf(at), at.Idle}.hash(), Spec: w.spec, Assignment: &v1alpha1.SessionAssignment{},
 			}
 		}
-		_ = r.write(ctx, p)
+		plan := lifecycle.Next(in)
+		plan.Waits, plan.Revision = "", "" // there is no scheduler, and no API server of revisions
+		_ = r.apply(ctx, in, &plan, &attempt{})
 	})
 }
 
@@ -268,26 +267,14 @@ func (w *homeWorld) kubelet(uid types.UID) {
 func (w *homeWorld) report(uid types.UID) {
 	a := &v1alpha1.SessionAssignment{}
 	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: w.ordered[uid].hash()}
-	a.Status.ObservedGeneration = 1
+	a.Spec.Epoch = w.ordered[uid].run.Epoch
+	a.Status.ObservedGeneration, a.Status.State = 1, v1alpha1.AssignmentActive
 	pod := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSuspended}
 	if w.pods[uid] {
 		pod.Status, pod.Reason = metav1.ConditionTrue, v1alpha1.ReasonPodReady
 	}
 	a.Status.Conditions = []metav1.Condition{pod}
 	w.heard[uid] = a
-}
-
-// visit is what the leader does about a report on a session, in its view.
-func (w *homeWorld) visit(name string) {
-	s := w.sessions[name]
-	if s == nil || w.heard[s.UID] == nil || s.Status.Placement == nil || !s.DeletionTimestamp.IsZero() {
-		return
-	}
-	s, reported := s.DeepCopy(), w.heard[s.UID].DeepCopy()
-	hash := ordered{status.RunOf(s.Status.Placement), s.Status.Placement.Idle}.hash()
-	w.start("report "+name, func(r *Reconciler, _ client.Reader) {
-		_ = r.releaseHome(context.Background(), s, reported, hash)
-	})
 }
 
 // finish lets a deleted session go, once its Pod is gone.
@@ -342,7 +329,7 @@ func (w *homeWorld) quiet() {
 	}
 	w.home = w.record()
 	for _, name := range homeSessions {
-		w.visit(name)
+		w.reconcile(name)
 	}
 	w.controlHome()
 }

@@ -2,11 +2,13 @@ package session
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 )
 
 // leading is the controller whose metrics are exposed.
@@ -58,7 +60,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(placements, startSeconds, moved, failoverPending, failovers, detection, decision, recovery)
-	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume, movedByDrain, movedByRebalance} {
+	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume, lifecycle.MovedByDrain, lifecycle.MovedByRebalance} {
 		moved.WithLabelValues(reason) // from the start, so that the first one shows as an increase
 	}
 	for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverFence, v1alpha1.FailoverHold} {
@@ -66,4 +68,38 @@ func init() {
 			failovers.WithLabelValues(string(mode), reason)
 		}
 	}
+}
+
+// observe counts what a write has made durable.
+func observe(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+	s, now := w.Session, in.Now
+	if w.Result != "" && w.Result != lifecycle.ResultUnschedulable {
+		placements.WithLabelValues(w.Result).Inc()
+	}
+	if w.Moved != nil {
+		moved.WithLabelValues(w.Moved.Reason).Inc()
+	}
+	if !w.Mirrored {
+		return
+	}
+	if before.Status.StartTime == nil && s.Status.StartTime != nil {
+		startSeconds.Observe(now.Sub(s.CreationTimestamp.Time).Seconds())
+	}
+	if f := s.Status.LastFailover; f != nil && f.RecoveredTime != nil && before.Status.LastFailover.RecoveredTime == nil {
+		recovery.Observe(max(0, now.Sub(f.Time.Time).Seconds()))
+	}
+}
+
+// observeFailover measures a failover: the loss of the session's member is known since
+// known, the decision was made at made, and is stored now.
+func observeFailover(f *lifecycle.FailedOver, known, made, now time.Time) {
+	if f.Mode == "" {
+		return
+	}
+	failovers.WithLabelValues(string(f.Mode), f.Reason).Inc()
+	if known.IsZero() {
+		known = made
+	}
+	detection.Observe(max(0, known.Sub(f.Since).Seconds()))
+	decision.Observe(max(0, now.Sub(known).Seconds()))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -50,7 +51,7 @@ func (h *hubInMemory) later(clock *clocktesting.FakePassiveClock, d time.Duratio
 
 func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 	h, clock := misfitInMemory(t)
-	s := h.later(clock, DefaultMoveAfter-time.Second)
+	s := h.later(clock, lifecycle.DefaultMoveAfter-time.Second)
 	h.Expect(s.Status.Placement).NotTo(BeNil(), "kube-scheduler has not had its time yet")
 	h.Expect(h.fleet.placed).To(BeEmpty())
 	before := h.movesCounted()
@@ -127,7 +128,7 @@ func TestSessionThatRanElsewhereBeforeIsMovedAllTheSame(t *testing.T) {
 		at := metav1.NewTime(s.Status.Placement.PlacementTime.Add(-time.Hour))
 		s.Status.StartTime = &at
 	})
-	h.Expect(h.later(clock, DefaultMoveAfter).Status.Placement).To(BeNil())
+	h.Expect(h.later(clock, lifecycle.DefaultMoveAfter).Status.Placement).To(BeNil())
 }
 
 func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
@@ -138,7 +139,7 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 	}
 	h.Expect(waits()).To(BeZero(), "kube-scheduler has not had its time yet")
 	h.fleet.nowhere = true
-	h.later(clock, DefaultMoveAfter)
+	h.later(clock, lifecycle.DefaultMoveAfter)
 	h.Expect(waits()).To(Equal(1))
 	h.Expect(h.Scheduler.Pending(func(r *scheduling.Request) bool {
 		_, refused := r.Placement.Refused[sessiontest.Here]
@@ -154,7 +155,7 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 
 	h.edit(sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonUnschedulablePod))
 	h.pass()
-	h.later(clock, DefaultMoveAfter)
+	h.later(clock, lifecycle.DefaultMoveAfter)
 	h.Expect(waits()).To(Equal(1))
 	h.fleet.nowhere = false
 	h.Expect(h.pass().Status.Placement).To(BeNil(), "somebody has room now")
@@ -163,7 +164,7 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 
 func TestWriteOfAMoveThatIsRejectedGivesTheRoomBack(t *testing.T) {
 	h, clock := misfitInMemory(t)
-	clock.SetTime(clock.Now().Add(DefaultMoveAfter))
+	clock.SetTime(clock.Now().Add(lifecycle.DefaultMoveAfter))
 	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("changed"))
 	_, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")

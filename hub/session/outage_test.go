@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,12 +21,11 @@ import (
 // sessions failed again and again, all are served soon: no event brings them up.
 func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	const sessions, outage, late = 5_000, 5 * time.Second, 30 * time.Second
-	r := &Reconciler{Clock: clock.RealClock{}}
 	var away atomic.Bool
 	away.Store(true)
 	var served sync.WaitGroup
 	served.Add(sessions)
-	options := r.options()
+	options := options()
 	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 		if away.Load() {

@@ -43,7 +43,7 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 			r.Fleet.Reserve(s.UID, o.Epoch, 1, o.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
 		}
 		if status.ToRun(s) {
-			r.reserve(s)
+			reserve(r.Fleet, s)
 		}
 	}
 	r.rebuilt.done = true
@@ -51,9 +51,9 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 }
 
 // reserve reserves capacity in a member for the run of a session that is placed there.
-func (r *Reconciler) reserve(s *v1alpha1.VDISession) {
+func reserve(fleet Capacity, s *v1alpha1.VDISession) {
 	at := s.Status.Placement
-	r.Fleet.Reserve(s.UID, at.Epoch, at.Run, at.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
+	fleet.Reserve(s.UID, at.Epoch, at.Run, at.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
 }
 
 func templateOf(s *v1alpha1.VDISession) placement.TemplateKey {

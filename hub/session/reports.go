@@ -18,15 +18,15 @@ import (
 
 // reportsOf returns the reports on a session of the connected members that have it
 // according to its status, or that prove that they have it.
-func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]assignment.Report, error) {
+func (g *gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]assignment.Report, error) {
 	held := sets.New[string]()
 	for _, o := range status.Outstanding(s) {
 		held.Insert(o.ClusterName)
 	}
-	claims := r.memory.Claims(s.UID)
+	claims := g.memory.Claims(s.UID)
 	var out []assignment.Report
 	for _, member := range sets.List(held.Union(claims)) {
-		rep, connected, err := r.reportFrom(ctx, s, member)
+		rep, connected, err := g.reportFrom(ctx, s, member)
 		if err != nil {
 			return nil, err
 		}
@@ -35,19 +35,19 @@ func (r *Reconciler) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]a
 			out = append(out, *rep)
 		}
 		if connected && !proves && claims.Has(member) {
-			r.memory.Unclaim(s.UID, member)
+			g.memory.Unclaim(s.UID, member)
 		}
 	}
 	return out, nil
 }
 
 // reportFrom returns a member's report, or nil if it does not count for the session.
-func (r *Reconciler) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member string) (rep *assignment.Report, connected bool, err error) {
-	ref, known := r.Fleet.RefOf(member)
+func (g *gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member string) (rep *assignment.Report, connected bool, err error) {
+	ref, known := g.fleet.RefOf(member)
 	if !known {
 		return nil, false, nil
 	}
-	cl, err := r.Members.Get(ctx, multicluster.ClusterName(member))
+	cl, err := g.clusters.Get(ctx, multicluster.ClusterName(member))
 	if errors.Is(err, multicluster.ErrClusterNotFound) {
 		return nil, false, nil // the member is not connected
 	}
@@ -58,7 +58,7 @@ func (r *Reconciler) reportFrom(ctx context.Context, s *v1alpha1.VDISession, mem
 	if err != nil {
 		return nil, false, err
 	}
-	out := &assignment.Report{Ref: ref, Proven: r.Proofs.Proves(s, ref.UID, reported)}
+	out := &assignment.Report{Ref: ref, Proven: g.proofs.Proves(s, ref.UID, reported)}
 	own, reported := assignment.Own(s, ref.UID, reported, out.Proven)
 	if own == nil {
 		return nil, true, nil

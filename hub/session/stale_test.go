@@ -65,16 +65,21 @@ type oneMember struct {
 	asked failover.Session
 }
 
-func (f *oneMember) Lost(ask failover.Session, member types.UID) failover.Verdict {
+// judgment is the verdict on a member's sessions.
+type judgment func(failover.Session) failover.Verdict
+
+func (j judgment) Judge(ask failover.Session) failover.Verdict { return j(ask) }
+
+func (f *oneMember) JudgmentOn(member types.UID) failover.Judgment {
 	if f.verdict == nil || member != sessiontest.Here {
-		return failover.Verdict{}
+		return failover.Facts{}
 	}
-	return f.verdict(ask)
+	return judgment(f.verdict)
 }
 
 func (f *oneMember) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
 	f.asked = ask
-	v := f.Lost(ask, from)
+	v := f.JudgmentOn(from).Judge(ask)
 	if !v.Due || v.Wait > 0 {
 		return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}, v
 	}
@@ -88,6 +93,8 @@ func (f *oneMember) Gone(member types.UID) bool { return f.gone[member] }
 func (f *oneMember) IngressOf(member types.UID) (string, string, bool) {
 	return "https", "of-" + string(member) + ".example.com", true
 }
+
+func (f *oneMember) RegionOf(types.UID) string { return "" }
 
 func (f *oneMember) Listen(func(member.Change)) {}
 
@@ -261,7 +268,7 @@ func TestNothingIsDecidedOrWrittenWhileMembersJudgeTheTemplate(t *testing.T) {
 	before := h.stored()
 	result, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(result.RequeueAfter).To(Equal(judgePoll))
+	h.Expect(result.RequeueAfter).To(Equal(evaluationPoll))
 	h.Expect(h.fleet.placed).To(BeEmpty())
 	h.Expect(h.stored().ResourceVersion).To(Equal(before.ResourceVersion))
 

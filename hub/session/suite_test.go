@@ -3,6 +3,7 @@ package session_test
 import (
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 
 	"context"
 	"runtime/pprof"
@@ -165,7 +166,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
-		Departures: departures, Clock: clock.RealClock{}, Restores: restores, Timings: session.Timings{ForceAfter: forceAfter, MoveAfter: moveAfter},
+		Departures: departures, Clock: clock.RealClock{}, Restores: restores, Timings: lifecycle.Timings{ForceAfter: forceAfter, MoveAfter: moveAfter},
 	}
 	// Pending sessions are only decided on again when an event queues them.
 	scheduler := scheduling.New(scheduling.Options{Fleet: f, Clock: clock.RealClock{}, Willing: sessions.Willing, RecheckAfter: time.Hour})

@@ -36,6 +36,7 @@ var pure = []string{
 	"hub/assignment/plan.go",
 	"hub/assignment/render.go",
 	"hub/failover/",
+	"hub/session/lifecycle/",
 	"hub/session/status/",
 	"hub/placement/",
 	"hub/scheduling/queue/",

@@ -18,28 +18,14 @@ const (
 	maxFields           = 20
 )
 
-// exempt are the ones that are larger, with their sizes, which must not grow. docs/design.md
-// says which packages are yet to be split.
-var exempt = map[string]int{
-	"files hub/session":              35,
-	"methods hub/session.Reconciler": 126,
-}
-
 // sizes are what the limits are about, by what is measured and its name.
 type sizes map[string]int
 
 func (s sizes) check(t *testing.T, what string, most int) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		limit := most
-		if n, is := exempt[what+" "+name]; is {
-			limit = n
-		}
-		if s[name] > limit {
-			t.Errorf("%s has %d %s, at most %d: split it", name, s[name], what, limit)
-		}
-		if _, is := exempt[what+" "+name]; is && s[name] <= most {
-			t.Errorf("%s has %d %s: take it off the exemptions", name, s[name], what)
+		if s[name] > most {
+			t.Errorf("%s has %d %s, at most %d: split it", name, s[name], what, most)
 		}
 	}
 }
@@ -76,11 +62,6 @@ func TestNothingIsTooLargeForOneThing(t *testing.T) {
 	methods.check(t, "methods", maxMethods)
 	interfaces.check(t, "methods of an interface", maxInterfaceMethods)
 	fields.check(t, "fields", maxFields)
-	for name := range exempt {
-		if what, of, found := cutLast(name); !found || !known(of, files, methods, interfaces, fields) {
-			t.Errorf("%s is exempt from a limit of %s and is not there", of, what)
-		}
-	}
 }
 
 func receiver(t ast.Expr) string {
@@ -93,17 +74,4 @@ func receiver(t ast.Expr) string {
 		return receiver(t.X)
 	}
 	return fmt.Sprint(t)
-}
-
-// cutLast splits an exemption into what is measured and a name.
-func cutLast(s string) (what, name string, found bool) {
-	i := strings.LastIndex(s, " ")
-	if i < 0 {
-		return "", s, false
-	}
-	return s[:i], s[i+1:], true
-}
-
-func known(name string, all ...sizes) bool {
-	return slices.ContainsFunc(all, func(s sizes) bool { _, is := s[name]; return is })
 }

@@ -55,10 +55,9 @@ func (x refusal) left(now time.Time) time.Duration {
 	return lasts - now.Sub(x.at)
 }
 
-// add notes that a member refused the session's epoch; pauses is whether that was one too
-// many, so that it is not tried elsewhere at once. An epoch that is noted again, since the
-// write about it failed, counts once.
-func (f *refused) add(member types.UID, epoch int64, reason, message string, now time.Time) (pauses bool) {
+// add notes that a member refused the session's epoch. If that was one too many, the session
+// is not tried elsewhere at once. An epoch that is noted again counts once.
+func (f *refused) add(member types.UID, epoch int64, reason, message string, now time.Time) {
 	if now.Sub(f.last) > streakLasts {
 		*f = refused{members: map[types.UID]refusal{}}
 	}
@@ -66,18 +65,28 @@ func (f *refused) add(member types.UID, epoch int64, reason, message string, now
 	f.members[member] = refusal{reason: reason, why: fmt.Sprintf("%s: %s", reason, message), at: now}
 	f.last = now
 	if f.epoch == epoch {
-		return f.streak >= RefusalStreak
+		return
 	}
 	f.epoch = epoch
 	if f.streak++; f.streak < RefusalStreak {
-		return false
+		return
 	}
 	pause := refusalPauseMost
 	if n := f.streak - RefusalStreak; n < 5 {
 		pause = min(pause, RefusalPause<<n)
 	}
 	f.until = now.Add(jitter(pause))
-	return true
+}
+
+// pausesNext reports whether one more refusal is one too many.
+func (f *refused) pausesNext(epoch int64, now time.Time) bool {
+	switch {
+	case f == nil || now.Sub(f.last) > streakLasts:
+		return RefusalStreak <= 1
+	case f.epoch == epoch:
+		return f.streak >= RefusalStreak
+	}
+	return f.streak+1 >= RefusalStreak
 }
 
 // of returns which members refused the session lately, with why.
@@ -127,13 +136,18 @@ func (f *refused) lifted(member types.UID, reported time.Time) bool {
 }
 
 // Refuse notes that a member refused a session's epoch; see refused.add.
-func (m *Memory) Refuse(session, member types.UID, epoch int64, reason, message string, now time.Time) (pauses bool) {
+func (m *Memory) Refuse(session, member types.UID, epoch int64, reason, message string, now time.Time) {
 	m.with(session, func(r *record) {
 		if r.refused == nil {
 			r.refused = &refused{}
 		}
-		pauses = r.refused.add(member, epoch, reason, message, now)
+		r.refused.add(member, epoch, reason, message, now)
 	})
+}
+
+// PausesNext reports whether the session pauses if its member refuses an epoch.
+func (m *Memory) PausesNext(session types.UID, epoch int64, now time.Time) (pauses bool) {
+	m.with(session, func(r *record) { pauses = r.refused.pausesNext(epoch, now) })
 	return pauses
 }
 

@@ -64,7 +64,8 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	now := sessiontest.Now
 	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {
 		most *= time.Second
-		pauses := r.add(types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
+		pauses := r.pausesNext(int64(i+1), now)
+		r.add(types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
 		pause := r.pause(now)
 		if pauses != (most > 0) || pause > most || pause < most*9/10 {
 			t.Errorf("refusal %d pauses %v for %s, want about %s", i+1, pauses, pause, most)
@@ -82,7 +83,7 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 		t.Error("another session pauses too")
 	}
 	m.Taken("s")
-	if m.Refuse("s", sessiontest.Here, 4, "NoRoom", "full", now) {
+	if m.PausesNext("s", 4, now) {
 		t.Error("one refusal pauses, after a member took the session")
 	}
 }

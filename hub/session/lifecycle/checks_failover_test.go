@@ -1,4 +1,4 @@
-package session
+package lifecycle
 
 import (
 	"testing"
@@ -7,8 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
-	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 )
 
@@ -26,18 +24,4 @@ func TestModeThatWouldLoseAHomeIsNotAccepted(t *testing.T) {
 		}
 		g.Expect(acceptance(s, &v1alpha1.TemplateSpec{}, false, nil).Status).To(Equal(metav1.ConditionTrue), "mode %q without a home", mode)
 	}
-}
-
-func TestModeFollowsTheSession(t *testing.T) {
-	h := newHubInMemory(t)
-	h.Expect(h.pass().Status.Placement.FailoverMode).To(Equal(v1alpha1.FailoverRestart))
-	h.edit(func(s *v1alpha1.VDISession) {
-		s.Spec.Failover.Mode, s.Status.Placement.Guarded = v1alpha1.FailoverFence, true
-	})
-	at := h.pass().Status.Placement
-	h.Expect(at.FailoverMode).To(Equal(v1alpha1.FailoverFence))
-	h.Expect(at.Guarded).To(BeFalse(), "that was told of another mode")
-	h.Expect(assignment.Render(h.stored(), &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.FailoverMode).To(Equal(v1alpha1.FailoverFence))
-	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Failover.Mode = ""; s.Generation++ })
-	h.Expect(h.pass().Status.Placement.FailoverMode).To(Equal(v1alpha1.FailoverRestart))
 }

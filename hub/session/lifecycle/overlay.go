@@ -1,7 +1,6 @@
-package session
+package lifecycle
 
 import (
-	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,10 +14,10 @@ import (
 // overlay makes the agent's conditions Unknown while the member is unreachable. Only
 // conditions that were True become Unknown: the others are still missing as far as is
 // known. The member's next report replaces them.
-func (r *Reconciler) overlay(_ context.Context, p *pass) (next, error) {
-	s := p.session
-	if s.Status.Placement == nil || r.Fleet.HealthOf(s.Status.Placement.ClusterUID) != health.Unreachable {
-		return goOn, nil
+func overlay(p *pass) next {
+	s := p.Session
+	if s.Status.Placement == nil || p.in.Members[s.Status.Placement.ClusterUID].Health != health.Unreachable {
+		return goOn
 	}
 	changed := false
 	for _, name := range status.AgentConditions {
@@ -30,7 +29,7 @@ func (r *Reconciler) overlay(_ context.Context, p *pass) (next, error) {
 		}
 	}
 	if changed {
-		p.record(r, "Warning", v1alpha1.EventUnreached, "Watch", fmt.Sprintf("member %s is unreachable: the session shows its last known state", s.Status.Placement.ClusterName))
+		p.warn(v1alpha1.EventUnreached, "Watch", fmt.Sprintf("member %s is unreachable: the session shows its last known state", s.Status.Placement.ClusterName))
 	}
-	return goOn, nil
+	return goOn
 }

@@ -1,4 +1,4 @@
-package session
+package lifecycle
 
 import (
 	"fmt"
@@ -6,45 +6,20 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
-// acceptance returns the condition Accepted of a session, including whether this hub serves
-// its namespace.
-func (r *Reconciler) acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
-	if !r.Orders.Serves(s.Namespace) {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: r.Orders.NotServed(s.Namespace),
-		}
+func checkSize(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
+	size := trim.Omitted(s)
+	if size == 0 {
+		return "", ""
 	}
-	return acceptance(s, t, leaving, policies)
-}
-
-// acceptance returns whether a session may be placed, in the order of the checks; the first
-// that fails is the reason. leaving is set if the template is being deleted. policies are
-// all placement policies; they are only used for a session that is not placed.
-func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
-	checkLeaving := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
-		return checkLeaving(s, leaving)
-	}
-	checkPolicy := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
-		return checkPolicy(s, policies)
-	}
-	for _, check := range []func(*v1alpha1.VDISession, *v1alpha1.TemplateSpec) (reason, message string){
-		checkSize, checkTemplate, checkLeaving, checkUser, checkNamespace, checkResources, checkTimeout, checkIdleTimeout, checkFailover, checkEnv, checkFiles, checkPolicy,
-	} {
-		if reason, message := check(s, t); reason != "" {
-			return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-		}
-	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted,
-		Message: fmt.Sprintf("the session may run template %s", s.Spec.Template),
-	}
+	return v1alpha1.ReasonSessionTooLarge, fmt.Sprintf(
+		"its labels, ownerReferences, finalizers, groups, placement and resources have %d bytes together, at most %d: delete the session and create it with less", size, trim.MaxSize)
 }
 
 func checkTemplate(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
@@ -189,4 +164,15 @@ func checkFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, strin
 		}
 	}
 	return "", ""
+}
+
+// checkFailover refuses a mode that would lose the contents of the session's home.
+func checkFailover(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
+	mode := s.Spec.Failover.Mode
+	if mode == "" || mode == v1alpha1.FailoverHold || !status.HasHome(t) {
+		return "", ""
+	}
+	return v1alpha1.ReasonFailoverLosesHome, fmt.Sprintf(
+		"spec.failover.mode %s would lose what is in the home that template %q gives the session: set it to Hold or leave it out, or name a template without a home",
+		mode, s.Spec.Template)
 }

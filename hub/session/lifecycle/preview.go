@@ -1,10 +1,6 @@
-package session
+package lifecycle
 
 import (
-	"context"
-	"fmt"
-
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -29,31 +25,24 @@ type Preview struct {
 	UserHome bool
 }
 
-// Preview runs the steps of a session up to its placement on a copy without a placement.
-// Nothing is written or reserved. The session may be changed.
-func (r *Reconciler) Preview(ctx context.Context, s *v1alpha1.VDISession) (Preview, error) {
-	p := &pass{session: s}
-	if _, err := r.resolve(ctx, p); err != nil {
-		return Preview{}, err
+// PreviewOf returns the request that the session of an Input would make without its
+// placement.
+func PreviewOf(in *Input) (Preview, error) {
+	p := begin(in)
+	if resolve(p) == done {
+		return Preview{}, p.Err
 	}
-	seat, had := seatOf(s), s.Status.Resources
+	s, seat, had := p.Session, seatOf(in.Session), in.Session.Status.Resources
 	s.Status.Placement = nil
-	if err := r.readPolicies(ctx, p); err != nil {
-		return Preview{}, err
-	}
-	leaving := p.template != nil && !p.template.DeletionTimestamp.IsZero()
-	if c := r.acceptance(s, p.spec, leaving, p.policies); c.Status == metav1.ConditionFalse {
+	if c := p.acceptance(); c.Status == metav1.ConditionFalse {
 		return Preview{Refused: &c}, nil
 	}
 	if p.resources = p.spec.Resources.For(s.Spec.Resources); seat != nil {
 		p.resources = had
 	}
-	held, err := r.heldUp(ctx, p)
-	if err != nil {
-		return Preview{}, err
-	}
-	governing, _ := policy.Governing(s, p.policies)
-	out := Preview{Held: held, Request: r.request(p, governing), UserHome: p.spec.Home.Mode == v1alpha1.HomePerUser}
+	held := heldUp(p)
+	governing, _ := policy.Governing(s, in.Policies)
+	out := Preview{Held: held, Request: p.request(governing), UserHome: p.spec.Home.Mode == v1alpha1.HomePerUser}
 	out.Request.Seat = seat
 	if governing != nil {
 		out.Policy = governing.Name
@@ -72,32 +61,24 @@ func seatOf(s *v1alpha1.VDISession) *placement.Seat {
 
 // heldUp returns the condition Scheduled of a session that no capacity would get placed
 // now, or nil. Either way it sets the member that pins the session in the pass.
-func (r *Reconciler) heldUp(ctx context.Context, p *pass) (*metav1.Condition, error) {
-	s := p.session
+func heldUp(p *pass) *metav1.Condition {
+	s, h := p.Session, p.in.Home
 	condition := func(reason, message string) *metav1.Condition {
 		return &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	}
-	n, err := r.acquireHome(ctx, p)
-	if err != nil {
-		return nil, err
-	}
+	n := p.acquireHome()
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it goes where the verdicts say"), nil
+		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it goes where the verdicts say")
 	case status.TimeOver(s, p.spec):
-		return condition(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec)), nil
+		return condition(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec))
 	case len(status.AwaitedReleases(s)) > 0:
-		return condition(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, "")), nil
+		return condition(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, ""))
 	case n == goOn:
-		return nil, nil
-	}
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Reason == v1alpha1.ReasonTooManyHomes {
-		return c, nil
-	}
-	h := &v1alpha1.VDIHome{}
-	if err := r.Client.Get(ctx, home.Key(s), h); err != nil {
-		return nil, fmt.Errorf("reading the home: %w", err)
+		return nil
+	case p.Waits == v1alpha1.ReasonTooManyHomes:
+		return condition(v1alpha1.ReasonTooManyHomes, home.TooMany(h, p.in.Now, p.in.gone))
 	}
 	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
-	return condition(v1alpha1.ReasonHomeInUse, home.InUse(s, h)), nil
+	return condition(v1alpha1.ReasonHomeInUse, home.InUse(s, h))
 }

@@ -1,7 +1,6 @@
-package session
+package lifecycle
 
 import (
-	"context"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,33 +12,33 @@ import (
 )
 
 // recordEnds records that a member has confirmed a stop, or has refused a placement.
-func (r *Reconciler) recordEnds(_ context.Context, p *pass) (next, error) {
-	for i := range p.reports {
-		rep := &p.reports[i]
-		switch step, epoch := assignment.Plan(p.session, rep.Ref.UID, rep.Assignment, ""); step {
+func recordEnds(p *pass) next {
+	for i := range p.in.Reports {
+		rep := &p.in.Reports[i]
+		switch step, epoch := assignment.Plan(p.Session, rep.Ref.UID, rep.Assignment, ""); step {
 		case assignment.RecordStopped:
-			r.recordStopped(p, rep, epoch)
-			return done, nil
+			recordStopped(p, rep, epoch)
+			return done
 		case assignment.RecordRefused:
-			r.recordRefused(p, rep)
-			return done, nil
+			recordRefused(p, rep)
+			return done
 		}
 	}
-	return goOn, nil
+	return goOn
 }
 
 // recordStopped records that nothing up to an epoch runs in a member any more: it removes
 // the release, and a placement that ended without an order, so that the session is
 // rescheduled.
-func (r *Reconciler) recordStopped(p *pass, rep *assignment.Report, epoch int64) {
-	s := p.session
+func recordStopped(p *pass, rep *assignment.Report, epoch int64) {
+	s := p.Session
 	left := status.SupersededIn(s, rep.Ref).DeepCopy()
 	status.ConfirmStopped(s, rep.Ref.UID, epoch)
 	if s.Status.Placement == nil {
-		status.EndStoppedRun(s, rep.Assignment, r.Clock.Now())
+		status.EndStoppedRun(s, rep.Assignment, p.in.Now)
 	}
 	if left != nil {
-		p.record(r, "Normal", v1alpha1.EventHealed, "Heal", healedNote(left))
+		p.normal(v1alpha1.EventHealed, "Heal", healedNote(left))
 		return
 	}
 	if s.Status.Placement == nil && s.DeletionTimestamp.IsZero() {
@@ -62,11 +61,12 @@ func healedNote(o *v1alpha1.Release) string {
 
 // recordRefused removes a placement that the member did not store: nothing of it runs, so
 // the session may be placed elsewhere at once.
-func (r *Reconciler) recordRefused(p *pass, rep *assignment.Report) {
-	s, reported := p.session, rep.Assignment
-	pauses := r.memory.Refuse(s.UID, rep.Ref.UID, s.Status.Placement.Epoch, reported.Status.Reason, reported.Status.Message, r.Clock.Now())
-	message := fmt.Sprintf("%s refused it: %s: %s", s.Status.Placement.ClusterName, reported.Status.Reason, reported.Status.Message)
-	if pauses {
+func recordRefused(p *pass, rep *assignment.Report) {
+	s, reported := p.Session, rep.Assignment
+	at := s.Status.Placement
+	p.Refused = &Refused{Member: rep.Ref.UID, Epoch: at.Epoch, Reason: reported.Status.Reason, Message: reported.Status.Message}
+	message := fmt.Sprintf("%s refused it: %s: %s", at.ClusterName, reported.Status.Reason, reported.Status.Message)
+	if p.in.Known.PauseNext {
 		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", memory.RefusalStreak)
 	}
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
@@ -76,6 +76,6 @@ func (r *Reconciler) recordRefused(p *pass, rep *assignment.Report) {
 	} {
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c)
 	}
-	p.events = append(p.events, func() { placements.WithLabelValues("refused").Inc() })
-	p.record(r, "Warning", v1alpha1.EventRefused, "Assign", message)
+	p.Result = ResultRefused
+	p.warn(v1alpha1.EventRefused, "Assign", message)
 }

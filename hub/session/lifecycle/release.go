@@ -1,7 +1,6 @@
-package session
+package lifecycle
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -10,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
-	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -26,8 +23,8 @@ import (
 
 // leaveBehind releases a session's placement in a lost member, without waiting for its
 // stop. since is when its desktop is taken to have stopped there.
-func (r *Reconciler) leaveBehind(p *pass, since time.Time) v1alpha1.Release {
-	s, held := p.session, p.session.Status.Placement
+func leaveBehind(s *v1alpha1.VDISession, since time.Time) v1alpha1.Release {
+	held := s.Status.Placement
 	left := v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Epoch: held.Epoch, Superseded: true}
 	if h := s.Status.Home; h != nil && h.ClusterUID == held.ClusterUID {
 		left.HomeClaimName = h.ClaimName
@@ -37,48 +34,64 @@ func (r *Reconciler) leaveBehind(p *pass, since time.Time) v1alpha1.Release {
 	}
 	status.EndRun(s, since)
 	s.Status.Releasing = append(status.ReleasesElsewhere(s.Status.Releasing, left), left)
+	unplace(s, left.ClusterName+" is lost: it is rescheduled")
+	return left
+}
+
+// releasePlacement releases the session's placement. It is rescheduled once the member has
+// confirmed that nothing of it runs.
+func releasePlacement(s *v1alpha1.VDISession) {
+	held := s.Status.Placement
+	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })
+	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{
+		ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Policy: held.Policy, Epoch: held.Epoch, FailoverMode: held.FailoverMode,
+	})
+	unplace(s, "")
+}
+
+// unplace removes the placement from the status, whose releases have it now. why is why it
+// waits; empty: the releases say so.
+func unplace(s *v1alpha1.VDISession, why string) {
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
 	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
+	if why == "" {
+		why = status.ReleasingMessage(s, "")
+	}
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
-		Message: left.ClusterName + " is lost: it is rescheduled",
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: why,
 	})
-	return left
 }
 
 // supersede stops waiting for stops that lost members can't confirm, by the session's mode
 // as for placements there. In a member that was removed permanently no agent will confirm
 // what is left.
-func (r *Reconciler) supersede(ctx context.Context, p *pass) error {
-	s := p.session
-	r.forgetGone(s)
+func supersede(p *pass) {
+	s := p.Session
+	forgetGone(p)
 	for i := range s.Status.Releasing {
 		o := &s.Status.Releasing[i]
-		if o.Superseded || !r.Fleet.Lost(failover.Session{Mode: v1alpha1.FailoverHold}, o.ClusterUID).Lost() || p.spec == nil {
+		if o.Superseded || !p.in.lost(o.ClusterUID) || p.spec == nil {
 			continue
 		}
-		if err := r.readPolicies(ctx, p); err != nil {
-			return err
-		}
-		policy, _ := policy.Governing(s, p.policies)
+		policy, _ := policy.Governing(s, p.in.Policies)
 		ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
 		ask.Mode, ask.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // whether a guard runs there is unknown
-		v := r.Fleet.Lost(ask, o.ClusterUID)
-		p.again = backoff.Sooner(p.again, v.Wait)
+		v := p.in.lossOf(ask, o.ClusterUID)
+		p.soon(v.Wait)
 		if p.stays = v.Message; v.Due {
 			o.Superseded, o.Policy, p.stays = true, "", ""
 		}
 	}
-	return nil
 }
 
 // forgetGone removes what was left behind in members that no longer exist.
-func (r *Reconciler) forgetGone(s *v1alpha1.VDISession) {
+func forgetGone(p *pass) {
+	s := p.Session
 	if len(s.Status.Releasing) == 0 {
 		return
 	}
-	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(o v1alpha1.Release) bool { return r.Fleet.Gone(o.ClusterUID) })
+	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(o v1alpha1.Release) bool { return p.in.gone(o.ClusterUID) })
 	if len(s.Status.Releasing) == 0 {
 		s.Status.Releasing = nil
 	}

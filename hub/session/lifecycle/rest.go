@@ -1,7 +1,6 @@
-package session
+package lifecycle
 
 import (
-	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,31 +14,31 @@ import (
 // rest ends the run of a session whose desktop is not to run. It keeps its placement, home
 // and URL; its member's next report releases its slot. A session that has failed
 // permanently is stopped anyway, even if it is to be retried.
-func (r *Reconciler) rest(_ context.Context, p *pass) (next, error) {
-	s, now := p.session, r.Clock.Now()
-	away := r.Fleet.HealthOf(s.Status.Placement.ClusterUID) == health.Unreachable
+func rest(p *pass) next {
+	s, now := p.Session, p.in.Now
+	away := p.in.Members[s.Status.Placement.ClusterUID].Health == health.Unreachable
 	why := status.StopReasonOf(s, p.spec, away, now)
 	if s.Status.Placement.Idle || why == status.NotStopped && status.FailedPermanently(s) == nil {
-		return goOn, nil
+		return goOn
 	}
 	s.Status.Placement.Idle = true
 	status.EndRun(s, now)
 	switch cluster := s.Status.Placement.ClusterName; why {
 	case status.StopSuspended:
-		p.record(r, "Normal", v1alpha1.EventSuspended, "Suspend", fmt.Sprintf("its desktop in %s is stopped, as spec.operatingMode says; its home and its URL are kept", cluster))
+		p.normal(v1alpha1.EventSuspended, "Suspend", fmt.Sprintf("its desktop in %s is stopped, as spec.operatingMode says; its home and its URL are kept", cluster))
 	case status.StopExpired:
-		p.record(r, "Warning", v1alpha1.EventExpired, "Expire", status.ExpiredMessage(s, p.spec))
+		p.warn(v1alpha1.EventExpired, "Expire", status.ExpiredMessage(s, p.spec))
 	default:
-		p.record(r, "Warning", v1alpha1.EventFailed, "Fail", fmt.Sprintf("failed permanently in %s: %s", cluster, status.FailedPermanently(s).Message))
+		p.warn(v1alpha1.EventFailed, "Fail", fmt.Sprintf("failed permanently in %s: %s", cluster, status.FailedPermanently(s).Message))
 	}
-	return goOn, nil
+	return goOn
 }
 
 // remain keeps a session stopped. A reservation of a resume that could not be written is
 // released, and missing capacity to resume is no longer shown.
-func (r *Reconciler) remain(p *pass) {
-	s := p.session
-	r.Fleet.Release(s.UID)
+func remain(p *pass) {
+	s := p.Session
+	p.Release = true
 	if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled) {
 		return
 	}

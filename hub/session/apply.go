@@ -1,0 +1,162 @@
+package session
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// attempt is one attempt to carry a plan out.
+type attempt struct {
+	// reserved is set if the scheduler has reserved capacity, and sent once the write of the
+	// status has been tried.
+	reserved, sent bool
+}
+
+// apply carries a plan out.
+func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifecycle.Plan, a *attempt) error {
+	s := in.Session
+	if plan.Err != nil {
+		return plan.Err
+	}
+	if plan.Waits != "" {
+		plan.Again = backoff.Sooner(plan.Again, r.Scheduler.Wait(client.ObjectKeyFromObject(s), s.UID, rankOf(plan.Session), plan.Waits))
+	}
+	if plan.Release {
+		r.Fleet.Release(s.UID)
+	}
+	switch plan.Loss {
+	case lifecycle.LossNone:
+		r.memory.Found(s.UID)
+	case lifecycle.LossWaits:
+		r.memory.Lose(s.UID, in.Now)
+	}
+	r.drainer().note(s, plan.Drain)
+	if plan.Result == lifecycle.ResultUnschedulable {
+		placements.WithLabelValues(plan.Result).Inc()
+	}
+	switch {
+	case plan.EndMove != nil:
+		if err := r.writer().endMove(ctx, s); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if stays := plan.EndMove.Stays; stays != "" {
+			r.Recorder.Eventf(s, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(stays))
+		}
+		return nil
+	case plan.Hold:
+		return nil
+	case plan.End != "":
+		return r.finish(ctx, in, plan)
+	}
+	if plan.FreeHome {
+		if err := home.Release(ctx, r.Client, in.Home, s, status.Seconds(in.Now)); err != nil {
+			return err
+		}
+	}
+	if !s.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(r.write(ctx, s, in, plan, a))
+	}
+	before, err := r.writer().keepFinalizer(ctx, s, plan.Session)
+	if err != nil {
+		return err
+	}
+	return r.write(ctx, before, in, plan, a)
+}
+
+// write patches the status if anything changed, with what precedes and follows it.
+func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, in *lifecycle.Input, plan *lifecycle.Plan, a *attempt) error {
+	w := &plan.Write
+	switch {
+	case equality.Semantic.DeepEqual(before.Status, w.Session.Status):
+		return nil
+	case w.Settle > 0:
+		plan.Again = backoff.Sooner(plan.Again, w.Settle)
+		return nil
+	}
+	if w.Revision != "" {
+		if err := r.Revisions.Keep(ctx, in.Template.Current, w.Revision); err != nil {
+			return err
+		}
+	}
+	if w.Home != nil {
+		var record *v1alpha1.VDIHome
+		if w.Home.ResourceVersion != "" {
+			record = in.Home
+		}
+		if err := home.Store(ctx, r.Client, record, w.Home, status.Seconds(in.Now)); err != nil {
+			return err
+		}
+	}
+	a.sent = true
+	if err := r.writer().status(ctx, before, w.Session); err != nil {
+		return err
+	}
+	r.written(ctx, before, in, w)
+	return nil
+}
+
+// written records what a write has made durable.
+func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+	s := w.Session
+	t := traces{r.Trace}
+	if w.Mirrored {
+		t.mirrored(before, s, in.Now, r.Clock.Now())
+	}
+	if w.Placed != nil {
+		t.placed(before, w, in.Now, r.Clock.Now())
+		w.Given = w.Placed.Epoch
+	}
+	if w.Given > 0 {
+		r.memory.Give(s.UID, w.Given)
+	}
+	switch at := s.Status.Placement; w.Account {
+	case lifecycle.AccountReserve:
+		reserve(r.Fleet, s)
+	case lifecycle.AccountReported:
+		r.Fleet.Counts(s.UID, at.Epoch, at.ClusterUID)
+	}
+	r.remember(s, in, w)
+	observe(before, in, w)
+	for _, e := range w.Events {
+		r.Recorder.Eventf(s, nil, e.Type, e.Reason, e.Action, "%s", truncate(e.Message))
+	}
+	for _, l := range w.Lines {
+		log.FromContext(ctx).Info(l.Message, l.Values...)
+	}
+}
+
+// remember keeps in memory what a write has made durable of refusals, moves and failovers.
+func (r *Reconciler) remember(s *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+	if x := w.Refused; x != nil {
+		r.memory.Refuse(s.UID, x.Member, x.Epoch, x.Reason, x.Message, in.Now)
+	}
+	if m := w.Moved; m != nil {
+		switch m.Reason {
+		case v1alpha1.ReasonUnschedulablePod:
+			r.memory.Moved(s.UID, &m.From, in.Now)
+		case lifecycle.MovedByDrain, lifecycle.MovedByRebalance:
+			r.memory.Avoid(s.UID, m.From.ClusterUID, in.Now)
+		}
+	}
+	if f := w.FailedOver; f != nil {
+		observeFailover(f, r.memory.Found(s.UID), in.Now, r.Clock.Now())
+	}
+}
+
+// truncate limits a note to what events.k8s.io/v1 allows.
+func truncate(s string) string {
+	const most = 1000
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}

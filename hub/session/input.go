@@ -1,0 +1,233 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/hub/template"
+	"github.com/vdi-fleet/vdi-fleet/proto/denied"
+)
+
+// gatherer reads what lifecycle.Next depends on.
+type gatherer struct {
+	client    client.Client
+	fleet     Fleet
+	clusters  multicluster.Provider
+	proofs    *assignment.Proofs
+	orders    *assignment.Orders
+	revisions *template.Revisions
+	restores  *restores
+	clock     clock.PassiveClock
+	timings   lifecycle.Timings
+	memory    *memory.Memory
+	drains    *drain.Tracker
+}
+
+// gather returns what lifecycle.Next depends on.
+func (g *gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports []assignment.Report) (*lifecycle.Input, error) {
+	in := &lifecycle.Input{Now: g.clock.Now(), Session: s, Reports: reports, Timings: g.timings.OrDefaults()}
+	for i := range reports {
+		if !lifecycle.ShowsRestore(s, &reports[i]) {
+			continue
+		}
+		if err := g.restores.notice(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	in.Restore = g.restores.of(s)
+	if s.DeletionTimestamp.IsZero() {
+		if err := errors.Join(g.policies(ctx, in), g.home(ctx, in), g.template(ctx, in), g.order(ctx, in)); err != nil {
+			return nil, err
+		}
+		if !g.orders.Serves(s.Namespace) {
+			in.NotServed = g.orders.NotServed(s.Namespace)
+		}
+	}
+	g.members(in)
+	g.known(in)
+	return in, nil
+}
+
+// policies reads all placement policies.
+func (g *gatherer) policies(ctx context.Context, in *lifecycle.Input) error {
+	list := &v1alpha1.PlacementPolicyList{}
+	if err := g.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing placement policies: %w", err)
+	}
+	in.Policies = list.Items
+	return nil
+}
+
+// home reads the record of the session's PerUser home.
+func (g *gatherer) home(ctx context.Context, in *lifecycle.Input) error {
+	h := &v1alpha1.VDIHome{}
+	switch err := g.client.Get(ctx, home.Key(in.Session), h); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("reading the home: %w", err)
+	default:
+		in.Home = h
+	}
+	return nil
+}
+
+// template reads the revision that the session runs, and the current template where it may
+// run that next.
+func (g *gatherer) template(ctx context.Context, in *lifecycle.Input) error {
+	s, t := in.Session, &in.Template
+	retried := s.Spec.Attempt > s.Status.Attempt
+	placed := s.Status.Placement != nil
+	if placed || s.Status.StartTime != nil && !retried {
+		spec, err := g.revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+		if err != nil {
+			t.Unread = fmt.Errorf("reading template revision %s of %s: %w", s.Status.TemplateRevision, s.Spec.Template, err)
+		}
+		t.Run = spec
+	}
+	if placed && !retried {
+		return nil
+	}
+	current := &v1alpha1.VDITemplate{}
+	err := g.client.Get(ctx, types.NamespacedName{Name: s.Spec.Template}, current)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the template: %w", err)
+	}
+	if t.Revision, err = v1alpha1.RevisionOf(&current.Spec); err != nil {
+		return err
+	}
+	t.Current = current
+	return nil
+}
+
+// order renders what the session's member should have, once the session has its access
+// secret, if that decides what becomes of the member's report.
+func (g *gatherer) order(ctx context.Context, in *lifecycle.Input) error {
+	s := in.Session
+	rep := lifecycle.ReportOfPlacement(s, in.Reports)
+	if rep == nil || !lifecycle.NeedsOrder(s, rep) {
+		return nil
+	}
+	order, err := g.render(ctx, s, rep.Ref)
+	if denied.Is(err) {
+		err = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(err)}
+	}
+	if errors.As(err, &in.Unfit) {
+		return nil
+	}
+	in.Order = order
+	return err
+}
+
+func (g *gatherer) render(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*assignment.Order, error) {
+	if err := g.orders.Check(s); err != nil {
+		return nil, err
+	}
+	spec, err := g.revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.orders.Secrets.Keep(ctx, s, spec); err != nil {
+		return nil, err
+	}
+	return g.orders.For(ctx, s, ref)
+}
+
+// members reads the state of the members that the session names.
+func (g *gatherer) members(in *lifecycle.Input) {
+	in.Members = map[types.UID]lifecycle.Member{}
+	for _, o := range status.Outstanding(in.Session) {
+		in.Members[o.ClusterUID] = g.member(o.ClusterUID)
+	}
+	for i := range in.Reports {
+		uid := in.Reports[i].Ref.UID
+		in.Members[uid] = g.member(uid)
+	}
+	if h := in.Home; h != nil {
+		named := []types.UID{h.Spec.ClusterUID}
+		for i := range h.Status.LeftBehind {
+			named = append(named, h.Status.LeftBehind[i].ClusterUID)
+		}
+		for _, uid := range named {
+			if _, read := in.Members[uid]; !read {
+				in.Members[uid] = lifecycle.Member{Gone: g.fleet.Gone(uid)}
+			}
+		}
+	}
+}
+
+func (g *gatherer) member(uid types.UID) lifecycle.Member {
+	m := lifecycle.Member{
+		Region: g.fleet.RegionOf(uid), Health: g.fleet.HealthOf(uid), Gone: g.fleet.Gone(uid),
+		LastHeartbeat: g.fleet.LostSince(uid), Judgment: g.fleet.JudgmentOn(uid),
+	}
+	m.Scheme, m.Domain, m.HasIngress = g.fleet.IngressOf(uid)
+	if d, draining := g.fleet.DrainOf(uid); draining {
+		m.Draining, m.Deadline = true, d.Deadline
+	}
+	return m
+}
+
+// known reads what this process knows of the session beside what is stored.
+func (g *gatherer) known(in *lifecycle.Input) {
+	s, k, now := in.Session, &in.Known, in.Now
+	k.Given = g.memory.Given(s.UID)
+	k.Unwilling = g.memory.Unwilling(s.UID, now, g.fleet.ReportedAt)
+	k.Refused, k.Pause, k.Fade = g.memory.Refusals(s.UID, now)
+	if at := s.Status.Placement; at != nil {
+		k.PauseNext = g.memory.PausesNext(s.UID, at.Epoch, now)
+	}
+}
+
+// track notes since when a session's cleanup is forced, and since when no node fits its Pod,
+// and tracks the drain of its member, or ends that.
+func (g *gatherer) track(ctx context.Context, in *lifecycle.Input) error {
+	s := in.Session
+	at := s.Status.Placement
+	switch {
+	case !s.DeletionTimestamp.IsZero():
+		if status.ForceCleanup(s) != "" {
+			in.Known.ForcedSince = g.memory.ForcedSince(s.UID, in.Now)
+		}
+		return nil
+	case at == nil:
+		return nil
+	case !lifecycle.WaitsForNode(s):
+		g.memory.Settled(s)
+	case in.Members[at.ClusterUID].Health == health.Ready:
+		in.Known.NodeWait = ptr.To(g.memory.MisfitWait(s, in.Now, in.Timings.MoveAfter))
+	}
+	d, draining := g.fleet.DrainOf(at.ClusterUID)
+	switch {
+	case !draining:
+		g.drains.End(at.ClusterUID)
+		return nil
+	case in.Members[at.ClusterUID].Health != health.Ready || g.drains.Limit(at.ClusterUID, d.MaxUnavailable):
+		return nil
+	}
+	list := &v1alpha1.VDISessionList{}
+	if err := g.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the sessions that leave a member that is drained: %w", err)
+	}
+	g.drains.Begin(at.ClusterUID, d.MaxUnavailable, d.StartTime, list.Items)
+	return nil
+}

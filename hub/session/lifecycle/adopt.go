@@ -1,0 +1,175 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// ShowsRestore reports whether a report proves an epoch that this hub never assigned, so
+// that the hub was restored from an older state.
+func ShowsRestore(s *v1alpha1.VDISession, rep *assignment.Report) bool {
+	return rep.Unknown(s) || rep.GivenTwice(s)
+}
+
+// adopt takes over an epoch that a member proves and that this hub never assigned: the hub
+// was restored from an older state.
+func adopt(p *pass) next {
+	for i := range p.in.Reports {
+		rep := &p.in.Reports[i]
+		switch {
+		case !ShowsRestore(p.Session, rep):
+			continue
+		case rep.Unknown(p.Session):
+			adoptFrom(p, rep)
+			return done
+		case !p.Session.DeletionTimestamp.IsZero():
+			status.AddRelease(p.Session, rep.Ref, rep.Assignment.Spec.Epoch)
+			return done
+		}
+		// The copy that this leader has since placed elsewhere is the younger one, and is
+		// stopped. If an earlier leader placed it, it is unknown which one is in use, and
+		// the placement stays.
+		if p.in.Known.Given == rep.Assignment.Spec.Epoch {
+			takeOver(p, rep, p.in.nextEpoch(p.Session))
+			return done
+		}
+	}
+	return goOn
+}
+
+// adoptFrom takes over a member's copy. A copy that is Active becomes the placement under
+// its own epoch, so that its desktop continues unchanged; the hub's earlier placement
+// elsewhere is stopped. For a copy that is stopping, or of a session that is being deleted,
+// the hub waits for the end; from one that has ended only the epoch is taken.
+func adoptFrom(p *pass, rep *assignment.Report) {
+	s, epoch := p.Session, rep.Assignment.Spec.Epoch
+	switch at := s.Status.Placement; {
+	case status.Ended(rep.Assignment):
+	case at != nil && at.ClusterUID == rep.Ref.UID:
+		at.Epoch = epoch
+		p.Account = accountOf(rep, at)
+	case !s.DeletionTimestamp.IsZero() || rep.Assignment.Status.State != v1alpha1.AssignmentActive:
+		status.AddRelease(s, rep.Ref, epoch)
+	default:
+		takeOver(p, rep, epoch)
+		return
+	}
+	s.Status.Epoch = epoch
+}
+
+// takeOver makes a copy that runs in a member the session's placement. The hub's own
+// placement of the session elsewhere is released.
+func takeOver(p *pass, rep *assignment.Report, epoch int64) {
+	if resolve(p) == done {
+		return
+	}
+	if p.spec == nil {
+		// The session's conditions report that it has no template. Its desktop continues.
+		p.Hold, p.Again = true, memory.StaleWait
+		return
+	}
+	replace(p, rep, epoch)
+	findHomeThere(p, rep)
+	p.storeRevision()
+	// The reservation of a decision that was not written yet is released.
+	p.Release = true
+	p.Account = accountOf(rep, p.Session.Status.Placement)
+	p.log("Took over a copy that a member runs and this hub did not place", "member", rep.Ref.Name, "epoch", rep.Assignment.Spec.Epoch)
+	p.normal(v1alpha1.EventPlaced, "Place", p.Decision.Message)
+}
+
+// accountOf returns how the capacity of a copy that was taken over is accounted for: it is
+// reserved for one that is yet to start; the member counts one that runs.
+func accountOf(rep *assignment.Report, at *v1alpha1.Placement) Account {
+	switch {
+	case at.Epoch == rep.Assignment.Spec.Epoch && !liesIdle(rep.Assignment):
+		return AccountReported
+	case !at.Idle:
+		return AccountReserve
+	}
+	return ""
+}
+
+// replace writes the placement in the reporting member into the status.
+func replace(p *pass, rep *assignment.Report, epoch int64) {
+	s := p.Session
+	policy, _ := policy.Governing(s, p.in.Policies)
+	p.resources = s.Status.Resources
+	if s.Status.Placement == nil {
+		p.resources = p.spec.Resources.For(s.Spec.Resources)
+	}
+	s.Status.Releasing = status.ReleasesElsewhere(s.Status.Releasing, v1alpha1.Release{ClusterUID: rep.Ref.UID})
+	if at := s.Status.Placement; at != nil {
+		status.AddRelease(s, refOf(at), at.Epoch)
+	}
+	region := p.in.Members[rep.Ref.UID].Region
+	at := &v1alpha1.Placement{
+		ClusterName: rep.Ref.Name, ClusterUID: rep.Ref.UID, Region: region, Epoch: epoch, PlacementTime: status.Seconds(p.in.Now), Run: 1,
+		FailoverMode: status.FailoverFor(s, p.spec, policy).Mode, Idle: liesIdle(rep.Assignment),
+	}
+	if policy != nil {
+		at.Policy = policy.Name
+	}
+	p.scheduled(at, placement.Decision{
+		Placed: true, Cluster: rep.Ref, Region: region, Reason: v1alpha1.ReasonPlaced,
+		Message: fmt.Sprintf("%s: it holds the session under epoch %d, which was given before the hub was restored from a backup", rep.Ref.Name, rep.Assignment.Spec.Epoch),
+	})
+	if len(s.Status.Releasing) == 0 {
+		s.Status.Releasing = nil
+	}
+}
+
+// liesIdle reports whether a desktop is stopped because it is not to run.
+func liesIdle(reported *v1alpha1.SessionAssignment) bool {
+	pod := meta.FindStatusCondition(reported.Status.Conditions, v1alpha1.ConditionPodReady)
+	return pod != nil && slices.Contains([]string{v1alpha1.ReasonSuspended, v1alpha1.ReasonTimeExpired}, pod.Reason)
+}
+
+// findHomeThere finds the record of a user's home that the write of the placement must
+// update: the home may have moved since the backup. A record that another session has
+// claimed is left unchanged.
+func findHomeThere(p *pass, rep *assignment.Report) {
+	p.home = homeStep{}
+	if !status.ToRun(p.Session) || p.spec.Home.Mode != v1alpha1.HomePerUser || p.in.Home == nil {
+		return
+	}
+	if record := p.in.Home; home.InUse(p.Session, record) != "" {
+		p.log("The home of a session that was taken over is another's by the hub's record", "home", record.Name, "by", record.Status.MountedBy)
+		p.home.foreign = true
+	} else {
+		p.home = homeStep{record: record, movable: record.Spec.ClusterUID != rep.Ref.UID}
+	}
+}
+
+// claimed returns the decision not to place a session of which a member reports a later
+// copy than the hub has, until that is taken over.
+func claimed(p *pass) (placement.Decision, bool) {
+	member := p.in.Restore.Claim
+	if member == "" || !p.in.fromBackup(p.Session) {
+		return placement.Decision{}, false
+	}
+	return placement.Decision{Reason: v1alpha1.ReasonHubRestored, Message: fmt.Sprintf(
+		"the hub was restored from a backup, and %s reports a copy that was placed since: it is taken over", member)}, true
+}
+
+// unheard returns why a restored hub does not place a session of mode Hold yet: a member
+// that has not reported may run it, and only its report or an operator can rule that out.
+// Others are placed once Timings.Recovery is over; until then all have the same message,
+// which is not rewritten with each report.
+func unheard(p *pass, mode v1alpha1.FailoverMode) string {
+	r := &p.in.Restore
+	if mode != v1alpha1.FailoverHold || !p.in.fromBackup(p.Session) || r.Recovering || len(r.Unreported) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the hub was restored from a backup, and %s may run the session (mode Hold): reconnect it, or declare it fenced once it is off for certain", r.Unreported[0])
+}

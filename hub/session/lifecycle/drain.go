@@ -1,0 +1,168 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// leave moves a session out of a member that an operator drains, or that the operator wants
+// it to leave. A session whose desktop is not to run, or is idle, is moved at once; one in
+// use at the deadline of the drain. Capacity elsewhere is reserved first, within the
+// operator's drain budget. A session whose home is there stays.
+func leave(p *pass) next {
+	at := p.Session.Status.Placement
+	if at == nil || p.Placed != nil {
+		return goOn
+	}
+	m := p.in.Members[at.ClusterUID]
+	switch {
+	case !m.Draining:
+		stay(p)
+		return rebalance(p)
+	case m.Health != health.Ready:
+		return goOn // it could not confirm the stop
+	}
+	return leaveDrained(p, m.Deadline)
+}
+
+// leaveDrained handles the session of a draining member.
+func leaveDrained(p *pass, deadline time.Time) next {
+	s := p.Session
+	at := s.Status.Placement
+	l := drain.Session{Key: keyOf(s), Epoch: at.Epoch, InUse: inUse(s)}
+	waits := func(stage drain.Stage, message string) next {
+		l.Stage = stage
+		p.Drain = &Drain{Member: at.ClusterUID, Session: l}
+		showDraining(p, message)
+		return goOn
+	}
+	switch {
+	case p.keptByHome():
+		return waits(drain.KeptByHome, fmt.Sprintf("%s is being drained; the session stays, for its home is there: save what you need, delete it and create it again with spec.freshHome", at.ClusterName))
+	case status.FailedPermanently(s) != nil:
+		return waits(drain.Failed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or tried again by spec.attempt", at.ClusterName))
+	case at.Idle:
+		depart(p, MovedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
+		p.Drain = &Drain{Member: at.ClusterUID, Drop: true}
+		return place(p) // which explains why it is not placed
+	case l.InUse && (deadline.IsZero() || p.in.Now.Before(deadline)):
+		p.soon(max(0, deadline.Sub(p.in.Now)))
+		return waits(drain.InUse, inUseMessage(at.ClusterName, deadline))
+	}
+	switch decision, answered := p.another(isDrained, v1alpha1.ReasonDraining, &l); {
+	case !answered:
+		return goOn
+	case !decision.Placed:
+		return waits(drain.NoCapacity, fmt.Sprintf("%s is being drained; the session stays while no other member takes it: %s", at.ClusterName, decision.Message))
+	default:
+		depart(p, MovedByDrain, fmt.Sprintf("%s is being drained: it goes to %s", at.ClusterName, decision.Cluster.Name))
+		return done
+	}
+}
+
+// isDrained is the reason not to place a session again in the member that it leaves.
+const isDrained = "Draining: it is being drained"
+
+// inUse reports whether stopping the desktop may lose work: a desktop counts as in use if
+// it was ever ready and does not report that it is idle.
+func inUse(s *v1alpha1.VDISession) bool {
+	return status.ToRun(s) && s.Status.IdleSince == nil && !neverRan(s)
+}
+
+func inUseMessage(cluster string, deadline time.Time) string {
+	if deadline.IsZero() {
+		return fmt.Sprintf("%s is being drained: once nobody uses the desktop it is stopped and restarted in another member; save your work", cluster)
+	}
+	return fmt.Sprintf("%s is being drained: the desktop is stopped and restarted in another member at %s, or once nobody uses it; save your work",
+		cluster, deadline.UTC().Format(time.RFC3339))
+}
+
+// depart releases a placement in a member that remains in the fleet.
+func depart(p *pass, reason, message string) {
+	s := p.Session
+	p.Moved = &Moved{From: *s.Status.Placement, Reason: reason}
+	releasePlacement(s)
+	p.normal(v1alpha1.EventMoved, "Move", message)
+}
+
+// showDraining shows on a session that its member is being drained, and the consequence for
+// it.
+func showDraining(p *pass, message string) {
+	s := p.Session
+	before := scheduledReason(s)
+	changed := v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDraining, Message: message,
+	})
+	if changed && before != v1alpha1.ReasonDraining {
+		p.warn(v1alpha1.EventDraining, "Drain", message)
+	}
+}
+
+// stay reverts the condition after a drain was canceled.
+func stay(p *pass) {
+	s := p.Session
+	if scheduledReason(s) != v1alpha1.ReasonDraining {
+		return
+	}
+	message := s.Status.Placement.ClusterName + ": it is placed there, and is not drained any more"
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPlaced, Message: message,
+	})
+	p.normal(v1alpha1.EventDraining, "Drain", message)
+}
+
+func scheduledReason(s *v1alpha1.VDISession) string {
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// rebalance moves a session that was asked to leave its member, if it is not in use and
+// another member has capacity, and otherwise records why it stays. That completes the
+// request.
+func rebalance(p *pass) next {
+	s := p.Session
+	at := s.Status.Placement
+	from, asked := s.Annotations[v1alpha1.AnnotationMove]
+	switch {
+	case !asked:
+		return goOn
+	case from != at.ClusterName:
+		return endMove(p, "") // it has left
+	case p.in.Members[at.ClusterUID].Health != health.Ready:
+		return endMove(p, at.ClusterName+" could not confirm its stop now: see the member's condition Ready")
+	case status.FailedPermanently(s) != nil:
+		return endMove(p, "it has failed where it is: raise spec.attempt to try it again")
+	case inUse(s):
+		return endMove(p, "it is in use, or does not report whether it is")
+	case p.keptByHome():
+		return endMove(p, "its home is in "+at.ClusterName)
+	}
+	switch decision, answered := p.another(memory.WasLeft, MovedByRebalance, nil); {
+	case !answered:
+		return goOn
+	case !decision.Placed:
+		p.Release = true
+		return endMove(p, "no other member takes it: "+decision.Message)
+	default:
+		depart(p, MovedByRebalance, fmt.Sprintf("it was asked to leave %s: it goes to %s", at.ClusterName, decision.Cluster.Name))
+		return done
+	}
+}
+
+// endMove completes the request that the session leave its member. stays is the reason to
+// stay, for an event; empty: it leaves. Nothing else is written.
+func endMove(p *pass, stays string) next {
+	p.EndMove, p.Hold = &EndMove{Stays: stays}, true
+	return done
+}

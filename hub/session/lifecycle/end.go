@@ -1,0 +1,124 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// end shows that a session is Terminating, and has its finalizer removed once no member may
+// still run it, or an operator forces that.
+func end(p *pass) {
+	p.Loss = LossNone
+	if adopt(p) == goOn {
+		confirmStops(p)
+		wait, forced := forced(p)
+		switch {
+		case len(status.Outstanding(p.Session)) == 0:
+			p.End = EndConfirmed
+			return
+		case forced && wait == 0:
+			p.End = EndForced
+			return
+		}
+		p.Again = wait
+		showAway(p)
+		showLeaving(p)
+	}
+	status.Summarize(p.Session, nil, p.in.Now)
+}
+
+// confirmStops removes what members have confirmed and what no member will ever confirm.
+func confirmStops(p *pass) {
+	s := p.Session
+	for i := range p.in.Reports {
+		rep := &p.in.Reports[i]
+		if step, epoch := assignment.Plan(s, rep.Ref.UID, rep.Assignment, ""); step == assignment.RecordStopped {
+			recordStopped(p, rep, epoch)
+			p.Stopped = true
+		}
+	}
+	forgetGone(p)
+	switch at := s.Status.Placement; {
+	case at == nil:
+	case p.in.gone(at.ClusterUID):
+		s.Status.Placement = nil
+	case DeclaredFenced(p.in.Members[at.ClusterUID].Judgment):
+		// Nothing is placed there any more, so that the member may be removed; what may
+		// remain of it is recorded until it is.
+		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
+		s.Status.Releasing, s.Status.Placement = append(status.ReleasesElsewhere(s.Status.Releasing, left), left), nil
+	}
+}
+
+// DeclaredFenced reports whether an operator declared a member fenced.
+func DeclaredFenced(member failover.Judgment) bool {
+	return judge(member, failover.Session{Mode: v1alpha1.FailoverHold}).Reason == v1alpha1.ReasonMemberFenced
+}
+
+// forced reports whether an operator forces the cleanup of a session, and how long its
+// members still have to confirm it: zero, if none of them can.
+func forced(p *pass) (time.Duration, bool) {
+	if p.in.Known.ForcedSince.IsZero() {
+		return 0, false
+	}
+	left := p.in.Known.ForcedSince.Add(p.in.Timings.ForceAfter).Sub(p.in.Now)
+	for _, o := range status.Outstanding(p.Session) {
+		if p.in.Members[o.ClusterUID].Health != health.Unreachable {
+			return max(0, left), true
+		}
+	}
+	return 0, true
+}
+
+// showAway shows that a member of a deleted session can confirm nothing now, with the
+// remedy.
+func showAway(p *pass) {
+	s, away := p.Session, ""
+	for _, o := range status.Outstanding(s) {
+		if p.in.Members[o.ClusterUID].Health == health.Unreachable {
+			away = o.ClusterName
+		}
+	}
+	shown := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
+	switch {
+	case away != "":
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,
+			Message: fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", away, v1alpha1.AnnotationForceCleanup),
+		})
+	case shown != nil && (shown.Reason == v1alpha1.ReasonMemberUnreachable || shown.Reason == v1alpha1.ReasonFailoverPending):
+		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
+	}
+}
+
+// leavingSettles is how long after its deletion a session does not show what its member
+// still waits for: most are gone by then.
+const leavingSettles = 3 * time.Second
+
+// showLeaving shows on a deleted session what a member still waits for.
+func showLeaving(p *pass) {
+	s := p.Session
+	for i := range p.in.Reports {
+		reported := p.in.Reports[i].Assignment
+		if reported == nil || reported.Status.State != v1alpha1.AssignmentStopping || reported.Status.Message == "" {
+			continue
+		}
+		if wait := s.DeletionTimestamp.Add(leavingSettles).Sub(p.in.Now); wait > 0 {
+			p.soon(wait)
+			continue
+		}
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPodTerminating,
+			Message: p.in.Reports[i].Ref.Name + ": " + reported.Status.Message,
+		})
+	}
+}

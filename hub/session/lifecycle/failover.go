@@ -1,0 +1,180 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// rescheduleLost reschedules a session whose member is lost, once its mode allows it and
+// another member has capacity. The write of the new placement also records what was left
+// behind, to be stopped there: until that is confirmed the session does not return there.
+// Before that it stays, and shows what it waits for.
+//
+// A suspended session needs no capacity: its placement is released, and it is placed when it
+// is resumed. One that has failed, or whose time is over, stays, unless an operator declares
+// that the member is off.
+func rescheduleLost(p *pass) next {
+	s := p.Session
+	supersede(p)
+	at := s.Status.Placement
+	if at == nil || !p.in.lost(at.ClusterUID) {
+		p.Loss = LossNone
+		return goOn
+	}
+	policy, found := policy.Governing(s, p.in.Policies)
+	ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
+	why, v := status.StopReasonOf(s, p.spec, true, p.in.Now), p.in.lossOf(ask, at.ClusterUID)
+	if why != status.NotStopped {
+		return leaveIdle(p, why, v)
+	}
+	p.Loss = LossWaits
+	switch {
+	case !v.Due:
+		return awaitFailover(p, v, v.Message)
+	case !found:
+		_, message := checkPolicy(unplaced(s), p.in.Policies)
+		return awaitFailover(p, v, message)
+	}
+	return reschedule(p, policy, ask)
+}
+
+// reschedule asks for another member than the lost one.
+func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, ask failover.Session) next {
+	s, from := p.Session, p.Session.Status.Placement.ClusterUID
+	if message := leaveHome(p); message != "" {
+		return awaitFailover(p, failover.Verdict{}, message)
+	}
+	req := p.request(policy)
+	req.Failover = true
+	req.Refused[from] = "it is lost"
+	a, ok := p.ask(Ask{Evaluate: p.template != nil, Request: scheduling.Request{
+		Placement: req, Epoch: p.in.nextEpoch(s), Failover: &scheduling.Failover{Session: ask, From: from}, Reason: v1alpha1.ReasonFailoverPending,
+	}})
+	switch d, v := a.Decision, a.Verdict; {
+	case !ok:
+		p.Hold = true
+		return done
+	case d.Placed:
+		failOver(p, req, d, v)
+		return goOn
+	case v.Due && v.Wait > 0 && status.FailoverPending(s):
+		// Its delay is short, and its condition shows already that it waits.
+		return awaitFailover(p, v, status.FailoverPendingMessage(s))
+	case v.Due && v.Wait == 0:
+		p.Result = ResultUnschedulable
+		return awaitFailover(p, v, fmt.Sprintf("%s, and no other takes the session now: %s", v.Message, d.Message))
+	default:
+		return awaitFailover(p, v, cmp.Or(d.Message, v.Message))
+	}
+}
+
+// failOver writes a decision to reschedule the session into its status.
+func failOver(p *pass, req placement.Request, d placement.Decision, v failover.Verdict) {
+	s, now := p.Session, p.in.Now
+	p.storeRevision()
+	from, had := s.Status.Placement, s.Status.URL
+	since := p.in.Members[from.ClusterUID].LastHeartbeat
+	if since.IsZero() || since.After(now) {
+		since = now
+	}
+	policy, _ := policy.Governing(s, p.in.Policies)
+	mode := status.FailoverFor(s, p.spec, policy).Mode
+	left := leaveBehind(s, since)
+	p.Placed = &v1alpha1.Placement{
+		ClusterName: d.Cluster.Name, ClusterUID: d.Cluster.UID, Region: d.Region, Policy: req.PolicyName,
+		Epoch: p.in.nextEpoch(s), PlacementTime: status.Seconds(now), Run: 1, FailoverMode: mode,
+	}
+	p.scheduled(p.Placed, d)
+	s.Status.LastFailover = &v1alpha1.FailoverRecord{
+		From: from.ClusterName, FromRegion: from.Region, FromEpoch: from.Epoch, Reason: v.Reason, LostTime: status.Seconds(since), Time: status.Seconds(now),
+	}
+	if url, ok := p.url(); ok && had != "" {
+		s.Status.URL = url
+	}
+	p.warn(v1alpha1.EventFailedOver, "Failover", failoverNote(s, left, v, now.Sub(since)))
+	p.Result, p.FailedOver = ResultFailedOver, &FailedOver{Mode: mode, Reason: v.Reason, Since: since}
+}
+
+// failoverNote describes for users where the session was rescheduled, why, and what it left
+// where.
+func failoverNote(s *v1alpha1.VDISession, left v1alpha1.Release, v failover.Verdict, away time.Duration) string {
+	f, at := s.Status.LastFailover, s.Status.Placement
+	var b strings.Builder
+	fmt.Fprintf(&b, "from %s%s to %s%s: %s; it was away for %s", f.From, region(f.FromRegion), at.ClusterName, region(at.Region), v.Message, away.Round(time.Second))
+	if s.Status.URL != "" {
+		fmt.Fprintf(&b, "; it is now at %s", s.Status.URL)
+	}
+	if left.HomeClaimName != "" {
+		fmt.Fprintf(&b, "; its home stays in %s, as claim %s, and it begins with an empty one", left.ClusterName, left.HomeClaimName)
+	}
+	return b.String()
+}
+
+func region(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
+}
+
+// leaveIdle releases the placement of a session whose desktop is not to run, once its mode
+// allows it.
+func leaveIdle(p *pass, why status.StopReason, v failover.Verdict) next {
+	s := p.Session
+	off := v.Reason == v1alpha1.ReasonMemberFenced
+	if !v.Due || why != status.StopSuspended && !off {
+		p.soon(v.Wait)
+		return goOn
+	}
+	failed := status.FailedPermanently(s).DeepCopy()
+	left := leaveBehind(s, p.in.Now)
+	if failed != nil {
+		// That its member is off does not make it retry.
+		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, *failed)
+	}
+	note := fmt.Sprintf("released in %s: %s; it is rescheduled once it is to run again", left.ClusterName, v.Message)
+	if left.HomeClaimName != "" {
+		note += fmt.Sprintf("; its home stays there, as claim %s", left.HomeClaimName)
+	}
+	p.warn(v1alpha1.EventFailedOver, "Failover", note)
+	p.FailedOver = &FailedOver{}
+	return goOn
+}
+
+// awaitFailover shows what a session waits for whose member is lost. Otherwise the plan only
+// shows its last known state.
+func awaitFailover(p *pass, v failover.Verdict, message string) next {
+	s := p.Session
+	waited := status.FailoverPending(s)
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonFailoverPending, Message: message,
+	}
+	if s.Status.Placement.Idle {
+		// It has no capacity, and shows that like all sessions without capacity.
+		c.Type, c.Status = v1alpha1.ConditionScheduled, metav1.ConditionFalse
+	}
+	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && !waited {
+		p.warn(v1alpha1.EventFailoverPending, "Failover", message)
+	}
+	p.soon(v.Wait)
+	overlay(p)
+	return done
+}
+
+// unplaced returns a copy of a session without its placement.
+func unplaced(s *v1alpha1.VDISession) *v1alpha1.VDISession {
+	out := s.DeepCopy()
+	out.Status.Placement = nil
+	return out
+}

@@ -1,0 +1,191 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// A PerUser home has one writer, whatever the member. Its record, the VDIHome, is written
+// before the session's status states that the session runs with it, and names the session
+// and the run that claimed it. It is released only by a controller that sees the session at
+// that run or beyond, and stopped: an older object, or one from between the two writes,
+// shows the session before that run. Every write of the record is locked to the version
+// that was read.
+
+// homeStep is what a pass decides about the session's home.
+type homeStep struct {
+	// record of a PerUser home as it was read; nil: none yet.
+	record *v1alpha1.VDIHome
+	// fresh is set if the session requests a new home; movable if the existing one may be
+	// created in another member.
+	fresh, movable bool
+	// foreign is set if another session has the record, which is left unchanged.
+	foreign bool
+	// pinned is the only member allowed for the session; nil: any.
+	pinned *v1alpha1.ClusterRef
+}
+
+// acquireHome checks whether the session can have its home, and where that pins it. It
+// comes before any request: a session that waits for its home reserves no capacity.
+// claimHome claims the home, once there is capacity.
+func (p *pass) acquireHome() next {
+	s := p.Session
+	p.home = homeStep{}
+	switch p.spec.Home.Mode {
+	case v1alpha1.HomePerSession:
+		// A session that was never ready has nothing in its home yet.
+		if h := s.Status.Home; h != nil && (s.Status.StartTime != nil || s.Status.Placement != nil) {
+			p.home.pinned = &v1alpha1.ClusterRef{Name: h.ClusterName, UID: h.ClusterUID}
+		}
+		return goOn
+	case v1alpha1.HomePerUser:
+		if p.in.Home != nil {
+			return acquireUserHome(p, p.in.Home)
+		}
+	}
+	return goOn
+}
+
+// acquireUserHome implements acquireHome for the home that the sessions of a user share.
+func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
+	s := p.Session
+	if message := home.InUse(s, h); message != "" {
+		p.unscheduled(v1alpha1.ReasonHomeInUse, message)
+		p.Waits = v1alpha1.ReasonHomeInUse
+		return done
+	}
+	unused := h.Annotations[home.AnnotationUnused] != ""
+	p.home = homeStep{record: h, movable: unused && s.Status.StartTime == nil || leftBehind(p, h)}
+	// A home that was created for this very session is fresh enough.
+	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
+	if message := home.TooMany(h, p.in.Now, p.in.gone); p.home.fresh && message != "" {
+		p.unscheduled(v1alpha1.ReasonTooManyHomes, message)
+		p.Waits = v1alpha1.ReasonTooManyHomes
+		return done
+	}
+	if p.home.movable || p.home.fresh {
+		return goOn
+	}
+	return pinHome(p, h)
+}
+
+// leftBehind reports whether a user's home is where the session left it behind, or in a
+// member that no longer exists: a new one is created.
+func leftBehind(p *pass, h *v1alpha1.VDIHome) bool {
+	s := p.Session
+	if s.Status.Placement != nil {
+		return false
+	}
+	for _, o := range s.Status.Releasing {
+		if o.Superseded && o.ClusterUID == h.Spec.ClusterUID {
+			return true
+		}
+	}
+	return p.in.gone(h.Spec.ClusterUID)
+}
+
+// pinHome pins the session to the member of its home.
+func pinHome(p *pass, h *v1alpha1.VDIHome) next {
+	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
+	at := p.Session.Status.Placement
+	if at == nil || at.ClusterUID == h.Spec.ClusterUID {
+		return goOn
+	}
+	p.unscheduled(v1alpha1.ReasonNoRoomToResume, fmt.Sprintf(
+		"the session is in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
+	return done
+}
+
+// leaveHome checks whether a session that is rescheduled, because its member is lost, may
+// begin with a new home and leave its home behind. It is only called if an operator has
+// declared that the member is off. The message is the reason why not.
+func leaveHome(p *pass) (message string) {
+	p.home = homeStep{}
+	h := p.in.Home
+	if p.spec.Home.Mode != v1alpha1.HomePerUser || h == nil {
+		return ""
+	}
+	if message := home.InUse(p.Session, h); message != "" {
+		return message
+	}
+	p.home = homeStep{record: h, movable: true}
+	return ""
+}
+
+// skipRun skips a run that the session's home was claimed for and that its status does not
+// have, so that the home can be released.
+func skipRun(p *pass) next {
+	if status.ToRun(p.Session) || p.in.Home == nil {
+		return goOn
+	}
+	return next(!home.SkipRun(p.Session, p.in.Home, p.in.Now))
+}
+
+// keptByHome reports whether the session's home keeps it where it is placed: a home with
+// which it was ever ready. Any other home is still empty.
+func (p *pass) keptByHome() bool {
+	s, h := p.Session, p.in.Home
+	switch {
+	case !status.HasHome(p.spec):
+		return s.Status.Home != nil
+	case s.Status.StartTime != nil:
+		return true
+	case p.spec.Home.Mode == v1alpha1.HomePerSession || h == nil:
+		return false
+	}
+	return h.Annotations[home.AnnotationUnused] == "" || h.Status.MountedByUID != s.UID
+}
+
+// freesHome reports whether the home of a stopped session is released: the member reports
+// for exactly the desired assignment that nothing of it runs.
+func freesHome(p *pass, reported *v1alpha1.SessionAssignment) bool {
+	s, h := p.in.Session, p.in.Home
+	return home.UsesRecord(s) && !status.ToRun(s) && home.Stopped(reported, p.in.Order.Hash) &&
+		h != nil && h.Name == s.Status.Home.Name && h.Status.MountedByUID == s.UID &&
+		!home.MayStillUse(s, h) && !home.LastRun(s).Before(home.ClaimedRun(h))
+}
+
+// claimHome claims the session's home, and records it in the status. It does so for every
+// status in which the desktop is to run and was not in the one before.
+func claimHome(p *pass) {
+	s, before := p.Session, p.in.Session
+	at := s.Status.Placement
+	if at == nil || at.Idle || p.spec == nil || status.ToRun(before) && before.Status.Placement.Epoch == at.Epoch {
+		return
+	}
+	switch p.spec.Home.Mode {
+	case v1alpha1.HomePerSession:
+		s.Status.Home = &v1alpha1.SessionHome{
+			ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, ClaimName: v1alpha1.AssignmentName(s.Name, s.UID),
+		}
+	case v1alpha1.HomePerUser:
+		if p.home.foreign {
+			return
+		}
+		p.Home = homeRecord(p)
+		s.Status.Home = &v1alpha1.SessionHome{
+			Name: p.Home.Name, ClusterName: p.Home.Spec.ClusterName, ClusterUID: p.Home.Spec.ClusterUID, ClaimName: p.Home.Spec.ClaimName,
+		}
+	default:
+		s.Status.Home = nil
+	}
+}
+
+// homeRecord returns the record of the session's home for a run where its status places it.
+func homeRecord(p *pass) *v1alpha1.VDIHome {
+	s, refused := p.Session, false
+	if old := p.home.record; old != nil {
+		_, refused = p.in.Known.Refused[old.Spec.ClusterUID]
+	}
+	h, left := home.Claim{
+		Session: s, Template: p.spec, Record: p.home.record, Fresh: p.home.fresh, Movable: p.home.movable, Refused: refused, Now: status.Seconds(p.in.Now),
+	}.Apply()
+	if left != nil && p.home.fresh {
+		p.normal(v1alpha1.EventFreshHome, "Place", fmt.Sprintf(
+			"a fresh home is made in %s; the earlier one stays in %s, as claim %s", s.Status.Placement.ClusterName, left.ClusterName, left.ClaimName))
+	}
+	return h
+}

@@ -1,0 +1,179 @@
+package lifecycle
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+)
+
+// Input is all that Next depends on. Next changes nothing of it.
+type Input struct {
+	// Now is the hub's time.
+	Now time.Time
+	// Session as it was read.
+	Session *v1alpha1.VDISession
+	// Reports of the connected members on the session.
+	Reports []assignment.Report
+	// Members that the session's status, home and reports name, by UID.
+	Members map[types.UID]Member
+	// Template of the session.
+	Template Template
+	// Policies are all placement policies.
+	Policies []v1alpha1.PlacementPolicy
+	// Home is the record of the session's PerUser home; nil: there is none.
+	Home *v1alpha1.VDIHome
+	// Order is what the session's member should have, if it reports; Unfit is why there is
+	// no order.
+	Order *assignment.Order
+	Unfit *secret.NotAssignableError
+	// NotServed is why the hub does not serve the session's namespace; empty: it does.
+	NotServed string
+	// Known is what this process knows of the session beside what is stored.
+	Known Known
+	// Restore is the state of a hub that was restored from a backup.
+	Restore Restore
+	// Timings of sessions.
+	Timings Timings
+	// Answer to the request that Next made of the same Input; nil: there is none yet.
+	Answer *scheduling.Answer
+}
+
+// Template is what is known of a session's template.
+type Template struct {
+	// Current template; nil: there is none, or the session does not depend on it.
+	Current  *v1alpha1.VDITemplate
+	Revision string
+	// Run is the spec of the revision that the session runs or last ran; nil: none, or it
+	// could not be read, and Unread is the error.
+	Run    *v1alpha1.TemplateSpec
+	Unread error
+}
+
+// Member is a member that a session's status, home or reports name. The zero value is one
+// of which the hub knows nothing.
+type Member struct {
+	Region string
+	// Scheme and Domain of its URLs; HasIngress is set if they are known.
+	Scheme, Domain string
+	HasIngress     bool
+	Health         health.State
+	// Gone is set if it was removed from the fleet permanently.
+	Gone bool
+	// LastHeartbeat of it, or when this hub began to lead.
+	LastHeartbeat time.Time
+	// Draining is set if it is being drained; at Deadline desktops in use are moved; zero:
+	// never.
+	Draining bool
+	Deadline time.Time
+	// Judgment on its sessions if it is lost; nil: it is not.
+	Judgment failover.Judgment
+}
+
+// Known is what the leading process knows of a session beside what is stored. A new leader
+// knows nothing.
+type Known struct {
+	// Given is the last epoch that this process assigned and knows to be stored; 0: none.
+	Given int64
+	// Unwilling are the members to which the session is not assigned now, with the reason.
+	Unwilling map[types.UID]string
+	// Refused are the members that refused the session lately, with the reason. Pause is
+	// how long it is not assigned, since too many did; Fade is when the first may be asked
+	// again; zero: now, and never.
+	Refused     map[types.UID]string
+	Pause, Fade time.Duration
+	// PauseNext is set if one more refusal makes the session pause.
+	PauseNext bool
+	// NodeWait is how long the session's member still has to find a node for its Pod; nil:
+	// the session does not wait for one.
+	NodeWait *time.Duration
+	// ForcedSince is since when an operator forces the session's cleanup; zero: none does.
+	ForcedSince time.Time
+}
+
+// Restore is the state of a hub that was restored from a backup; the zero value of one that
+// never was.
+type Restore struct {
+	// LastGiven is the highest epoch that a hub of before the restore may have assigned to
+	// the session; 0: none.
+	LastGiven int64
+	// Recovering is set while the hub waits for its members' reports.
+	Recovering bool
+	// Claim is a member that proves a later epoch than the hub has; empty: none does.
+	Claim string
+	// Unreported are the members that have not reported to this leader and may run
+	// something.
+	Unreported []string
+}
+
+const (
+	// DefaultForceAfter is how long a member gets to confirm a forced withdrawal before the
+	// session's finalizer is removed without confirmation.
+	DefaultForceAfter = 10 * time.Second
+	// DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
+	DefaultIdleAfter = 5 * time.Minute
+	// DefaultMoveAfter is how long a member's kube-scheduler gets to find a node for a
+	// session's Pod before another member is tried.
+	DefaultMoveAfter = 10 * time.Second
+)
+
+// Timings of sessions; zero values mean the defaults.
+type Timings struct {
+	// ForceAfter is how long members get to confirm a forced cleanup; default:
+	// DefaultForceAfter.
+	ForceAfter time.Duration
+	// IdleAfter is how long a desktop is not used before its agent reports it as idle;
+	// default: DefaultIdleAfter.
+	IdleAfter time.Duration
+	// MoveAfter is how long a member gets to find a node for a session's Pod before another
+	// is tried; default: DefaultMoveAfter.
+	MoveAfter time.Duration
+}
+
+// OrDefaults returns the timings with the defaults in place of zero values.
+func (t Timings) OrDefaults() Timings {
+	return Timings{
+		ForceAfter: cmp.Or(t.ForceAfter, DefaultForceAfter),
+		IdleAfter:  cmp.Or(t.IdleAfter, DefaultIdleAfter),
+		MoveAfter:  cmp.Or(t.MoveAfter, DefaultMoveAfter),
+	}
+}
+
+// lossOf returns whether a session's member is lost, and whether the session may be
+// rescheduled.
+func (in *Input) lossOf(s failover.Session, from types.UID) failover.Verdict {
+	return judge(in.Members[from].Judgment, s)
+}
+
+func judge(member failover.Judgment, s failover.Session) failover.Verdict {
+	if member == nil {
+		return failover.Verdict{}
+	}
+	return member.Judge(s)
+}
+
+// lost reports whether a member is lost.
+func (in *Input) lost(member types.UID) bool {
+	return in.lossOf(failover.Session{Mode: v1alpha1.FailoverHold}, member).Lost()
+}
+
+// gone reports whether a member was removed from the fleet permanently.
+func (in *Input) gone(member types.UID) bool { return in.Members[member].Gone }
+
+// fromBackup reports whether all of the hub's state of a session's placements is from
+// before the last restore, so that members may have later placements.
+func (in *Input) fromBackup(s *v1alpha1.VDISession) bool {
+	return in.Restore.LastGiven > 0 && s.Status.Epoch <= in.Restore.LastGiven
+}
+
+// nextEpoch returns the epoch of a session's next placement.
+func (in *Input) nextEpoch(s *v1alpha1.VDISession) int64 {
+	return max(s.Status.Epoch, in.Restore.LastGiven) + 1
+}

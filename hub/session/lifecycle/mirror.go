@@ -1,0 +1,112 @@
+package lifecycle
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// NeedsOrder reports whether what a member should have of a session decides what becomes of
+// its report.
+func NeedsOrder(s *v1alpha1.VDISession, rep *assignment.Report) bool {
+	step, _ := assignment.Plan(s, rep.Ref.UID, rep.Assignment, "")
+	return step == assignment.Assign || step == assignment.Mirror || step == assignment.Resend
+}
+
+// ReportOfPlacement returns the report of the member in which a session is placed, or nil if
+// that is not connected.
+func ReportOfPlacement(s *v1alpha1.VDISession, reports []assignment.Report) *assignment.Report {
+	at := s.Status.Placement
+	if at == nil {
+		return nil
+	}
+	for i := range reports {
+		if reports[i].Ref.UID == at.ClusterUID {
+			return &reports[i]
+		}
+	}
+	return nil
+}
+
+// mirror copies the report of the session's member into its status, if the member has the
+// desired assignment. While the member is not connected the status shows its last report.
+func mirror(p *pass) next {
+	before, order := p.in.Session, p.in.Order
+	rep := ReportOfPlacement(p.Session, p.in.Reports)
+	switch {
+	case rep == nil:
+		return goOn
+	case p.in.Unfit != nil:
+		showUnfit(p, p.in.Unfit)
+		return goOn
+	case order == nil:
+		return goOn
+	}
+	step, _ := assignment.Plan(before, rep.Ref.UID, rep.Assignment, order.Hash)
+	step, waits := assignment.InRecovery(p.in.Restore.Recovering, before, rep.Ref, rep.Assignment, step)
+	if waits {
+		p.soon(assignment.RecoveryPoll)
+	}
+	switch step {
+	case assignment.Assign:
+		if !assignment.UsedUp(rep.Assignment, p.in.Restore.LastGiven, order.Assignment.Spec.Epoch) {
+			return goOn
+		}
+		if _, moved := claimed(p); moved {
+			p.soon(assignment.RecoveryPoll) // it is taken over
+			return goOn
+		}
+		reissue(p, rep)
+		return done
+	case assignment.Mirror, assignment.Resend:
+		mirrorReport(p, rep.Assignment, order)
+	}
+	return goOn
+}
+
+// mirrorReport writes a report into the status. A change of the session's spec comes first:
+// its write enqueues the session again.
+func mirrorReport(p *pass, reported *v1alpha1.SessionAssignment, order *assignment.Order) {
+	p.FreeHome = freesHome(p, reported)
+	before, s, now := p.in.Session, p.Session, p.in.Now
+	if before.Status.ObservedGeneration != before.Generation {
+		return
+	}
+	stored := reported.Annotations[v1alpha1.AnnotationSpecHash] == order.Hash
+	status.Mirror(s, order.Spec, reported, stored, order.URL, now)
+	status.MirrorIdle(s, reported, now, p.in.Timings.IdleAfter)
+	s.Status.AccessSecretName = secret.AccessName(s, order.Spec)
+	if equality.Semantic.DeepEqual(before.Status, s.Status) {
+		return
+	}
+	if p.Settle = status.HoldBack(before, s, now); p.Settle > 0 {
+		p.mirrored = s.Status.DeepCopy()
+	}
+	p.Mirrored = true
+	if before.Status.StartTime == nil && s.Status.StartTime != nil {
+		p.normal(v1alpha1.EventRunning, "Start", "running in "+s.Status.Placement.ClusterName+" at "+s.Status.URL)
+	}
+}
+
+// showUnfit shows on the session why it can't be assigned, and checks again later: the
+// remedy may be in nothing that the hub watches.
+func showUnfit(p *pass, why *secret.NotAssignableError) {
+	s := p.Session
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: why.Reason, Message: why.Message,
+	})
+	p.soon(scheduling.DefaultRecheckAfter)
+}
+
+// reissue releases a placement from the backup of which the member has no copy. The member
+// confirms that, and the session is placed under a new epoch.
+func reissue(p *pass, rep *assignment.Report) {
+	epoch := p.Session.Status.Placement.Epoch
+	releasePlacement(p.Session)
+	p.log("A placement from the hub's backup is not in its member any more; the session is placed under a new epoch", "member", rep.Ref.Name, "epoch", epoch)
+}

@@ -1,0 +1,83 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// move releases a placement whose Pod fits no node of the member, if another member has
+// capacity for the session now. The member's free capacity may differ from the hub's count:
+// kube-scheduler chooses the nodes. The session is rescheduled once its stop is confirmed;
+// until then the capacity elsewhere stays reserved. Without capacity elsewhere it stays, as a
+// pending session.
+//
+// A session that has run there is not moved, nor one whose home is there.
+func move(p *pass) next {
+	s := p.Session
+	if !WaitsForNode(s) || p.in.Members[s.Status.Placement.ClusterUID].Health != health.Ready { // it could not confirm the stop
+		return goOn
+	}
+	switch wait := p.in.Known.NodeWait; {
+	case wait == nil:
+		p.soon(p.in.Timings.MoveAfter)
+		return goOn
+	case *wait > 0:
+		p.soon(*wait)
+		return goOn
+	}
+	if p.keptByHome() {
+		return goOn
+	}
+	d, answered := p.another(memory.NoNodeFits, v1alpha1.ReasonUnschedulablePod, nil)
+	if !answered || !d.Placed {
+		return goOn
+	}
+	p.Moved = &Moved{From: *s.Status.Placement, Reason: v1alpha1.ReasonUnschedulablePod}
+	releasePlacement(s)
+	p.warn(v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it goes to %s", p.Moved.From.ClusterName, d.Cluster.Name))
+	return done
+}
+
+// WaitsForNode reports whether a session that never ran where it is placed has a Pod that
+// fits no node there.
+func WaitsForNode(s *v1alpha1.VDISession) bool {
+	pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady)
+	return s.Status.Placement != nil && pod != nil && pod.Status == metav1.ConditionFalse && pod.Reason == v1alpha1.ReasonUnschedulablePod && neverRan(s)
+}
+
+// neverRan reports whether a session that is to run was never ready where it is placed.
+func neverRan(s *v1alpha1.VDISession) bool {
+	at, start := s.Status.Placement, s.Status.StartTime
+	if !status.ToRun(s) {
+		return false
+	}
+	return start == nil || s.Status.RunningSince == nil && at.Run <= 1 && start.Before(&at.PlacementTime)
+}
+
+// another requests capacity in any other member than the current one, by the current
+// policies. why is the reason against the current member, reason is what the session waits
+// for, and turn is what a drain's budget has to allow first; nil: nothing. Without a policy
+// no other member is Placed.
+func (p *pass) another(why, reason string, turn *drain.Session) (d placement.Decision, answered bool) {
+	s := p.Session
+	policy, found := policy.Governing(s, p.in.Policies)
+	if !found {
+		p.Waits = reason
+		return d, true
+	}
+	req := p.request(policy)
+	req.Refused[s.Status.Placement.ClusterUID] = why
+	a, answered := p.ask(Ask{Turn: turn, Request: scheduling.Request{Placement: req, Epoch: p.in.nextEpoch(s), Reason: reason}})
+	return a.Decision, answered
+}

@@ -1,0 +1,174 @@
+package lifecycle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// place places a session without a member, under the next epoch.
+func place(p *pass) next {
+	s := p.Session
+	if s.Status.Placement != nil {
+		return goOn
+	}
+	if reason, message := notToPlace(p); reason != "" {
+		p.Release = reason != v1alpha1.ReasonReleasing
+		p.unscheduled(reason, message)
+		return done
+	}
+	if p.acquireHome() == done {
+		return done
+	}
+	policy, _ := policy.Governing(s, p.in.Policies)
+	req := p.request(policy)
+	if pauses(p) {
+		return done
+	}
+	mode := status.FailoverFor(s, p.spec, policy).Mode
+	if message := unheard(p, mode); message != "" {
+		p.unscheduled(v1alpha1.ReasonHubRestored, message)
+		p.Waits = v1alpha1.ReasonHubRestored
+		return done
+	}
+	epoch := p.in.nextEpoch(s)
+	decision, ok := p.ask(Ask{Evaluate: true, Request: scheduling.Request{Placement: req, Epoch: epoch}})
+	switch {
+	case !ok:
+		p.Hold = true
+		return done
+	case !decision.Placed:
+		p.Result = ResultUnschedulable
+		p.unscheduled(decision.Reason, explained(decision, decision.Message))
+		return done
+	}
+	p.Placed = &v1alpha1.Placement{
+		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region, Policy: req.PolicyName,
+		Epoch: epoch, PlacementTime: status.Seconds(p.in.Now), Run: 1, FailoverMode: mode,
+	}
+	p.storeRevision()
+	p.scheduled(p.Placed, decision.Decision)
+	p.Result = ResultPlaced
+	p.normal(v1alpha1.EventPlaced, "Place", decision.Message)
+	return goOn
+}
+
+// notToPlace returns why a session is not to be placed, whatever capacity there is; empty:
+// it is.
+func notToPlace(p *pass) (reason, message string) {
+	s := p.Session
+	switch failed := status.FailedPermanently(s); {
+	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
+		return v1alpha1.ReasonSuspended, "suspended, and placed nowhere: set spec.operatingMode to Running"
+	case status.TimeOver(s, p.spec):
+		return v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec)
+	case failed != nil && s.Spec.Attempt <= s.Status.Attempt:
+		return failed.Reason, failed.Message
+	case len(status.AwaitedReleases(s)) > 0:
+		return v1alpha1.ReasonReleasing, status.ReleasingMessage(s, p.stays)
+	}
+	return "", ""
+}
+
+// scheduled writes a decision to place, or to run again, into the status: a new run begins,
+// of which the member has no order yet.
+func (p *pass) scheduled(at *v1alpha1.Placement, d placement.Decision) {
+	s := p.Session
+	p.Decision = d
+	s.Status.Placement, s.Status.Epoch = at, max(s.Status.Epoch, at.Epoch)
+	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
+	s.Status.AccessSecretName = secret.AccessName(s, p.spec)
+	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
+	})
+	status.SetSending(s)
+}
+
+// storeRevision has the template's revision stored before the session runs it.
+func (p *pass) storeRevision() {
+	if p.template != nil {
+		p.Revision = p.revision
+	}
+}
+
+// unscheduled shows why the session has no member.
+func (p *pass) unscheduled(reason, message string) {
+	s := p.Session
+	c := metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) {
+		p.warn(v1alpha1.EventWaiting, "Place", message)
+	}
+}
+
+// request returns the session's placement request. policy may be nil.
+func (p *pass) request(policy *v1alpha1.PlacementPolicy) placement.Request {
+	req := placement.RequestFor(p.Session, p.spec, p.revision, policy)
+	req.Resources = placement.ResourcesOf(p.resources)
+	if req.Refused = maps.Clone(p.in.Known.Unwilling); req.Refused == nil {
+		req.Refused = map[types.UID]string{}
+	}
+	avoid(&req, p.Session)
+	req.Failover = status.Displaced(p.Session)
+	req.Home = p.home.pinned
+	return req
+}
+
+// pauses reports whether the session pauses because too many members in a row have refused
+// it. The condition names them.
+func pauses(p *pass) bool {
+	s, known := p.Session, &p.in.Known
+	if known.Pause == 0 {
+		return false
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c == nil || c.Reason != v1alpha1.ReasonRefused {
+		p.unscheduled(v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(known.Refused)), "; ")+"; it is tried again after a pause")
+	}
+	p.Waits = v1alpha1.ReasonRefused
+	p.soon(known.Pause)
+	return true
+}
+
+// placedBy returns the policy by which a session was placed; if that is gone, the one that
+// governs it now; nil: none does.
+func (p *pass) placedBy() *v1alpha1.PlacementPolicy {
+	for i := range p.in.Policies {
+		if p.in.Policies[i].Name == p.Session.Status.Placement.Policy {
+			return &p.in.Policies[i]
+		}
+	}
+	policy, _ := policy.Governing(p.Session, p.in.Policies)
+	return policy
+}
+
+// url returns the URL of the session where it is placed.
+func (p *pass) url() (string, bool) {
+	s := p.Session
+	m := p.in.Members[s.Status.Placement.ClusterUID]
+	return m.Scheme + "://" + v1alpha1.AssignmentName(s.Name, s.UID) + "." + m.Domain + p.spec.Path, m.HasIngress
+}
+
+func refOf(p *v1alpha1.Placement) v1alpha1.ClusterRef {
+	return v1alpha1.ClusterRef{Name: p.ClusterName, UID: p.ClusterUID}
+}
+
+// explained returns why no member takes a session, and, if that applies, that it is only
+// rechecked periodically.
+func explained(a scheduling.Answer, message string) string {
+	if a.Crowd == "" {
+		return message
+	}
+	return fmt.Sprintf("%s; it is rechecked every %s at the latest and not when capacity is reported, since %s are waiting before it: delete sessions, or ask for the same resources and placement as others",
+		message, scheduling.RecheckAtMost, a.Crowd)
+}

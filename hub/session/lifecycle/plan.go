@@ -1,0 +1,189 @@
+package lifecycle
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
+)
+
+// Plan is what is to be done about a session, in the order of its fields.
+type Plan struct {
+	// Err is why nothing can be decided; nil: the rest applies.
+	Err error
+	// Ask is the session's request for capacity; nil: it makes none. Until there is an
+	// answer the rest of the plan applies.
+	Ask *Ask
+	// Hold is set if nothing is to be written yet.
+	Hold bool
+	// Waits is the reason why the session waits for something else than capacity; empty: it
+	// does not.
+	Waits string
+	// Again is after how long to compute the next plan at the latest; zero: on the next
+	// event.
+	Again time.Duration
+	// Release is set if capacity that is reserved for the session is released.
+	Release bool
+	// Loss is whether the session's member is lost.
+	Loss Loss
+	// Drain is the session's part in the drain of its member; nil: no change.
+	Drain *Drain
+	// EndMove completes the request to leave a member; nil: there is none, or it goes on.
+	EndMove *EndMove
+	// FreeHome is set if the session's PerUser home is released.
+	FreeHome bool
+	// Write is what is written; it applies unless Hold is set.
+	Write
+	// End is set if the session's finalizer is removed.
+	End End
+	// Stopped is set if a member has confirmed that the session has stopped.
+	Stopped bool
+}
+
+// Ask is a request to the scheduler, and what comes before it.
+type Ask struct {
+	scheduling.Request
+	// Evaluate is set if the request waits until the members have evaluated the template,
+	// which takes them a moment when it is new.
+	Evaluate bool
+	// Turn is set if the request waits until the budget of a drain allows it.
+	Turn *drain.Session
+}
+
+// Loss is whether a session's member is lost.
+type Loss string
+
+// The values of Loss; empty: it was not examined.
+const (
+	LossNone Loss = "None"
+	// LossWaits is the loss of a member whose session is to run.
+	LossWaits Loss = "Waits"
+)
+
+// End is how a deleted session ends.
+type End string
+
+// The values of End; empty: it goes on.
+const (
+	// EndConfirmed is the end of a session of which nothing runs.
+	EndConfirmed End = "Confirmed"
+	// EndForced is the end that an operator forces.
+	EndForced End = "Forced"
+)
+
+// Drain is a session's part in the drain of its member.
+type Drain struct {
+	Member  types.UID
+	Session drain.Session
+	// Drop is set if the session leaves and nobody loses anything.
+	Drop bool
+}
+
+// EndMove completes the request that a session leave its member.
+type EndMove struct {
+	// Stays is why it stays, for an event; empty: it has left.
+	Stays string
+}
+
+// Write is the write of a session's status, with what precedes and follows it.
+type Write struct {
+	// Session with its next status, which is written if it differs.
+	Session *v1alpha1.VDISession
+	// Settle is how long the write may wait for further changes; zero: it may not.
+	Settle time.Duration
+	// Revision is the current template's, which is stored before the write; empty: that was
+	// done.
+	Revision string
+	// Home is the record of the session's PerUser home, which is stored before the write;
+	// nil: it does not change.
+	Home *v1alpha1.VDIHome
+	// Placed is the placement that the scheduler decided on, and Decision the decision; nil:
+	// none.
+	Placed   *v1alpha1.Placement
+	Decision placement.Decision
+	// Mirrored is set if the status shows a new report of the session's member.
+	Mirrored bool
+	// Given is an epoch that the write assigns; 0: none.
+	Given int64
+	// Account is how the session's capacity is accounted for after a placement that the
+	// scheduler did not decide on.
+	Account Account
+	// Moved is set if the session leaves a member that has not stopped it.
+	Moved *Moved
+	// Refused is set if the session's member has refused it.
+	Refused *Refused
+	// FailedOver is set if the session leaves a lost member.
+	FailedOver *FailedOver
+	// Result of the pass, for the metric of placements; empty: none.
+	Result string
+	// Events to record, and Lines to log.
+	Events []Event
+	Lines  []Line
+}
+
+// Account is how a session's capacity is accounted for.
+type Account string
+
+// The values of Account; empty: as before.
+const (
+	// AccountReserve reserves capacity for the run.
+	AccountReserve Account = "Reserve"
+	// AccountReported leaves it to the member's own reports.
+	AccountReported Account = "Reported"
+)
+
+// Moved is the move of a session out of a member that remains in the fleet.
+type Moved struct {
+	From v1alpha1.Placement
+	// Reason of the move, as in the metric.
+	Reason string
+}
+
+// Reasons of moves from a healthy member, as label values of the metric. The others are
+// reasons of conditions.
+const (
+	MovedByDrain     = "Drain"
+	MovedByRebalance = "Rebalance"
+)
+
+// Refused is a member's refusal to store a session's assignment.
+type Refused struct {
+	Member          types.UID
+	Epoch           int64
+	Reason, Message string
+}
+
+// FailedOver is a session's departure from a lost member.
+type FailedOver struct {
+	// Mode and Reason of the failover; empty: the session is not to run now.
+	Mode   v1alpha1.FailoverMode
+	Reason string
+	// Since is when the member sent its last heartbeat.
+	Since time.Time
+}
+
+// Event is recorded on the session once the status that it reports is written. Events report
+// transitions only.
+type Event struct {
+	// Type is Normal or Warning.
+	Type, Reason, Action, Message string
+}
+
+// Line is logged once the status that it reports is written.
+type Line struct {
+	Message string
+	Values  []any
+}
+
+// Results of placement decisions, as label values of the metric.
+const (
+	ResultPlaced        = "placed"
+	ResultResumed       = "resumed"
+	ResultFailedOver    = "failedOver"
+	ResultUnschedulable = "unschedulable"
+	ResultRefused       = "refused"
+)
