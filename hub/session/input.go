@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,9 +52,12 @@ func (g *gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports [
 	}
 	in.Restore = g.restores.of(s)
 	if s.DeletionTimestamp.IsZero() {
-		if err := errors.Join(g.policies(ctx, in), g.home(ctx, in), g.template(ctx, in), g.order(ctx, in)); err != nil {
-			return nil, err
+		for _, read := range []func(context.Context, *lifecycle.Input) error{g.policies, g.home, g.template} {
+			if err := read(ctx, in); err != nil {
+				return nil, err
+			}
 		}
+		g.order(ctx, in)
 		if !g.orders.Serves(s.Namespace) {
 			in.NotServed = g.orders.NotServed(s.Namespace)
 		}
@@ -121,21 +123,16 @@ func (g *gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 
 // order renders what the session's member should have, once the session has its access
 // secret, if that decides what becomes of the member's report.
-func (g *gatherer) order(ctx context.Context, in *lifecycle.Input) error {
+func (g *gatherer) order(ctx context.Context, in *lifecycle.Input) {
 	s := in.Session
 	rep := lifecycle.ReportOfPlacement(s, in.Reports)
 	if rep == nil || !lifecycle.NeedsOrder(s, rep) {
-		return nil
+		return
 	}
-	order, err := g.render(ctx, s, rep.Ref)
-	if denied.Is(err) {
-		err = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(err)}
+	in.Order, in.NoOrder = g.render(ctx, s, rep.Ref)
+	if denied.Is(in.NoOrder) {
+		in.NoOrder = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(in.NoOrder)}
 	}
-	if errors.As(err, &in.Unfit) {
-		return nil
-	}
-	in.Order = order
-	return err
 }
 
 func (g *gatherer) render(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*assignment.Order, error) {

@@ -92,7 +92,7 @@ func takeOver(p *pass, rep *assignment.Report, epoch int64) {
 // reserved for one that is yet to start; the member counts one that runs.
 func accountOf(rep *assignment.Report, at *v1alpha1.Placement) Account {
 	switch {
-	case at.Epoch == rep.Assignment.Spec.Epoch && !liesIdle(rep.Assignment):
+	case at.Epoch == rep.Assignment.Spec.Epoch && !reportsIdle(rep.Assignment):
 		return AccountReported
 	case !at.Idle:
 		return AccountReserve
@@ -115,7 +115,7 @@ func replace(p *pass, rep *assignment.Report, epoch int64) {
 	region := p.in.Members[rep.Ref.UID].Region
 	at := &v1alpha1.Placement{
 		ClusterName: rep.Ref.Name, ClusterUID: rep.Ref.UID, Region: region, Epoch: epoch, PlacementTime: status.Seconds(p.in.Now), Run: 1,
-		FailoverMode: status.FailoverFor(s, p.spec, policy).Mode, Idle: liesIdle(rep.Assignment),
+		FailoverMode: status.FailoverFor(s, p.spec, policy).Mode, Idle: reportsIdle(rep.Assignment),
 	}
 	if policy != nil {
 		at.Policy = policy.Name
@@ -129,8 +129,8 @@ func replace(p *pass, rep *assignment.Report, epoch int64) {
 	}
 }
 
-// liesIdle reports whether a desktop is stopped because it is not to run.
-func liesIdle(reported *v1alpha1.SessionAssignment) bool {
+// reportsIdle reports whether a desktop is stopped because it is not to run.
+func reportsIdle(reported *v1alpha1.SessionAssignment) bool {
 	pod := meta.FindStatusCondition(reported.Status.Conditions, v1alpha1.ConditionPodReady)
 	return pod != nil && slices.Contains([]string{v1alpha1.ReasonSuspended, v1alpha1.ReasonTimeExpired}, pod.Reason)
 }
@@ -162,11 +162,11 @@ func claimed(p *pass) (placement.Decision, bool) {
 		"the hub was restored from a backup, and %s reports a copy that was placed since: it is taken over", member)}, true
 }
 
-// unheard returns why a restored hub does not place a session of mode Hold yet: a member
+// awaitsReports returns why a restored hub does not place a session of mode Hold yet: a member
 // that has not reported may run it, and only its report or an operator can rule that out.
 // Others are placed once Timings.Recovery is over; until then all have the same message,
 // which is not rewritten with each report.
-func unheard(p *pass, mode v1alpha1.FailoverMode) string {
+func awaitsReports(p *pass, mode v1alpha1.FailoverMode) string {
 	r := &p.in.Restore
 	if mode != v1alpha1.FailoverHold || !p.in.fromBackup(p.Session) || r.Recovering || len(r.Unreported) == 0 {
 		return ""

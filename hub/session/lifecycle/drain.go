@@ -14,11 +14,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// leave moves a session out of a member that an operator drains, or that the operator wants
+// evict moves a session out of a member that an operator drains, or that the operator wants
 // it to leave. A session whose desktop is not to run, or is idle, is moved at once; one in
 // use at the deadline of the drain. Capacity elsewhere is reserved first, within the
 // operator's drain budget. A session whose home is there stays.
-func leave(p *pass) next {
+func evict(p *pass) next {
 	at := p.Session.Status.Placement
 	if at == nil || p.Placed != nil {
 		return goOn
@@ -26,16 +26,16 @@ func leave(p *pass) next {
 	m := p.in.Members[at.ClusterUID]
 	switch {
 	case !m.Draining:
-		stay(p)
+		endDrain(p)
 		return rebalance(p)
 	case m.Health != health.Ready:
 		return goOn // it could not confirm the stop
 	}
-	return leaveDrained(p, m.Deadline)
+	return evictDrained(p, m.Deadline)
 }
 
-// leaveDrained handles the session of a draining member.
-func leaveDrained(p *pass, deadline time.Time) next {
+// evictDrained handles the session of a draining member.
+func evictDrained(p *pass, deadline time.Time) next {
 	s := p.Session
 	at := s.Status.Placement
 	l := drain.Session{Key: keyOf(s), Epoch: at.Epoch, InUse: inUse(s)}
@@ -51,7 +51,7 @@ func leaveDrained(p *pass, deadline time.Time) next {
 	case status.FailedPermanently(s) != nil:
 		return waits(drain.Failed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or tried again by spec.attempt", at.ClusterName))
 	case at.Idle:
-		depart(p, MovedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
+		moveOut(p, MovedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
 		p.Drain = &Drain{Member: at.ClusterUID, Drop: true}
 		return place(p) // which explains why it is not placed
 	case l.InUse && (deadline.IsZero() || p.in.Now.Before(deadline)):
@@ -64,7 +64,7 @@ func leaveDrained(p *pass, deadline time.Time) next {
 	case !decision.Placed:
 		return waits(drain.NoCapacity, fmt.Sprintf("%s is being drained; the session stays while no other member takes it: %s", at.ClusterName, decision.Message))
 	default:
-		depart(p, MovedByDrain, fmt.Sprintf("%s is being drained: it goes to %s", at.ClusterName, decision.Cluster.Name))
+		moveOut(p, MovedByDrain, fmt.Sprintf("%s is being drained: it goes to %s", at.ClusterName, decision.Cluster.Name))
 		return done
 	}
 }
@@ -86,8 +86,8 @@ func inUseMessage(cluster string, deadline time.Time) string {
 		cluster, deadline.UTC().Format(time.RFC3339))
 }
 
-// depart releases a placement in a member that remains in the fleet.
-func depart(p *pass, reason, message string) {
+// moveOut releases a placement in a member that remains in the fleet.
+func moveOut(p *pass, reason, message string) {
 	s := p.Session
 	p.Moved = &Moved{From: *s.Status.Placement, Reason: reason}
 	releasePlacement(s)
@@ -107,8 +107,8 @@ func showDraining(p *pass, message string) {
 	}
 }
 
-// stay reverts the condition after a drain was canceled.
-func stay(p *pass) {
+// endDrain reverts the condition after a drain was canceled.
+func endDrain(p *pass) {
 	s := p.Session
 	if scheduledReason(s) != v1alpha1.ReasonDraining {
 		return
@@ -155,7 +155,7 @@ func rebalance(p *pass) next {
 		p.Release = true
 		return endMove(p, "no other member takes it: "+decision.Message)
 	default:
-		depart(p, MovedByRebalance, fmt.Sprintf("it was asked to leave %s: it goes to %s", at.ClusterName, decision.Cluster.Name))
+		moveOut(p, MovedByRebalance, fmt.Sprintf("it was asked to leave %s: it goes to %s", at.ClusterName, decision.Cluster.Name))
 		return done
 	}
 }

@@ -30,8 +30,8 @@ func end(p *pass) {
 			return
 		}
 		p.Again = wait
-		showAway(p)
-		showLeaving(p)
+		showUnreachable(p)
+		showStopping(p)
 	}
 	status.Summarize(p.Session, nil, p.in.Now)
 }
@@ -79,9 +79,9 @@ func forced(p *pass) (time.Duration, bool) {
 	return 0, true
 }
 
-// showAway shows that a member of a deleted session can confirm nothing now, with the
+// showUnreachable shows that a member of a deleted session can confirm nothing now, with the
 // remedy.
-func showAway(p *pass) {
+func showUnreachable(p *pass) {
 	s, away := p.Session, ""
 	for _, o := range status.Outstanding(s) {
 		if p.in.Members[o.ClusterUID].Health == health.Unreachable {
@@ -100,19 +100,19 @@ func showAway(p *pass) {
 	}
 }
 
-// leavingSettles is how long after its deletion a session does not show what its member
+// stoppingSettles is how long after its deletion a session does not show what its member
 // still waits for: most are gone by then.
-const leavingSettles = 3 * time.Second
+const stoppingSettles = 3 * time.Second
 
-// showLeaving shows on a deleted session what a member still waits for.
-func showLeaving(p *pass) {
+// showStopping shows on a deleted session what a member still waits for.
+func showStopping(p *pass) {
 	s := p.Session
 	for i := range p.in.Reports {
 		reported := p.in.Reports[i].Assignment
 		if reported == nil || reported.Status.State != v1alpha1.AssignmentStopping || reported.Status.Message == "" {
 			continue
 		}
-		if wait := s.DeletionTimestamp.Add(leavingSettles).Sub(p.in.Now); wait > 0 {
+		if wait := s.DeletionTimestamp.Add(stoppingSettles).Sub(p.in.Now); wait > 0 {
 			p.soon(wait)
 			continue
 		}

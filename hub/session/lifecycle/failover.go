@@ -36,7 +36,7 @@ func rescheduleLost(p *pass) next {
 	ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
 	why, v := status.StopReasonOf(s, p.spec, true, p.in.Now), p.in.lossOf(ask, at.ClusterUID)
 	if why != status.NotStopped {
-		return leaveIdle(p, why, v)
+		return releaseIdle(p, why, v)
 	}
 	p.Loss = LossWaits
 	switch {
@@ -52,7 +52,7 @@ func rescheduleLost(p *pass) next {
 // reschedule asks for another member than the lost one.
 func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, ask failover.Session) next {
 	s, from := p.Session, p.Session.Status.Placement.ClusterUID
-	if message := leaveHome(p); message != "" {
+	if message := homeForFailover(p); message != "" {
 		return awaitFailover(p, failover.Verdict{}, message)
 	}
 	req := p.request(policy)
@@ -90,7 +90,7 @@ func failOver(p *pass, req placement.Request, d placement.Decision, v failover.V
 	}
 	policy, _ := policy.Governing(s, p.in.Policies)
 	mode := status.FailoverFor(s, p.spec, policy).Mode
-	left := leaveBehind(s, since)
+	left := supersedePlacement(s, since)
 	p.Placed = &v1alpha1.Placement{
 		ClusterName: d.Cluster.Name, ClusterUID: d.Cluster.UID, Region: d.Region, Policy: req.PolicyName,
 		Epoch: p.in.nextEpoch(s), PlacementTime: status.Seconds(now), Run: 1, FailoverMode: mode,
@@ -128,9 +128,9 @@ func region(name string) string {
 	return " (" + name + ")"
 }
 
-// leaveIdle releases the placement of a session whose desktop is not to run, once its mode
+// releaseIdle releases the placement of a session whose desktop is not to run, once its mode
 // allows it.
-func leaveIdle(p *pass, why status.StopReason, v failover.Verdict) next {
+func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 	s := p.Session
 	off := v.Reason == v1alpha1.ReasonMemberFenced
 	if !v.Due || why != status.StopSuspended && !off {
@@ -138,7 +138,7 @@ func leaveIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 		return goOn
 	}
 	failed := status.FailedPermanently(s).DeepCopy()
-	left := leaveBehind(s, p.in.Now)
+	left := supersedePlacement(s, p.in.Now)
 	if failed != nil {
 		// That its member is off does not make it retry.
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, *failed)

@@ -99,10 +99,10 @@ func pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	return done
 }
 
-// leaveHome checks whether a session that is rescheduled, because its member is lost, may
+// homeForFailover checks whether a session that is rescheduled, because its member is lost, may
 // begin with a new home and leave its home behind. It is only called if an operator has
 // declared that the member is off. The message is the reason why not.
-func leaveHome(p *pass) (message string) {
+func homeForFailover(p *pass) (message string) {
 	p.home = homeStep{}
 	h := p.in.Home
 	if p.spec.Home.Mode != v1alpha1.HomePerUser || h == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
-	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 )
 
 // Input is all that Next depends on. Next changes nothing of it.
@@ -30,10 +29,11 @@ type Input struct {
 	Policies []v1alpha1.PlacementPolicy
 	// Home is the record of the session's PerUser home; nil: there is none.
 	Home *v1alpha1.VDIHome
-	// Order is what the session's member should have, if it reports; Unfit is why there is
-	// no order.
-	Order *assignment.Order
-	Unfit *secret.NotAssignableError
+	// Order is what the session's member should have, if that decides what becomes of its
+	// report; NoOrder is why it is not known, a secret.NotAssignableError if people have to
+	// remedy that.
+	Order   *assignment.Order
+	NoOrder error
 	// NotServed is why the hub does not serve the session's namespace; empty: it does.
 	NotServed string
 	// Known is what this process knows of the session beside what is stored.

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -38,12 +40,16 @@ func ReportOfPlacement(s *v1alpha1.VDISession, reports []assignment.Report) *ass
 func mirror(p *pass) next {
 	before, order := p.in.Session, p.in.Order
 	rep := ReportOfPlacement(p.Session, p.in.Reports)
+	var unfit *secret.NotAssignableError
 	switch {
 	case rep == nil:
 		return goOn
-	case p.in.Unfit != nil:
-		showUnfit(p, p.in.Unfit)
+	case errors.As(p.in.NoOrder, &unfit):
+		showUnfit(p, unfit)
 		return goOn
+	case p.in.NoOrder != nil:
+		p.Err = p.in.NoOrder
+		return done
 	case order == nil:
 		return goOn
 	}

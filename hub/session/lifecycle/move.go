@@ -25,8 +25,11 @@ import (
 // A session that has run there is not moved, nor one whose home is there.
 func move(p *pass) next {
 	s := p.Session
-	if !WaitsForNode(s) || p.in.Members[s.Status.Placement.ClusterUID].Health != health.Ready { // it could not confirm the stop
+	if !WaitsForNode(s) {
 		return goOn
+	}
+	if m := p.in.Members[s.Status.Placement.ClusterUID]; m.Draining || m.Health != health.Ready {
+		return goOn // it leaves anyway, or its member could not confirm the stop
 	}
 	switch wait := p.in.Known.NodeWait; {
 	case wait == nil:

@@ -58,10 +58,10 @@ func Next(in *Input) Plan {
 		mode,
 		rescheduleLost,
 		place,
-		rest,
+		stop,
 		resume,
 		move,
-		leave,
+		evict,
 		overlay,
 	} {
 		if step(p) == done {
@@ -112,7 +112,7 @@ func (p *pass) warn(reason, action, message string) {
 	p.Events = append(p.Events, Event{"Warning", reason, action, message})
 }
 
-// ask makes a request to the scheduler. If ok is false, there is no answer yet.
+// ask makes the session's request to the scheduler. If ok is false, there is no answer yet.
 func (p *pass) ask(ask Ask) (a scheduling.Answer, ok bool) {
 	if d, claimed := claimed(p); claimed {
 		p.Waits = d.Reason

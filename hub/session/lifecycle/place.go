@@ -38,7 +38,7 @@ func place(p *pass) next {
 		return done
 	}
 	mode := status.FailoverFor(s, p.spec, policy).Mode
-	if message := unheard(p, mode); message != "" {
+	if message := awaitsReports(p, mode); message != "" {
 		p.unscheduled(v1alpha1.ReasonHubRestored, message)
 		p.Waits = v1alpha1.ReasonHubRestored
 		return done

@@ -22,7 +22,7 @@ func resume(p *pass) next {
 		restart(p)
 		return goOn
 	case status.StopReasonOf(s, p.spec, false, p.in.Now) != status.NotStopped:
-		remain(p)
+		keepStopped(p)
 		return goOn
 	}
 	if p.acquireHome() == done {

@@ -21,9 +21,9 @@ import (
 // It names no policy: caps of policies count a session once, where it is placed. Its member
 // counts it until it has confirmed the stop, for its capacity is in use.
 
-// leaveBehind releases a session's placement in a lost member, without waiting for its
+// supersedePlacement releases a session's placement in a lost member, without waiting for its
 // stop. since is when its desktop is taken to have stopped there.
-func leaveBehind(s *v1alpha1.VDISession, since time.Time) v1alpha1.Release {
+func supersedePlacement(s *v1alpha1.VDISession, since time.Time) v1alpha1.Release {
 	held := s.Status.Placement
 	left := v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Epoch: held.Epoch, Superseded: true}
 	if h := s.Status.Home; h != nil && h.ClusterUID == held.ClusterUID {

@@ -11,10 +11,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// rest ends the run of a session whose desktop is not to run. It keeps its placement, home
+// stop ends the run of a session whose desktop is not to run. It keeps its placement, home
 // and URL; its member's next report releases its slot. A session that has failed
 // permanently is stopped anyway, even if it is to be retried.
-func rest(p *pass) next {
+func stop(p *pass) next {
 	s, now := p.Session, p.in.Now
 	away := p.in.Members[s.Status.Placement.ClusterUID].Health == health.Unreachable
 	why := status.StopReasonOf(s, p.spec, away, now)
@@ -34,9 +34,9 @@ func rest(p *pass) next {
 	return goOn
 }
 
-// remain keeps a session stopped. A reservation of a resume that could not be written is
+// keepStopped keeps a session stopped. A reservation of a resume that could not be written is
 // released, and missing capacity to resume is no longer shown.
-func remain(p *pass) {
+func keepStopped(p *pass) {
 	s := p.Session
 	p.Release = true
 	if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled) {
