@@ -113,10 +113,10 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	}
 	if w.Placed != nil {
 		t.placed(before, w, in.Now, r.Clock.Now())
-		w.Given = w.Placed.Epoch
+		w.Epoch = w.Placed.Epoch
 	}
-	if w.Given > 0 {
-		r.memory.Give(s.UID, w.Given)
+	if w.Epoch > 0 {
+		r.memory.Assigned(s.UID, w.Epoch)
 	}
 	switch at := s.Status.Placement; w.Account {
 	case lifecycle.AccountReserve:

@@ -187,7 +187,7 @@ func (g *gatherer) member(uid types.UID) lifecycle.Member {
 // known reads what this process knows of the session beside what is stored.
 func (g *gatherer) known(in *lifecycle.Input) {
 	s, k, now := in.Session, &in.Known, in.Now
-	k.Given = g.memory.Given(s.UID)
+	k.LastEpoch = g.memory.LastEpoch(s.UID)
 	k.Unwilling = g.memory.Unwilling(s.UID, now, g.fleet.ReportedAt)
 	k.Refused, k.Pause, k.Fade = g.memory.Refusals(s.UID, now)
 	if at := s.Status.Placement; at != nil {

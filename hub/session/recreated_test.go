@@ -31,10 +31,10 @@ func TestSessionThatWasRecreatedUnseenIsForgotten(t *testing.T) {
 	r := &Reconciler{Departures: &assignment.Departures{}, Fleet: o}
 	before, after := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), sessiontest.With()
 	after.UID = "uid-of-the-next"
-	r.memory.Give(before.UID, 5)
+	r.memory.Assigned(before.UID, 5)
 	newObserver(r).changed(before, after)
 	g.Expect(o.gone).To(Equal([]types.UID{before.UID}))
-	g.Expect(r.memory.Given(before.UID)).To(BeZero())
+	g.Expect(r.memory.LastEpoch(before.UID)).To(BeZero())
 	g.Expect(r.Departures.Departed(assignment.KeyOf(before), sessiontest.Here)).To(BeFalse(), "nobody saw a deletion: after a restore the earlier object may be the later one")
 	newObserver(r).changed(after, after)
 	g.Expect(o.gone).To(HaveLen(1))

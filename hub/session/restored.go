@@ -112,7 +112,7 @@ func (r *Reconciler) LastGiven(s *v1alpha1.VDISession) int64 { return r.restores
 
 // Given returns the last epoch that this process assigned to a session and that is known to
 // be stored; 0: none.
-func (r *Reconciler) Given(session types.UID) int64 { return r.memory.Given(session) }
+func (r *Reconciler) Given(session types.UID) int64 { return r.memory.LastEpoch(session) }
 
 // Noticed reports whether it is known that the hub was restored since the session was
 // created.

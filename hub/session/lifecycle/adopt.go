@@ -39,7 +39,7 @@ func adopt(p *pass) next {
 		// The copy that this leader has since placed elsewhere is the younger one, and is
 		// stopped. If an earlier leader placed it, it is unknown which one is in use, and
 		// the placement stays.
-		if p.in.Known.Given == rep.Assignment.Spec.Epoch {
+		if p.in.Known.LastEpoch == rep.Assignment.Spec.Epoch {
 			takeOver(p, rep, p.in.nextEpoch(p.Session))
 			return done
 		}

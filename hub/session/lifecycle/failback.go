@@ -27,7 +27,7 @@ func failBack(p *pass) next {
 		if url, ok := p.url(); ok {
 			s.Status.URL = url
 		}
-		p.Given, p.Account = s.Status.Epoch, AccountReserve
+		p.Epoch, p.Account = s.Status.Epoch, AccountReserve
 		p.normal(v1alpha1.EventHealed, "Heal", fmt.Sprintf(
 			"its first copy runs still in %s, and is kept, as its healing says; the replacement in %s is stopped", rep.Ref.Name, replacement.ClusterName))
 		return done

@@ -80,8 +80,9 @@ type Member struct {
 // Known is what the leading process knows of a session beside what is stored. A new leader
 // knows nothing.
 type Known struct {
-	// Given is the last epoch that this process assigned and knows to be stored; 0: none.
-	Given int64
+	// LastEpoch is the last epoch that this process assigned and knows to be stored; 0:
+	// none.
+	LastEpoch int64
 	// Unwilling are the members to which the session is not assigned now, with the reason.
 	Unwilling map[types.UID]string
 	// Refused are the members that refused the session lately, with the reason. Pause is

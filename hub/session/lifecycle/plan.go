@@ -107,8 +107,8 @@ type Write struct {
 	Decision placement.Decision
 	// Mirrored is set if the status shows a new report of the session's member.
 	Mirrored bool
-	// Given is an epoch that the write assigns; 0: none.
-	Given int64
+	// Epoch that the write assigns; 0: none.
+	Epoch int64
 	// Account is how the session's capacity is accounted for after a placement that the
 	// scheduler did not decide on.
 	Account Account

@@ -20,29 +20,29 @@ type Memory struct {
 
 // record is what is known of one session.
 type record struct {
-	// given is the last epoch that this process has given and knows to be stored; 0: none.
-	// Others were given by an earlier leader, of whose last writes the cache may not tell
+	// epoch is the last one that this process assigned and knows to be stored; 0: none.
+	// Others were assigned by an earlier leader, whose last writes the cache may not show
 	// yet.
-	given int64
+	epoch int64
 	// written is the version that this process' last write made, until the cache shows it:
-	// what is decided from an earlier view is bound to fail at the lock.
+	// what is decided from an earlier version fails at the optimistic lock.
 	written string
-	// forced is since when the cleanup is to be forced, and lost since when its member is
-	// known to be lost; zero: it is not.
+	// forced is since when its cleanup is forced, and lost since when its member is known to
+	// be lost; zero: it is not.
 	forced, lost time.Time
-	// claims are the members that prove that they hold the session although its status does
-	// not say so.
+	// claims are the members that prove that they have the session although its status does
+	// not name them.
 	claims sets.Set[string]
-	// misfit: no node fits its Pod, or did not before it was moved.
+	// misfit is set if no node fits its Pod, or did not before it was moved.
 	misfit *misfit
-	// refused are the members that would not store it.
+	// refused are the refusals of members to store its assignment.
 	refused *refused
-	// left is the member that it was asked to leave.
+	// left is the member that it was moved out of.
 	left *leftMember
 }
 
 func (r *record) empty() bool {
-	return r.given == 0 && r.written == "" && r.forced.IsZero() && r.lost.IsZero() && len(r.claims) == 0 &&
+	return r.epoch == 0 && r.written == "" && r.forced.IsZero() && r.lost.IsZero() && len(r.claims) == 0 &&
 		r.misfit == nil && r.refused == nil && r.left == nil
 }
 
@@ -66,30 +66,30 @@ func (m *Memory) with(session types.UID, f func(*record)) {
 	}
 }
 
-// Forget a session that is gone.
+// Forget removes a session that is gone.
 func (m *Memory) Forget(session types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.records, session)
 }
 
-// Give notes an epoch that this process has given.
-func (m *Memory) Give(session types.UID, epoch int64) {
-	m.with(session, func(r *record) { r.given = max(r.given, epoch) })
+// Assigned records an epoch that this process assigned.
+func (m *Memory) Assigned(session types.UID, epoch int64) {
+	m.with(session, func(r *record) { r.epoch = max(r.epoch, epoch) })
 }
 
-// Given is the last epoch that this process has given, or 0.
-func (m *Memory) Given(session types.UID) (epoch int64) {
-	m.with(session, func(r *record) { epoch = r.given })
+// LastEpoch returns the last epoch that this process assigned, or 0.
+func (m *Memory) LastEpoch(session types.UID) (epoch int64) {
+	m.with(session, func(r *record) { epoch = r.epoch })
 	return epoch
 }
 
-// StaleWait is when to look again at a session that the cache shows as it was
-// before this process' own last write. The event that brings the cache up to
-// date comes earlier, as a rule.
+// StaleWait is how soon a session is reconciled again that the cache shows as it was before
+// this process' own last write. The event that brings the cache up to date usually comes
+// earlier.
 const StaleWait = time.Second
 
-// Wrote notes a session as a write returned it.
+// Wrote records a session as a write returned it.
 func (m *Memory) Wrote(s *v1alpha1.VDISession) {
 	m.with(s.UID, func(r *record) {
 		if !olderThan(s.ResourceVersion, r.written) {
@@ -114,8 +114,8 @@ func olderThan(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// ForcedSince returns since when a session's cleanup is to be forced, which is now if it
-// was not known.
+// ForcedSince returns since when a session's cleanup is forced, which is now if it was not
+// known.
 func (m *Memory) ForcedSince(session types.UID, now time.Time) (since time.Time) {
 	m.with(session, func(r *record) {
 		if r.forced.IsZero() {
@@ -126,7 +126,7 @@ func (m *Memory) ForcedSince(session types.UID, now time.Time) (since time.Time)
 	return since
 }
 
-// Claim notes that a member proves that it holds a session.
+// Claim records that a member proves that it has a session.
 func (m *Memory) Claim(session types.UID, member string) {
 	m.with(session, func(r *record) {
 		if r.claims == nil {
@@ -136,18 +136,18 @@ func (m *Memory) Claim(session types.UID, member string) {
 	})
 }
 
-// Claims returns the members that prove that they hold a session.
+// Claims returns the members that prove that they have a session.
 func (m *Memory) Claims(session types.UID) (members sets.Set[string]) {
 	m.with(session, func(r *record) { members = r.claims.Clone() })
 	return members
 }
 
-// Unclaim notes that a member does not prove that any more.
+// Unclaim records that a member does not prove that any more.
 func (m *Memory) Unclaim(session types.UID, member string) {
 	m.with(session, func(r *record) { r.claims.Delete(member) })
 }
 
-// Lose notes that a session's member is lost.
+// Lose records that a session's member is lost.
 func (m *Memory) Lose(session types.UID, now time.Time) {
 	m.with(session, func(r *record) {
 		if r.lost.IsZero() {
@@ -156,15 +156,14 @@ func (m *Memory) Lose(session types.UID, now time.Time) {
 	})
 }
 
-// Found notes that a session's member is not lost. It returns since when it was; zero: it
+// Found records that a session's member is not lost. It returns since when it was; zero: it
 // was not.
 func (m *Memory) Found(session types.UID) (lost time.Time) {
 	m.with(session, func(r *record) { lost, r.lost = r.lost, time.Time{} })
 	return lost
 }
 
-// CountLost returns of how many sessions the member is lost, of those that are to be placed
-// again or held.
+// CountLost returns the number of sessions whose member is lost, of those that are to run.
 func (m *Memory) CountLost() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,7 +175,7 @@ func (m *Memory) CountLost() (n int) {
 	return n
 }
 
-// Avoid keeps a session from being sent back where it was asked to leave, for a while.
+// Avoid keeps a session from being placed where it was moved out of, for LeftFor.
 func (m *Memory) Avoid(session, member types.UID, now time.Time) {
 	m.with(session, func(r *record) { r.left = &leftMember{member, now.Add(LeftFor)} })
 }

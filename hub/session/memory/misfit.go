@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	// patienceDoubles is how many of a session's moves each double the time that
-	// the next member gets: what fits nowhere is not sent round for ever.
+	// patienceDoubles is how many of a session's moves each double the time that the next
+	// member gets: a Pod that fits no node anywhere is not moved for ever.
 	patienceDoubles = 5
-	// LeftFor is how long a session is not sent back where no node fitted it.
+	// LeftFor is how long a session is not placed again where no node fit its Pod, or where
+	// it was moved out of.
 	LeftFor = 2 * time.Minute
 )
 
-// NoNodeFits is why a session is not sent back where it was moved from.
+// NoNodeFits is why a session is not placed where no node fit its Pod.
 const NoNodeFits = v1alpha1.ReasonUnschedulablePod + ": no node of it fits the Pod"
 
 // misfit is a session whose Pod fits no node, or did not before it was moved. If it is
 // forgotten, patience starts over.
 type misfit struct {
-	// epoch of the placement in which it fits no node; 0: that is of none known.
+	// epoch of the placement in which its Pod fits no node; 0: none.
 	epoch int64
-	// due is when other members may be asked.
+	// due is when another member may be tried.
 	due time.Time
-	// count of its moves, and until when it is not sent back to which members.
+	// count of its moves, and until when it is not placed in which members.
 	count int
 	left  map[types.UID]time.Time
 }
 
-// wait is how long a session of which no node fits the Pod is left alone; 0: it
-// is time to ask for another member.
+// wait returns how long the member still has to find a node; 0: it is time to try another.
 func (f *misfit) wait(epoch int64, now time.Time, patience time.Duration) time.Duration {
 	if f.epoch != epoch {
 		f.epoch, f.due = epoch, now.Add(patience<<min(f.count, patienceDoubles))
@@ -40,7 +40,7 @@ func (f *misfit) wait(epoch int64, now time.Time, patience time.Duration) time.D
 	return max(0, f.due.Sub(now))
 }
 
-// MisfitWait is the wait of a session of which no node fits the Pod.
+// MisfitWait returns how long a session's member still has to find a node for its Pod.
 func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, patience time.Duration) (wait time.Duration) {
 	m.with(s.UID, func(r *record) {
 		if r.misfit == nil {
@@ -51,7 +51,7 @@ func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, patience time
 	return wait
 }
 
-// Moved notes that a session was taken from where it was placed.
+// Moved records that a session was moved since no node fit its Pod.
 func (m *Memory) Moved(session types.UID, from *v1alpha1.Placement, now time.Time) {
 	m.with(session, func(r *record) {
 		if r.misfit != nil {
@@ -61,8 +61,8 @@ func (m *Memory) Moved(session types.UID, from *v1alpha1.Placement, now time.Tim
 	})
 }
 
-// Settled notes that a session does not wait for a node where it is placed. What
-// it was moved from is remembered until it has run.
+// Settled records that a session does not wait for a node where it is placed. The members
+// that it was moved out of are remembered until it has run.
 func (m *Memory) Settled(s *v1alpha1.VDISession) {
 	m.with(s.UID, func(r *record) {
 		switch f := r.misfit; {
@@ -75,18 +75,18 @@ func (m *Memory) Settled(s *v1alpha1.VDISession) {
 	})
 }
 
-// WasLeft is why a session is not sent back to a member that it was to leave.
+// WasLeft is why a session is not placed in a member that it was asked to leave.
 const WasLeft = "Moved: it was asked to leave that member"
 
-// leftMember is a member that a session was asked to leave.
+// leftMember is a member that a session was moved out of.
 type leftMember struct {
 	member types.UID
 	until  time.Time
 }
 
-// Unwilling are the members that a session is not sent to for a while, with why: they
-// refused it, or had no node for it, or it was to leave them.
-// reported is when a member reported its capacity last.
+// Unwilling returns the members in which a session is not placed for a while, with the
+// reason: they refused it, or had no node for its Pod, or it was moved out of them. reported
+// is when a member last reported its capacity.
 func (m *Memory) Unwilling(session types.UID, now time.Time, reported func(member types.UID) time.Time) map[types.UID]string {
 	out := map[types.UID]string{}
 	m.with(session, func(r *record) {

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// refusalLasts is how long a member that refused a session is not asked
-	// again for it, unless it reports room for it before.
+	// refusalLasts is how long a session is not placed in a member that refused it, unless
+	// that reports capacity before.
 	refusalLasts = 25 * time.Second
-	// refusalStays is the same where the settings of the member's administrator do not
-	// allow the session, which only people change.
+	// refusalStays is the same if the settings of the member's administrator do not allow
+	// the session, which only people change.
 	refusalStays = 5 * time.Minute
 	// RefusalStreak is how many members may refuse a session one after the other
 	// before it pauses.
@@ -30,10 +30,11 @@ const (
 	streakLasts = refusalStays
 )
 
-// refused is what members said of a session.
+// refused are the refusals of a session.
 type refused struct {
 	members map[types.UID]refusal
-	// streak is how many refused it since one took it; until then it pauses.
+	// streak is the number of refusals since a member stored it; until is the end of its
+	// pause.
 	streak int
 	// epoch that was refused last.
 	epoch int64
@@ -46,7 +47,7 @@ type refusal struct {
 	at          time.Time
 }
 
-// left is how long the member is not asked again yet; negative: it may be.
+// left returns how long the refusal still counts; negative: it does not.
 func (x refusal) left(now time.Time) time.Duration {
 	lasts := refusalLasts
 	if x.reason == v1alpha1.RefusedNotAllowed {
@@ -55,8 +56,8 @@ func (x refusal) left(now time.Time) time.Duration {
 	return lasts - now.Sub(x.at)
 }
 
-// add notes that a member refused the session's epoch. If that was one too many, the session
-// is not tried elsewhere at once. An epoch that is noted again counts once.
+// add records that a member refused the session's epoch. If that was one too many, the session
+// is not placed elsewhere at once. An epoch that is recorded again counts once.
 func (f *refused) add(member types.UID, epoch int64, reason, message string, now time.Time) {
 	if now.Sub(f.last) > streakLasts {
 		*f = refused{members: map[types.UID]refusal{}}
@@ -103,7 +104,7 @@ func (f *refused) of(now time.Time) map[types.UID]string {
 	return out
 }
 
-// pause is how long the session is not to be tried yet.
+// pause returns how long the session is not placed.
 func (f *refused) pause(now time.Time) time.Duration {
 	if f == nil {
 		return 0
@@ -111,8 +112,7 @@ func (f *refused) pause(now time.Time) time.Duration {
 	return max(0, f.until.Sub(now))
 }
 
-// fade is when the first of the members that refused the session may be asked again;
-// zero: none did.
+// fade returns when the first refusal ends to count; zero: there is none.
 func (f *refused) fade(now time.Time) (first time.Duration) {
 	if f == nil {
 		return 0
@@ -126,7 +126,7 @@ func (f *refused) fade(now time.Time) (first time.Duration) {
 }
 
 // lifted reports whether a member that had no capacity for the session has reported its
-// capacity since. Its reports say nothing of other refusals.
+// capacity since. Refusals for other reasons do not depend on that.
 func (f *refused) lifted(member types.UID, reported time.Time) bool {
 	if f == nil {
 		return false
@@ -135,7 +135,7 @@ func (f *refused) lifted(member types.UID, reported time.Time) bool {
 	return ok && x.reason == v1alpha1.RefusedNoRoom && reported.After(x.at)
 }
 
-// Refuse notes that a member refused a session's epoch; see refused.add.
+// Refuse records that a member refused a session's epoch; see refused.add.
 func (m *Memory) Refuse(session, member types.UID, epoch int64, reason, message string, now time.Time) {
 	m.with(session, func(r *record) {
 		if r.refused == nil {
@@ -151,7 +151,7 @@ func (m *Memory) PausesNext(session types.UID, epoch int64, now time.Time) (paus
 	return pauses
 }
 
-// Taken notes that a member has taken a session.
+// Taken records that a member has stored a session's assignment.
 func (m *Memory) Taken(session types.UID) {
 	m.with(session, func(r *record) { r.refused = nil })
 }
@@ -170,8 +170,7 @@ func (m *Memory) Willing(session, member types.UID, reported time.Time) (willing
 	return willing
 }
 
-// jitter keeps sessions that wait together from being tried together: up to a tenth
-// sooner.
+// jitter spreads sessions that pause together: up to a tenth sooner.
 func jitter(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/10+1)) //nolint:gosec // nothing is secret about it
 }
