@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,7 +55,5 @@ func denialEvent(recorder events.EventRecorder, s *v1alpha1.VDISession, cause er
 }
 
 func setDenied(s *v1alpha1.VDISession, condition string, cause error) {
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: condition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(cause),
-	})
+	status.SetFalse(s, condition, v1alpha1.ReasonWriteDenied, denied.Explain(cause))
 }

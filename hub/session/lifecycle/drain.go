@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
@@ -99,9 +98,7 @@ func moveOut(p *pass, reason, message string) {
 func showDraining(p *pass, message string) {
 	s := p.Session
 	before := scheduledReason(s)
-	changed := v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDraining, Message: message,
-	})
+	changed := status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonDraining, message)
 	if changed && before != v1alpha1.ReasonDraining {
 		p.warn(v1alpha1.EventDraining, "Drain", message)
 	}
@@ -114,9 +111,7 @@ func endDrain(p *pass) {
 		return
 	}
 	message := s.Status.Placement.ClusterName + ": it is placed there, and is not drained any more"
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPlaced, Message: message,
-	})
+	status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonPlaced, message)
 	p.normal(v1alpha1.EventDraining, "Drain", message)
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
@@ -91,10 +90,8 @@ func showUnreachable(p *pass) {
 	shown := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
 	switch {
 	case away != "":
-		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,
-			Message: fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", away, v1alpha1.AnnotationForceCleanup),
-		})
+		status.SetUnknown(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonMemberUnreachable,
+			fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", away, v1alpha1.AnnotationForceCleanup))
 	case shown != nil && (shown.Reason == v1alpha1.ReasonMemberUnreachable || shown.Reason == v1alpha1.ReasonFailoverPending):
 		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	}
@@ -116,9 +113,6 @@ func showStopping(p *pass) {
 			p.soon(wait)
 			continue
 		}
-		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-			Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPodTerminating,
-			Message: p.in.Reports[i].Ref.Name + ": " + reported.Status.Message,
-		})
+		status.SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonPodTerminating, p.in.Reports[i].Ref.Name+": "+reported.Status.Message)
 	}
 }

@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
@@ -42,10 +40,7 @@ func recordStopped(p *pass, rep *assignment.Report, epoch int64) {
 		return
 	}
 	if s.Status.Placement == nil && s.DeletionTimestamp.IsZero() {
-		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing,
-			Message: "its assignment ended in its member: it is rescheduled",
-		})
+		status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonReleasing, "its assignment ended in its member: it is rescheduled")
 		s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
 	}
 }
@@ -70,12 +65,8 @@ func recordRefused(p *pass, rep *assignment.Report) {
 		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", memory.RefusalStreak)
 	}
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
-	for _, c := range []metav1.Condition{
-		{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
-		{Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: message},
-	} {
-		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c)
-	}
+	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonRefused, message)
+	status.SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonRefused, message)
 	p.Result = ResultRefused
 	p.warn(v1alpha1.EventRefused, "Assign", message)
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -157,14 +155,12 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 func awaitFailover(p *pass, v failover.Verdict, message string) next {
 	s := p.Session
 	waited := status.FailoverPending(s)
-	c := metav1.Condition{
-		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonFailoverPending, Message: message,
-	}
+	set, condition := status.SetUnknown, v1alpha1.ConditionAssigned
 	if s.Status.Placement.Idle {
 		// It has no capacity, and shows that like all sessions without capacity.
-		c.Type, c.Status = v1alpha1.ConditionScheduled, metav1.ConditionFalse
+		set, condition = status.SetFalse, v1alpha1.ConditionScheduled
 	}
-	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) && !waited {
+	if set(s, condition, v1alpha1.ReasonFailoverPending, message) && !waited {
 		p.warn(v1alpha1.EventFailoverPending, "Failover", message)
 	}
 	p.soon(v.Wait)

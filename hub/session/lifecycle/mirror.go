@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
@@ -103,9 +102,7 @@ func mirrorReport(p *pass, reported *v1alpha1.SessionAssignment, order *assignme
 // remedy may be in nothing that the hub watches.
 func showUnfit(p *pass, why *secret.NotAssignableError) {
 	s := p.Session
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: why.Reason, Message: why.Message,
-	})
+	status.SetFalse(s, v1alpha1.ConditionAssigned, why.Reason, why.Message)
 	p.soon(scheduling.DefaultRecheckAfter)
 }
 

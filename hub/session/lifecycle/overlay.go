@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
@@ -22,10 +21,8 @@ func overlay(p *pass) next {
 	changed := false
 	for _, name := range status.AgentConditions {
 		if meta.IsStatusConditionTrue(s.Status.Conditions, name) {
-			changed = v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-				Type: name, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonMemberUnreachable,
-				Message: fmt.Sprintf("%s is unreachable; this was so when it sent its last heartbeat", s.Status.Placement.ClusterName),
-			}) || changed
+			changed = status.SetUnknown(s, name, v1alpha1.ReasonMemberUnreachable,
+				fmt.Sprintf("%s is unreachable; this was so when it sent its last heartbeat", s.Status.Placement.ClusterName)) || changed
 		}
 	}
 	if changed {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -90,9 +89,7 @@ func (p *pass) scheduled(at *v1alpha1.Placement, d placement.Decision) {
 	s.Status.Placement, s.Status.Epoch = at, max(s.Status.Epoch, at.Epoch)
 	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
 	s.Status.AccessSecretName = secret.AccessName(s, p.spec)
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
-	})
+	status.SetTrue(s, v1alpha1.ConditionScheduled, d.Reason, d.Message)
 	status.SetSending(s)
 }
 
@@ -106,8 +103,7 @@ func (p *pass) storeRevision() {
 // unscheduled shows why the session has no member.
 func (p *pass) unscheduled(reason, message string) {
 	s := p.Session
-	c := metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	if v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, c) {
+	if status.SetFalse(s, v1alpha1.ConditionScheduled, reason, message) {
 		p.warn(v1alpha1.EventWaiting, "Place", message)
 	}
 }

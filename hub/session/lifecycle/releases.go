@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -58,9 +57,7 @@ func unplace(s *v1alpha1.VDISession, why string) {
 	if why == "" {
 		why = status.ReleasingMessage(s, "")
 	}
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReleasing, Message: why,
-	})
+	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonReleasing, why)
 }
 
 // supersede stops waiting for stops that lost members can't confirm, by the session's mode

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
@@ -42,8 +41,5 @@ func keepStopped(p *pass) {
 	if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled) {
 		return
 	}
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPlaced,
-		Message: s.Status.Placement.ClusterName + ": it is placed there, and idle",
-	})
+	status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonPlaced, s.Status.Placement.ClusterName+": it is placed there, and idle")
 }

@@ -10,15 +10,33 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// SetTrue, SetFalse and SetUnknown set a condition of a session, and report whether that
+// changed anything.
+func SetTrue(s *v1alpha1.VDISession, condition, reason, message string) bool {
+	return set(s, condition, metav1.ConditionTrue, reason, message)
+}
+
+// SetFalse is like SetTrue.
+func SetFalse(s *v1alpha1.VDISession, condition, reason, message string) bool {
+	return set(s, condition, metav1.ConditionFalse, reason, message)
+}
+
+// SetUnknown is like SetTrue.
+func SetUnknown(s *v1alpha1.VDISession, condition, reason, message string) bool {
+	return set(s, condition, metav1.ConditionUnknown, reason, message)
+}
+
+func set(s *v1alpha1.VDISession, condition string, status metav1.ConditionStatus, reason, message string) bool {
+	return v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{Type: condition, Status: status, Reason: reason, Message: message})
+}
+
 // SetSending marks the start of a run that the member has not stored yet, and drops what
 // the member reported of earlier ones.
 func SetSending(s *v1alpha1.VDISession) {
 	s.Status.Conditions = DropAgentConditions(s.Status.Conditions)
 	s.Status.Placement.Guarded, s.Status.IdleSince = false, nil
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSending,
-		Message: fmt.Sprintf("sent to %s: waiting until its API server has stored it", s.Status.Placement.ClusterName),
-	})
+	SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonSending,
+		fmt.Sprintf("sent to %s: waiting until its API server has stored it", s.Status.Placement.ClusterName))
 }
 
 // DropAgentConditions removes the conditions that an agent reported of an earlier

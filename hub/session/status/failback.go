@@ -35,9 +35,6 @@ func FailBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64, now 
 		ClusterName: ref.Name, ClusterUID: ref.UID, Region: s.Status.LastFailover.FromRegion, Policy: at.Policy,
 		Epoch: s.Status.Epoch, PlacementTime: now, Run: 1, FailoverMode: at.FailoverMode,
 	}
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPlaced,
-		Message: ref.Name + ": it ran there before, and runs there still",
-	})
+	SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonPlaced, ref.Name+": it ran there before, and runs there still")
 	SetSending(s)
 }

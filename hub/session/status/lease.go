@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -45,11 +44,9 @@ func showGuard(s *v1alpha1.VDISession) {
 		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionFailoverReady)
 		return
 	}
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionFailoverReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUnguarded,
-		Message: "no guard runs beside the desktop in " + at.ClusterName + ": if that member is lost the session is held as with mode Hold; " +
-			"start its agent with --guard-image, and the session again (raise spec.attempt)",
-	})
+	SetFalse(s, v1alpha1.ConditionFailoverReady, v1alpha1.ReasonUnguarded,
+		"no guard runs beside the desktop in "+at.ClusterName+": if that member is lost the session is held as with mode Hold; "+
+		"start its agent with --guard-image, and the session again (raise spec.attempt)")
 }
 
 // MirrorIdle records since when the desktop has been idle, by the hub's clock: the

@@ -80,9 +80,7 @@ func mirrorFailure(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment)
 		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionProgressing)
 		return
 	}
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-		Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: f.Reason, Message: failureMessage(s, f),
-	})
+	SetFalse(s, v1alpha1.ConditionProgressing, f.Reason, failureMessage(s, f))
 }
 
 // failureMessage is the agent's message, and how to retry if that does not state it.
