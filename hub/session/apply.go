@@ -39,6 +39,11 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 	case lifecycle.LossWaits:
 		r.memory.Lose(s.UID, in.Now)
 	}
+	if plan.FreeHome {
+		if err := home.Release(ctx, r.Client, in.Home, s, status.Seconds(in.Now)); err != nil {
+			return err
+		}
+	}
 	r.drainer().note(s, plan.Drain)
 	if plan.Result == lifecycle.ResultUnschedulable {
 		placements.WithLabelValues(plan.Result).Inc()
@@ -56,11 +61,6 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 		return nil
 	case plan.End != "":
 		return r.finish(ctx, in, plan)
-	}
-	if plan.FreeHome {
-		if err := home.Release(ctx, r.Client, in.Home, s, status.Seconds(in.Now)); err != nil {
-			return err
-		}
 	}
 	if !s.DeletionTimestamp.IsZero() {
 		return client.IgnoreNotFound(r.write(ctx, s, in, plan, a))

@@ -30,12 +30,12 @@ type Plan struct {
 	Release bool
 	// Loss is whether the session's member is lost.
 	Loss Loss
+	// FreeHome is set if the session's PerUser home is released.
+	FreeHome bool
 	// Drain is the session's part in the drain of its member; nil: no change.
 	Drain *Drain
 	// EndMove completes the request to leave a member; nil: there is none, or it goes on.
 	EndMove *EndMove
-	// FreeHome is set if the session's PerUser home is released.
-	FreeHome bool
 	// Write is what is written; it applies unless Hold is set.
 	Write
 	// End is set if the session's finalizer is removed.
