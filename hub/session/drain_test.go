@@ -52,7 +52,7 @@ func idle(s *v1alpha1.VDISession) {
 	s.Status.IdleSince = &at
 }
 
-func TestIdleSessionLeavesAMemberThatIsDrainedAtOnce(t *testing.T) {
+func TestIdleSessionIsMovedOutOfADrainedMemberAtOnce(t *testing.T) {
 	h, _ := drainedInMemory(t, idle)
 	s := h.pass()
 	h.Expect(s.Status.Placement).To(BeNil())
@@ -79,7 +79,7 @@ func TestIdleSessionLeavesAMemberThatIsDrainedAtOnce(t *testing.T) {
 	h.Expect(h.fleet.counts).To(BeZero())
 }
 
-func TestSessionInUseIsToldOfTheDrainAndLeavesAtTheDeadline(t *testing.T) {
+func TestSessionInUseShowsTheDrainAndIsMovedAtTheDeadline(t *testing.T) {
 	h, clock := drainedInMemory(t)
 	h.fleet.drain.Deadline = clock.Now().Add(time.Hour)
 	result, err := h.reconcile()
@@ -111,7 +111,7 @@ func TestSessionInUseIsNeverForcedOutWithoutADeadline(t *testing.T) {
 	h.Expect(h.pass().Status.Placement).To(BeNil(), "but leaves when nobody uses it")
 }
 
-func TestSessionThatDoesNotRunLeavesAMemberThatIsDrained(t *testing.T) {
+func TestSessionThatDoesNotRunIsMovedOutOfADrainedMember(t *testing.T) {
 	h, _ := drainedInMemory(t, suspended)
 	h.fleet.nowhere = true
 	s := h.pass()
@@ -153,7 +153,7 @@ func TestSessionStaysInAMemberThatIsDrained(t *testing.T) {
 	}
 }
 
-func TestSessionThatFindsNoRoomElsewhereIsAmongThoseThatWait(t *testing.T) {
+func TestSessionThatFindsNoCapacityElsewhereIsPending(t *testing.T) {
 	h, _ := drainedInMemory(t, idle)
 	h.fleet.nowhere = true
 	h.pass()
@@ -170,7 +170,7 @@ func TestDrainOfAMemberThatIsAwayWaits(t *testing.T) {
 	h.Expect(h.fleet.placed).To(BeEmpty())
 }
 
-func TestDrainThatIsCalledOff(t *testing.T) {
+func TestDrainThatIsCanceled(t *testing.T) {
 	h, _ := drainedInMemory(t)
 	h.pass()
 	h.heard()
@@ -183,7 +183,7 @@ func TestDrainThatIsCalledOff(t *testing.T) {
 	h.Expect(h.drains.Limit(sessiontest.Here, 1)).To(BeFalse(), "it is not tracked any more")
 }
 
-func TestGivingUpThatIsNotWrittenIsTriedAgain(t *testing.T) {
+func TestReleaseThatIsNotWrittenIsRetried(t *testing.T) {
 	h, _ := drainedInMemory(t, idle)
 	h.answer = fmt.Errorf("no")
 	_, err := h.reconcile()

@@ -59,7 +59,7 @@ func lostInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) *hubInMemo
 
 func fenced(failover.Session) failover.Verdict { return due(v1alpha1.ReasonMemberFenced) }
 
-func TestSessionOfALostMemberIsPlacedAnewInOneWrite(t *testing.T) {
+func TestSessionOfALostMemberIsRescheduledInOneWrite(t *testing.T) {
 	h := lostInMemory(t)
 	before := h.stored()
 	_, err := h.reconcile()
@@ -195,7 +195,7 @@ func TestLostSessionByItsMode(t *testing.T) {
 	}
 }
 
-func TestSessionThatWasGivenUpWhileSuspendedRunsElsewhere(t *testing.T) {
+func TestSessionThatWasReleasedWhileSuspendedRunsElsewhere(t *testing.T) {
 	h := lostInMemory(t, suspended)
 	h.Expect(h.pass().Status.Placement).To(BeNil())
 	h.edit(toBeResumed)
@@ -206,7 +206,7 @@ func TestSessionThatWasGivenUpWhileSuspendedRunsElsewhere(t *testing.T) {
 	h.Expect(s.Status.Releasing).To(HaveLen(1))
 }
 
-func TestSessionThatFailedIsTriedAgainElsewhereWhenAsked(t *testing.T) {
+func TestSessionThatFailedIsRetriedElsewhereWhenAsked(t *testing.T) {
 	h := lostInMemory(t, hasFailed, func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true })
 	h.fleet.verdict = fenced
 	h.Expect(h.pass().Status.Placement).To(BeNil())
@@ -215,7 +215,7 @@ func TestSessionThatFailedIsTriedAgainElsewhereWhenAsked(t *testing.T) {
 	h.Expect(h.says(v1alpha1.ConditionProgressing)).To(BeEmpty())
 }
 
-func TestFailoverIsAskedWithWhatHolds(t *testing.T) {
+func TestFailoverRequestHasTheModeInForce(t *testing.T) {
 	h := lostInMemory(t, func(s *v1alpha1.VDISession) {
 		s.Spec.Failover = v1alpha1.SessionFailover{Mode: v1alpha1.FailoverFence, After: "7s"}
 		s.Status.Placement.FailoverMode, s.Status.Placement.Guarded = v1alpha1.FailoverFence, true
@@ -241,7 +241,7 @@ func TestHomeThatIsLeftBehind(t *testing.T) {
 	h.Expect(s.Status.Releasing[0].HomeClaimName).To(Equal("claim"))
 }
 
-func TestWriteOfAFailoverThatIsRejectedGivesTheRoomBack(t *testing.T) {
+func TestWriteOfAFailoverThatIsRejectedReleasesItsCapacity(t *testing.T) {
 	h := lostInMemory(t)
 	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("changed"))
 	_, err := h.reconcile()
@@ -251,7 +251,7 @@ func TestWriteOfAFailoverThatIsRejectedGivesTheRoomBack(t *testing.T) {
 	h.Expect(h.heard()).To(BeEmpty())
 }
 
-func TestStopThatALostMemberCanNotConfirm(t *testing.T) {
+func TestStopThatALostMemberCannotConfirm(t *testing.T) {
 	given := func(s *v1alpha1.VDISession) {
 		s.Status.Placement = nil
 		s.Status.Releasing = []v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1, Policy: "p"}}
@@ -321,7 +321,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 
 // A copy that is being stopped keeps the failover mode that it was placed with: what
 // would be chosen for the session today says nothing of it.
-func TestCopyThatIsGivenUpKeepsItsFailoverMode(t *testing.T) {
+func TestReleasedCopyKeepsItsFailoverMode(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		placed, spec v1alpha1.FailoverMode

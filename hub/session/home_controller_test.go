@@ -106,7 +106,7 @@ func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
 }
 
 // A home was taken for a run of which the session's status never told.
-func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
+func TestHomeThatWasClaimedForNothingIsReleased(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		session  func(*v1alpha1.VDISession)
@@ -140,7 +140,7 @@ func TestHomeThatWasTakenForNothingIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
+func TestHomeOfAnIdleSessionIsReleasedOnceItHasStopped(t *testing.T) {
 	suspended := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: sessiontest.No, Reason: v1alpha1.ReasonSuspended}
 	told := func(change func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {
 		a := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
@@ -202,7 +202,7 @@ func TestHomeOfAnIdleSessionIsGivenBackOnceItHasStopped(t *testing.T) {
 	}
 }
 
-func TestHomeIsForgottenAfterItsRetentionTime(t *testing.T) {
+func TestHomeExpiresAfterItsRetentionTime(t *testing.T) {
 	free := func(h *v1alpha1.VDIHome) {
 		h.Status.MountedBy, h.Status.MountedByUID, h.Finalizers = "", "", nil
 		h.Spec.RetentionTime = "1h"

@@ -131,7 +131,7 @@ func TestSessionThatRanElsewhereBeforeIsMovedAllTheSame(t *testing.T) {
 	h.Expect(h.later(clock, lifecycle.DefaultMoveAfter).Status.Placement).To(BeNil())
 }
 
-func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
+func TestSessionThatFitsNoOtherMemberIsPending(t *testing.T) {
 	h, clock := misfitInMemory(t)
 	waits := func() int {
 		reasons, _ := h.scheduler.Waiting()
@@ -162,7 +162,7 @@ func TestSessionThatNobodyElseHasRoomForIsAmongThoseThatWait(t *testing.T) {
 	h.Expect(waits()).To(BeZero())
 }
 
-func TestWriteOfAMoveThatIsRejectedGivesTheRoomBack(t *testing.T) {
+func TestWriteOfAMoveThatIsRejectedReleasesItsCapacity(t *testing.T) {
 	h, clock := misfitInMemory(t)
 	clock.SetTime(clock.Now().Add(lifecycle.DefaultMoveAfter))
 	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("changed"))

@@ -36,7 +36,7 @@ func TestSessionThatWasAskedToLeaveItsMemberIsMovedIfNobodyUsesIt(t *testing.T) 
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventPlaced}))
 }
 
-func TestSessionThatWasAskedToLeaveAndStaysSaysWhy(t *testing.T) {
+func TestSessionThatWasAskedToLeaveAndStaysShowsWhy(t *testing.T) {
 	for name, why := range map[string]func(*hubInMemory){
 		"in use":             func(h *hubInMemory) { h.edit(func(s *v1alpha1.VDISession) { s.Status.IdleSince = nil }) },
 		"no room elsewhere":  func(h *hubInMemory) { h.fleet.nowhere = true },

@@ -12,7 +12,7 @@ import (
 
 // A hub that has just begun to lead knows its members before it looks at a session:
 // to the fleet, a member that it does not know is as good as lost.
-func TestMembersAreKnownBeforeSessionsAreLookedAt(t *testing.T) {
+func TestMembersAreRegisteredBeforeSessionsAreReconciled(t *testing.T) {
 	h, _ := placedInMemory(t)
 	before := h.stored()
 	h.fleet.away = true // as long as it is not registered

@@ -25,7 +25,7 @@ func (o *observed) Observe(s *v1alpha1.VDISession, gone bool) {
 
 // A session was deleted and created again under its name while the watch was
 // interrupted: the list that follows shows that as a change of one object.
-func TestSessionThatWasRecreatedUnseenIsForgotten(t *testing.T) {
+func TestSessionThatWasRecreatedUnseenIsRemoved(t *testing.T) {
 	g := NewWithT(t)
 	o := &observed{oneMember: &oneMember{}}
 	r := &Reconciler{Departures: &assignment.Departures{}, Fleet: o}

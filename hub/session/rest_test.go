@@ -138,7 +138,7 @@ func TestDesktopThatIsNotToRun(t *testing.T) {
 	}
 }
 
-func TestSessionIsLookedAtAgainWhenItsTimeAsksForIt(t *testing.T) {
+func TestSessionIsReconciledAgainAtItsDeadlines(t *testing.T) {
 	h, clock := placedInMemory(t)
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Timeout = "10m" })
 	again := func() time.Duration {
@@ -166,7 +166,7 @@ func TestSessionIsLookedAtAgainWhenItsTimeAsksForIt(t *testing.T) {
 	h.Expect(h.stored().Status.ExpirationTime.Time).To(BeTemporally("==", clock.Now()))
 }
 
-func TestSessionThatFindsNoRoomToResume(t *testing.T) {
+func TestSessionThatFindsNoCapacityToResume(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		prepare func(*hubInMemory)
@@ -207,7 +207,7 @@ func TestSessionThatFindsNoRoomToResume(t *testing.T) {
 	}
 }
 
-func TestRoomThatComesJustNowWhereASessionIs(t *testing.T) {
+func TestCapacityThatIsReportedWhileASessionMoves(t *testing.T) {
 	h, _ := placedInMemory(t)
 	h.edit(suspended)
 	h.pass()
@@ -240,7 +240,7 @@ func TestSessionThatMovesToResume(t *testing.T) {
 	h.Expect(s.Status.Placement.Idle).To(BeFalse())
 }
 
-func TestSessionThatIsSuspendedAgainWhileItMovesKeepsNoRoom(t *testing.T) {
+func TestSessionThatIsSuspendedAgainWhileItMovesKeepsNoCapacity(t *testing.T) {
 	h, _ := placedInMemory(t)
 	h.edit(suspended)
 	h.pass()
@@ -253,7 +253,7 @@ func TestSessionThatIsSuspendedAgainWhileItMovesKeepsNoRoom(t *testing.T) {
 	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix("False/Suspended"))
 }
 
-func TestRoomOfAResumeThatIsNotWritten(t *testing.T) {
+func TestCapacityOfAResumeThatIsNotWritten(t *testing.T) {
 	sessions := schema.GroupResource{Group: v1alpha1.GroupName, Resource: "vdisessions"}
 	for _, c := range []struct {
 		name     string

@@ -248,7 +248,7 @@ func (h *hubInMemory) stored() *v1alpha1.VDISession {
 	return s
 }
 
-func TestOldViewPlacesNothing(t *testing.T) {
+func TestStaleCachePlacesNothing(t *testing.T) {
 	h := newHubInMemory(t)
 	old := h.stored()
 	_, err := h.reconcile()
@@ -262,7 +262,7 @@ func TestOldViewPlacesNothing(t *testing.T) {
 	h.Expect(h.fleet.released).To(BeZero(), "the room of the first decision is in use")
 }
 
-func TestNothingIsDecidedOrWrittenWhileMembersJudgeTheTemplate(t *testing.T) {
+func TestNothingIsDecidedOrWrittenWhileMembersEvaluateTheTemplate(t *testing.T) {
 	h := newHubInMemory(t)
 	h.fleet.judging = true
 	before := h.stored()

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-func TestTheRootOfAWalkIsWrittenOnce(t *testing.T) {
+func TestTheRootOfATraceIsWrittenOnce(t *testing.T) {
 	at := metav1.Now()
 	session := func(run int64, idle, ran bool, phase v1alpha1.SessionPhase) *v1alpha1.VDISession {
 		s := &v1alpha1.VDISession{}
