@@ -21,50 +21,6 @@ func (f *Failovers) JudgmentOn(member types.UID) failover.Judgment {
 	return f.factsOf(member, f.now())
 }
 
-// Failover places a session whose member is lost, and reserves capacity under the epoch, in
-// one step. If the decision is not Placed, the verdict explains why: the failover is not
-// due; or it is due, and Wait is the delay of the rate limit; or there is no Wait, and the
-// decision names the missing capacity.
-func (f *Failovers) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
-	start := f.clock.Now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.replace(req.UID)
-	now := f.now()
-	v := f.factsOf(from, now).Judge(ask)
-	if !v.Due {
-		return pending(v), v
-	}
-	if d, wait := f.awaitsReports(now); wait {
-		v.Wait = f.recovery.until.Sub(now)
-		return d, v
-	}
-	mass := f.mass(v, now)
-	if v.Wait = f.brake.Fleet(req.UID, mass, now); v.Wait > 0 {
-		return rateLimited(v, mass)
-	}
-	req.Failover, req.Refused = true, maps.Clone(req.Refused)
-	if req.Refused == nil {
-		req.Refused = map[types.UID]string{}
-	}
-	req.Refused[from] = "it is lost"
-	putBack := f.counted(&req)
-	d := placement.Place(req, f.candidates(), f.ledger)
-	putBack()
-	if !d.Placed {
-		f.brake.Leave(req.UID)
-		return d, v
-	}
-	if v.Wait = f.brake.Target(req.UID, d.Cluster.UID, mass, now); v.Wait > 0 {
-		return rateLimited(v, mass)
-	}
-	f.brake.Pass(req.UID, d.Cluster.UID)
-	f.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
-	f.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
-	placementSeconds.Observe(f.clock.Now().Sub(start).Seconds())
-	return d, v
-}
-
 // LostSince returns the last heartbeat of a member, by the hub's clock. If that is not
 // known, it returns when this hub began to lead.
 func (f *Failovers) LostSince(member types.UID) time.Time {
@@ -170,12 +126,6 @@ func (f *state) degradationChanges(now time.Time) []Change {
 	return changes
 }
 
-// mass reports whether a session is rescheduled at the lower rates. An operator override
-// does not depend on how many members are gone.
-func (f *Failovers) mass(v failover.Verdict, now time.Time) bool {
-	return v.Reason == v1alpha1.ReasonMemberUnreachable && f.degradation(now).mass
-}
-
 // HubCluster sets the fingerprint of the cluster that the hub runs in.
 func (f *Registry) HubCluster(fingerprint string) {
 	f.mu.Lock()
@@ -185,18 +135,6 @@ func (f *Registry) HubCluster(fingerprint string) {
 
 func (f *state) inHubCluster(m *member) bool {
 	return f.hubCluster != "" && m.fingerprint == f.hubCluster
-}
-
-func pending(v failover.Verdict) placement.Decision {
-	return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}
-}
-
-func rateLimited(v failover.Verdict, mass bool) (placement.Decision, failover.Verdict) {
-	v.Message += ": it waits for its turn, since sessions of members that are lost are rescheduled a few at a time"
-	if mass {
-		v.Message += ", and only one or two a second while most members are gone"
-	}
-	return pending(v), v
 }
 
 // lostBefore returns when a member lost readiness before this hub began to lead, according

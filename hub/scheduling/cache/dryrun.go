@@ -1,4 +1,4 @@
-package member
+package cache
 
 import (
 	"context"
@@ -43,8 +43,8 @@ type Review struct {
 // Review returns where sessions would be placed. It holds the fleet's lock for a time that
 // grows with the members alone, and reserves on a copy: decisions are neither delayed nor
 // changed. It ends early with the context.
-func (f *DryRuns) Review(ctx context.Context, in Inquiry) Review {
-	t := f.trial(in.Request)
+func (c *Cache) Review(ctx context.Context, in Inquiry) Review {
+	t := c.trial(in.Request)
 	req := in.Request
 	req.Counts = t.counts
 	out := Review{First: placement.Explain(req, t.candidates, t.ledger), Ages: t.ages, Sessions: t.sessions}
@@ -96,30 +96,23 @@ type trial struct {
 }
 
 // trial copies the fleet for a session, without any decision on it except its seat.
-func (f *DryRuns) trial(req placement.Request) *trial {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.clock.Now()
+func (c *Cache) trial(req placement.Request) *trial {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fleet := c.snapshot()
 	sits := func(member types.UID) bool { return req.Seat != nil && req.Seat.Cluster == member }
 	t := &trial{
-		candidates: f.candidates(), at: make(map[types.UID]int, len(f.members)),
-		ledger:   f.ledger.Sketch(req.UID, sits),
-		ages:     make(map[types.UID]time.Duration, len(f.members)),
+		candidates: fleet.Candidates, at: make(map[types.UID]int, len(fleet.Candidates)),
+		ledger:   c.ledger.Sketch(req.UID, sits),
+		ages:     fleet.Ages,
 		sessions: map[types.UID]int{},
-		counts:   f.countsFor(req),
-	}
-	if d, wait := f.awaitsReports(now); wait {
-		t.hold = &d
+		counts:   c.countsFor(req),
+		hold:     fleet.Awaits,
 	}
 	for i := range t.candidates {
 		t.at[t.candidates[i].UID] = i
 	}
-	for uid, m := range f.uids {
-		if m.capacity != nil {
-			t.ages[uid] = now.Sub(m.reportedAt)
-		}
-	}
-	if d, ok := f.placed.decided[req.UID]; ok && !d.again() && !sits(d.member) {
+	if d, ok := c.placed.decided[req.UID]; ok && !d.again() && !sits(d.member) {
 		if i, ok := t.at[d.member]; ok {
 			t.candidates[i].Sessions--
 		}
@@ -154,40 +147,33 @@ func (t *trial) note(out *Review, req *placement.Request, d placement.Decision) 
 
 // Slots returns how many more sessions with a request fit in these members together (in all
 // of them, if nil), up to most. Nothing is reserved.
-func (f *DryRuns) Slots(req placement.Request, members []types.UID, most int64) int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.clock.Now()
-	if _, wait := f.awaitsReports(now); wait {
+func (c *Cache) Slots(req placement.Request, members []types.UID, most int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fleet := c.snapshot()
+	if fleet.Awaits != nil {
 		return 0
 	}
-	putBack := f.counted(&req)
+	putBack := c.counted(&req)
 	defer putBack()
-	if members == nil {
-		return placement.Room(req, f.candidates(), f.ledger, most)
+	candidates := fleet.Candidates
+	if members != nil {
+		candidates = slices.DeleteFunc(candidates, func(x placement.Candidate) bool { return !slices.Contains(members, x.UID) })
 	}
-	candidates := make([]placement.Candidate, 0, len(members))
-	for _, uid := range members {
-		if m := f.uids[uid]; m != nil {
-			candidates = append(candidates, f.candidate(m, now))
-		}
-	}
-	return placement.Room(req, candidates, f.ledger, most)
+	return placement.Room(req, candidates, c.ledger, most)
 }
 
 // ResumeSlots returns how many suspended sessions of a member, with this request, fit there
 // again, up to most.
-func (f *DryRuns) ResumeSlots(req placement.Request, member types.UID, most int64) int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.clock.Now()
-	m := f.uids[member]
-	if _, wait := f.awaitsReports(now); wait || m == nil {
+func (c *Cache) ResumeSlots(req placement.Request, member types.UID, most int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	there, _, known := c.members.Candidate(member)
+	if c.members.Snapshot().Awaits != nil || !known {
 		return 0
 	}
-	c := f.candidate(m, now)
-	c.SessionCap = nil // they count in the member already
-	return placement.Room(req, []placement.Candidate{c}, f.ledger, most)
+	there.SessionCap = nil // they count in the member already
+	return placement.Room(req, []placement.Candidate{there}, c.ledger, most)
 }
 
 // maxAtOnce is how many sessions are evaluated during one hold of the fleet's lock: with a
@@ -199,9 +185,9 @@ const maxAtOnce = 8
 // would fit nowhere is not counted, nor is one whose member is not ready, which does not
 // show where it belongs. It decides nothing, and returns false if the answer is not
 // available: the context ended, or the fleet still waits for its members' reports.
-func (f *DryRuns) Misplaced(ctx context.Context, requests []placement.Request) (n int, ok bool) {
+func (c *Cache) Misplaced(ctx context.Context, requests []placement.Request) (n int, ok bool) {
 	for some := range slices.Chunk(requests, maxAtOnce) {
-		m, ok := f.misplaced(some)
+		m, ok := c.misplaced(some)
 		if !ok || ctx.Err() != nil {
 			return 0, false
 		}
@@ -210,22 +196,23 @@ func (f *DryRuns) Misplaced(ctx context.Context, requests []placement.Request) (
 	return n, true
 }
 
-func (f *DryRuns) misplaced(requests []placement.Request) (n int, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, wait := f.awaitsReports(f.clock.Now()); wait {
+func (c *Cache) misplaced(requests []placement.Request) (n int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fleet := c.snapshot()
+	if fleet.Awaits != nil {
 		return 0, false
 	}
-	candidates := f.candidates()
+	candidates := fleet.Candidates
 	away := func(member types.UID) bool {
-		return slices.ContainsFunc(candidates, func(c placement.Candidate) bool { return c.UID == member && !c.Ready })
+		return slices.ContainsFunc(candidates, func(x placement.Candidate) bool { return x.UID == member && !x.Ready })
 	}
 	for _, req := range requests {
 		if away(req.Seat.Cluster) {
 			continue
 		}
-		putBack := f.counted(&req)
-		d := placement.Place(req, candidates, f.ledger)
+		putBack := c.counted(&req)
+		d := placement.Place(req, candidates, c.ledger)
 		putBack()
 		if d.Placed && d.Cluster.UID != req.Seat.Cluster {
 			n++

@@ -1,4 +1,4 @@
-package member
+package cache
 
 import (
 	"maps"
@@ -206,85 +206,66 @@ func holdingOf(s *v1alpha1.VDISession) holding {
 // has placed, with decisions that the hub's cache does not show yet and sessions that are
 // being released, but without the request's own. putBack must be called after the decision,
 // and before the lock is released.
-func (f *state) counted(req *placement.Request) (putBack func()) {
-	own := f.placed.members[req.UID]
-	f.placed.governed.add(own.owner, own.places, -1)
-	req.Counts = f.placed.governed.of(req.PolicyName, owner{req.User, req.Namespace})
-	return func() { f.placed.governed.add(own.owner, own.places, 1) }
+func (c *Cache) counted(req *placement.Request) (putBack func()) {
+	own := c.placed.members[req.UID]
+	c.placed.governed.add(own.owner, own.places, -1)
+	req.Counts = c.placed.governed.of(req.PolicyName, owner{req.User, req.Namespace})
+	return func() { c.placed.governed.add(own.owner, own.places, 1) }
 }
 
 // countsFor returns a request's counts for its policy's caps, as a copy that outlives the
 // lock.
-func (f *state) countsFor(req placement.Request) placement.Counts {
-	defer f.counted(&req)()
-	c := req.Counts
-	if c.Clusters = maps.Clone(c.Clusters); c.Clusters == nil {
-		c.Clusters = map[types.UID]int32{}
+func (c *Cache) countsFor(req placement.Request) placement.Counts {
+	defer c.counted(&req)()
+	counts := req.Counts
+	if counts.Clusters = maps.Clone(counts.Clusters); counts.Clusters == nil {
+		counts.Clusters = map[types.UID]int32{}
 	}
-	return c
+	return counts
 }
 
 // Observe counts a session as it is on the hub; gone is set for one that no longer exists.
-func (f *Reservations) Observe(s *v1alpha1.VDISession, gone bool) {
-	f.mu.Lock()
+func (c *Cache) Observe(s *v1alpha1.VDISession, gone bool) {
+	c.mu.Lock()
 	var m moved
 	if gone {
-		m = f.placed.drop(s.UID)
+		m = c.placed.drop(s.UID)
 		for _, uid := range m.lost {
-			f.ledger.Release(s.UID, s.Status.Epoch+1, uid)
+			c.ledger.Release(s.UID, s.Status.Epoch+1, uid)
 		}
 	} else {
 		run := int64(0)
 		if p := s.Status.Placement; p != nil {
 			run = p.Run
 		}
-		f.correct(s)
-		m = f.placed.observe(s.UID, s.Status.Epoch, run, holdingOf(s))
+		c.correct(s)
+		m = c.placed.observe(s.UID, s.Status.Epoch, run, holdingOf(s))
 	}
-	changes := f.changesOf(m)
-	f.mu.Unlock()
-	f.notify(changes...)
+	c.mu.Unlock()
+	c.members.SessionsMoved(m.gained, m.lost, m.eased)
 }
 
 // correct updates the ledger for a session that the hub's cache shows as placed by a
 // decision that was reverted: its write was of unknown outcome, another member was decided
 // on, and the first write turns out to be the one that is stored.
-func (f *Reservations) correct(s *v1alpha1.VDISession) {
-	first, ok := f.placed.replaced[s.UID]
+func (c *Cache) correct(s *v1alpha1.VDISession) {
+	first, ok := c.placed.replaced[s.UID]
 	if !ok || s.Status.Epoch < first.epoch {
 		return
 	}
-	delete(f.placed.replaced, s.UID)
+	delete(c.placed.replaced, s.UID)
 	at := s.Status.Placement
 	if at == nil || at.Epoch != first.epoch || at.ClusterUID != first.member {
 		return
 	}
-	if second, ok := f.placed.decided[s.UID]; ok && second.epoch == first.epoch {
+	if second, ok := c.placed.decided[s.UID]; ok && second.epoch == first.epoch {
 		if second.member == first.member {
 			return // its capacity is reserved
 		}
-		f.ledger.Release(s.UID, second.epoch, second.member)
+		c.ledger.Release(s.UID, second.epoch, second.member)
 	}
 	template := placement.TemplateKey{Name: s.Spec.Template, Revision: s.Status.TemplateRevision}
-	f.ledger.ReserveFor(s.UID, at.Epoch, at.ClusterUID, template, placement.ResourcesOf(s.Status.Resources))
-}
-
-// changesOf returns the notifications for a session's move.
-func (f *state) changesOf(m moved) []Change {
-	var changes []Change
-	note := func(kind ChangeKind, uids []types.UID) {
-		for _, uid := range uids {
-			if m := f.uids[uid]; m != nil {
-				changes = append(changes, Change{Kind: kind, Member: m.name, UID: uid})
-			}
-		}
-	}
-	note(MemberSessions, m.gained)
-	note(MemberCapacity, m.lost)
-	for _, policy := range m.eased {
-		changes = append(changes, Change{Kind: PolicyCapacity, Policy: policy})
-	}
-	return changes
+	c.ledger.ReserveFor(s.UID, at.Epoch, at.ClusterUID, template, placement.ResourcesOf(s.Status.Resources))
 }
 
 // place is a member that has or may still have a session, and the policy that placed it

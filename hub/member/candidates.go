@@ -1,0 +1,103 @@
+package member
+
+func (f *state) candidates() []placement.Candidate {
+	now := f.now()
+	out := make([]placement.Candidate, 0, len(f.members))
+	for _, m := range f.members {
+		out = append(out, f.candidate(m, now))
+	}
+	return out
+}
+
+func (f *state) candidate(m *member, now time.Time) placement.Candidate {
+	ready, why := m.takesSessions(f.timings, now)
+	c := placement.Candidate{
+		Name:            m.name,
+		UID:             m.uid,
+		Region:          m.spec.Region,
+		Zone:            m.spec.Zone,
+		Labels:          m.labels,
+		Taints:          m.spec.Taints,
+		Scheduling:      m.spec.Scheduling,
+		Weight:          100,
+		SessionCap:      m.spec.SessionCap,
+		HeadroomPercent: m.spec.HeadroomPercent,
+		Ready:           ready,
+		NotReady:        why,
+		Sessions:        f.placed.count(m.uid),
+		Capacity:        m.capacity,
+	}
+	if m.spec.Weight != nil {
+		c.Weight = *m.spec.Weight
+	}
+	return c
+}
+
+// causes are the explanations of causes other than silence. None of them changes every
+// second.
+var causes = map[health.Cause]string{
+	health.Stalled:     "its agent does not keep up",
+	health.Recovering:  "its agent was lost and must be stable for a while first",
+	health.Quarantined: "it is quarantined, for its agent was lost too often",
+	health.Uncertain:   "its agent can't write to its API server",
+	health.Revoked:     "its access is revoked",
+	health.Fenced:      messageFenced,
+}
+
+// takesSessions reports whether the member accepts new sessions now, or why not.
+func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
+	switch v := m.assess(t, now); {
+	case m.removing:
+		return false, "it is being removed"
+	case m.fence.bars():
+		return false, messageFenced
+	case v.State == health.NeverConnected:
+		return false, "its agent has never connected"
+	case v.State != health.Ready && causes[v.Cause] != "":
+		return false, causes[v.Cause]
+	case v.State == health.Unreachable:
+		return false, "it is unreachable"
+	case v.State != health.Ready:
+		return false, "its agent has been silent for a while"
+	case !m.serving || !m.cluster.Synced.Load():
+		return false, "its agent is not connected"
+	case m.capacity == nil || !m.fresh:
+		return false, "its agent has not reported its capacity yet"
+	}
+	return true, ""
+}
+
+// evaluationWait is how long a session waits until the members have evaluated a template
+// that is new to them. Without it the first member to report would get the first sessions,
+// whatever regions they prefer.
+const evaluationWait = 3 * time.Second
+
+// Evaluating reports whether a member that accepts sessions has yet to report whether it
+// can run a template's revision. It turns false when all have, or evaluationWait after the
+// first call.
+func (f *Reservations) Evaluating(key placement.TemplateKey) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	if !f.unevaluated(key, now) {
+		delete(f.evaluating, key)
+		return false
+	}
+	since, ok := f.evaluating[key]
+	if !ok {
+		f.evaluating[key], since = now, now
+	}
+	return now.Sub(since) < evaluationWait
+}
+
+func (f *Reservations) unevaluated(key placement.TemplateKey, now time.Time) bool {
+	for _, m := range f.members {
+		if ready, _ := m.takesSessions(f.timings, now); !ready {
+			continue
+		}
+		if _, judged := m.capacity.Templates[key]; !judged {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,113 @@
+package cache
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// Members of the fleet.
+type Members interface {
+	// Snapshot returns the members as they are, without the numbers of their sessions.
+	Snapshot() placement.Snapshot
+	// Candidate returns one of them, and whether it can confirm nothing now; false if there
+	// is no such member.
+	Candidate(member types.UID) (c placement.Candidate, away, ok bool)
+	// JudgmentOn returns what becomes of a member's sessions if it is lost.
+	JudgmentOn(member types.UID) failover.Judgment
+	// SessionsMoved notifies listeners that members have more or fewer sessions, and that
+	// the caps of policies count fewer.
+	SessionsMoved(more, fewer []types.UID, policies []string)
+}
+
+// Cache decides on requests, and reserves capacity for them.
+type Cache struct {
+	clock   clock.PassiveClock
+	members Members
+
+	mu     sync.Mutex
+	placed placedSessions
+	ledger *placement.Ledger
+	brake  *failover.Brake
+}
+
+// New returns a cache in which nothing is placed. Follow must be called before it is used.
+func New(c clock.PassiveClock) *Cache {
+	return &Cache{clock: c, placed: newPlacedSessions(), ledger: placement.NewLedger(), brake: failover.NewBrake()}
+}
+
+// Follow sets the members. It is called once.
+func (c *Cache) Follow(members Members) { c.members = members }
+
+// snapshot returns the members with the numbers of their sessions. The caller holds the
+// lock.
+func (c *Cache) snapshot() placement.Snapshot {
+	s := c.members.Snapshot()
+	for i := range s.Candidates {
+		s.Candidates[i].Sessions = c.placed.count(s.Candidates[i].UID)
+	}
+	return s
+}
+
+// CountedFrom records the first capacity report of a member that counts a session's
+// assignment with a hash, which the member has stored.
+func (c *Cache) CountedFrom(session types.UID, epoch int64, member types.UID, hash string, sequence uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.CountedFrom(session, epoch, member, hash, sequence)
+}
+
+// Reported records that a member's capacity report has arrived.
+func (c *Cache) Reported(member types.UID, sequence uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.Reported(member, sequence)
+}
+
+// Ended releases the reservation for a session's epoch in a member: nothing of it runs
+// there, or the member's reports count it.
+func (c *Cache) Ended(session types.UID, epoch int64, member types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.Release(session, epoch, member)
+}
+
+// Restarted records that another process reports for a member: its reports are numbered
+// anew.
+func (c *Cache) Restarted(member types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.Reset(member)
+}
+
+// Removed removes a member that is no longer part of the fleet.
+func (c *Cache) Removed(member types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.Forget(member)
+	c.brake.Forget(member)
+}
+
+// Sessions counts the sessions that are placed in a member, or not confirmed as stopped
+// there; releasing counts the latter.
+func (c *Cache) Sessions(member types.UID) (all, releasing int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.placed.count(member), c.placed.releasing[member]
+}
+
+// Holds reports whether a session is placed in a member, or not confirmed as stopped there.
+func (c *Cache) Holds(member, session types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, holds := c.placed.sessions[member][session]
+	return holds
+}
+
+// since returns how long a decision took that began at start.
+func (c *Cache) since(start time.Time) time.Duration { return c.clock.Now().Sub(start) }

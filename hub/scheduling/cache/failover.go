@@ -1,0 +1,69 @@
+package cache
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// Failover places a session whose member is lost, and reserves capacity under the epoch, in
+// one step. If the decision is not Placed, the verdict explains why: the failover is not
+// due; or it is due, and Wait is the delay of the rate limit; or there is no Wait, and the
+// decision names the missing capacity.
+func (c *Cache) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
+	start := c.clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replace(req.UID)
+	v := c.members.JudgmentOn(from).Judge(ask)
+	if !v.Due {
+		return pending(v), v
+	}
+	fleet := c.snapshot()
+	if fleet.Awaits != nil {
+		v.Wait = fleet.AwaitsFor
+		return *fleet.Awaits, v
+	}
+	now := fleet.Now
+	// An operator override does not depend on how many members are gone.
+	mass := fleet.MostGone && v.Reason == v1alpha1.ReasonMemberUnreachable
+	if v.Wait = c.brake.Fleet(req.UID, mass, now); v.Wait > 0 {
+		return rateLimited(v, mass)
+	}
+	req.Failover, req.Refused = true, maps.Clone(req.Refused)
+	if req.Refused == nil {
+		req.Refused = map[types.UID]string{}
+	}
+	req.Refused[from] = "it is lost"
+	putBack := c.counted(&req)
+	d := placement.Place(req, fleet.Candidates, c.ledger)
+	putBack()
+	if !d.Placed {
+		c.brake.Leave(req.UID)
+		return d, v
+	}
+	if v.Wait = c.brake.Target(req.UID, d.Cluster.UID, mass, now); v.Wait > 0 {
+		return rateLimited(v, mass)
+	}
+	c.brake.Pass(req.UID, d.Cluster.UID)
+	c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
+	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
+	placementSeconds.Observe(c.since(start).Seconds())
+	return d, v
+}
+
+func pending(v failover.Verdict) placement.Decision {
+	return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}
+}
+
+func rateLimited(v failover.Verdict, mass bool) (placement.Decision, failover.Verdict) {
+	v.Message += ": it waits for its turn, since sessions of members that are lost are rescheduled a few at a time"
+	if mass {
+		v.Message += ", and only one or two a second while most members are gone"
+	}
+	return pending(v), v
+}

@@ -1,0 +1,115 @@
+package cache
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// Place places a session and reserves capacity for it under the epoch, in one step.
+func (c *Cache) Place(req placement.Request, epoch int64) placement.Decision {
+	start := c.clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replace(req.UID)
+	fleet := c.snapshot()
+	if fleet.Awaits != nil {
+		return *fleet.Awaits
+	}
+	putBack := c.counted(&req)
+	d := placement.Place(req, fleet.Candidates, c.ledger)
+	putBack()
+	if d.Placed {
+		c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
+		c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
+	}
+	placementSeconds.Observe(c.since(start).Seconds())
+	return d
+}
+
+// Resume decides whether a session that is stopped in a member may run there again, under
+// its current epoch and as its next run, and reserves capacity for it, in one step. away
+// reports whether to wait for the member, which can't confirm anything now.
+func (c *Cache) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replace(req.UID)
+	if awaits := c.members.Snapshot().Awaits; awaits != nil {
+		return *awaits, false
+	}
+	there, away, known := c.members.Candidate(member.UID)
+	if !known {
+		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}, true
+	}
+	there.SessionCap = nil // it counts in the member already
+	putBack := c.ledger.SetAside(req.UID, member.UID)
+	d = placement.Explain(req, []placement.Candidate{there}, c.ledger)
+	putBack()
+	if !d.Placed {
+		d.Message = member.Name + " " + d.Verdicts[0].Message
+		return d, away
+	}
+	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
+	giveBack := c.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
+	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, run: run, member: member.UID, giveBack: giveBack})
+	return d, false
+}
+
+// Ordered sets which assignment of a session's epoch the member is to have, by the hash
+// that it acknowledges: no other acknowledgement counts the capacity that is reserved for a
+// session that runs again.
+func (c *Cache) Ordered(session types.UID, epoch int64, member types.UID, hash string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.Expect(session, epoch, member, hash)
+}
+
+// Reserve reserves capacity in a member for a run of a session that is already placed
+// there, as after a restart.
+func (c *Cache) Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if run > 1 {
+		c.ledger.ReserveAgain(session, epoch, member, template, r)
+		return
+	}
+	c.ledger.ReserveFor(session, epoch, member, template, r)
+}
+
+// Release releases the reservation of the last decision on a session, which was not
+// written.
+func (c *Cache) Release(session types.UID) {
+	c.mu.Lock()
+	d, ok := c.takeBack(session)
+	c.mu.Unlock()
+	if !ok {
+		return
+	}
+	var policies []string
+	if d.added && d.policy != "" {
+		policies = append(policies, d.policy)
+	}
+	c.members.SessionsMoved(nil, []types.UID{d.member}, policies)
+}
+
+// takeBack reverts a decision that the hub's cache has never shown; it returns false if
+// there is none.
+func (c *Cache) takeBack(session types.UID) (decision, bool) {
+	d, ok := c.placed.undo(session)
+	switch {
+	case ok && d.again():
+		d.giveBack()
+	case ok:
+		c.ledger.Release(session, d.epoch, d.member)
+	}
+	return d, ok
+}
+
+// replace does the same before another decision, and remembers the first one, which may
+// have been written all the same: see correct.
+func (c *Cache) replace(session types.UID) {
+	if d, ok := c.takeBack(session); ok && !d.again() {
+		c.placed.replaced[session] = d
+	}
+}
