@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -56,10 +56,8 @@ type Watcher struct {
 	model *Model
 	// synced is set once the model has the whole member. Nothing is reported before.
 	synced bool
-	// report is the last one, and published the same for the hub.
-	report    Report
-	published *fleetv1.CapacityReport
-	// reported is the version of the model in it.
+	// report is the last one, and reported the version of the model in it.
+	report   *fleetv1.CapacityReport
 	reported uint64
 	// sequence is its number, and notified that for which OnChange was last called.
 	sequence, notified uint64
@@ -114,7 +112,7 @@ func (w *Watcher) Report() *fleetv1.CapacityReport {
 	if w.promised > w.sequence {
 		w.make()
 	}
-	return w.published
+	return w.report
 }
 
 // SetTemplates replaces the templates that reports are about.
@@ -185,17 +183,17 @@ func (w *Watcher) make() {
 	if !w.synced {
 		return
 	}
-	owed := w.published == nil || w.promised > w.sequence
+	owed := w.report == nil || w.promised > w.sequence
 	if !owed && w.reported == w.model.version {
 		return
 	}
 	report := w.model.Report()
-	w.reported = w.model.version
-	if !owed && reflect.DeepEqual(report, w.report) {
+	report.Sequence, w.reported = w.sequence, w.model.version
+	if !owed && proto.Equal(report, w.report) {
 		return
 	}
 	w.sequence++
-	w.report, w.published = report, report.Wire(w.sequence)
+	report.Sequence, w.report = w.sequence, report
 }
 
 // Start watches the member until the context ends. The first report follows once all of it
