@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -125,22 +126,27 @@ func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *as
 	if err != nil {
 		return err
 	}
-	reconciler := session.New(session.Dependencies{Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: versionOf(mgr)})
+	endpoint := guard.NewEndpoint(guard.EndpointOptions{
+		Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,
+		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Standing: lease.Standing, KeyKnown: lease.Changed,
+		Ordered: store.Ordered,
+	})
 	if sessions.Guard != nil {
-		endpoint := guard.NewEndpoint(guard.EndpointOptions{
-			Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,
-			Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Standing: lease.Standing, KeyKnown: lease.Changed,
-			Ordered: store.Ordered,
-		})
 		if err := mgr.Add(endpoint); err != nil {
 			return fmt.Errorf("adding the endpoint for guards and gates: %w", err)
 		}
-		reconciler.GuardKey = endpoint.PublicKey
 	}
-	if err := reconciler.SetupWithManager(mgr, sessions); err != nil {
+	recorder := mgr.GetEventRecorder("vdi-agent")
+	reconciler := session.New(session.Dependencies{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
+		Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: versionOf(mgr), GuardKey: endpoint.PublicKey, Options: sessions,
+	})
+	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	return (&retention.Reconciler{}).SetupWithManager(mgr, retention.Options{})
+	return (&retention.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{}, OverdueFor: overdueFor,
+	}).SetupWithManager(mgr)
 }
 
 // connect connects capacity, assignments, the lease and the link. It returns the capacity

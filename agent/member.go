@@ -31,6 +31,9 @@ const (
 	// others that may run twice and have no home. It is as long as Kubernetes itself keeps
 	// Pods on such a node.
 	lostAfter = 5 * time.Minute
+	// overdueFor is how long a process of the agent must have known a home to be overdue
+	// and unused before it deletes it.
+	overdueFor = time.Minute
 )
 
 // versionOf returns a function that reads the version of the member's API server.

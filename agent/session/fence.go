@@ -77,7 +77,7 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 		return nil
 	}
 	s := fenceState{pod: pod}
-	if own := r.ownGuard(); own != nil && r.Lease != nil {
+	if own := r.ownGuard(); own != nil {
 		s.guard, s.lease = own, r.Lease.Require()
 	}
 	p.fencing = fencingOf(p.assignment, s)
@@ -142,13 +142,7 @@ func (p *pass) rendered() *corev1.Pod {
 // watchLease enqueues all fenced sessions when the lease changes, and held ones too: the
 // same event announces the key that their gates verify.
 func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
-	var changes <-chan event.GenericEvent
-	if r.Lease != nil {
-		changes = r.Lease.Changes()
-	} else {
-		changes = make(chan event.GenericEvent)
-	}
-	return source.Channel(changes, handler.Funcs{
+	return source.Channel(r.Lease.Changes(), handler.Funcs{
 		GenericFunc: func(ctx context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			var all api.SessionAssignmentList
 			if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -183,9 +177,7 @@ func (d *Dependencies) ownGuard() *render.Guard {
 		return nil
 	}
 	own := *d.Options.Guard
-	if d.GuardKey != nil {
-		own.Key = d.GuardKey()
-	}
+	own.Key = d.GuardKey()
 	return &own
 }
 

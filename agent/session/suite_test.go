@@ -11,10 +11,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -118,15 +120,20 @@ func startAgent(change ...func(*session.Options)) {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	options := session.Options{Settle: time.Second, Quiet: 2 * time.Second, SkipNameValidation: true}
-	options.CleanupDeadline = 3 * time.Second
+	options.CleanupDeadline, options.LostAfter = 3*time.Second, 5*time.Minute
+	options.Patience = observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
 	for _, c := range change {
 		c(&options)
 	}
-	reconciler := session.New(session.Dependencies{Nodes: nodes, Clock: memberClock})
+	reconciler := session.New(session.Dependencies{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-agent"),
+		Nodes: nodes, Clock: memberClock, Lease: noLease{}, Options: options,
+		ServerVersion: func() (*version.Info, error) { return &version.Info{Major: "1", Minor: "36"}, nil },
+	})
 	if theHub != nil {
 		theHub.lease(mgr, reconciler)
 	}
-	Expect(reconciler.SetupWithManager(mgr, options)).To(Succeed())
+	Expect(reconciler.SetupWithManager(mgr)).To(Succeed())
 
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -148,6 +155,12 @@ func withAgent(change func(*session.Options)) {
 		startAgent()
 	})
 }
+
+// noLease is that of an agent without guards.
+type noLease struct{}
+
+func (noLease) Require() fence.Standing            { return fence.Standing{} }
+func (noLease) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
 
 // lostNodes are the nodes that do not answer.
 type lostNodes struct{ lost sync.Map }

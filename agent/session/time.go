@@ -105,7 +105,7 @@ func (p *pass) unseen() time.Duration {
 
 func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	k.stopProbing(client.ObjectKeyFromObject(p.assignment))
+	k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
 	t.idle, t.unused, t.reportedSilent = observe.IdleUnknown, observe.Use{}, false
 	if !t.usage.Running() {
 		return

@@ -106,9 +106,7 @@ func (s *Set) refuse(kind string, problem observe.Problem) *observe.Problem {
 // reader returns what children of a kind are read from.
 func (s *Set) reader(kind string) client.Reader {
 	if kind == nameRoute {
-		if routes := s.routes.read(); routes != nil {
-			return routes
-		}
+		return s.routes.read()
 	}
 	return s.client
 }
