@@ -60,9 +60,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err != nil {
 		return err
 	}
-	lease := &fence.Keeper{
-		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace, TimeFactor: options.TimeFactor,
-	}
+	lease := fence.NewKeeper(mgr.GetAPIReader(), mgr.GetClient(), options.Namespace, options.TimeFactor)
 	store := assignment.New(assignment.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace})
 	restrictions := options.restrictions()
 	store.Restrictions = &restrictions

@@ -181,7 +181,7 @@ func (o *Options) identity() identity.Options {
 func (o *Options) link(instance string) link.Options {
 	return link.Options{
 		HubAddress: o.HubAddress, HubServerName: o.HubServerName,
-		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile,
+		Credentials:  link.Files{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile},
 		AgentVersion: o.Version, Instance: instance, TimeFactor: o.TimeFactor,
 		Restrictions: o.Restrictions.Wire(),
 	}

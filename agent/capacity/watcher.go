@@ -90,9 +90,6 @@ func NewWatcher(o Options) (*Watcher, error) {
 func newWatcher(o Options, c kubernetes.Interface) *Watcher {
 	o.Debounce = cmp.Or(o.Debounce, 250*time.Millisecond)
 	o.Recheck = cmp.Or(o.Recheck, 30*time.Second)
-	if o.OnChange == nil {
-		o.OnChange = func() {}
-	}
 	return &Watcher{
 		options: o, client: c, changed: make(chan struct{}, 1),
 		model: NewModel(o.Restrictions), assumed: map[types.UID]*assumed{},

@@ -227,8 +227,9 @@ func (s *stream) watch(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	longestSend := max(s.options.scaled(sendTimeout), leastTimeout)
 	s.mu.Lock()
-	period := min(s.machine.AckTimeout(), s.options.Tuning.SendTimeout) / ticksPerTimeout
+	period := min(s.machine.AckTimeout(), longestSend) / ticksPerTimeout
 	s.mu.Unlock()
 	ticker := time.NewTicker(max(period, time.Millisecond))
 	defer ticker.Stop()
@@ -240,7 +241,7 @@ func (s *stream) watch(ctx context.Context) error {
 			return err
 		}
 		since := s.blockedSince.Load()
-		if blocked := time.Since(s.began) - time.Duration(since); since > 0 && blocked > s.options.Tuning.SendTimeout {
+		if blocked := time.Since(s.began) - time.Duration(since); since > 0 && blocked > longestSend {
 			return fmt.Errorf("%w: it has not read a message for %s", ErrStalled, blocked.Round(time.Millisecond))
 		}
 		select {
