@@ -8,19 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-)
 
-// Paths that the kubelet probes.
-const (
-	// PathLease answers 200 while the desktop may run at all.
-	PathLease = "/alive"
-	// PathDesktop also requires that the desktop answers on its port. It is only for the
-	// kubelet's probe of the desktop itself, which begins once it runs.
-	PathDesktop = "/alive/desktop"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
-
-// EnvPodIP is the variable that has the address of the Pod.
-const EnvPodIP = "POD_IP"
 
 // ClientOptions are for requests to the agent about one assignment, as flags set them. A
 // gate needs no others.
@@ -57,7 +47,7 @@ func (o *ClientOptions) AddFlags(fs *pflag.FlagSet) {
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.ClientOptions.AddFlags(fs)
-	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that of the variable "+EnvPodIP+".")
+	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that of the variable "+render.EnvPodIP+".")
 	fs.Int32Var(&o.Port, "port", 0, "Where the guard answers the kubelet.")
 	fs.Int32Var(&o.DesktopPort, "desktop-port", 0, "Where the desktop listens.")
 	fs.DurationVar(&o.StartTimeout, "start-timeout", 5*time.Minute, "How long the desktop may take to open its port.")

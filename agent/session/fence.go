@@ -82,9 +82,7 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	}
 	p.fencing = fencingOf(p.assignment, s)
 	p.RequeueWithin(p.fencing.left)
-	if over := p.fencing.over; over != nil {
-		p.ending = &ending{reason: over.Reason, message: over.Message}
-	}
+	p.ending = p.fencing.over
 	return nil
 }
 

@@ -95,9 +95,7 @@ func mustNotRun(p *pass) bool {
 // Pod uses the home.
 func (s *podStep) mayMake(ctx context.Context, p *pass) (bool, error) {
 	if mustNotRun(p) {
-		if p.ending != nil {
-			p.found.PodProblem = &observe.Problem{Reason: p.ending.reason, Message: p.ending.message}
-		}
+		p.found.PodProblem = p.ending
 		return false, nil
 	}
 	if p.fencing.notYet != nil {

@@ -109,7 +109,7 @@ type pass struct {
 	fencing fencing
 	// ending is why the desktop must not run although the assignment is to, such as a
 	// time limit.
-	ending *ending
+	ending *observe.Problem
 	// failure is why a step fails the session's attempt. It is written before the Pod is
 	// removed.
 	failure *api.Failure
@@ -117,11 +117,6 @@ type pass struct {
 	left []string
 	// after is when the next pass is due without an event, if ever.
 	after time.Duration
-}
-
-// ending is the reason and message of PodReady for a desktop that must not run.
-type ending struct {
-	reason, message string
 }
 
 // RequeueWithin asks for another pass after at most d.
