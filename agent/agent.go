@@ -74,7 +74,12 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	return runLeading(ctx, mgr)
+	err = mgr.Start(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, errLost) {
+		log.FromContext(ctx).Info("This replica ends", "reason", cause.Error())
+		return cause
+	}
+	return err
 }
 
 // This role is for scrapers of the metrics. The agent itself has system:auth-delegator to

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -20,7 +21,7 @@ func PodOf(p *corev1.Pod) Pod {
 		Session:   types.UID(p.Labels[v1alpha1.LabelSessionUID]),
 		Node:      p.Spec.NodeName,
 		Resources: PodResources(&p.Spec),
-		Done:      p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		Done:      observe.Ended(p),
 	}
 	if out.Node == "" {
 		out.NodeSelector, out.Tolerations = p.Spec.NodeSelector, p.Spec.Tolerations

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -158,7 +158,7 @@ func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Durati
 		return
 	}
 	m.forward(ctx, w, func(event watch.Event) bool {
-		name := nameOf(event.Object)
+		name := event.Object.(*corev1.Namespace).Name
 		switch {
 		case event.Type == watch.Deleted:
 			return false
@@ -173,14 +173,6 @@ func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Durati
 		}
 		return true
 	})
-}
-
-func nameOf(object runtime.Object) string {
-	named, ok := object.(metav1.Object)
-	if !ok {
-		return ""
-	}
-	return named.GetName()
 }
 
 func logShut(ctx context.Context, resource, namespace string) {

@@ -66,7 +66,7 @@ func New(dependencies Dependencies) *Reconciler {
 	d := &dependencies
 	d.Options, d.routes = d.Options.withDefaults(), &children.RouteWatch{}
 	r := &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}, time: &timekeeper{d}, status: &statusWriter{d}}
-	r.children = children.New(d.Client, d.APIReader, d.Clock, d.Trace, d.routes)
+	r.children = &children.Manager{Client: d.Client, Live: d.APIReader, Clock: d.Clock, Trace: d.Trace, Routes: d.routes}
 	r.finalizer = &finalizer{Dependencies: d, pods: r.pods, time: r.time, status: r.status}
 	return r
 }

@@ -27,7 +27,6 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
-	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -85,7 +84,6 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 		},
 	})
 	s.r.routes.Start = func() (client.Reader, error) { return s.r.Client, nil }
-	s.trace(nil)
 	return s
 }
 
@@ -102,8 +100,7 @@ func (noProbes) Forget(types.NamespacedName)           {}
 
 // trace has the reconciler record spans.
 func (s *stage) trace(tracer *tracing.Tracer) {
-	s.r.Trace = tracer
-	s.r.children = children.New(s.r.Client, s.r.APIReader, s.r.Clock, tracer, s.r.routes)
+	s.r.Trace, s.r.children.Trace = tracer, tracer
 }
 
 func (s *stage) interceptors() interceptor.Funcs {
