@@ -10,9 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/discovery"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/guard"
@@ -35,17 +32,6 @@ const (
 	// and unused before it deletes it.
 	overdueFor = time.Minute
 )
-
-// versionOf returns a function that reads the version of the member's API server.
-func versionOf(mgr ctrl.Manager) func() (*version.Info, error) {
-	return func() (*version.Info, error) {
-		asks, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-		if err != nil {
-			return nil, err
-		}
-		return asks.ServerVersion()
-	}
-}
 
 // session returns the options of the local reconciler. The error names every flag that
 // can't be read.

@@ -22,8 +22,8 @@ import (
 // whether each has synced, and a function that waits for their end once the context has
 // ended.
 func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynced, stop func(), err error) {
-	all := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(trimObject))
-	admitted := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(trimObject),
+	all := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, informers.WithTransform(trimObject))
+	admitted := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, informers.WithTransform(trimObject),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}).String()
 		}))

@@ -33,7 +33,7 @@ const (
 // changes, from the moment that it is decoded.
 func BenchmarkMember(b *testing.B) {
 	before := liveHeap()
-	w := newWatcher(Options{}, nil)
+	w := NewWatcher(Options{})
 	w.SetTemplates(nil)
 	w.update(func(m *Model) {
 		m.SetIngressClasses(Classes{Default: true})

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +28,8 @@ type Assignments interface {
 
 // Options of a Watcher.
 type Options struct {
-	// Config of the member's API server.
-	Config *rest.Config
+	// Client of the member's API server.
+	Client kubernetes.Interface
 	// Assignments is the manager's cache.
 	Assignments Assignments
 	// Restrictions of the member's administrator.
@@ -49,7 +48,6 @@ type Options struct {
 // Watcher keeps a Model up to date and numbers its reports.
 type Watcher struct {
 	options Options
-	client  kubernetes.Interface
 	changed chan struct{}
 
 	mu    sync.Mutex
@@ -79,19 +77,11 @@ type assumed struct {
 }
 
 // NewWatcher returns a Watcher that Start runs.
-func NewWatcher(o Options) (*Watcher, error) {
-	clientset, err := kubernetes.NewForConfig(o.Config)
-	if err != nil {
-		return nil, err
-	}
-	return newWatcher(o, clientset), nil
-}
-
-func newWatcher(o Options, c kubernetes.Interface) *Watcher {
+func NewWatcher(o Options) *Watcher {
 	o.Debounce = cmp.Or(o.Debounce, 250*time.Millisecond)
 	o.Recheck = cmp.Or(o.Recheck, 30*time.Second)
 	return &Watcher{
-		options: o, client: c, changed: make(chan struct{}, 1),
+		options: o, changed: make(chan struct{}, 1),
 		model: NewModel(o.Restrictions), assumed: map[types.UID]*assumed{},
 	}
 }

@@ -12,26 +12,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
 
-// ClientOptions are for requests to the agent about one assignment, as flags set them. A
-// gate needs no others.
+// ClientOptions are for requests to the agent about one assignment. A gate needs no
+// others. AddFlags explains each by its flag.
 type ClientOptions struct {
-	// LeaseURL is where the agent answers, Key its public key.
-	LeaseURL, Key string
-	// Namespace, Name and UID of the assignment.
+	LeaseURL, Key        string
 	Namespace, Name, UID string
-	// TimeFactor scales how often the agent is asked.
-	TimeFactor float64
+	TimeFactor           float64
 }
 
-// Options of a guard, as its flags set them.
+// Options of a guard. AddFlags explains each by its flag.
 type Options struct {
 	ClientOptions
 	// PodIP is where both the guard and the desktop listen.
-	PodIP string
-	// Port of the guard, and of the desktop.
+	PodIP             string
 	Port, DesktopPort int32
-	// StartTimeout is how long the desktop may take to open its port.
-	StartTimeout time.Duration
+	StartTimeout      time.Duration
 }
 
 // AddFlags defines the flags that set the options.

@@ -42,15 +42,15 @@ type merged struct {
 	endOnce sync.Once
 }
 
-func begin(ctx context.Context, c *clients, from *listed, retry time.Duration) *merged {
+func begin(ctx context.Context, c *clients, from *listed) *merged {
 	ctx, cancel := context.WithCancel(ctx)
 	m := &merged{clients: c, results: make(chan watch.Event), cancel: cancel, ended: make(chan struct{})}
 	for namespace, version := range from.in {
 		m.running.Go(func() { m.follow(ctx, namespace, version) })
 	}
-	m.running.Go(func() { m.namespaces(ctx, from, retry) })
+	m.running.Go(func() { m.namespaces(ctx, from) })
 	for _, namespace := range from.shut {
-		m.running.Go(func() { m.retryJoin(ctx, namespace, retry) })
+		m.running.Go(func() { m.retryJoin(ctx, namespace) })
 	}
 	go m.finish(ctx)
 	return m
@@ -135,12 +135,12 @@ func (m *merged) join(ctx context.Context, namespace string) bool {
 }
 
 // retryJoin joins a namespace as soon as that is not forbidden any more.
-func (m *merged) retryJoin(ctx context.Context, namespace string, retry time.Duration) {
+func (m *merged) retryJoin(ctx context.Context, namespace string) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(retry):
+		case <-time.After(shutRetry):
 		}
 		if m.join(ctx, namespace) {
 			return
@@ -150,7 +150,7 @@ func (m *merged) retryJoin(ctx context.Context, namespace string, retry time.Dur
 
 // namespaces joins those that are admitted, and ends all watches when one no longer
 // is: the next list omits it, unless it holds an assignment.
-func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Duration) {
+func (m *merged) namespaces(ctx context.Context, from *listed) {
 	defer m.end()
 	known := sets.KeySet(from.in).Insert(from.shut...)
 	w, err := m.clients.namespaces.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.labelled})
@@ -167,7 +167,7 @@ func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Durati
 			m.running.Go(func() {
 				if !m.join(ctx, name) {
 					logShut(ctx, m.clients.resource, name)
-					m.retryJoin(ctx, name, retry)
+					m.retryJoin(ctx, name)
 				}
 			})
 		}

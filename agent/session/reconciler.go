@@ -76,13 +76,6 @@ type Nodes interface {
 	Node(name string) observe.Node
 }
 
-// step is a part of a pass. Steps do not depend on each other's success: an error of one
-// does not prevent the others.
-type step struct {
-	name string
-	run  func(context.Context, *pass) error
-}
-
 // pass is one reconcile of one assignment.
 type pass struct {
 	// assignment is the pass's own copy of what the cache has.
@@ -162,7 +155,11 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		return err
 	}
 	var errs []error
-	for _, s := range []step{
+	// An error of one step does not prevent the others.
+	for _, s := range []struct {
+		name string
+		run  func(context.Context, *pass) error
+	}{
 		{"home", r.home},
 		{"config", r.config},
 		{"secrets", r.secrets},

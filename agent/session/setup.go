@@ -10,8 +10,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,12 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
-	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -107,12 +103,9 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// SetupWithManager adds the controller to the manager, whose cache must have the options of
-// CacheByObject.
+// SetupWithManager adds the controller to the manager, whose scheme must have HTTPRoutes, and
+// whose cache the options of CacheByObject.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := addRoutes(mgr.GetScheme()); err != nil {
-		return err
-	}
 	if err := index(mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -145,18 +138,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("building the session controller: %w", err)
 	}
 	r.routes.Start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
-	return nil
-}
-
-// addRoutes adds HTTPRoutes to a scheme. It writes only where it must: another manager of
-// this process may read the scheme.
-func addRoutes(scheme *runtime.Scheme) error {
-	if scheme.Recognizes(schema.GroupVersionKind{Group: gatewayv1.GroupVersion.Group, Version: gatewayv1.GroupVersion.Version, Kind: children.HTTPRoutes.Name}) {
-		return nil
-	}
-	if err := gatewayv1.Install(scheme); err != nil {
-		return fmt.Errorf("adding HTTPRoutes to the scheme: %w", err)
-	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -113,8 +115,10 @@ func startAgent(change ...func(*session.Options)) {
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS, config.Burst = 500, 500
 	config.Wrap(tally.wrap)
+	scheme := runtime.NewScheme()
+	Expect(errors.Join(clientgoscheme.AddToScheme(scheme), api.AddToScheme(scheme), gatewayv1.Install(scheme))).To(Succeed())
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  admin.Scheme(),
+		Scheme:  scheme,
 		Cache:   cache.Options{ByObject: session.CacheByObject()},
 		Metrics: server.Options{BindAddress: "0"},
 	})
