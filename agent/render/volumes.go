@@ -34,6 +34,7 @@ type mounted struct {
 // home, files, access and other secrets where there are any.
 func volumes(a *api.SessionAssignment) ([]corev1.Volume, []corev1.VolumeMount) {
 	d := &a.Spec.Desktop
+	// /tmp is part of the disk space that the desktop may use.
 	all := []mounted{
 		{volume: volume("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(requirements(d.Resources).Limits[corev1.ResourceEphemeralStorage])}}), path: "/tmp"},
 		{volume: volume("shm", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
