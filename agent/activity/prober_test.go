@@ -68,10 +68,10 @@ func (r *room) target(name string) Target {
 	return Target{Assignment: types.NamespacedName{Namespace: "desktops", Name: name}, UID: types.UID(name), URL: r.url, Limit: half, Began: noon}
 }
 
-// step lets time pass. It wakes the prober, whose timer may be about to be set.
+// step lets time pass. It wakes the queue, whose timer may be about to be set.
 func (r *room) step(d time.Duration) {
 	r.clock.Step(d)
-	r.wake()
+	r.queue.AddAfter(types.NamespacedName{}, 1)
 }
 
 // answered takes what matters next, and what is then known, but for since when it is
