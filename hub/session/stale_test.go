@@ -28,8 +28,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // restOfFleet is what nobody asks of oneMember.
