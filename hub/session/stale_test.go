@@ -148,6 +148,8 @@ func (f *oneMember) HealthOf(types.UID) health.State {
 func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {
 }
 
+func (f *oneMember) Counts(types.UID, int64, types.UID) {}
+
 func (f *oneMember) Ordered(types.UID, int64, types.UID, string) {}
 
 func (f *oneMember) Resume(_ placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (placement.Decision, bool) {

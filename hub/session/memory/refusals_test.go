@@ -88,6 +88,17 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	}
 }
 
+// The write about a refusal may be made again: the epoch was refused once all the same.
+func TestRefusedEpochCountsOnce(t *testing.T) {
+	var r refused
+	for range 2 * RefusalStreak {
+		r.add(sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
+	}
+	if r.streak != 1 || r.pause(sessiontest.Now) != 0 || r.pausesNext(1, sessiontest.Now) {
+		t.Errorf("%d refusals of one epoch, and a pause of %s", r.streak, r.pause(sessiontest.Now))
+	}
+}
+
 func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	var r refused
 	r.add(sessiontest.Here, 5, "NoRoom", "full", sessiontest.Now)
