@@ -71,10 +71,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(member.Stop)
 	Expect(member.WaitNodesReady(ctx, 2)).To(Succeed())
 
-	scheme := runtime.NewScheme()
-	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
-	Expect(api.AddToScheme(scheme)).To(Succeed())
-	admin, err = client.New(member.Config, client.Options{Scheme: scheme})
+	admin, err = client.New(member.Config, client.Options{Scheme: newScheme()})
 	Expect(err).NotTo(HaveOccurred())
 	grant(ctx)
 	startAgent()
@@ -106,6 +103,13 @@ func grant(ctx context.Context) {
 	})).To(Succeed())
 }
 
+// newScheme has the types of the agent's children.
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	Expect(errors.Join(clientgoscheme.AddToScheme(scheme), api.AddToScheme(scheme), gatewayv1.Install(scheme))).To(Succeed())
+	return scheme
+}
+
 // nodes are what the suite's agent is told of the member's nodes.
 var nodes = &lostNodes{}
 
@@ -115,10 +119,8 @@ func startAgent(change ...func(*session.Options)) {
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS, config.Burst = 500, 500
 	config.Wrap(tally.wrap)
-	scheme := runtime.NewScheme()
-	Expect(errors.Join(clientgoscheme.AddToScheme(scheme), api.AddToScheme(scheme), gatewayv1.Install(scheme))).To(Succeed())
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  scheme,
+		Scheme:  newScheme(),
 		Cache:   cache.Options{ByObject: session.CacheByObject()},
 		Metrics: server.Options{BindAddress: "0"},
 	})
