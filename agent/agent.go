@@ -13,15 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/assignment"
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
@@ -59,23 +61,30 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err != nil {
 		return err
 	}
-	lease := &fence.Keeper{
-		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace, TimeFactor: options.TimeFactor,
-	}
+	lease := fence.NewKeeper(mgr.GetAPIReader(), mgr.GetClient(), options.Namespace, options.TimeFactor)
 	store := assignment.New(assignment.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace})
 	restrictions := options.restrictions()
 	store.Restrictions = &restrictions
-	watcher, err := connect(mgr, leader, options, store, lease)
+	clientset, err := kubernetes.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making the member's client: %w", err)
+	}
+	watcher, err := connect(mgr, clientset, leader, options, store, lease)
 	if err != nil {
 		return err
 	}
-	if err := reconcile(mgr, options, watcher, store, lease); err != nil {
+	if err := reconcile(mgr, clientset, options, watcher, store, lease); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	return runLeading(ctx, mgr)
+	err = mgr.Start(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, errLost) {
+		log.FromContext(ctx).Info("This replica ends", "reason", cause.Error())
+		return cause
+	}
+	return err
 }
 
 // This role is for scrapers of the metrics. The agent itself has system:auth-delegator to
@@ -86,7 +95,7 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = options.KubeAPIQPS, options.KubeAPIBurst
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), gatewayv1.Install(scheme)); err != nil {
 		return nil, nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	leader, err := newLeader(cfg, options, scheme, lost)
@@ -120,41 +129,48 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 
 // reconcile adds the member's controllers to the manager. The states of nodes, from the
 // capacity watcher, distinguish a lost desktop from one that stops.
-func reconcile(mgr ctrl.Manager, options Options, nodes session.Nodes, store *assignment.Store, lease *fence.Keeper) error {
+func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options, nodes session.Nodes, store *assignment.Store, lease *fence.Keeper) error {
 	sessions, err := options.session()
 	if err != nil {
 		return err
 	}
-	reconciler := session.New(session.Dependencies{Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: versionOf(mgr)})
+	endpoint := guard.NewEndpoint(guard.EndpointOptions{
+		Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,
+		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Standing: lease.Standing, KeyKnown: lease.Changed,
+		Ordered: store.Ordered,
+	})
 	if sessions.Guard != nil {
-		endpoint := guard.NewEndpoint(guard.EndpointOptions{
-			Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,
-			Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Standing: lease.Standing, KeyKnown: lease.Changed,
-			Ordered: store.Ordered,
-		})
 		if err := mgr.Add(endpoint); err != nil {
 			return fmt.Errorf("adding the endpoint for guards and gates: %w", err)
 		}
-		reconciler.GuardKey = endpoint.PublicKey
 	}
-	if err := reconciler.SetupWithManager(mgr, sessions); err != nil {
+	recorder := mgr.GetEventRecorder("vdi-agent")
+	reconciler := session.New(session.Dependencies{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
+		Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: clientset.Discovery().ServerVersion, GuardKey: endpoint.PublicKey, Options: sessions,
+	})
+	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	return (&retention.Reconciler{}).SetupWithManager(mgr, retention.Options{})
+	return (&retention.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{}, OverdueFor: overdueFor,
+	}).SetupWithManager(mgr)
 }
 
 // connect connects capacity, assignments, the lease and the link. It returns the capacity
 // watcher.
-func connect(mgr ctrl.Manager, leader *leader, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
+func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
-	watcher, err := capacity.NewWatcher(capacity.Options{
-		Config: mgr.GetConfig(), Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
+	watcher := capacity.NewWatcher(capacity.Options{
+		Client: clientset, Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
 		OnChange: func() { hub.CapacityChanged() },
 	})
-	if err != nil {
-		return nil, fmt.Errorf("making the capacity watcher: %w", err)
+	// A rebuilt cluster of the same name has another fingerprint.
+	whichCluster := func(ctx context.Context) (string, error) {
+		namespace := &corev1.Namespace{}
+		err := mgr.GetAPIReader().Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, namespace)
+		return string(namespace.UID), err
 	}
-	whichCluster := func(ctx context.Context) (string, error) { return fingerprint(ctx, mgr.GetAPIReader()) }
 	linkOptions := options.link(uuid.NewString())
 	linkOptions.Leading = leader.guard.Leading
 	if !options.issuedByOthers() {
@@ -177,15 +193,6 @@ func connect(mgr ctrl.Manager, leader *leader, options Options, store *assignmen
 	})
 	store.Reporter, store.Capacity = hub, watcher
 	return watcher, errors.Join(mgr.Add(lease), store.SetupWithManager(mgr), mgr.Add(watcher), mgr.Add(hub))
-}
-
-// fingerprint identifies a cluster: a rebuilt one of the same name has another.
-func fingerprint(ctx context.Context, reader client.Reader) (string, error) {
-	namespace := &corev1.Namespace{}
-	if err := reader.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, namespace); err != nil {
-		return "", err
-	}
-	return string(namespace.UID), nil
 }
 
 // addProbes adds the probes: an agent that answers is alive, and one whose caches have

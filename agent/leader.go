@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
@@ -77,15 +74,4 @@ func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(er
 	})
 	l.guard.Wrap(cfg)
 	return l, nil
-}
-
-// runLeading runs the manager until its context ends, which lost has ended if the lead
-// is another's.
-func runLeading(ctx context.Context, mgr ctrl.Manager) error {
-	err := mgr.Start(ctx)
-	if cause := context.Cause(ctx); errors.Is(cause, errLost) {
-		log.FromContext(ctx).Info("This replica ends", "reason", cause.Error())
-		return cause
-	}
-	return err
 }

@@ -10,9 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/discovery"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/guard"
@@ -31,18 +28,10 @@ const (
 	// others that may run twice and have no home. It is as long as Kubernetes itself keeps
 	// Pods on such a node.
 	lostAfter = 5 * time.Minute
+	// overdueFor is how long a process of the agent must have known a home to be overdue
+	// and unused before it deletes it.
+	overdueFor = time.Minute
 )
-
-// versionOf returns a function that reads the version of the member's API server.
-func versionOf(mgr ctrl.Manager) func() (*version.Info, error) {
-	return func() (*version.Info, error) {
-		asks, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-		if err != nil {
-			return nil, err
-		}
-		return asks.ServerVersion()
-	}
-}
 
 // session returns the options of the local reconciler. The error names every flag that
 // can't be read.

@@ -16,85 +16,50 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Options of the agent, as its flags set them.
+// Options of the agent. AddFlags explains each by the flag that sets it.
 type Options struct {
 	// Version of the agent, for logs and reports. No flag sets it.
 	Version string
-	// Member is the name of the MemberCluster, for logs: the agent's certificate decides
-	// which one it is.
-	Member string
-	// Namespace of the agent's terms and the leader's lock.
+	// Member is for logs: the agent's certificate decides which MemberCluster it is.
+	Member    string
 	Namespace string
 	HubOptions
-	// LeaderElect elects a leader among replicas, and is required if there are any.
-	LeaderElect bool
-	// MetricsBindAddress and HealthProbeBindAddress of every replica.
+	LeaderElect                                bool
 	MetricsBindAddress, HealthProbeBindAddress string
-	// MetricsAuthentication serves the metrics over HTTPS, to callers that the API server
-	// authorizes to get /metrics.
-	MetricsAuthentication bool
-	// TimeFactor scales every timing of the link, for demonstrations and tests. It is 1 in
-	// production, and must be the hub's as well.
-	TimeFactor float64
+	MetricsAuthentication                      bool
+	TimeFactor                                 float64
 	DesktopOptions
 	GuardOptions
-	// KubeAPIQPS and KubeAPIBurst limit the requests to the member's API server.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
-	// TracingEndpoint is the collector of the traces of sessions that the hub has sampled,
-	// by default OTEL_EXPORTER_OTLP_ENDPOINT. Nothing is traced where that is empty too.
+	// TracingEndpoint is of the traces of sessions that the hub has sampled.
 	TracingEndpoint string
-	// TracingInsecure connects to the collector without TLS.
 	TracingInsecure bool
-	// Restrictions are what the member's administrator permits.
-	Restrictions restriction.Settings
+	Restrictions    restriction.Settings
 }
 
 // HubOptions are how the agent reaches the hub, and who it is there.
 type HubOptions struct {
-	// HubAddress is host:port of the hub, HubServerName a DNS name of its certificate, by
-	// default the host.
 	HubAddress, HubServerName string
-	// TLSCertFile and TLSKeyFile are the agent's certificate, and HubCAFile the authorities
-	// of the hub's, where another authority issues them. Without them the agent enrolls
-	// with a token and rotates its certificate itself.
+	// TLSCertFile, TLSKeyFile and HubCAFile are for a certificate that another authority
+	// issues. Without them the agent enrolls with a token and rotates its certificate
+	// itself.
 	TLSCertFile, TLSKeyFile, HubCAFile string
-	// BootstrapTokenFile holds a join token and HubCAHashes are the hashes of the hub's CAs,
-	// where they are not in the Secret v1alpha1.AgentBootstrap.
-	BootstrapTokenFile string
-	HubCAHashes        []string
+	BootstrapTokenFile                 string
+	HubCAHashes                        []string
 }
 
 // DesktopOptions are how the member runs desktops.
 type DesktopOptions struct {
-	// Gateway is namespace/name of the Gateway of HTTPRoutes, with /section for one of its
-	// listeners. Without one the agent creates Ingresses.
-	Gateway string
-	// GatewayNamespaceSelector is a label selector of the namespaces from which desktops may
-	// be reached: those of the gateway or ingress controller.
-	GatewayNamespaceSelector string
-	// TLSSecret is the certificate of Ingresses whose template names none.
-	TLSSecret string
-	// FailAfter is how long a desktop may have a problem that could pass before it has
-	// failed.
-	FailAfter time.Duration
-	// CleanupDeadline is how long a stopped session waits for the removal of its children,
-	// Pods apart.
-	CleanupDeadline time.Duration
+	Gateway, GatewayNamespaceSelector, TLSSecret string
+	FailAfter, CleanupDeadline                   time.Duration
 }
 
 // GuardOptions are those of the guards beside fenced desktops and the gates before held
 // ones.
 type GuardOptions struct {
-	// GuardImage is the agent's own image, which guards and gates run. Without it there are
-	// none: the hub holds fenced sessions, and a kubelet may start a held desktop before
-	// the agent has learned that it runs elsewhere.
-	GuardImage string
-	// LeaseURL is where guards and gates reach the agent, and LeaseAddress where it listens
-	// for them.
-	LeaseURL, LeaseAddress string
-	// GuardPort is where a guard answers the kubelet, in the desktop's Pod.
-	GuardPort int32
+	GuardImage, LeaseURL, LeaseAddress string
+	GuardPort                          int32
 }
 
 // AddFlags defines the flags that set the options.
@@ -181,7 +146,7 @@ func (o *Options) identity() identity.Options {
 func (o *Options) link(instance string) link.Options {
 	return link.Options{
 		HubAddress: o.HubAddress, HubServerName: o.HubServerName,
-		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile,
+		Credentials:  link.Files{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile},
 		AgentVersion: o.Version, Instance: instance, TimeFactor: o.TimeFactor,
 		Restrictions: o.Restrictions.Wire(),
 	}

@@ -43,9 +43,8 @@ type desktop struct {
 	result Result
 	// unknowns is how many probes in a row have failed.
 	unknowns int
-	// due is when the next probe is, and probing is set during one.
-	due     time.Time
-	probing bool
+	// due is when the next probe is.
+	due time.Time
 }
 
 // retarget takes a target that may have changed. Results of another Pod, of an earlier
@@ -54,7 +53,7 @@ func (d *desktop) retarget(t Target, o Options) bool {
 	if d.target == t {
 		return false
 	}
-	*d = desktop{target: t, probing: d.probing}
+	*d = desktop{target: t}
 	// Until then no result matters.
 	d.due = t.Began.Add(nextProbe(0, t.Limit, o))
 	return true

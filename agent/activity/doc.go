@@ -13,9 +13,6 @@
 // idle, or near its idle timeout, for minutes. A thousand sessions cost less than four
 // probes a second while they are used.
 //
-// The files: desktop.go has the results of one desktop and when its next probe is due
-// (pure), prober.go runs the probes of all of them, probe.go is the HTTP of one.
-//
 // Invariants:
 //   - No reconcile waits for a probe, and a slow desktop delays no other: concurrency
 //     and duration of probes are limited.

@@ -12,7 +12,7 @@ import (
 // Options of a Prober. The zero value of each means its default.
 type Options struct {
 	// Clock of the member, by default the real one.
-	Clock clock.Clock
+	Clock clock.WithTicker
 	// MinInterval is the least time between two probes of a desktop, by default 1 s. It is also
 	// the first wait after a failed probe.
 	MinInterval time.Duration

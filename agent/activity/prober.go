@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
-
-// idleLoop is how long the prober sleeps at most while no probe is due.
-const idleLoop = time.Hour
 
 // Prober probes desktops for user activity, when the result could matter. Watch and
 // Forget may be called by any goroutine at any time. Nothing is probed before Start.
@@ -23,24 +21,22 @@ type Prober struct {
 	client  *http.Client
 	// changes has the assignments with a result that matters.
 	changes chan event.GenericEvent
-	// woken has an item if the next probe that is due may have changed.
-	woken chan struct{}
+	// queue has the desktops, each from when its next probe is due.
+	queue workqueue.TypedDelayingInterface[types.NamespacedName]
 
 	mu       sync.Mutex
 	desktops map[types.NamespacedName]*desktop
-	// probing is how many probes are under way.
-	probing int
-	wait    sync.WaitGroup
 }
 
 // NewProber returns a Prober without desktops.
 func NewProber(options Options) *Prober {
 	options = options.withDefaults()
 	return &Prober{
-		options:  options,
-		client:   newClient(options.Timeout),
-		changes:  make(chan event.GenericEvent),
-		woken:    make(chan struct{}, 1),
+		options: options,
+		client:  newClient(options.Timeout),
+		changes: make(chan event.GenericEvent),
+		queue: workqueue.NewTypedDelayingQueueWithConfig(
+			workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Clock: options.Clock}),
 		desktops: map[types.NamespacedName]*desktop{},
 	}
 }
@@ -63,7 +59,7 @@ func (p *Prober) Watch(target Target) Result {
 	before := d.result
 	if d.retarget(target, p.options) {
 		count(before, d.result)
-		p.wake()
+		p.enqueue(d)
 	}
 	return d.result
 }
@@ -79,67 +75,67 @@ func (p *Prober) Forget(assignment types.NamespacedName) {
 	}
 }
 
+// enqueue queues a desktop for its next probe. It is called with the lock held.
+func (p *Prober) enqueue(d *desktop) {
+	p.queue.AddAfter(d.target.Assignment, d.due.Sub(p.options.Clock.Now()))
+}
+
 // Start probes until the context ends.
 func (p *Prober) Start(ctx context.Context) error {
-	defer p.wait.Wait()
-	for {
-		timer := p.options.Clock.NewTimer(p.probeDue(ctx))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-p.woken:
-			timer.Stop()
-		case <-timer.C():
-		}
+	var workers sync.WaitGroup
+	for range p.options.Concurrent {
+		workers.Go(func() {
+			for p.probeNext(ctx) {
+			}
+		})
 	}
+	<-ctx.Done()
+	p.queue.ShutDown()
+	workers.Wait()
+	return nil
 }
 
-// probeDue begins the probes that are due, as many as may run at once, and returns how long
-// no other will be. A result wakes the loop before that.
-func (p *Prober) probeDue(ctx context.Context) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now, sleep := p.options.Clock.Now(), idleLoop
-	for _, d := range p.desktops {
-		switch due := d.due.Sub(now); {
-		case d.probing:
-		case due > 0:
-			sleep = min(sleep, due)
-		case p.probing < p.options.Concurrent:
-			d.probing = true
-			p.probing++
-			p.wait.Add(1)
-			go p.probe(ctx, d.target)
-		}
+// probeNext probes the next desktop that is due, and requeues its session if the result
+// matters. It returns once that event was received, so that events never pile up, and
+// false if the queue has ended.
+func (p *Prober) probeNext(ctx context.Context) bool {
+	assignment, ended := p.queue.Get()
+	if ended {
+		return false
 	}
-	return sleep
-}
-
-// probe probes one desktop, and requeues its session if the result matters.
-func (p *Prober) probe(ctx context.Context, target Target) {
-	defer p.done()
+	defer p.queue.Done(assignment)
+	target, due := p.dueTarget(assignment)
+	if !due {
+		return true
+	}
 	begun := p.options.Clock.Now()
 	idle, err := ask(ctx, p.client, target.URL)
 	if !p.receive(ctx, target, idle, err, begun) {
-		return
+		return true
 	}
 	about := &api.SessionAssignment{}
-	about.Namespace, about.Name = target.Assignment.Namespace, target.Assignment.Name
+	about.Namespace, about.Name = assignment.Namespace, assignment.Name
 	select {
 	case p.changes <- event.GenericEvent{Object: about}:
 	case <-ctx.Done():
 	}
+	return true
 }
 
-// done ends a probe. It counts until its event was received, so that events never pile
-// up.
-func (p *Prober) done() {
+// dueTarget returns the target of a desktop, and false if it is forgotten, or due later
+// by now.
+func (p *Prober) dueTarget(assignment types.NamespacedName) (Target, bool) {
 	p.mu.Lock()
-	p.probing--
-	p.mu.Unlock()
-	p.wake()
-	p.wait.Done()
+	defer p.mu.Unlock()
+	d := p.desktops[assignment]
+	if d == nil {
+		return Target{}, false
+	}
+	if d.due.After(p.options.Clock.Now()) {
+		p.enqueue(d)
+		return Target{}, false
+	}
+	return d.target, true
 }
 
 // receive takes a result, unless it is of no use any more.
@@ -147,15 +143,14 @@ func (p *Prober) receive(ctx context.Context, target Target, idle time.Duration,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := p.desktops[target.Assignment]
-	if d == nil {
-		return false
-	}
-	d.probing = false
-	if d.target != target || ctx.Err() != nil {
+	if d == nil || d.target != target || ctx.Err() != nil {
 		return false
 	}
 	now, before := p.options.Clock.Now(), d.result
-	defer func() { count(before, d.result) }()
+	defer func() {
+		count(before, d.result)
+		p.enqueue(d)
+	}()
 	outcome := "known"
 	if err != nil {
 		outcome = "unknown"
@@ -167,13 +162,6 @@ func (p *Prober) receive(ctx context.Context, target Target, idle time.Duration,
 		return d.failed(p.options, now)
 	}
 	return d.answered(idle, p.options, now)
-}
-
-func (p *Prober) wake() {
-	select {
-	case p.woken <- struct{}{}:
-	default:
-	}
 }
 
 // count updates the metric of silent desktops.

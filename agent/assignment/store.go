@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -49,14 +50,6 @@ type Capacity interface {
 	Stored(*v1alpha1.SessionAssignment) uint64
 }
 
-// Restrictions are what the member's administrator permits.
-type Restrictions interface {
-	// MayHoldSessions reports whether a namespace can be admitted at all.
-	MayHoldSessions(namespace string) bool
-	// Assignment returns why an assignment is not permitted, and nothing if it is.
-	Assignment(*v1alpha1.SessionAssignmentSpec) []string
-}
-
 // Options of a Store.
 type Options struct {
 	// Client reads from the manager's cache, Live from the API server.
@@ -67,7 +60,7 @@ type Options struct {
 	Reporter Reporter
 	Capacity Capacity
 	// Restrictions of the member's administrator.
-	Restrictions Restrictions
+	Restrictions *restriction.Settings
 	// Trace of sessions. Without it none is traced.
 	Trace *tracing.Tracer
 	// SkipNameValidation permits a second controller of the same name in this process,

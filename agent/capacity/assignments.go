@@ -11,23 +11,10 @@ import (
 )
 
 func (w *Watcher) assignmentHandler() cache.ResourceEventHandler {
-	set := func(o any) {
-		if a, ok := o.(*v1alpha1.SessionAssignment); ok {
-			w.update(func(m *Model) { w.setAssignment(m, a) })
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, o any) { set(o) },
-		DeleteFunc: func(o any) {
-			if a, ok := final(o).(*v1alpha1.SessionAssignment); ok {
-				w.update(func(m *Model) {
-					delete(w.assumed, a.UID)
-					m.DeleteAssignment(a.UID)
-				})
-			}
-		},
-	}
+	return handler(w.setAssignment, func(m *Model, a *v1alpha1.SessionAssignment) {
+		delete(w.assumed, a.UID)
+		m.DeleteAssignment(a.UID)
+	}, w)
 }
 
 // setAssignment takes an assignment of the cache, unless it is older than the one that

@@ -40,7 +40,7 @@ func (cacheHolding) GetInformer(context.Context, client.Object, ...cache.Informe
 // watching is a synced watcher of a node with room for four, without
 // informers.
 func watching(c Assignments) *Watcher {
-	w := newWatcher(Options{Assignments: c}, nil)
+	w := NewWatcher(Options{Assignments: c})
 	w.model = scene(nodes(machine("a", 4000, 32)))
 	w.synced = true
 	return w

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -72,38 +74,24 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	switch {
 	case !selected:
 		return v1alpha1.UnavailableNode, noNode(t.selector)
+	case !reached && t.StorageClass == "":
+		return v1alpha1.UnavailableNode, "no node that matches is where the default storage class makes volumes"
 	case !reached:
-		return v1alpha1.UnavailableNode, fmt.Sprintf("no node that matches is where %s makes volumes", storageClassText(t.StorageClass))
+		return v1alpha1.UnavailableNode, fmt.Sprintf("no node that matches is where storage class %q makes volumes", t.StorageClass)
 	case !suitable:
 		return v1alpha1.UnavailableNode, "every node that matches has a taint that the template does not tolerate, such as " + taint
 	}
-	return v1alpha1.UnavailableResource, tooSmall(t.Resources.ofPod().plus(t.overhead), largest)
-}
-
-func storageClassText(name string) string {
-	if name == "" {
-		return "the default storage class"
+	if short := shortOf(t.Resources.ofPod().plus(t.overhead), largest, "the largest node has"); short != "" {
+		return v1alpha1.UnavailableResource, "no node has enough " + short
 	}
-	return fmt.Sprintf("storage class %q", name)
+	return v1alpha1.UnavailableResource, "no single node is large enough in everything that is asked for"
 }
 
 func noNode(selector map[string]string) string {
 	if len(selector) == 0 {
 		return "the member has no node"
 	}
-	var labels []string
-	for _, key := range slices.Sorted(maps.Keys(selector)) {
-		labels = append(labels, key+"="+selector[key])
-	}
-	return "no node has the labels " + strings.Join(labels, ", ")
-}
-
-func tooSmall(asked, largest Resources) string {
-	short := shortOf(asked, largest, "the largest node has")
-	if short == "" {
-		return "no single node is large enough in everything that is asked for"
-	}
-	return "no node has enough " + short
+	return "no node has the labels " + strings.ReplaceAll(labels.FormatLabels(selector), ",", ", ")
 }
 
 // shortOf returns what is missing of the resources that are asked for, and "" if nothing

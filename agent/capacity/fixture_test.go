@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 const (
@@ -63,7 +64,7 @@ func assigned(uid types.UID, r Resources) Assignment {
 }
 
 // judged is what a model says of its only template.
-func judged(t *testing.T, m *Model) TemplateReport {
+func judged(t *testing.T, m *Model) *fleetv1.TemplateCapacity {
 	t.Helper()
 	r := m.Report()
 	if len(r.Templates) != 1 {
@@ -76,6 +77,15 @@ func names(prefix string, n int) []string {
 	var out []string
 	for i := range n {
 		out = append(out, fmt.Sprint(prefix, i))
+	}
+	return out
+}
+
+// wire returns resources as a report has them.
+func wire(free map[string]int64) Resources {
+	out := Resources{}
+	for name, amount := range free {
+		out[corev1.ResourceName(name)] = amount
 	}
 	return out
 }

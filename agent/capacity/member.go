@@ -22,8 +22,8 @@ import (
 // whether each has synced, and a function that waits for their end once the context has
 // ended.
 func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynced, stop func(), err error) {
-	all := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(trimObject))
-	admitted := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(trimObject),
+	all := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, informers.WithTransform(trimObject))
+	admitted := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, informers.WithTransform(trimObject),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}).String()
 		}))
@@ -33,8 +33,8 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 		transform cache.TransformFunc
 		handler   cache.ResourceEventHandler
 	}{
-		{"nodes", all.Core().V1().Nodes().Informer(), trimNode, nodeHandler(w)},
-		{"pods", all.Core().V1().Pods().Informer(), trimPod, podHandler(w)},
+		{"nodes", all.Core().V1().Nodes().Informer(), trim(NodeOf), nodeHandler(w)},
+		{"pods", all.Core().V1().Pods().Informer(), trim(PodOf), podHandler(w)},
 		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, always(w, admitted.Core().V1().Namespaces().Lister().List, enforcing, w.setNamespaces)},
 		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, always(w, all.Storage().V1().StorageClasses().Lister().List, storageClassesOf, (*Model).SetStorageClasses)},
 		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, always(w, all.Networking().V1().IngressClasses().Lister().List, ingressClassesOf, (*Model).SetIngressClasses)},

@@ -33,15 +33,15 @@ const (
 // changes, from the moment that it is decoded.
 func BenchmarkMember(b *testing.B) {
 	before := liveHeap()
-	w := newWatcher(Options{}, nil)
+	w := NewWatcher(Options{})
 	w.SetTemplates(nil)
 	w.update(func(m *Model) {
 		m.SetIngressClasses(Classes{Default: true})
 		m.SetTemplates([]Requirements{desk()})
 	})
-	inform(b, &corev1.Node{}, trimNode, nodeHandler(w), manyNodes, func(i int) apiruntime.Object { return realNode(i) })
+	inform(b, &corev1.Node{}, trim(NodeOf), nodeHandler(w), manyNodes, func(i int) apiruntime.Object { return realNode(i) })
 	nodesOnly := liveHeap()
-	pods := inform(b, &corev1.Pod{}, trimPod, podHandler(w), manyPods, func(i int) apiruntime.Object { return realPod(i) })
+	pods := inform(b, &corev1.Pod{}, trim(PodOf), podHandler(w), manyPods, func(i int) apiruntime.Object { return realPod(i) })
 	w.update(func(m *Model) { w.synced = true })
 	w.publish()
 	after := liveHeap()
@@ -60,7 +60,7 @@ func BenchmarkMember(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		i++
-		now, err := trimPod(versions[i%2])
+		now, err := trim(PodOf)(versions[i%2])
 		if err == nil {
 			err = pods.Update(now)
 		}

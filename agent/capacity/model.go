@@ -47,10 +47,9 @@ type Pod struct {
 	// Node that it is bound to. Empty if it is not bound yet.
 	Node      string
 	Resources Resources
-	// NodeSelector and Tolerations matter until it is bound. They include those of its
-	// runtime class, which Kubernetes writes into a Pod.
-	NodeSelector map[string]string
-	Tolerations  []corev1.Toleration
+	// PodSpec matters until it is bound. It names no runtime class, whose requirements
+	// Kubernetes writes into a Pod, and no home.
+	PodSpec
 	// Done is set once it has succeeded or failed and uses nothing.
 	Done bool
 }
@@ -60,14 +59,9 @@ type Assignment struct {
 	// UID of the SessionAssignment, not of the session.
 	UID     types.UID
 	Session types.UID
-	// Resources and constraints of the Pod that will be created for it.
-	Resources    Resources
-	NodeSelector map[string]string
-	Tolerations  []corev1.Toleration
-	RuntimeClass string
-	// Home is set if it has a volume, of StorageClass or else the default class.
-	Home         bool
-	StorageClass string
+	// Resources and PodSpec of the Pod that will be created for it.
+	Resources Resources
+	PodSpec
 	// Idle is set if it is suspended, failed, out of time or stopping, so that no Pod
 	// will be created for it.
 	Idle bool
@@ -111,7 +105,7 @@ type session struct {
 type unboundPod struct {
 	resources Resources
 	demand    demand
-	podSpec
+	PodSpec
 	// session that it belongs to. Empty if it is no desktop.
 	session types.UID
 }
@@ -165,7 +159,7 @@ func (m *Model) SetPod(p Pod) {
 	if p.Done {
 		return
 	}
-	m.charge(p.UID, p.Session, p.Node, p.Resources, podSpec{selector: p.NodeSelector, tolerations: p.Tolerations})
+	m.charge(p.UID, p.Session, p.Node, p.Resources, p.PodSpec)
 	if p.Session != "" {
 		m.withSession(p.Session, func(s *session) { s.pods++ })
 	}
@@ -224,9 +218,7 @@ func (m *Model) withSession(uid types.UID, change func(*session)) {
 	}
 	s.eachUsing(func(a *Assignment) { m.discharge(a.UID, "", a.Resources) })
 	change(s)
-	s.eachUsing(func(a *Assignment) {
-		m.charge(a.UID, a.Session, "", a.Resources, a.podSpec())
-	})
+	s.eachUsing(func(a *Assignment) { m.charge(a.UID, a.Session, "", a.Resources, a.PodSpec) })
 	if s.pods == 0 && len(s.assignments) == 0 {
 		delete(m.sessions, uid)
 	}
@@ -244,11 +236,7 @@ func (s *session) eachUsing(do func(*Assignment)) {
 	}
 }
 
-func (a *Assignment) podSpec() podSpec {
-	return podSpec{a.NodeSelector, a.Tolerations, a.RuntimeClass, a.Home, a.StorageClass}
-}
-
-func (m *Model) charge(owner, session types.UID, node string, r Resources, spec podSpec) {
+func (m *Model) charge(owner, session types.UID, node string, r Resources, spec PodSpec) {
 	if node == "" {
 		m.unbound[owner] = &unboundPod{r.ofPod(), r.ofPod().demand(), spec, session}
 		return
@@ -347,12 +335,4 @@ func (n *node) left(used Resources) Resources {
 		n.free.add(used, -1)
 	}
 	return n.free
-}
-
-// roundedLeft returns what left returns, rounded down.
-func (n *node) roundedLeft(used Resources) *vector {
-	if n.rounded == nil {
-		n.rounded = newVector(n.left(used))
-	}
-	return n.rounded
 }

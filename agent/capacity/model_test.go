@@ -4,7 +4,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 func TestSlots(t *testing.T) {
@@ -119,6 +123,7 @@ func TestReport(t *testing.T) {
 		with(machine("d", 4000, 32), func(n *Node) { n.Open = false }),
 		with(machine("e", 4000, 32), func(n *Node) { n.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}} })))
 	m.restrictions.AgentNamespace = "agents"
+	m.SetTemplates([]Requirements{{Name: "unread", Problem: "no quantity"}, desk()})
 	m.SetAdmittedNamespaces(map[string]bool{"lab": false, "kube-system": true, "desks": true, "agents": false})
 	m.SetAssignment(assigned("s", room(1000, 2)))
 	m.SetPod(Pod{UID: "p", Session: "s", Node: "c", Resources: room(1000, 2)})
@@ -130,12 +135,15 @@ func TestReport(t *testing.T) {
 		}
 		return r
 	}
-	want := Report{
-		Nodes: 3, AdmittedNamespaces: []string{"desks", "lab"}, NotEnforced: []string{"lab"}, Assignments: 1,
-		Templates: []TemplateReport{{Name: "desk", Revision: "r1", Available: true, Slots: 8,
-			Buckets: []Bucket{{Nodes: 1, Free: free(0, 30, 109)}, {Nodes: 2, Free: free(4000, 32, 110)}}}},
+	want := &fleetv1.CapacityReport{
+		Nodes: 3, AdmittedNamespaces: []string{"desks", "lab"}, PodSecurity: &fleetv1.PodSecurity{NotEnforced: []string{"lab"}}, Assignments: 1,
+		Templates: []*fleetv1.TemplateCapacity{
+			{Name: "desk", Revision: "r1", Available: true, Slots: 8,
+				Buckets: []*fleetv1.Bucket{{Nodes: 1, Free: free(0, 30, 109).wire()}, {Nodes: 2, Free: free(4000, 32, 110).wire()}}},
+			{Name: "unread", Reason: v1alpha1.UnavailableResource, Message: "no quantity"},
+		},
 	}
-	if diff := cmp.Diff(want, m.Report()); diff != "" {
+	if diff := cmp.Diff(want, m.Report(), protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
 }

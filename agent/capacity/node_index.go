@@ -31,11 +31,12 @@ func (m *Model) indexNodes() *nodeIndex {
 	byKey := map[string]*vector{}
 	of := make(map[*node]*vector, len(m.nodes))
 	for _, n := range m.nodes {
-		v := (*vector)(nil)
+		if n.rounded == nil {
+			n.rounded = newVector(n.left(m.used[n.Name]))
+		}
+		v := n.rounded
 		if free, ok := assumed[n.Name]; ok {
 			v = newVector(free)
-		} else {
-			v = n.roundedLeft(m.used[n.Name])
 		}
 		if known := byKey[v.key]; known != nil {
 			v = known

@@ -27,7 +27,7 @@ func (m *Model) podGroups() []*podGroup {
 		spec := c.specIn(m.sessions[c.session])
 		key := c.resources.key() + spec.key()
 		if groups[key] == nil {
-			resources := c.resources.plus(m.runtimeClasses[spec.runtimeClass].Overhead)
+			resources := c.resources.plus(m.runtimeClasses[spec.RuntimeClass].Overhead)
 			groups[key] = &podGroup{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(spec)}
 		}
 		groups[key].count++
@@ -37,26 +37,23 @@ func (m *Model) podGroups() []*podGroup {
 
 // specIn returns the Pod's spec, with the storage class of the home that its session
 // has: a Pod does not name that itself.
-func (u *unboundPod) specIn(s *session) podSpec {
-	spec := u.podSpec
-	if spec.home || s == nil {
+func (u *unboundPod) specIn(s *session) PodSpec {
+	spec := u.PodSpec
+	if spec.Home || s == nil {
 		return spec
 	}
 	for _, uid := range slices.Sorted(maps.Keys(s.assignments)) {
 		if a := s.assignments[uid]; a.Home {
-			spec.home, spec.storageClass = true, a.StorageClass
+			spec.Home, spec.StorageClass = true, a.StorageClass
 			return spec
 		}
 	}
 	return spec
 }
 
-func (s *podSpec) key() string {
-	key := fmt.Sprintf("%q,%t%q,", s.runtimeClass, s.home, s.storageClass)
-	for _, name := range slices.Sorted(maps.Keys(s.selector)) {
-		key += fmt.Sprintf("%q=%q,", name, s.selector[name])
-	}
-	for _, t := range s.tolerations {
+func (s *PodSpec) key() string {
+	key := fmt.Sprintf("%q,%t%q,%q,", s.RuntimeClass, s.Home, s.StorageClass, s.NodeSelector)
+	for _, t := range s.Tolerations {
 		key += fmt.Sprintf("%q%q%q%q,", t.Key, t.Operator, t.Value, t.Effect)
 	}
 	return key

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // facts are what was set last, apart from any model.
@@ -116,7 +118,7 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 			},
 			"set assignment": func(t *rapid.T) {
 				a := Assignment{UID: "a-" + uid.Draw(t, "assignment"), Session: session.Draw(t, "session"),
-					Resources: drawRoom(t, 6), Idle: rapid.IntRange(0, 2).Draw(t, "idle") == 0, Home: rapid.Bool().Draw(t, "home")}
+					Resources: drawRoom(t, 6), Idle: rapid.IntRange(0, 2).Draw(t, "idle") == 0, PodSpec: PodSpec{Home: rapid.Bool().Draw(t, "home")}}
 				f.assignments[a.UID] = a
 				m.SetAssignment(a)
 			},
@@ -133,7 +135,7 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 				m.SetTemplates(f.templates)
 			},
 			"": func(t *rapid.T) {
-				if diff := cmp.Diff(f.rebuild(int64(len(f.pods))).Report(), m.Report()); diff != "" {
+				if diff := cmp.Diff(f.rebuild(int64(len(f.pods))).Report(), m.Report(), protocmp.Transform()); diff != "" {
 					t.Fatalf("rebuilt (-) differs from incremental (+):\n%s", diff)
 				}
 				f.check(t, m.Report())
@@ -144,11 +146,11 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 
 // check that a report shows no more than there is: what bound Pods take is
 // reckoned once more, by hand.
-func (f *facts) check(t *rapid.T, r Report) {
+func (f *facts) check(t *rapid.T, r *fleetv1.CapacityReport) {
 	for i, tr := range r.Templates {
 		var shown, there int64
 		for _, b := range tr.Buckets {
-			shown += int64(b.Nodes) * f.templates[i].Resources.ofPod().demand().timesIn(b.Free)
+			shown += int64(b.Nodes) * f.templates[i].Resources.ofPod().demand().timesIn(wire(b.Free))
 		}
 		for _, n := range f.nodes {
 			free := maps.Clone(n.Allocatable)

@@ -1,6 +1,8 @@
 package capacity
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -8,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -18,7 +21,7 @@ func PodOf(p *corev1.Pod) Pod {
 		Session:   types.UID(p.Labels[v1alpha1.LabelSessionUID]),
 		Node:      p.Spec.NodeName,
 		Resources: PodResources(&p.Spec),
-		Done:      p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		Done:      observe.Ended(p),
 	}
 	if out.Node == "" {
 		out.NodeSelector, out.Tolerations = p.Spec.NodeSelector, p.Spec.Tolerations
@@ -29,15 +32,17 @@ func PodOf(p *corev1.Pod) Pod {
 // AssignmentOf reads an assignment.
 func AssignmentOf(a *v1alpha1.SessionAssignment) Assignment {
 	return Assignment{
-		UID:          a.UID,
-		Session:      a.Spec.Session.UID,
-		Resources:    ResourcesOf(a.Spec.Desktop.Resources),
-		NodeSelector: a.Spec.Desktop.NodeSelector,
-		Tolerations:  a.Spec.Desktop.Tolerations,
-		RuntimeClass: a.Spec.Desktop.RuntimeClassName,
-		Home:         a.Spec.Desktop.Home.Mode == v1alpha1.HomePerSession || a.Spec.Desktop.Home.Mode == v1alpha1.HomePerUser,
-		StorageClass: a.Spec.Desktop.Home.StorageClassName,
-		Idle:         idle(a) || a.DeletionTimestamp != nil || a.Status.State == v1alpha1.AssignmentStopping,
+		UID:       a.UID,
+		Session:   a.Spec.Session.UID,
+		Resources: ResourcesOf(a.Spec.Desktop.Resources),
+		PodSpec: PodSpec{
+			NodeSelector: a.Spec.Desktop.NodeSelector,
+			Tolerations:  a.Spec.Desktop.Tolerations,
+			RuntimeClass: a.Spec.Desktop.RuntimeClassName,
+			Home:         a.Spec.Desktop.Home.Mode == v1alpha1.HomePerSession || a.Spec.Desktop.Home.Mode == v1alpha1.HomePerUser,
+			StorageClass: a.Spec.Desktop.Home.StorageClassName,
+		},
+		Idle: idle(a) || a.DeletionTimestamp != nil || a.Status.State == v1alpha1.AssignmentStopping,
 	}
 }
 
@@ -83,7 +88,7 @@ func storageClassesOf(list []*storagev1.StorageClass) Classes {
 	for _, c := range list {
 		note(c.Name, c)
 		isDefault := c.Annotations[defaultStorageClass] == "true" || c.Annotations[defaultStorageClassBeta] == "true"
-		if isDefault && (standard == nil || newer(c, standard)) {
+		if isDefault && (standard == nil || cmp.Or(c.CreationTimestamp.Compare(standard.CreationTimestamp.Time), cmp.Compare(standard.Name, c.Name)) > 0) {
 			standard = c
 		}
 	}
@@ -91,13 +96,6 @@ func storageClassesOf(list []*storagev1.StorageClass) Classes {
 		note("", standard)
 	}
 	return out
-}
-
-func newer(a, b *storagev1.StorageClass) bool {
-	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.Name < b.Name
-	}
-	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
 func ingressClassesOf(list []*networkingv1.IngressClass) Classes {

@@ -63,7 +63,7 @@ func TestWhatIsRefusedForLackOfRoom(t *testing.T) {
 }
 
 func TestNothingIsRefusedBeforeTheMemberIsKnown(t *testing.T) {
-	w := newWatcher(Options{}, nil)
+	w := NewWatcher(Options{})
 	a := stored("u", 1, v1alpha1.ModeRunning)
 	if lacks := w.Refuses(a); lacks != "" {
 		t.Errorf("refused: %s", lacks)

@@ -5,44 +5,16 @@ import (
 	"slices"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Report is the free capacity of the member.
-type Report struct {
-	// Nodes that take sessions at all: open, and tolerated by a template.
-	Nodes int32
-	// AdmittedNamespaces, sorted.
-	AdmittedNamespaces []string
-	// NotEnforced are the admitted namespaces that do not enforce Pod Security, sorted.
-	NotEnforced []string
-	// Templates by name and revision.
-	Templates []TemplateReport
-	// Assignments that the member holds.
-	Assignments int32
-}
-
-// TemplateReport is the free capacity for one template.
-type TemplateReport struct {
-	Name, Revision  string
-	Available       bool
-	Reason, Message string
-	// Buckets of the nodes that it may use, if it is available.
-	Buckets []Bucket
-	// Slots of the default resources that fit now.
-	Slots int32
-	// ImageNodes that it may use have its image.
-	ImageNodes int32
-	// Overhead of each Pod besides the resources of the session.
-	Overhead Resources
-}
-
-// Report computes the free capacity. Its cost grows with the numbers of nodes, templates
+// Report computes the free capacity, for a report without a number. Its cost grows with the numbers of nodes, templates
 // and Pods without a node, not with that of bound Pods.
-func (m *Model) Report() Report {
+func (m *Model) Report() *fleetv1.CapacityReport {
 	index := m.indexNodes()
-	r := Report{
+	r := &fleetv1.CapacityReport{
 		AdmittedNamespaces: slices.Clone(m.namespaces),
-		NotEnforced:        slices.Clone(m.notEnforced),
+		PodSecurity:        &fleetv1.PodSecurity{NotEnforced: slices.Clone(m.notEnforced)},
 		Assignments:        int32(len(m.assignments)),
 	}
 	for _, n := range m.nodes {
@@ -61,16 +33,20 @@ func (n *node) takesSessions(templates []*template) bool {
 		slices.ContainsFunc(templates, func(t *template) bool { return t.mayUse(n, len(templates)) }))
 }
 
-func (m *Model) reportOf(t *template, index *nodeIndex) TemplateReport {
-	out := TemplateReport{Name: t.Name, Revision: t.Revision}
+func (m *Model) reportOf(t *template, index *nodeIndex) *fleetv1.TemplateCapacity {
+	out := &fleetv1.TemplateCapacity{Name: t.Name, Revision: t.Revision}
 	if out.Reason, out.Message = m.unavailable(t); out.Reason != "" {
 		return out
 	}
-	out.Available, out.Overhead = true, t.overhead
+	out.Available = true
+	if len(t.overhead) > 0 {
+		out.Overhead = t.overhead.wire()
+	}
 	nodes, withImage := index.usable(t)
-	out.Buckets, out.ImageNodes = bucketsOf(nodes, t.perPod), withImage
+	out.ImageNodes = withImage
 	var slots int64
-	for _, b := range out.Buckets {
+	for _, b := range bucketsOf(nodes, t.perPod) {
+		out.Buckets = append(out.Buckets, &fleetv1.Bucket{Nodes: b.Nodes, Free: b.Free.wire()})
 		slots += int64(b.Nodes) * t.perPod.timesIn(b.Free)
 	}
 	out.Slots = int32(min(slots, math.MaxInt32))
@@ -85,7 +61,7 @@ func (m *Model) Lacks(a Assignment) string {
 	if a.Idle || m.sessions[a.Session] != nil {
 		return ""
 	}
-	allowed := m.constraintsOf(a.podSpec())
+	allowed := m.constraintsOf(a.PodSpec)
 	asked := a.Resources.ofPod().plus(m.runtimeClasses[a.RuntimeClass].Overhead)
 	demand := asked.demand()
 	usable := 0

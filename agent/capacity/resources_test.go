@@ -50,7 +50,7 @@ func TestTrimmingAPodKeepsWhatCounts(t *testing.T) {
 	p.Spec.NodeSelector = map[string]string{"a": "b"}
 	p.Status.Phase = corev1.PodRunning
 	want := PodOf(p)
-	expectKept(t, trimPod, p, want)
+	expectKept(t, trim(PodOf), p, want)
 }
 
 func TestTrimmingANodeKeepsWhatCounts(t *testing.T) {
@@ -67,7 +67,7 @@ func TestTrimmingANodeKeepsWhatCounts(t *testing.T) {
 	if !want.Open {
 		t.Error("a Ready node is open")
 	}
-	expectKept(t, trimNode, n, want)
+	expectKept(t, trim(NodeOf), n, want)
 }
 
 // expectKept trims an object twice, as an informer may, and expects what counts

@@ -1,10 +1,10 @@
 package capacity
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -15,16 +15,10 @@ type Requirements struct {
 	Name, Revision string
 	// Resources of a session by default.
 	Resources Resources
-	// NodeSelector and Tolerations of its Pods.
-	NodeSelector map[string]string
-	Tolerations  []corev1.Toleration
-	// RuntimeClass must exist, if any.
-	RuntimeClass string
+	// PodSpec of its Pods, whose classes must exist.
+	PodSpec
 	// IngressClass must exist, or a default one if it is empty.
 	IngressClass string
-	// Home is set if a volume is required, of StorageClass or else the default class.
-	Home         bool
-	StorageClass string
 	// Image of the desktop.
 	Image string
 	// PriorityClass of its Pods, if any.
@@ -53,28 +47,26 @@ type template struct {
 	notAllowed string
 }
 
-// podSpec is what decides which nodes a Pod may use, before the member's classes are
+// PodSpec is what decides which nodes a Pod may use, before the member's classes are
 // looked up.
-type podSpec struct {
-	selector     map[string]string
-	tolerations  []corev1.Toleration
-	runtimeClass string
-	// home is set if it has a volume, of storageClass or else the default class.
-	home         bool
-	storageClass string
+type PodSpec struct {
+	NodeSelector map[string]string
+	Tolerations  []corev1.Toleration
+	RuntimeClass string
+	// Home is set if it has a volume, of StorageClass or else the default class.
+	Home         bool
+	StorageClass string
 }
 
 // constraintsOf adds what the classes require that the member has now.
-func (m *Model) constraintsOf(w podSpec) constraints {
-	c := constraints{selector: w.selector, tolerations: w.tolerations}
-	if runtime, ok := m.runtimeClasses[w.runtimeClass]; ok {
-		c.selector = make(map[string]string, len(w.selector)+len(runtime.NodeSelector))
-		maps.Copy(c.selector, w.selector)
-		maps.Copy(c.selector, runtime.NodeSelector)
-		c.tolerations = slices.Concat(w.tolerations, runtime.Tolerations)
+func (m *Model) constraintsOf(s PodSpec) constraints {
+	c := constraints{selector: s.NodeSelector, tolerations: s.Tolerations}
+	if runtime, ok := m.runtimeClasses[s.RuntimeClass]; ok {
+		c.selector = labels.Merge(s.NodeSelector, runtime.NodeSelector)
+		c.tolerations = slices.Concat(s.Tolerations, runtime.Tolerations)
 	}
-	if w.home {
-		c.topologies = m.storageClasses.Topologies[w.storageClass]
+	if s.Home {
+		c.topologies = m.storageClasses.Topologies[s.StorageClass]
 	}
 	return c
 }
@@ -83,16 +75,11 @@ func newTemplate(m *Model, r Requirements) *template {
 	overhead := m.runtimeClasses[r.RuntimeClass].Overhead
 	return &template{
 		Requirements: r, overhead: overhead, perPod: r.Resources.ofPod().plus(overhead).demand(), image: hashImage(r.Image),
-		constraints: m.constraintsOf(podSpec{r.NodeSelector, r.Tolerations, r.RuntimeClass, r.Home, r.StorageClass}),
-		notAllowed:  restriction.Message(m.restrictions.Template(r.restricted())),
-	}
-}
-
-// restricted returns the part of a template that the member's administrator may restrict.
-func (r *Requirements) restricted() restriction.Desktop {
-	return restriction.Desktop{
-		Image: r.Image, RuntimeClass: r.RuntimeClass, PriorityClass: r.PriorityClass,
-		Tolerations: r.Tolerations, NetworkMode: r.NetworkMode, EgressCIDRs: r.EgressCIDRs,
+		constraints: m.constraintsOf(r.PodSpec),
+		notAllowed: restriction.Message(m.restrictions.Template(restriction.Desktop{
+			Image: r.Image, RuntimeClass: r.RuntimeClass, PriorityClass: r.PriorityClass,
+			Tolerations: r.Tolerations, NetworkMode: r.NetworkMode, EgressCIDRs: r.EgressCIDRs,
+		})),
 	}
 }
 

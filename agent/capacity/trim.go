@@ -1,8 +1,8 @@
 package capacity
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 // trimmed is what an informer keeps of an object: its identity, and the part that the
@@ -13,22 +13,16 @@ type trimmed[T any] struct {
 	counts T
 }
 
-// trimNode reduces a node to what NodeOf reads.
-func trimNode(in any) (any, error) {
-	n, ok := in.(*corev1.Node)
-	if !ok {
-		return in, nil // trimmed already
+// trim returns what reduces an object to its identity and what read returns.
+func trim[K metav1.Object, T any](read func(K) T) cache.TransformFunc {
+	return func(in any) (any, error) {
+		o, ok := in.(K)
+		if !ok {
+			return in, nil // trimmed already
+		}
+		identity := metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
+		return &trimmed[T]{identity, read(o)}, nil
 	}
-	return &trimmed[Node]{trimMeta(&n.ObjectMeta), NodeOf(n)}, nil
-}
-
-// trimPod reduces a Pod to what PodOf reads, with its resources added up.
-func trimPod(in any) (any, error) {
-	p, ok := in.(*corev1.Pod)
-	if !ok {
-		return in, nil // trimmed already
-	}
-	return &trimmed[Pod]{trimMeta(&p.ObjectMeta), PodOf(p)}, nil
 }
 
 // trimObject removes what is never read of the smaller kinds.
@@ -37,8 +31,4 @@ func trimObject(in any) (any, error) {
 		o.SetManagedFields(nil)
 	}
 	return in, nil
-}
-
-func trimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion}
 }

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +28,8 @@ type Assignments interface {
 
 // Options of a Watcher.
 type Options struct {
-	// Config of the member's API server.
-	Config *rest.Config
+	// Client of the member's API server.
+	Client kubernetes.Interface
 	// Assignments is the manager's cache.
 	Assignments Assignments
 	// Restrictions of the member's administrator.
@@ -49,17 +48,14 @@ type Options struct {
 // Watcher keeps a Model up to date and numbers its reports.
 type Watcher struct {
 	options Options
-	client  kubernetes.Interface
 	changed chan struct{}
 
 	mu    sync.Mutex
 	model *Model
 	// synced is set once the model has the whole member. Nothing is reported before.
 	synced bool
-	// report is the last one, and published the same for the hub.
-	report    Report
-	published *fleetv1.CapacityReport
-	// reported is the version of the model in it.
+	// report is the last one, and reported the version of the model in it.
+	report   *fleetv1.CapacityReport
 	reported uint64
 	// sequence is its number, and notified that for which OnChange was last called.
 	sequence, notified uint64
@@ -81,22 +77,11 @@ type assumed struct {
 }
 
 // NewWatcher returns a Watcher that Start runs.
-func NewWatcher(o Options) (*Watcher, error) {
-	clientset, err := kubernetes.NewForConfig(o.Config)
-	if err != nil {
-		return nil, err
-	}
-	return newWatcher(o, clientset), nil
-}
-
-func newWatcher(o Options, c kubernetes.Interface) *Watcher {
+func NewWatcher(o Options) *Watcher {
 	o.Debounce = cmp.Or(o.Debounce, 250*time.Millisecond)
 	o.Recheck = cmp.Or(o.Recheck, 30*time.Second)
-	if o.OnChange == nil {
-		o.OnChange = func() {}
-	}
 	return &Watcher{
-		options: o, client: c, changed: make(chan struct{}, 1),
+		options: o, changed: make(chan struct{}, 1),
 		model: NewModel(o.Restrictions), assumed: map[types.UID]*assumed{},
 	}
 }
@@ -114,7 +99,7 @@ func (w *Watcher) Report() *fleetv1.CapacityReport {
 	if w.promised > w.sequence {
 		w.make()
 	}
-	return w.published
+	return w.report
 }
 
 // SetTemplates replaces the templates that reports are about.
@@ -185,17 +170,17 @@ func (w *Watcher) make() {
 	if !w.synced {
 		return
 	}
-	owed := w.published == nil || w.promised > w.sequence
+	owed := w.report == nil || w.promised > w.sequence
 	if !owed && w.reported == w.model.version {
 		return
 	}
 	report := w.model.Report()
-	w.reported = w.model.version
-	if !owed && reflect.DeepEqual(report, w.report) {
+	report.Sequence, w.reported = w.sequence, w.model.version
+	if !owed && proto.Equal(report, w.report) {
 		return
 	}
 	w.sequence++
-	w.report, w.published = report, report.Wire(w.sequence)
+	report.Sequence, w.report = w.sequence, report
 }
 
 // Start watches the member until the context ends. The first report follows once all of it

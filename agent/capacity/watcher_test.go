@@ -59,11 +59,10 @@ func start(t *testing.T) *fixture {
 	g.Expect(err).NotTo(HaveOccurred())
 	assignments, err := cache.New(cp.Config, cache.Options{Scheme: scheme})
 	g.Expect(err).NotTo(HaveOccurred())
-	f.watcher, err = capacity.NewWatcher(capacity.Options{
-		Config: cp.Config, Assignments: assignments, Debounce: 20 * time.Millisecond,
+	f.watcher = capacity.NewWatcher(capacity.Options{
+		Client: cp.Client, Assignments: assignments, Debounce: 20 * time.Millisecond,
 		OnChange: func() { f.told.Store(f.watcher.Report().GetSequence()) },
 	})
-	g.Expect(err).NotTo(HaveOccurred())
 	f.run(t, assignments.Start, f.watcher.Start)
 	return f
 }

@@ -19,10 +19,11 @@ func RequirementsOf(set *fleetv1.TemplateSet) []Requirements {
 	for _, t := range set.GetTemplates() {
 		r := Requirements{
 			Name: t.GetName(), Revision: t.GetRevision(),
-			NodeSelector: t.GetNodeSelector(),
-			RuntimeClass: t.GetRuntimeClassName(),
-			IngressClass: t.GetIngressClassName(),
-			Home:         t.GetHome(), StorageClass: t.GetStorageClassName(), Image: t.GetImage(),
+			PodSpec: PodSpec{
+				NodeSelector: t.GetNodeSelector(), RuntimeClass: t.GetRuntimeClassName(),
+				Home: t.GetHome(), StorageClass: t.GetStorageClassName(),
+			},
+			IngressClass: t.GetIngressClassName(), Image: t.GetImage(),
 			PriorityClass: t.GetPriorityClassName(),
 			NetworkMode:   v1alpha1.NetworkPolicyMode(t.GetNetworkPolicy().GetMode()),
 			EgressCIDRs:   t.GetNetworkPolicy().GetEgressCidrs(),
@@ -52,35 +53,6 @@ func (r *Requirements) readResources(quantities map[string]string) error {
 	}
 	r.Resources = ResourcesOf(list)
 	return nil
-}
-
-// Wire returns the report with a number, for the hub.
-func (r *Report) Wire(sequence uint64) *fleetv1.CapacityReport {
-	out := &fleetv1.CapacityReport{
-		Sequence:           sequence,
-		Nodes:              r.Nodes,
-		AdmittedNamespaces: r.AdmittedNamespaces,
-		Assignments:        r.Assignments,
-		PodSecurity:        &fleetv1.PodSecurity{NotEnforced: r.NotEnforced},
-	}
-	for i := range r.Templates {
-		out.Templates = append(out.Templates, r.Templates[i].wire())
-	}
-	return out
-}
-
-func (t *TemplateReport) wire() *fleetv1.TemplateCapacity {
-	out := &fleetv1.TemplateCapacity{
-		Name: t.Name, Revision: t.Revision,
-		Available: t.Available, Reason: t.Reason, Message: t.Message, Slots: t.Slots, ImageNodes: t.ImageNodes,
-	}
-	if len(t.Overhead) > 0 {
-		out.Overhead = t.Overhead.wire()
-	}
-	for _, b := range t.Buckets {
-		out.Buckets = append(out.Buckets, &fleetv1.Bucket{Nodes: b.Nodes, Free: b.Free.wire()})
-	}
-	return out
 }
 
 func (r Resources) wire() map[string]int64 {

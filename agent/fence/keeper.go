@@ -1,7 +1,6 @@
 package fence
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,19 +65,16 @@ type Standing struct {
 // of several replicas only one has a lease. Its methods may be called by any
 // goroutine, and never block.
 type Keeper struct {
-	// Live reads from the API server; Client reads from the manager's cache, which
+	// live reads from the API server; client reads from the manager's cache, which
 	// has all SessionAssignments.
-	Live   client.Reader
-	Client client.Client
-	// Namespace of the record.
-	Namespace string
-	// TimeFactor scales every timing. By default 1.
-	TimeFactor float64
-	// Clock and BootID of the machine. By default the system's.
+	live   client.Reader
+	client client.Client
+	// timeFactor scales every timing.
+	timeFactor float64
+	// Clock and BootID of the machine, which tests replace.
 	Clock  func() Instant
 	BootID func() (string, error)
 
-	once    sync.Once
 	changes chan event.GenericEvent
 	wake    chan struct{}
 	loaded  chan struct{}
@@ -96,18 +92,16 @@ type Keeper struct {
 	failed    bool
 }
 
-func (k *Keeper) init() {
-	k.once.Do(func() {
-		k.changes, k.wake, k.loaded = make(chan event.GenericEvent, 1), make(chan struct{}, 1), make(chan struct{})
-		k.TimeFactor = cmp.Or(k.TimeFactor, 1)
-		if k.Clock == nil {
-			k.Clock = func() Instant { return Instant{Boot: boottime.Now(), Wall: wallClock()} }
-		}
-		if k.BootID == nil {
-			k.BootID = boottime.ID
-		}
-		k.record = recordStore{live: k.Live, client: k.Client, namespace: k.Namespace}
-	})
+// NewKeeper returns a Keeper whose record is in a namespace. Live must not be a cache;
+// cached reads from the manager's.
+func NewKeeper(live client.Reader, cached client.Client, namespace string, timeFactor float64) *Keeper {
+	return &Keeper{
+		live: live, client: cached, timeFactor: timeFactor,
+		Clock:   func() Instant { return Instant{Boot: boottime.Now(), Wall: wallClock()} },
+		BootID:  boottime.ID,
+		changes: make(chan event.GenericEvent, 1), wake: make(chan struct{}, 1), loaded: make(chan struct{}),
+		record: recordStore{live: live, client: cached, namespace: namespace},
+	}
 }
 
 // NeedLeaderElection returns true: only the leader has a lease.
@@ -116,7 +110,6 @@ func (k *Keeper) NeedLeaderElection() bool { return true }
 // Loaded waits until the record of an earlier process was read. It returns false if the
 // context ends first. No renewal counts before.
 func (k *Keeper) Loaded(ctx context.Context) bool {
-	k.init()
 	select {
 	case <-k.loaded:
 		return true
@@ -126,15 +119,11 @@ func (k *Keeper) Loaded(ctx context.Context) bool {
 }
 
 // Changes has an event whenever fenced desktops may run, or may not any more.
-func (k *Keeper) Changes() <-chan event.GenericEvent {
-	k.init()
-	return k.changes
-}
+func (k *Keeper) Changes() <-chan event.GenericEvent { return k.changes }
 
 // Sending is called before a renewal is sent. It returns a function to call with the
 // length of the lease if the renewal was granted.
 func (k *Keeper) Sending() (granted func(length time.Duration)) {
-	k.init()
 	sent := k.Clock()
 	return func(length time.Duration) {
 		k.mu.Lock()
@@ -148,7 +137,6 @@ func (k *Keeper) Sending() (granted func(length time.Duration)) {
 
 // Standing returns the state of the lease now.
 func (k *Keeper) Standing() Standing {
-	k.init()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.standing()
@@ -157,7 +145,6 @@ func (k *Keeper) Standing() Standing {
 // Require is Standing for a fenced session: from now on the lease is kept durable, and no
 // such desktop is started before it is.
 func (k *Keeper) Require() Standing {
-	k.init()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.standing()
@@ -193,7 +180,6 @@ func (k *Keeper) signal() {
 
 // Start keeps the lease until the context ends.
 func (k *Keeper) Start(ctx context.Context) error {
-	k.init()
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("fence"))
 	ticker := time.NewTicker(max(k.scaled(stepInterval), minStepInterval))
 	defer ticker.Stop()
@@ -287,7 +273,7 @@ func (k *Keeper) countFenced(ctx context.Context) error {
 		return nil
 	}
 	var all v1alpha1.SessionAssignmentList
-	if err := k.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := k.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing assignments: %w", err)
 	}
 	k.countedAt = now
@@ -322,7 +308,6 @@ func (k *Keeper) announce(ctx context.Context) {
 
 // Changed enqueues all fenced sessions.
 func (k *Keeper) Changed() {
-	k.init()
 	select {
 	case k.changes <- event.GenericEvent{Object: &v1alpha1.SessionAssignment{}}:
 	default: // An event is pending already.
@@ -342,5 +327,5 @@ func (k *Keeper) logOnce(ctx context.Context, err error) {
 }
 
 func (k *Keeper) scaled(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * k.TimeFactor)
+	return time.Duration(float64(d) * k.timeFactor)
 }

@@ -81,11 +81,8 @@ func (m *member) restart() {
 			return m.write(o, func() error { return c.SubResource(sub).Patch(ctx, o, patch, opts...) })
 		},
 	})
-	m.k = &Keeper{
-		Live: m.api, Client: c, Namespace: "agents",
-		Clock: func() Instant { return m.now }, BootID: func() (string, error) { return m.boot, nil },
-	}
-	m.k.init()
+	m.k = NewKeeper(m.api, c, "agents", 1)
+	m.k.Clock, m.k.BootID = func() Instant { return m.now }, func() (string, error) { return m.boot, nil }
 }
 
 func (m *member) wait(d time.Duration) {

@@ -33,7 +33,7 @@ func (k *Keeper) number(ctx context.Context) error {
 	seen := k.lease.lapses
 	k.mu.Unlock()
 	var all v1alpha1.SessionAssignmentList
-	if err := k.Live.List(ctx, &all); err != nil {
+	if err := k.live.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing the assignments that a lapse concerns: %w", err)
 	}
 	if k.behind(ctx, all.Items) {
@@ -77,7 +77,7 @@ func (k *Keeper) mark(ctx context.Context) error {
 	lapse := k.lease.record.Lapse
 	k.mu.Unlock()
 	var all v1alpha1.SessionAssignmentList
-	if err := k.Live.List(ctx, &all); err != nil {
+	if err := k.live.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing the assignments that lapse %d concerns: %w", lapse, err)
 	}
 	if k.behind(ctx, all.Items) {
@@ -120,7 +120,7 @@ func (k *Keeper) behind(ctx context.Context, live []v1alpha1.SessionAssignment) 
 		wanted[live[i].UID] = live[i].DeletionTimestamp.IsZero()
 	}
 	var cached v1alpha1.SessionAssignmentList
-	if err := k.Client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil {
+	if err := k.client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil {
 		return true
 	}
 	return slices.ContainsFunc(cached.Items, func(a v1alpha1.SessionAssignment) bool {
@@ -133,7 +133,7 @@ func (k *Keeper) behind(ctx context.Context, live []v1alpha1.SessionAssignment) 
 func (k *Keeper) markOne(ctx context.Context, a *v1alpha1.SessionAssignment, lapse int64) error {
 	before := a.DeepCopy()
 	a.Status.Lapse = lapse
-	err := k.Client.Status().Patch(ctx, a, client.MergeFrom(before))
+	err := k.client.Status().Patch(ctx, a, client.MergeFrom(before))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("marking %s/%s with lapse %d: %w", a.Namespace, a.Name, lapse, err)
 	}
@@ -143,6 +143,6 @@ func (k *Keeper) markOne(ctx context.Context, a *v1alpha1.SessionAssignment, lap
 // shown reports whether the cache has caught up with a mark.
 func (k *Keeper) shown(ctx context.Context, a *v1alpha1.SessionAssignment, lapse int64) bool {
 	var cached v1alpha1.SessionAssignment
-	err := k.Client.Get(ctx, client.ObjectKeyFromObject(a), &cached)
+	err := k.client.Get(ctx, client.ObjectKeyFromObject(a), &cached)
 	return err == nil && cached.UID == a.UID && cached.Status.Lapse >= lapse
 }

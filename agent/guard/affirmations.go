@@ -36,7 +36,7 @@ func (e *Endpoint) mayStart(ctx context.Context, a *v1alpha1.SessionAssignment) 
 	default:
 		return opened, http.StatusOK, ""
 	}
-	if e.options.Ordered != nil && e.options.Ordered(a) {
+	if e.options.Ordered(a) {
 		return opened, http.StatusOK, ""
 	}
 	const waits = "the hub has not affirmed yet that the session was not rescheduled while the agent was off"

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -77,7 +76,6 @@ type Endpoint struct {
 
 // NewEndpoint returns an Endpoint that Start runs.
 func NewEndpoint(options EndpointOptions) *Endpoint {
-	options.TimeFactor = cmp.Or(options.TimeFactor, 1)
 	return &Endpoint{
 		options: options, rates: lru.New(mostLimited), affirmations: lru.New(maxAffirmations), busy: make(chan struct{}, mostRequests),
 	}
@@ -124,9 +122,7 @@ func (e *Endpoint) awaitKey(ctx context.Context) {
 		key, err := loadKey(ctx, e.options.Live, e.options.Client, e.options.Namespace)
 		if err == nil {
 			e.key.Store(&key)
-			if e.options.KeyKnown != nil {
-				e.options.KeyKnown()
-			}
+			e.options.KeyKnown()
 			return
 		}
 		if !logged && ctx.Err() == nil {

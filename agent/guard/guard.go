@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
 
 // Timings before the time factor.
@@ -40,12 +41,8 @@ const (
 	closed = 2 * time.Minute
 )
 
-// Guard is the process beside one desktop.
-//
-// It protects against partitions and crashes, not against the desktop itself, which
-// shares the Pod's network: one that kills its guard and answers the kubelet instead
-// outlives its lease, and harms its own user alone. The connection limits prevent that by
-// a flood: the kubelet ends a desktop whose guard can't answer probes.
+// Guard is the process beside one desktop. Its connections are limited, since the kubelet
+// ends a desktop whose guard can't answer probes.
 type Guard struct {
 	options Options
 	client  *agentClient
@@ -165,9 +162,9 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := g.clock()
 	var err error
 	switch r.URL.Path {
-	case PathLease:
+	case render.PathLease:
 		err = g.machine.MayRun(now)
-	case PathDesktop:
+	case render.PathDesktop:
 		g.machine.Runs(now)
 		err = g.machine.Alive(now)
 	default:

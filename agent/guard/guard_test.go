@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
@@ -208,7 +209,7 @@ func (g *guarded) until(want int) string {
 	g.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		code, said := g.probe(PathLease)
+		code, said := g.probe(render.PathLease)
 		if code == want {
 			return said
 		}
@@ -225,7 +226,7 @@ func TestADesktopGoesOnWhileItsAgentSaysSo(t *testing.T) {
 	g.until(http.StatusServiceUnavailable)
 	a.lease(time.Hour)
 	g.until(http.StatusOK)
-	if code, said := g.probe(PathDesktop); code != http.StatusOK {
+	if code, said := g.probe(render.PathDesktop); code != http.StatusOK {
 		t.Errorf("a desktop that starts is told %d: %s", code, said)
 	}
 	if code, _ := g.probe("/else"); code != http.StatusNotFound {
@@ -246,7 +247,7 @@ func TestADesktopWhoseAgentDiedEndsWithTheLease(t *testing.T) {
 	a.lease(time.Hour)
 	other := a.guard() // which has heard the agent once it is alive
 	other.until(http.StatusOK)
-	if code, _ := g.probe(PathDesktop); code != http.StatusServiceUnavailable {
+	if code, _ := g.probe(render.PathDesktop); code != http.StatusServiceUnavailable {
 		t.Error("a desktop that is being ended lives again")
 	}
 }
@@ -258,14 +259,14 @@ func TestADesktopOutlivesARestartOfItsAgent(t *testing.T) {
 	g.until(http.StatusOK)
 	key := a.endpoint.PublicKey()
 	a.stop()
-	if code, said := g.probe(PathLease); code != http.StatusOK {
+	if code, said := g.probe(render.PathLease); code != http.StatusOK {
 		t.Errorf("it ended with its agent: %d, %s", code, said)
 	}
 	a.serve(a.address())
 	if a.endpoint.PublicKey() != key {
 		t.Error("the next agent has another key, and all guards would be deaf to it")
 	}
-	if code, said := g.probe(PathDesktop); code != http.StatusOK {
+	if code, said := g.probe(render.PathDesktop); code != http.StatusOK {
 		t.Errorf("it ended with the next one: %d, %s", code, said)
 	}
 }

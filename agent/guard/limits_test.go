@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
@@ -208,7 +209,7 @@ func TestGuardHoldsFewConnectionsOfItsDesktop(t *testing.T) {
 	if open > maxProbesPerAddress {
 		t.Errorf("the guard holds %d connections of one address", open)
 	}
-	if code, said := g.probe(PathLease); code != http.StatusOK {
+	if code, said := g.probe(render.PathLease); code != http.StatusOK {
 		t.Errorf("the kubelet hears %d: %s", code, said)
 	}
 }

@@ -8,40 +8,25 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
 
-// Paths that the kubelet probes.
-const (
-	// PathLease answers 200 while the desktop may run at all.
-	PathLease = "/alive"
-	// PathDesktop also requires that the desktop answers on its port. It is only for the
-	// kubelet's probe of the desktop itself, which begins once it runs.
-	PathDesktop = "/alive/desktop"
-)
-
-// EnvPodIP is the variable that has the address of the Pod.
-const EnvPodIP = "POD_IP"
-
-// ClientOptions are for requests to the agent about one assignment, as flags set them. A
-// gate needs no others.
+// ClientOptions are for requests to the agent about one assignment. A gate needs no
+// others. AddFlags explains each by its flag.
 type ClientOptions struct {
-	// LeaseURL is where the agent answers, Key its public key.
-	LeaseURL, Key string
-	// Namespace, Name and UID of the assignment.
+	LeaseURL, Key        string
 	Namespace, Name, UID string
-	// TimeFactor scales how often the agent is asked.
-	TimeFactor float64
+	TimeFactor           float64
 }
 
-// Options of a guard, as its flags set them.
+// Options of a guard. AddFlags explains each by its flag.
 type Options struct {
 	ClientOptions
 	// PodIP is where both the guard and the desktop listen.
-	PodIP string
-	// Port of the guard, and of the desktop.
+	PodIP             string
 	Port, DesktopPort int32
-	// StartTimeout is how long the desktop may take to open its port.
-	StartTimeout time.Duration
+	StartTimeout      time.Duration
 }
 
 // AddFlags defines the flags that set the options.
@@ -57,7 +42,7 @@ func (o *ClientOptions) AddFlags(fs *pflag.FlagSet) {
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.ClientOptions.AddFlags(fs)
-	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that of the variable "+EnvPodIP+".")
+	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that of the variable "+render.EnvPodIP+".")
 	fs.Int32Var(&o.Port, "port", 0, "Where the guard answers the kubelet.")
 	fs.Int32Var(&o.DesktopPort, "desktop-port", 0, "Where the desktop listens.")
 	fs.DurationVar(&o.StartTimeout, "start-timeout", 5*time.Minute, "How long the desktop may take to open its port.")

@@ -1,6 +1,5 @@
 // Package identity keeps the agent's key and certificate: it enrolls with a
-// join token, rotates long before expiry, and gives agent/link the credential
-// of each connection (docs/design.md, section 8).
+// join token, and rotates long before expiry (docs/design.md, section 8).
 //
 // agent/link gets the credential of each connection from Keeper, and reports which one the
 // hub accepted and how a connection ended. Keeper calls Enroll and RotateCertificate of the

@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // idle is how long the keeper sleeps when only the link or a person can change
@@ -44,8 +46,9 @@ type Keeper struct {
 	client      client.Client
 	recorder    events.EventRecorder
 	fingerprint func(context.Context) (string, error)
-	readClocks  func() reading
-	wake        chan struct{}
+	// readClocks reads the clocks of the system, and a random number.
+	readClocks func() reading
+	wake       chan struct{}
 
 	// op is held while the Secret or the hub is asked; it guards these.
 	op     sync.Mutex
@@ -87,7 +90,10 @@ type Member struct {
 func NewKeeper(options Options, member Member) *Keeper {
 	return &Keeper{
 		options: options, client: member.Client, recorder: member.Recorder, fingerprint: member.Fingerprint,
-		readClocks: readClocks, wake: make(chan struct{}, 1),
+		readClocks: func() reading {
+			return reading{wall: time.Now(), boot: boottime.Now(), random: rand.Float64()}
+		},
+		wake:    make(chan struct{}, 1),
 		store:   store{reader: member.Reader, client: member.Client, namespace: options.Namespace},
 		refused: map[string]bool{}, replaced: make(chan struct{}),
 	}

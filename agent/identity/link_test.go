@@ -24,6 +24,7 @@ func (bare) SetTemplates(*fleetv1.TemplateSet)         {}
 func (bare) Begin(context.Context) (agent int64, hub link.HubTerm, err error) {
 	return 1, link.HubTerm{}, nil
 }
+func (bare) Sending() func(time.Duration)                { return func(time.Duration) {} }
 func (bare) Observe(context.Context, link.HubTerm) error { return nil }
 
 func TestTheLinkConnectsAnewWithTheNextCertificateWhenTheHubAsksForIt(t *testing.T) {
@@ -32,9 +33,9 @@ func TestTheLinkConnectsAnewWithTheNextCertificateWhenTheHubAsksForIt(t *testing
 	k := m.start()
 	client := link.NewClient(link.Options{
 		HubAddress: m.options.HubAddress, HubServerName: m.options.HubServerName, Credentials: k,
-		Instance: "agent-1", TimeFactor: 0.02,
+		Instance: "agent-1", TimeFactor: 0.02, Leading: func() bool { return true },
 	}, link.Member{
-		Assignments: bare{}, Orders: bare{}, Capacity: bare{}, Terms: bare{},
+		Assignments: bare{}, Orders: bare{}, Capacity: bare{}, Terms: bare{}, Lease: bare{},
 		Fingerprint: func(context.Context) (string, error) { return "kube-system's", nil },
 		Synced:      func(context.Context) bool { return true },
 	})

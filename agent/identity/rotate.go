@@ -51,8 +51,7 @@ func (k *Keeper) tend(ctx context.Context) time.Duration {
 	if _, asked := k.reported(); asked {
 		due = 0
 	}
-	until := max(untilRotation(now.boot-current.born, due), k.notBefore-now.boot)
-	if until > 0 {
+	if until := max(current.born+due, k.notBefore) - now.boot; until > 0 {
 		return min(until, part(current.lifetime, 1.0/lookParts))
 	}
 	return k.rotate(ctx, now)

@@ -46,10 +46,6 @@ func ageByWall(issued, now time.Time, lifetime time.Duration) time.Duration {
 	return age
 }
 
-// untilRotation returns how long a certificate of that age may wait, and zero if it is
-// due.
-func untilRotation(age, due time.Duration) time.Duration { return max(due-age, 0) }
-
 // pause before the next attempt to rotate, after so many that failed. Random
 // is from [0, 1): half of the pause is left to chance.
 func pause(failures int, lifetime time.Duration, random float64) time.Duration {

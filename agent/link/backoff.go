@@ -2,7 +2,10 @@ package link
 
 import (
 	"context"
+	"math"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Delays before connecting again, before the time factor.
@@ -26,14 +29,6 @@ func reconnectDelay(failures int, random float64) time.Duration {
 // untilDone calls f until it succeeds, with growing pauses up to 10 s; it
 // returns false if the context ended first.
 func untilDone(ctx context.Context, f func() error) bool {
-	pause := 200 * time.Millisecond
-	for f() != nil {
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, 10*time.Second)
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
+	pauses := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: math.MaxInt}
+	return pauses.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) { return f() == nil, nil }) == nil
 }

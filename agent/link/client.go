@@ -44,7 +44,6 @@ type Client struct {
 
 // NewClient returns a Client that Start runs.
 func NewClient(options Options, member Member) *Client {
-	options.setDefaults()
 	return &Client{
 		options: options, member: member,
 		reporter: NewReporter(debounce), results: NewResults(),
@@ -157,11 +156,11 @@ func (c *Client) introduce(ctx context.Context) (*fleetv1.Hello, error) {
 	if err != nil {
 		return nil, err
 	}
-	supported, tuning := version.Supported(), &c.options.Tuning
+	supported := version.Supported()
 	return &fleetv1.Hello{
 		Fingerprint: fingerprint, Instance: c.options.Instance, AgentVersion: c.options.AgentVersion,
 		AgentTerm: agentTerm, HighestHubTerm: highest.Term, HighestHubTermProof: highest.Proof, Restrictions: c.options.Restrictions,
 		MinProtocol: supported.Min, MaxProtocol: supported.Max,
-		Capabilities: tuning.Capabilities, RequiredCapabilities: tuning.RequiredCapabilities,
+		Capabilities: c.options.Capabilities, RequiredCapabilities: c.options.RequiredCapabilities,
 	}, nil
 }

@@ -8,12 +8,6 @@
 // assignments whose status is to be reported, Results the set of answers, Summary the
 // digests of all assignments. Client, stream and lease are thin I/O around them.
 //
-// A stream opens with the digest of the inventory, and then only what the hub
-// lacks of it crosses the wire.
-// Capacity is reported in changes, to a hub that knows of them, and in full every 30 s.
-// Each renewal carries the digests of both sides, and the hub requests the whole
-// inventory after two mismatches in a row.
-//
 // Invariants:
 //   - What is to be reported is a set and is rendered when it is sent: the newest wins,
 //     and memory is O(assignments) however long the hub is away.

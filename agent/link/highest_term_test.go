@@ -41,7 +41,7 @@ func TestATermThatARenewalBringsIsSaidAtOnceAndStored(t *testing.T) {
 	g := NewWithT(t)
 	kept := &stored{away: true}
 	s := &stream{
-		Client: &Client{member: Member{Terms: kept}}, renewed: make(chan HubTerm, 1),
+		Client: &Client{member: Member{Terms: kept}}, renewed: make(chan struct{}, 1),
 		hello: &fleetv1.Hello{HighestHubTerm: 4, HighestHubTermProof: "four"},
 	}
 	ctx, cancel := context.WithCancel(t.Context())

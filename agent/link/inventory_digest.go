@@ -74,16 +74,10 @@ func (m *Machine) nextDigest(sources Sources) *fleetv1.ConnectRequest {
 }
 
 func (s Sources) hash(ref Ref) (uint64, bool) {
-	if s.Hash != nil {
-		if hash, ok := s.Hash(ref); ok {
-			return hash, true
-		}
+	if hash, ok := s.Hash(ref); ok {
+		return hash, true
 	}
-	return hashRendered(ref, s.Render)
-}
-
-func hashRendered(ref Ref, render Render) (uint64, bool) {
-	r := fitting(render(ref))
+	r := fitting(s.Render(ref))
 	if r == nil {
 		return 0, false
 	}

@@ -61,7 +61,8 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 		Instance: s.options.Instance, Sequence: sequence, TrustBundleHash: s.credential.TrustBundleHash,
 		Sync: s.syncState(ctx), LeadershipUncertain: !s.options.Leading(),
 	}
-	granted := s.sending()
+	// A lease is valid from now, however long the answer takes.
+	granted := s.member.Lease.Sending()
 	response, err := s.rpc.RenewLease(ctx, request)
 	metricRenewals.WithLabelValues(status.Code(err).String()).Inc()
 	if err != nil {
@@ -79,15 +80,6 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 	s.note(HubTerm{Term: response.GetHubTerm(), Proof: response.GetHubTermProof()})
 	granted(response.GetLease().AsDuration())
 	return nil
-}
-
-// sending records when a renewal is sent: a lease is valid from then, however long the
-// answer takes.
-func (s *stream) sending() (granted func(time.Duration)) {
-	if s.member.Lease == nil {
-		return func(time.Duration) {}
-	}
-	return s.member.Lease.Sending()
 }
 
 // refused reports whether the hub has answered, and a retry would not help this stream.

@@ -49,7 +49,7 @@ func TestALeaseIsToldOfRenewalsThatWereAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &renewer{response: tc.response, err: tc.err}
-			c := NewClient(Options{Instance: "i"}, Member{Lease: r})
+			c := NewClient(Options{Instance: "i", Leading: func() bool { return true }}, Member{Lease: r})
 			s := &stream{
 				Client: c, rpc: r, credential: &Credential{}, renewEvery: time.Second,
 				machine: NewMachine(&fleetv1.Hello{HighestHubTerm: 7}, c.reporter, c.results),

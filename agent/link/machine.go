@@ -159,7 +159,7 @@ type Sources struct {
 	Render   Render
 	Capacity func() *fleetv1.CapacityReport
 	// Hash returns what an assignment adds to the digest, as of its listing. Where it
-	// does not know, or is nil, the assignment is rendered.
+	// does not know, the assignment is rendered.
 	Hash func(Ref) (uint64, bool)
 }
 

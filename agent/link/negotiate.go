@@ -14,20 +14,10 @@ const (
 	leastTimeout = 2 * time.Second
 	// minAckTimeout: no hub can make an agent flap.
 	minAckTimeout = 100 * time.Millisecond
-	// defaultSendTimeout is how long the hub may take no message while there is
-	// one, before the time factor.
-	defaultSendTimeout = 20 * time.Second
+	// sendTimeout is how long the hub may take no message while there is one,
+	// before the time factor.
+	sendTimeout = 20 * time.Second
 )
-
-// Tuning is what may be otherwise of a stream than by default.
-type Tuning struct {
-	// SendTimeout is how long the hub may take no message while there is one,
-	// 20 s times the time factor by default, and 2 s at the least.
-	SendTimeout time.Duration
-	// Capabilities that this agent has beyond the protocol's base, and those
-	// that a hub must have.
-	Capabilities, RequiredCapabilities []string
-}
 
 // acceptable returns why the agent cannot work with a hub, given the Hello that it
 // sent, and which side to upgrade.

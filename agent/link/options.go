@@ -1,7 +1,6 @@
 package link
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -15,24 +14,22 @@ type Options struct {
 	HubAddress string
 	// HubServerName must be a DNS name in the hub's certificate.
 	HubServerName string
-	// Credentials secure the connections; if nil they are the files CertFile,
-	// KeyFile and HubCAFile: see Files.
-	Credentials                  Credentials
-	CertFile, KeyFile, HubCAFile string
+	// Credentials secure the connections.
+	Credentials Credentials
 	// AgentVersion, for display.
 	AgentVersion string
 	// Instance is the random identity of this process.
 	Instance string
 	// Restrictions of the member's administrator, if any, which the hub displays.
 	Restrictions *fleetv1.Restrictions
-	// Leading reports whether this process is certain to lead the agent's replicas, by
-	// default true. One that is not reports that to the hub, and ends if the hub is
-	// connected to another.
+	// Leading reports whether this process is certain to lead the agent's replicas. One
+	// that is not reports that to the hub, and ends if the hub is connected to another.
 	Leading func() bool
-	// TimeFactor scales every interval of the link. By default 1.
+	// TimeFactor scales every interval of the link.
 	TimeFactor float64
-	// Tuning of the streams.
-	Tuning Tuning
+	// Capabilities that this agent has beyond the protocol's base, and those that a hub
+	// must have.
+	Capabilities, RequiredCapabilities []string
 }
 
 // Assignments are those of the member, from a cache.
@@ -89,24 +86,12 @@ type Member struct {
 	Orders      Orders
 	Capacity    Capacity
 	Terms       Terms
-	// Lease may be nil.
-	Lease Lease
+	Lease       Lease
 	// Fingerprint is the UID of the cluster's kube-system namespace.
 	Fingerprint func(context.Context) (string, error)
 	// Synced waits until the caches behind all these are filled. It returns false if the
 	// context ends first.
 	Synced func(context.Context) bool
-}
-
-func (o *Options) setDefaults() {
-	o.TimeFactor = cmp.Or(o.TimeFactor, 1)
-	if o.Leading == nil {
-		o.Leading = func() bool { return true }
-	}
-	o.Tuning.SendTimeout = cmp.Or(o.Tuning.SendTimeout, max(o.scaled(defaultSendTimeout), leastTimeout))
-	if o.Credentials == nil {
-		o.Credentials = Files{CertFile: o.CertFile, KeyFile: o.KeyFile, HubCAFile: o.HubCAFile}
-	}
 }
 
 func (o *Options) validate() error {

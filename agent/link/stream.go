@@ -43,8 +43,8 @@ type stream struct {
 	// after the stream's beginning, or 0.
 	blockedSince atomic.Int64
 	began        time.Time
-	// renewed has the highest term of a renewal that is not stored yet.
-	renewed chan HubTerm
+	// renewed has an item if a renewal brought a term that is not stored yet.
+	renewed chan struct{}
 }
 
 // connect runs one stream to its end, and returns whether it reached state Serving. It
@@ -62,7 +62,7 @@ func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool
 	s := &stream{
 		Client: c, rpc: fleetv1.NewFleetServiceClient(conn), hello: hello, credential: credential, welcomed: make(chan struct{}),
 		began:   time.Now(),
-		renewed: make(chan HubTerm, 1),
+		renewed: make(chan struct{}, 1),
 		machine: NewMachine(proto.Clone(hello).(*fleetv1.Hello), c.reporter, c.results),
 	}
 	if s.wire, err = s.rpc.Connect(ctx); err != nil {
@@ -227,8 +227,9 @@ func (s *stream) watch(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	longestSend := max(s.options.scaled(sendTimeout), leastTimeout)
 	s.mu.Lock()
-	period := min(s.machine.AckTimeout(), s.options.Tuning.SendTimeout) / ticksPerTimeout
+	period := min(s.machine.AckTimeout(), longestSend) / ticksPerTimeout
 	s.mu.Unlock()
 	ticker := time.NewTicker(max(period, time.Millisecond))
 	defer ticker.Stop()
@@ -240,7 +241,7 @@ func (s *stream) watch(ctx context.Context) error {
 			return err
 		}
 		since := s.blockedSince.Load()
-		if blocked := time.Since(s.began) - time.Duration(since); since > 0 && blocked > s.options.Tuning.SendTimeout {
+		if blocked := time.Since(s.began) - time.Duration(since); since > 0 && blocked > longestSend {
 			return fmt.Errorf("%w: it has not read a message for %s", ErrStalled, blocked.Round(time.Millisecond))
 		}
 		select {

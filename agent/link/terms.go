@@ -151,16 +151,9 @@ func (s *stream) note(term HubTerm) {
 	if term.Proof == "" || !s.raise(term) {
 		return
 	}
-	for {
-		select {
-		case s.renewed <- term:
-			return
-		default:
-		}
-		select {
-		case <-s.renewed: // a lower one
-		default:
-		}
+	select {
+	case s.renewed <- struct{}{}:
+	default:
 	}
 }
 
@@ -171,8 +164,9 @@ func (s *stream) storeTerms(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case term := <-s.renewed:
+		case <-s.renewed:
 			untilDone(ctx, func() error {
+				term := s.highest()
 				err := s.member.Terms.Observe(ctx, term)
 				if err != nil {
 					log.FromContext(ctx).V(1).Info("The hub's term is not stored yet, will retry", "term", term.Term, "reason", err.Error())

@@ -60,7 +60,7 @@ type Cluster struct {
 func (c Cluster) NewInformer(everywhere toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if within(object) {
 		everywhere = &listerWatcher{
-			cluster: c, object: object, retry: shutRetry, open: map[string]bool{}, refused: map[string]time.Time{},
+			cluster: c, object: object, open: map[string]bool{}, refused: map[string]time.Time{},
 		}
 	}
 	return toolscache.NewSharedIndexInformer(everywhere, object, resync, indexers)
@@ -70,8 +70,6 @@ func (c Cluster) NewInformer(everywhere toolscache.ListerWatcher, object runtime
 type listerWatcher struct {
 	cluster Cluster
 	object  runtime.Object
-	// retry is how soon a namespace that has forbidden the list is retried.
-	retry time.Duration
 
 	mu      sync.Mutex
 	clients *clients
@@ -195,7 +193,7 @@ func (l *listerWatcher) WatchWithContext(ctx context.Context, _ metav1.ListOptio
 	if from == nil {
 		return nil, expired
 	}
-	return begin(ctx, c, from, l.retry), nil
+	return begin(ctx, c, from), nil
 }
 
 func (l *listerWatcher) connect() (*clients, error) {

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -42,15 +42,15 @@ type merged struct {
 	endOnce sync.Once
 }
 
-func begin(ctx context.Context, c *clients, from *listed, retry time.Duration) *merged {
+func begin(ctx context.Context, c *clients, from *listed) *merged {
 	ctx, cancel := context.WithCancel(ctx)
 	m := &merged{clients: c, results: make(chan watch.Event), cancel: cancel, ended: make(chan struct{})}
 	for namespace, version := range from.in {
 		m.running.Go(func() { m.follow(ctx, namespace, version) })
 	}
-	m.running.Go(func() { m.namespaces(ctx, from, retry) })
+	m.running.Go(func() { m.namespaces(ctx, from) })
 	for _, namespace := range from.shut {
-		m.running.Go(func() { m.retryJoin(ctx, namespace, retry) })
+		m.running.Go(func() { m.retryJoin(ctx, namespace) })
 	}
 	go m.finish(ctx)
 	return m
@@ -135,12 +135,12 @@ func (m *merged) join(ctx context.Context, namespace string) bool {
 }
 
 // retryJoin joins a namespace as soon as that is not forbidden any more.
-func (m *merged) retryJoin(ctx context.Context, namespace string, retry time.Duration) {
+func (m *merged) retryJoin(ctx context.Context, namespace string) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(retry):
+		case <-time.After(shutRetry):
 		}
 		if m.join(ctx, namespace) {
 			return
@@ -150,7 +150,7 @@ func (m *merged) retryJoin(ctx context.Context, namespace string, retry time.Dur
 
 // namespaces joins those that are admitted, and ends all watches when one no longer
 // is: the next list omits it, unless it holds an assignment.
-func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Duration) {
+func (m *merged) namespaces(ctx context.Context, from *listed) {
 	defer m.end()
 	known := sets.KeySet(from.in).Insert(from.shut...)
 	w, err := m.clients.namespaces.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.labelled})
@@ -158,7 +158,7 @@ func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Durati
 		return
 	}
 	m.forward(ctx, w, func(event watch.Event) bool {
-		name := nameOf(event.Object)
+		name := event.Object.(*corev1.Namespace).Name
 		switch {
 		case event.Type == watch.Deleted:
 			return false
@@ -167,20 +167,12 @@ func (m *merged) namespaces(ctx context.Context, from *listed, retry time.Durati
 			m.running.Go(func() {
 				if !m.join(ctx, name) {
 					logShut(ctx, m.clients.resource, name)
-					m.retryJoin(ctx, name, retry)
+					m.retryJoin(ctx, name)
 				}
 			})
 		}
 		return true
 	})
-}
-
-func nameOf(object runtime.Object) string {
-	named, ok := object.(metav1.Object)
-	if !ok {
-		return ""
-	}
-	return named.GetName()
 }
 
 func logShut(ctx context.Context, resource, namespace string) {

@@ -7,14 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-)
-
-// guardContainer is what agent/render calls the guard beside a desktop, and
-// gateContainer the gate before one.
-const (
-	guardContainer = "vdi-guard"
-	gateContainer  = "vdi-gate"
 )
 
 // imageReasons are the kubelet's reasons for an image that it can't get, and whether it
@@ -59,13 +53,13 @@ const crashLoop = "CrashLoopBackOff"
 func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	last := s.LastTerminationState.Terminated
 	switch {
-	case s.State.Waiting != nil && (s.Name == guardContainer || s.Name == gateContainer):
+	case s.State.Waiting != nil && (s.Name == render.GuardContainer || s.Name == render.GateContainer):
 		return unavailable(pod, s)
 	case s.State.Waiting != nil:
 		return waiting(pod, s)
-	case s.Name == guardContainer:
+	case s.Name == render.GuardContainer:
 		return guarding(pod, s)
-	case s.Name == gateContainer:
+	case s.Name == render.GateContainer:
 		return gating(pod, s)
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
 		return finding{restarting(s.State.Terminated), "The desktop " + ended(s.State.Terminated) + " and is started again"}
@@ -89,14 +83,10 @@ func guarding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	return finding{api.ReasonStarting, fmt.Sprintf("The guard on node %s waits until the agent permits the desktop to start", pod.Spec.NodeName)}
 }
 
-func guarded(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == guardContainer })
-}
-
 // starts reports whether a desktop that has a guard has never answered since it
 // was started. It has no startup probe, by which that is known of others.
 func starts(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
-	if !guarded(pod) || s.State.Running == nil {
+	if !render.Guarded(pod) || s.State.Running == nil {
 		return false
 	}
 	return !PodCondition(pod, corev1.PodReady).LastTransitionTime.After(s.State.Running.StartedAt.Time)

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -24,7 +25,7 @@ func gating(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 // not again. Both are the agent's: its administrator can help, and no template.
 func unavailable(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	what := "guard"
-	if s.Name == gateContainer {
+	if s.Name == render.GateContainer {
 		what = "gate"
 	}
 	remedy := "give the agent a --guard-image that its nodes can pull"
@@ -54,7 +55,7 @@ func awaitsHub(a *api.SessionAssignment, pod *corev1.Pod) (finding, bool) {
 // atGate reports whether a Pod's gate runs, and so is not open.
 func atGate(pod *corev1.Pod) bool {
 	for _, s := range pod.Status.InitContainerStatuses {
-		if s.Name == gateContainer {
+		if s.Name == render.GateContainer {
 			return s.State.Running != nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -33,8 +34,8 @@ func TestADesktopBehindAGateSaysWhatItWaitsFor(t *testing.T) {
 				a.Spec.FailoverMode, a.Spec.Lapse, a.Status.Lapse = tc.mode, tc.spec, tc.status
 			})
 			p := pod(func(p *corev1.Pod) {
-				p.Spec.InitContainers = []corev1.Container{{Name: gateContainer}}
-				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: gateContainer, State: tc.gate}}
+				p.Spec.InitContainers = []corev1.Container{{Name: render.GateContainer}}
+				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: render.GateContainer, State: tc.gate}}
 				p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 					Name: "desktop", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
 				}}
@@ -60,7 +61,7 @@ func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
 		"not made":      {"CreateContainerError", "does not start (CreateContainerError)", "its logs"},
 		"ends":          {"CrashLoopBackOff", "does not start (CrashLoopBackOff)", "its logs"},
 	} {
-		for _, container := range []string{guardContainer, gateContainer} {
+		for _, container := range []string{render.GuardContainer, render.GateContainer} {
 			t.Run(name+" "+container, func(t *testing.T) {
 				a := assignment()
 				p := pod(func(p *corev1.Pod) {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -24,7 +25,7 @@ func TestADesktopBesideAGuardStarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pod(with(corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: tc.since}))
-			p.Spec.InitContainers = []corev1.Container{{Name: guardContainer}}
+			p.Spec.InitContainers = []corev1.Container{{Name: render.GuardContainer}}
 			p.Status.Phase = corev1.PodRunning
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "desktop", Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ran}},

@@ -52,10 +52,9 @@ func IdleFailure(a *api.SessionAssignment) *api.Failure {
 	}
 }
 
-// TimeExpired returns reason and message of PodReady for a desktop that does not run
-// because its timeout has passed.
-func TimeExpired(a *api.SessionAssignment) (reason, message string) {
-	return api.ReasonTimeExpired, fmt.Sprintf("The timeout of %s has passed: raise spec.timeout to go on.", a.Spec.Timeout)
+// TimeExpired returns why there is no Pod of a desktop whose timeout has passed.
+func TimeExpired(a *api.SessionAssignment) *Problem {
+	return &Problem{Reason: api.ReasonTimeExpired, Message: fmt.Sprintf("The timeout of %s has passed: raise spec.timeout to go on.", a.Spec.Timeout)}
 }
 
 // WarnIdle warns in a status that a running desktop is about to be ended since it is not

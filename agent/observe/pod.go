@@ -63,7 +63,7 @@ func absent(a *api.SessionAssignment, f Found) metav1.Condition {
 // unready returns why an existing Pod is not ready.
 func unready(pod *corev1.Pod) finding {
 	switch {
-	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
+	case Ended(pod):
 		return failed(pod)
 	case pod.Spec.NodeName == "":
 		return unbound(pod)
@@ -76,9 +76,13 @@ func notReady(reason, message string) metav1.Condition {
 	return isFalse(api.ConditionPodReady, reason, message)
 }
 
+// Ended reports whether a Pod has ended for good.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
 func isReady(pod *corev1.Pod) bool {
-	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	return !ended && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" &&
+	return !Ended(pod) && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" &&
 		PodCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 

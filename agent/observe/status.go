@@ -117,6 +117,7 @@ func readySince(pod *corev1.Pod, now time.Time) *metav1.Time {
 // what is merely not done yet, and of equals the earlier step. They are empty if all are
 // True.
 func foremost(conditions []metav1.Condition) (reason, message string) {
+	isNotTrue := func(c metav1.Condition) bool { return c.Status != metav1.ConditionTrue }
 	for _, wanted := range []func(metav1.Condition) bool{IsTrouble, isNotTrue} {
 		for _, kind := range Kinds {
 			if c := meta.FindStatusCondition(conditions, kind); c != nil && wanted(*c) {
@@ -126,5 +127,3 @@ func foremost(conditions []metav1.Condition) (reason, message string) {
 	}
 	return "", ""
 }
-
-func isNotTrue(c metav1.Condition) bool { return c.Status != metav1.ConditionTrue }

@@ -45,7 +45,7 @@ func Stopped(pod *corev1.Pod, node Node) bool {
 // garbage collector makes it terminal as well, and touches no container: what it has
 // collected for want of a Node has ended only if each container is reported to have.
 func reportedStopped(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
+	if !Ended(pod) {
 		return false
 	}
 	states := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
@@ -55,9 +55,8 @@ func reportedStopped(pod *corev1.Pod) bool {
 	if PodCondition(pod, corev1.DisruptionTarget).Reason != collected {
 		return true
 	}
-	ended := func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil }
 	return len(pod.Status.ContainerStatuses) == len(pod.Spec.Containers) &&
-		!slices.ContainsFunc(states, func(s corev1.ContainerStatus) bool { return !ended(s) })
+		!slices.ContainsFunc(states, func(s corev1.ContainerStatus) bool { return s.State.Terminated == nil })
 }
 
 // collected is the reason that the Pod garbage collector gives for a Pod whose Node is

@@ -34,7 +34,9 @@ func env(a *api.SessionAssignment) []corev1.EnvVar {
 		}
 	}
 	for _, e := range d.Env {
-		add(fromConfig(e.Name, a.Name))
+		add(corev1.EnvVar{Name: e.Name, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: a.Name}, Key: envKey + e.Name,
+		}}})
 	}
 	if HasHome(a) {
 		add(corev1.EnvVar{Name: "HOME", Value: homePath(a)})
@@ -45,11 +47,5 @@ func env(a *api.SessionAssignment) []corev1.EnvVar {
 func fromSecret(name, secret, key string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key,
-	}}}
-}
-
-func fromConfig(name, config string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: config}, Key: envKey + name,
 	}}}
 }

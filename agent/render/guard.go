@@ -19,14 +19,17 @@ import (
 // hub's lease is over: see agent/guard.
 const GuardContainer = "vdi-guard"
 
-// Paths on which a guard answers the kubelet, as agent/guard has them.
+// Paths on which a guard answers the kubelet.
 const (
-	guardPathLease   = "/alive"
-	guardPathDesktop = "/alive/desktop"
+	// PathLease answers 200 while the desktop may run at all.
+	PathLease = "/alive"
+	// PathDesktop also requires that the desktop answers on its port. It is only for the
+	// kubelet's probe of the desktop itself, which begins once it runs.
+	PathDesktop = "/alive/desktop"
 )
 
-// envPodIP is the variable by which a guard knows where to listen.
-const envPodIP = "POD_IP"
+// EnvPodIP is the variable by which a guard knows where to listen.
+const EnvPodIP = "POD_IP"
 
 // What a guard takes of the desktop's resources, and at most a half of each.
 var (
@@ -132,14 +135,14 @@ func (g Guard) container(a *api.SessionAssignment, port int32, share corev1.Reso
 		Name:  GuardContainer,
 		Image: g.Image,
 		Args:  args,
-		Env: []corev1.EnvVar{{Name: envPodIP, ValueFrom: &corev1.EnvVarSource{
+		Env: []corev1.EnvVar{{Name: EnvPodIP, ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
 		}}},
 		Resources: corev1.ResourceRequirements{Requests: share.DeepCopy(), Limits: share},
 		// A sidecar: it starts before the desktop, which waits until it has a lease.
 		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
 		StartupProbe: &corev1.Probe{
-			ProbeHandler: asks(guardPathLease, port), PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: guardPatience,
+			ProbeHandler: asks(PathLease, port), PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: guardPatience,
 		},
 		SecurityContext: security,
 	}
@@ -158,7 +161,7 @@ func (g Guard) toAsk(a *api.SessionAssignment) []string {
 
 func (g Guard) liveness(port int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:     asks(guardPathDesktop, port),
+		ProbeHandler:     asks(PathDesktop, port),
 		PeriodSeconds:    g.seconds(guardPeriod),
 		TimeoutSeconds:   min(2, g.seconds(guardPeriod)),
 		FailureThreshold: guardFailures,

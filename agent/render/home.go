@@ -54,16 +54,11 @@ func homeMeta(a *api.SessionAssignment) metav1.ObjectMeta {
 		meta.Labels = Selector(a)
 		meta.Annotations[api.AnnotationSession] = a.Spec.Session.Namespace + "/" + a.Spec.Session.Name
 	}
-	if keep := a.Spec.Desktop.Home.RetentionTime; keep != "" && !goesWithItsSession(a.Spec.Desktop.Home) {
+	if keep := a.Spec.Desktop.Home.RetentionTime; keep != "" && (a.Spec.Desktop.Home.Mode != api.HomePerSession || a.Spec.Desktop.Home.Retention == api.RetentionRetain) {
 		meta.Annotations[api.AnnotationRetention] = string(keep)
 	}
 	meta.Labels[LabelHomeMode] = string(a.Spec.Desktop.Home.Mode)
 	return meta
-}
-
-// goesWithItsSession: nothing of the home is kept.
-func goesWithItsSession(home api.AssignedHome) bool {
-	return home.Mode == api.HomePerSession && home.Retention != api.RetentionRetain
 }
 
 // optional returns nil for the empty text, which in the API means "the default".

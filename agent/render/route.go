@@ -30,9 +30,6 @@ func HTTPRoute(a *api.SessionAssignment, n Network) *gatewayv1.HTTPRoute {
 		Namespace: ptr.To(gatewayv1.Namespace(n.Gateway.Namespace)),
 		Name:      gatewayv1.ObjectName(n.Gateway.Name),
 	}
-	if n.Gateway.Namespace == "" {
-		parent.Namespace = nil
-	}
 	if n.Gateway.Section != "" {
 		parent.SectionName = ptr.To(gatewayv1.SectionName(n.Gateway.Section))
 	}
@@ -40,18 +37,14 @@ func HTTPRoute(a *api.SessionAssignment, n Network) *gatewayv1.HTTPRoute {
 		CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{parent}},
 		Hostnames:       []gatewayv1.Hostname{gatewayv1.Hostname(a.Spec.Host)},
 		Rules: []gatewayv1.HTTPRouteRule{{
-			Matches:     everyPath(),
+			Matches: []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{
+				Type: ptr.To(gatewayv1.PathMatchPathPrefix), Value: ptr.To("/"),
+			}}},
 			BackendRefs: []gatewayv1.HTTPBackendRef{backendRef(a)},
 			Timeouts:    &gatewayv1.HTTPRouteTimeouts{Request: ptr.To(noTimeout), BackendRequest: ptr.To(noTimeout)},
 		}},
 	}
 	return route
-}
-
-func everyPath() []gatewayv1.HTTPRouteMatch {
-	return []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{
-		Type: ptr.To(gatewayv1.PathMatchPathPrefix), Value: ptr.To("/"),
-	}}}
 }
 
 // backendRef names the Service, with all that the API server would fill in.

@@ -34,8 +34,9 @@ type mounted struct {
 // home, files, access and other secrets where there are any.
 func volumes(a *api.SessionAssignment) ([]corev1.Volume, []corev1.VolumeMount) {
 	d := &a.Spec.Desktop
+	// /tmp is part of the disk space that the desktop may use.
 	all := []mounted{
-		{volume: volume("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: tmpSize(d)}}), path: "/tmp"},
+		{volume: volume("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(requirements(d.Resources).Limits[corev1.ResourceEphemeralStorage])}}), path: "/tmp"},
 		{volume: volume("shm", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 			Medium:    corev1.StorageMediumMemory,
 			SizeLimit: shmSize(d),
@@ -82,12 +83,6 @@ func homePath(a *api.SessionAssignment) string {
 	return cmp.Or(a.Spec.Desktop.Home.MountPath, defaultHomePath)
 }
 
-// tmpSize returns the limit of the disk space that /tmp is part of.
-func tmpSize(d *api.Desktop) *resource.Quantity {
-	size := requirements(d.Resources).Limits[corev1.ResourceEphemeralStorage]
-	return &size
-}
-
 // shmSize returns what the template asks for, or half the memory limit. What lies in
 // /dev/shm is charged to the container: one larger than the limit would only let
 // a desktop kill itself.
@@ -96,14 +91,12 @@ func shmSize(d *api.Desktop) *resource.Quantity {
 	limited = limited && memory.Value() >= 2
 	switch asked := d.SharedMemory; {
 	case asked != nil && asked.Sign() > 0 && (!limited || asked.Cmp(memory) <= 0):
-		size := asked.DeepCopy()
-		return &size
+		return ptr.To(asked.DeepCopy())
 	case asked != nil && asked.Sign() > 0:
 		return &memory
 	case limited:
 		return resource.NewQuantity(memory.Value()/2, resource.BinarySI)
 	default:
-		size := defaultShm
-		return &size
+		return ptr.To(defaultShm)
 	}
 }

@@ -24,28 +24,14 @@ const (
 // imagePrefix is the beginning of an image's name.
 var imagePrefix = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9._:]*(/[A-Za-z0-9][-A-Za-z0-9._:]*)*/?$`)
 
-// Settings are what a member's administrator allows. The zero value allows no Open
-// networks; Defaults returns what applies where nothing is set.
+// Settings are what a member's administrator allows: AddFlags explains each by its flag. An
+// empty list allows any. The zero value allows no Open networks; Defaults returns what
+// applies where nothing is set.
 type Settings struct {
 	// AgentNamespace never holds sessions, whatever its labels; nor does kube-*.
-	AgentNamespace string
-	// HostSuffixes are the domains under which the hosts of desktops may be; none:
-	// any.
-	HostSuffixes []string
-	// ImagePrefixes are registries, repositories or beginnings of them that end in a
-	// slash, of which the images of desktops may be; none: any.
-	ImagePrefixes []string
-	// RuntimeClasses and PriorityClasses that desktops may name; none: any. Unnamed
-	// is for those that name none.
-	RuntimeClasses, PriorityClasses []string
-	// OpenNetwork allows network mode Open, which has no NetworkPolicy at all.
-	OpenNetwork bool
-	// PrivateEgress allows egressCIDRs with addresses that are not public.
-	PrivateEgress bool
-	// LinkLocalEgress allows egressCIDRs with link-local addresses.
-	LinkLocalEgress bool
-	// ControlPlane allows tolerations of the control plane's taints.
-	ControlPlane bool
+	AgentNamespace                                               string
+	HostSuffixes, ImagePrefixes, RuntimeClasses, PriorityClasses []string
+	OpenNetwork, PrivateEgress, LinkLocalEgress, ControlPlane    bool
 }
 
 // Defaults returns what applies where nothing is set.

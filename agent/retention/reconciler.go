@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,23 +31,8 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "retention"
 
-const (
-	// overdueFor is how long this process must have known a claim to be overdue
-	// and unused before it deletes it, by default.
-	overdueFor = time.Minute
-	// longestWait between two looks: timers don't follow a clock that is set.
-	longestWait = time.Hour
-)
-
-// Options of the reconciler. The zero value of each means its default.
-type Options struct {
-	// OverdueFor is how long a claim must have been overdue and unused, by this
-	// process's own time, before it is deleted; by default a minute.
-	OverdueFor time.Duration
-	// SkipNameValidation allows a second controller of the same name in this
-	// process, which tests need.
-	SkipNameValidation bool
-}
+// longestWait between two looks: timers don't follow a clock that is set.
+const longestWait = time.Hour
 
 // Reconciler reconciles the claims that have a retention time.
 type Reconciler struct {
@@ -60,32 +44,22 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Clock of the member.
 	Clock clock.PassiveClock
-	// Options are those of SetupWithManager.
-	Options Options
+	// OverdueFor is how long a claim must have been overdue and unused, by this
+	// process's own time, before it is deleted.
+	OverdueFor time.Duration
+	// SkipNameValidation allows a second controller of the same name in this
+	// process, which tests need.
+	SkipNameValidation bool
 
 	overdue overdue
 }
 
-// SetupWithManager fills in missing fields from the manager, and adds the controller to it,
-// for the leader alone.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
-	r.Options = opts
-	if r.Client == nil {
-		r.Client = mgr.GetClient()
-	}
-	if r.Live == nil {
-		r.Live = mgr.GetAPIReader()
-	}
-	if r.Recorder == nil {
-		r.Recorder = mgr.GetEventRecorder("vdi-agent")
-	}
-	if r.Clock == nil {
-		r.Clock = clock.RealClock{}
-	}
+// SetupWithManager adds the controller to the manager, for the leader alone.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(marked))).
-		WithOptions(controller.Options{SkipNameValidation: ptr.To(opts.SkipNameValidation)}).
+		WithOptions(controller.Options{SkipNameValidation: ptr.To(r.SkipNameValidation)}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("building the retention controller: %w", err)
@@ -122,13 +96,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.overdue.forget(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: longestWait}, nil
 	}
-	if wait := r.patience() - r.overdue.since(&claim, r.Clock); wait > 0 {
+	if wait := r.OverdueFor - r.overdue.since(&claim, r.Clock); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	return r.expire(ctx, &claim)
 }
-
-func (r *Reconciler) patience() time.Duration { return cmp.Or(r.Options.OverdueFor, overdueFor) }
 
 // inUse reports whether an assignment names the claim.
 func (r *Reconciler) inUse(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim) (bool, error) {
@@ -145,7 +117,7 @@ func (r *Reconciler) inUse(ctx context.Context, from client.Reader, claim *corev
 // users are read from the API server, since the cache may lag.
 func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
 	if used, err := r.inUse(ctx, r.Live, claim); err != nil || used {
-		return ctrl.Result{RequeueAfter: r.patience()}, err
+		return ctrl.Result{RequeueAfter: r.OverdueFor}, err
 	}
 	err := r.Client.Delete(ctx, claim, client.Preconditions{
 		UID: ptr.To(claim.UID), ResourceVersion: ptr.To(claim.ResourceVersion)})

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -118,7 +119,7 @@ func keep(t *testing.T, admin client.Client, c *corev1.PersistentVolumeClaim) *k
 	t.Helper()
 	k := &keeper{WithT: NewWithT(t), t: t, admin: admin, claim: c, told: events.NewFakeRecorder(10),
 		clock: &memberClock{wall: time.Now(), read: map[time.Time]time.Duration{}}}
-	k.Reconciler = &retention.Reconciler{Client: admin, Live: admin, Recorder: k.told, Clock: k.clock}
+	k.Reconciler = &retention.Reconciler{Client: admin, Live: admin, Recorder: k.told, Clock: k.clock, OverdueFor: time.Minute}
 	k.Expect(admin.Create(t.Context(), c)).To(Succeed())
 	return k
 }
@@ -247,8 +248,11 @@ func TestRetention(t *testing.T) {
 		g := NewWithT(t)
 		mgr, err := ctrl.NewManager(member.Config, ctrl.Options{Scheme: admin.Scheme(), Metrics: server.Options{BindAddress: "0"}})
 		g.Expect(err).NotTo(HaveOccurred())
-		reconciler := &retention.Reconciler{}
-		g.Expect(reconciler.SetupWithManager(mgr, retention.Options{OverdueFor: 10 * time.Millisecond, SkipNameValidation: true})).To(Succeed())
+		reconciler := &retention.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-agent"), Clock: clock.RealClock{},
+			OverdueFor: 10 * time.Millisecond, SkipNameValidation: true,
+		}
+		g.Expect(reconciler.SetupWithManager(mgr)).To(Succeed())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- mgr.Start(ctx) }()

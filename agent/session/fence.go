@@ -45,15 +45,6 @@ type fencing struct {
 	left time.Duration
 }
 
-// fenceState is what fencing is judged by.
-type fenceState struct {
-	// pod is the assignment's own, if any.
-	pod *corev1.Pod
-	// guard that the agent would create, if any.
-	guard *render.Guard
-	lease fence.Standing
-}
-
 // fence prevents a fenced desktop from running without the hub's permission. Its time
 // stops meanwhile, as while it is suspended.
 func (r *Reconciler) fence(ctx context.Context, p *pass) error {
@@ -76,45 +67,44 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 		p.fencing.guarded = pod != nil && render.Guarded(pod)
 		return nil
 	}
-	s := fenceState{pod: pod}
-	if own := r.ownGuard(); own != nil && r.Lease != nil {
-		s.guard, s.lease = own, r.Lease.Require()
+	guard, lease := r.ownGuard(), fence.Standing{}
+	if guard != nil {
+		lease = r.Lease.Require()
 	}
-	p.fencing = fencingOf(p.assignment, s)
+	p.fencing = fencingOf(p.assignment, pod, guard, lease)
 	p.RequeueWithin(p.fencing.left)
-	if over := p.fencing.over; over != nil {
-		p.ending = &ending{reason: over.Reason, message: over.Message}
-	}
+	p.ending = p.fencing.over
 	return nil
 }
 
-// fencingOf decides what may run. A desktop without a guard is not touched: nothing would
+// fencingOf decides what may run of an assignment with its own Pod, if any, and the guard
+// that the agent would create, if any. A desktop without a guard is not touched: nothing would
 // stop it if the agent were dead, and so the hub holds the session until its stop is
 // reported. Once guarded, a desktop is never created without a guard: the hub may count
 // on it before a report shows that there is none.
-func fencingOf(a *api.SessionAssignment, s fenceState) fencing {
-	if s.pod != nil && !render.Guarded(s.pod) {
-		return fencing{guard: known(s.guard)}
+func fencingOf(a *api.SessionAssignment, pod *corev1.Pod, guard *render.Guard, lease fence.Standing) fencing {
+	if pod != nil && !render.Guarded(pod) {
+		return fencing{guard: known(guard)}
 	}
-	if s.guard == nil {
-		if s.pod == nil && !a.Status.Guarded {
+	if guard == nil {
+		if pod == nil && !a.Status.Guarded {
 			return fencing{}
 		}
 		return fencing{guarded: true, notYet: &observe.Problem{Reason: api.ReasonApplyFailed, Message: "This session's desktop had a guard, " +
 			"on which the hub counts, and the agent has none now: set its --guard-image again."}}
 	}
-	f := fencing{guarded: true, guard: known(s.guard)}
+	f := fencing{guarded: true, guard: known(guard)}
 	switch {
-	case s.lease.State == fence.Over:
+	case lease.State == fence.Over:
 		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: "The hub has not renewed the lease in time: " +
 			"the desktop is stopped, and runs again when the hub is back and has not rescheduled the session."}
 	case a.Spec.Lapse < a.Status.Lapse:
 		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: fmt.Sprintf("The hub's lease was over (lapse %d): "+
 			"the desktop runs again once the hub has affirmed that it did not reschedule the session.", a.Status.Lapse)}
-	case s.lease.State == fence.Unknown, f.guard == nil:
+	case lease.State == fence.Unknown, f.guard == nil:
 		f.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has made sure of the hub's lease."}
 	default:
-		f.left = s.lease.Left
+		f.left = lease.Left
 	}
 	return f
 }
@@ -142,13 +132,7 @@ func (p *pass) rendered() *corev1.Pod {
 // watchLease enqueues all fenced sessions when the lease changes, and held ones too: the
 // same event announces the key that their gates verify.
 func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
-	var changes <-chan event.GenericEvent
-	if r.Lease != nil {
-		changes = r.Lease.Changes()
-	} else {
-		changes = make(chan event.GenericEvent)
-	}
-	return source.Channel(changes, handler.Funcs{
+	return source.Channel(r.Lease.Changes(), handler.Funcs{
 		GenericFunc: func(ctx context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			var all api.SessionAssignmentList
 			if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -183,9 +167,7 @@ func (d *Dependencies) ownGuard() *render.Guard {
 		return nil
 	}
 	own := *d.Options.Guard
-	if d.GuardKey != nil {
-		own.Key = d.GuardKey()
-	}
+	own.Key = d.GuardKey()
 	return &own
 }
 

@@ -36,10 +36,8 @@ func (h *leasingHub) now() fence.Instant {
 }
 
 func (h *leasingHub) lease(mgr ctrl.Manager, r *session.Reconciler) {
-	h.keeper = &fence.Keeper{
-		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: namespace, Clock: h.now,
-		TimeFactor: 0.05, // of how often it looks
-	}
+	h.keeper = fence.NewKeeper(mgr.GetAPIReader(), mgr.GetClient(), namespace, 0.05)
+	h.keeper.Clock = h.now
 	Expect(mgr.Add(h.keeper)).To(Succeed())
 	r.Lease, r.GuardKey = h.keeper, func() string { return "key" }
 }

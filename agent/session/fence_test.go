@@ -17,6 +17,13 @@ import (
 
 var aGuard = &render.Guard{Image: "agent:1", LeaseURL: "http://agent:8082", Port: 8079, TimeFactor: 1, Key: "key"}
 
+// fenceState is what fencing is judged by.
+type fenceState struct {
+	pod   *corev1.Pod
+	guard *render.Guard
+	lease fence.Standing
+}
+
 func TestWhatFencingMeans(t *testing.T) {
 	valid := fence.Standing{State: fence.Valid, Left: time.Minute}
 	over := fence.Standing{State: fence.Over}
@@ -49,7 +56,7 @@ func TestWhatFencingMeans(t *testing.T) {
 			a := desktop(func(a *api.SessionAssignment) {
 				a.Spec.FailoverMode, a.Spec.Lapse, a.Status = api.FailoverFence, tc.lapse, tc.status
 			})
-			f := fencingOf(a, tc.s)
+			f := fencingOf(a, tc.s.pod, tc.s.guard, tc.s.lease)
 			got := "runs"
 			switch {
 			case f.over != nil:

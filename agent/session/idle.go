@@ -40,7 +40,7 @@ type use struct {
 // when a result matters.
 func (r *Reconciler) probeActivity(mgr ctrl.Manager) (source.TypedSource[reconcile.Request], error) {
 	options := r.Options.Activity
-	if both, ok := r.Clock.(clock.Clock); ok && options.Clock == nil {
+	if both, ok := r.Clock.(clock.WithTicker); ok && options.Clock == nil {
 		// Starts of runs are by the reconciler's clock.
 		options.Clock = both
 	}
@@ -61,7 +61,7 @@ func (k *timekeeper) idle(_ context.Context, p *pass) error {
 	at, t := k.instant(p), &p.memory.time
 	limit, limited := observe.IdleLimit(p.assignment)
 	if !t.usage.Running() || p.runIsOver() {
-		k.stopProbing(client.ObjectKeyFromObject(p.assignment))
+		k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
 		t.idle, t.unused = observe.IdleUnknown, observe.Use{}
 		return nil
 	}
@@ -98,8 +98,8 @@ func silence(a *api.SessionAssignment) string {
 func (k *timekeeper) probed(p *pass, limit time.Duration) (idle observe.Idleness, unused observe.Use, silent bool) {
 	pod := p.found.Pod
 	url, ok := activity.URL(p.assignment, pod)
-	if k.Activity == nil || !ok || pod.DeletionTimestamp != nil || observe.Pod(p.assignment, p.found).Status != "True" {
-		k.stopProbing(client.ObjectKeyFromObject(p.assignment))
+	if !ok || pod.DeletionTimestamp != nil || observe.Pod(p.assignment, p.found).Status != "True" {
+		k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
 		return observe.IdleUnknown, observe.Use{}, false
 	}
 	result := k.Activity.Watch(activity.Target{
@@ -147,10 +147,4 @@ func (k *timekeeper) unused(p *pass, passed time.Duration) observe.Use {
 		return observe.Use{Known: true}
 	}
 	return observe.Use{Known: true, Since: p.now.Add(-passed)}
-}
-
-func (k *timekeeper) stopProbing(assignment types.NamespacedName) {
-	if k.Activity != nil {
-		k.Activity.Forget(assignment)
-	}
 }

@@ -73,7 +73,7 @@ func (s *podStep) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool,
 		return true, s.awaitStop(ctx, p, have)
 	case mustNotRun(p):
 		return true, children.Pods.Remove(ctx, p.children, have)
-	case hasEnded(have):
+	case observe.Ended(have):
 		return true, s.replaceEnded(ctx, p, have)
 	case outdated(p.assignment, have):
 		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is tried again")...)
@@ -95,9 +95,7 @@ func mustNotRun(p *pass) bool {
 // Pod uses the home.
 func (s *podStep) mayMake(ctx context.Context, p *pass) (bool, error) {
 	if mustNotRun(p) {
-		if p.ending != nil {
-			p.found.PodProblem = &observe.Problem{Reason: p.ending.reason, Message: p.ending.message}
-		}
+		p.found.PodProblem = p.ending
 		return false, nil
 	}
 	if p.fencing.notYet != nil {
@@ -134,10 +132,6 @@ func (s *podStep) stillWanted(ctx context.Context, p *pass) (bool, error) {
 		return false, nil
 	}
 	return true, nil
-}
-
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
 // replaceEnded removes a Pod that ended for good, with backoff, so that the next pass

@@ -132,7 +132,7 @@ const nodePoll = 30 * time.Second
 
 // nodeOf returns the state of a Pod's node.
 func (d *Dependencies) nodeOf(pod *corev1.Pod) observe.Node {
-	if d.Nodes == nil || pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName == "" {
 		return observe.Node{}
 	}
 	return d.Nodes.Node(pod.Spec.NodeName)
@@ -143,7 +143,7 @@ func (d *Dependencies) nodeOf(pod *corev1.Pod) observe.Node {
 func (s *podStep) seeNode(p *pass, pod *corev1.Pod) {
 	node := s.nodeOf(pod)
 	p.found.NodeLost = node.Lost()
-	p.found.StopUnknown = s.Nodes != nil && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && keptUntilStopped(pod) && !node.Known
+	p.found.StopUnknown = pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && keptUntilStopped(pod) && !node.Known
 	if node.Lost() && !node.Since.IsZero() && !render.ProvesStop(p.assignment) {
 		p.found.RecreateAt = node.Since.Add(s.Options.LostAfter)
 	}
@@ -163,7 +163,7 @@ type orderedDeletion struct {
 // the right to remove it as long as the Pod exists: in an older Kubernetes a namespace
 // that is deleted may lose the agent's RoleBinding before its Pods.
 func (s *podStep) mayKeep(ctx context.Context, pod *corev1.Pod) error {
-	if s.ServerVersion == nil || !keptUntilStopped(pod) {
+	if !keptUntilStopped(pod) {
 		return nil
 	}
 	s.ordered.mu.Lock()

@@ -135,6 +135,23 @@ func TestNoPodIsMadeBesideOneThatWasForcedAway(t *testing.T) {
 	}
 }
 
+// A taint of its node is no event of a Pod: one that is kept is looked at now and then.
+func TestAPodThatIsKeptIsLookedAtForATaintOfItsNode(t *testing.T) {
+	s, node := desktopOn(t, held)
+	s.delete(&corev1.Pod{})
+	node.is = observe.Node{Known: true}
+	if wait := s.after(time.Hour); wait <= 0 || wait > nodePoll {
+		t.Fatalf("it is looked at again after %s", wait)
+	}
+	before := s.thePod().UID
+	node.is.OutOfService = true
+	s.after(nodePoll)
+	s.after(children.CacheDelay)
+	if s.thePod().UID == before {
+		t.Error("it is kept though its node is out of service")
+	}
+}
+
 func TestAPodThatNeverHadANodeGoesAtOnce(t *testing.T) {
 	s := newStage(t, desktop(held))
 	s.r.Nodes = &theNode{}

@@ -24,29 +24,28 @@ import (
 // Dependencies are what the steps need of the agent and its member.
 type Dependencies struct {
 	// Client reads from caches that hold what CacheByObject selects, and writes to the
-	// member's API server. By default the manager's.
+	// member's API server.
 	Client client.Client
-	// APIReader reads from the API server itself. By default the manager's.
+	// APIReader reads from the API server itself.
 	APIReader client.Reader
-	// Recorder of events on assignments. By default the manager's.
+	// Recorder of events on assignments.
 	Recorder events.EventRecorder
-	// Clock of the member. By default the real one.
+	// Clock of the member.
 	Clock clock.PassiveClock
 	// Trace of sessions. Without it none is traced.
 	Trace *tracing.Tracer
-	// Nodes of the member. Without it none is ever lost.
+	// Nodes of the member.
 	Nodes Nodes
-	// Activity of desktops. Without it none is probed.
+	// Activity of desktops: SetupWithManager sets it.
 	Activity Activity
-	// ServerVersion of the member's API server. Without it, it is no older than this
-	// agent's.
+	// ServerVersion of the member's API server.
 	ServerVersion func() (*version.Info, error)
-	// Lease of the hub. Without it no desktop is guarded.
+	// Lease of the hub.
 	Lease Lease
-	// GuardKey is the key by which guards and gates know the agent.
+	// GuardKey is the key by which guards and gates know the agent, of which there are
+	// none without Options.Guard.
 	GuardKey func() string
-	// Options are those of SetupWithManager.
-	Options Options
+	Options  Options
 
 	routes *children.RouteWatch
 }
@@ -62,12 +61,12 @@ type Reconciler struct {
 	children  *children.Manager
 }
 
-// New returns a Reconciler. SetupWithManager fills in the dependencies that have a
-// default.
+// New returns a Reconciler.
 func New(dependencies Dependencies) *Reconciler {
 	d := &dependencies
-	d.routes = &children.RouteWatch{}
+	d.Options, d.routes = d.Options.withDefaults(), &children.RouteWatch{}
 	r := &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}, time: &timekeeper{d}, status: &statusWriter{d}}
+	r.children = &children.Manager{Client: d.Client, Live: d.APIReader, Clock: d.Clock, Trace: d.Trace, Routes: d.routes}
 	r.finalizer = &finalizer{Dependencies: d, pods: r.pods, time: r.time, status: r.status}
 	return r
 }
@@ -75,13 +74,6 @@ func New(dependencies Dependencies) *Reconciler {
 // Nodes knows the states of the member's nodes.
 type Nodes interface {
 	Node(name string) observe.Node
-}
-
-// step is a part of a pass. Steps do not depend on each other's success: an error of one
-// does not prevent the others.
-type step struct {
-	name string
-	run  func(context.Context, *pass) error
 }
 
 // pass is one reconcile of one assignment.
@@ -110,7 +102,7 @@ type pass struct {
 	fencing fencing
 	// ending is why the desktop must not run although the assignment is to, such as a
 	// time limit.
-	ending *ending
+	ending *observe.Problem
 	// failure is why a step fails the session's attempt. It is written before the Pod is
 	// removed.
 	failure *api.Failure
@@ -118,11 +110,6 @@ type pass struct {
 	left []string
 	// after is when the next pass is due without an event, if ever.
 	after time.Duration
-}
-
-// ending is the reason and message of PodReady for a desktop that must not run.
-type ending struct {
-	reason, message string
 }
 
 // RequeueWithin asks for another pass after at most d.
@@ -143,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &a); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.memories.forget(req.NamespacedName)
-			r.time.stopProbing(req.NamespacedName)
+			r.Activity.Forget(req.NamespacedName)
 			return ctrl.Result{}, r.pods.releaseOrphans(ctx, req.NamespacedName)
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
@@ -168,7 +155,11 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		return err
 	}
 	var errs []error
-	for _, s := range []step{
+	// An error of one step does not prevent the others.
+	for _, s := range []struct {
+		name string
+		run  func(context.Context, *pass) error
+	}{
 		{"home", r.home},
 		{"config", r.config},
 		{"secrets", r.secrets},

@@ -10,10 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -22,12 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
-	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -49,10 +44,11 @@ const ControllerName = "session"
 // claimIndex finds the assignments that use a claim.
 const claimIndex = "spec.desktop.home.claimName"
 
-// Options of the reconciler. The zero value of each means its default.
+// workers is how many sessions are reconciled at once.
+const workers = 8
+
+// Options of the reconciler.
 type Options struct {
-	// MaxConcurrentReconciles is how many sessions are reconciled at once, by default 8.
-	MaxConcurrentReconciles int
 	// Settle is how long a status must differ from the one that was written before it is
 	// written, unless the session became ready or not ready, or has a problem. By default
 	// 5 s, in which most desktops have started.
@@ -65,10 +61,10 @@ type Options struct {
 	// Patience decides when a session has failed.
 	Patience observe.Patience
 	// CleanupDeadline is how long a stopped session waits for the removal of its children,
-	// Pods apart, by default 2 min.
+	// Pods apart.
 	CleanupDeadline time.Duration
 	// LostAfter is how long a node must not have answered before the desktops on it
-	// start on other nodes that may run twice and have no home, by default 5 min.
+	// start on other nodes that may run twice and have no home.
 	LostAfter time.Duration
 	// Guard of fenced desktops, and of the gates of held ones, whose Key is that of
 	// Dependencies.GuardKey. Without it they have none.
@@ -81,12 +77,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.MaxConcurrentReconciles = cmp.Or(o.MaxConcurrentReconciles, 8)
 	o.Settle = cmp.Or(o.Settle, 5*time.Second)
 	o.Quiet = cmp.Or(o.Quiet, 10*time.Second)
-	o.CleanupDeadline = cmp.Or(o.CleanupDeadline, 2*time.Minute)
-	o.LostAfter = cmp.Or(o.LostAfter, 5*time.Minute)
-	o.Patience = cmp.Or(o.Patience, observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5})
 	return o
 }
 
@@ -111,13 +103,9 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// SetupWithManager fills in missing dependencies from the manager, and adds the controller
-// to it. The manager's cache must have the options of CacheByObject.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
-	r.fill(mgr, opts)
-	if err := addRoutes(mgr.GetScheme()); err != nil {
-		return err
-	}
+// SetupWithManager adds the controller to the manager, whose scheme must have HTTPRoutes, and
+// whose cache the options of CacheByObject.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := index(mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -140,8 +128,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		WatchesRawSource(used).
 		WatchesRawSource(r.watchLease()).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.Options.MaxConcurrentReconciles,
-			SkipNameValidation:      ptr.To(opts.SkipNameValidation),
+			MaxConcurrentReconciles: workers,
+			SkipNameValidation:      ptr.To(r.Options.SkipNameValidation),
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				50*time.Millisecond, 30*time.Second),
 		}).
@@ -150,18 +138,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("building the session controller: %w", err)
 	}
 	r.routes.Start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
-	return nil
-}
-
-// addRoutes adds HTTPRoutes to a scheme. It writes only where it must: another manager of
-// this process may read the scheme.
-func addRoutes(scheme *runtime.Scheme) error {
-	if scheme.Recognizes(schema.GroupVersionKind{Group: gatewayv1.GroupVersion.Group, Version: gatewayv1.GroupVersion.Version, Kind: children.HTTPRoutes.Name}) {
-		return nil
-	}
-	if err := gatewayv1.Install(scheme); err != nil {
-		return fmt.Errorf("adding HTTPRoutes to the scheme: %w", err)
-	}
 	return nil
 }
 
@@ -174,21 +150,4 @@ func index(fields client.FieldIndexer) error {
 		return fmt.Errorf("indexing Pods by claim: %w", err)
 	}
 	return nil
-}
-
-func (r *Reconciler) fill(mgr ctrl.Manager, opts Options) {
-	r.Options = opts.withDefaults()
-	if r.Client == nil {
-		r.Client = mgr.GetClient()
-	}
-	if r.APIReader == nil {
-		r.APIReader = mgr.GetAPIReader()
-	}
-	if r.Recorder == nil {
-		r.Recorder = mgr.GetEventRecorder("vdi-agent")
-	}
-	if r.Clock == nil {
-		r.Clock = clock.RealClock{}
-	}
-	r.children = children.New(r.Client, r.APIReader, r.Clock, r.Trace, r.routes)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
@@ -24,7 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
+	"github.com/vdi-fleet/vdi-fleet/agent/activity"
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -67,20 +69,38 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).
 		WithIndex(&corev1.Pod{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()
 	s.r = New(Dependencies{
-		Client:    interceptor.NewClient(s.client, s.interceptors()),
-		APIReader: s.client,
-		Recorder:  s.events,
-		Clock:     s.clock,
-		Options:   Options{}.withDefaults(),
+		Client:        interceptor.NewClient(s.client, s.interceptors()),
+		APIReader:     s.client,
+		Recorder:      s.events,
+		Clock:         s.clock,
+		Nodes:         healthyNodes{},
+		Activity:      noProbes{},
+		ServerVersion: func() (*version.Info, error) { return &version.Info{Major: "1", Minor: "36"}, nil },
+		Lease:         &said{},
+		Options: Options{
+			CleanupDeadline: 2 * time.Minute,
+			LostAfter:       5 * time.Minute,
+			Patience:        observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
+		},
 	})
-	s.trace(nil)
+	s.r.routes.Start = func() (client.Reader, error) { return s.r.Client, nil }
 	return s
 }
 
+// healthyNodes all answer.
+type healthyNodes struct{}
+
+func (healthyNodes) Node(string) observe.Node { return observe.Node{Known: true, Ready: true} }
+
+// noProbes find out nothing.
+type noProbes struct{}
+
+func (noProbes) Watch(activity.Target) activity.Result { return activity.Result{} }
+func (noProbes) Forget(types.NamespacedName)           {}
+
 // trace has the reconciler record spans.
 func (s *stage) trace(tracer *tracing.Tracer) {
-	s.r.Trace = tracer
-	s.r.children = children.New(s.r.Client, s.r.APIReader, s.r.Clock, tracer, s.r.routes)
+	s.r.Trace, s.r.children.Trace = tracer, tracer
 }
 
 func (s *stage) interceptors() interceptor.Funcs {

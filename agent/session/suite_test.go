@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -11,12 +12,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -67,10 +71,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(member.Stop)
 	Expect(member.WaitNodesReady(ctx, 2)).To(Succeed())
 
-	scheme := runtime.NewScheme()
-	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
-	Expect(api.AddToScheme(scheme)).To(Succeed())
-	admin, err = client.New(member.Config, client.Options{Scheme: scheme})
+	admin, err = client.New(member.Config, client.Options{Scheme: newScheme()})
 	Expect(err).NotTo(HaveOccurred())
 	grant(ctx)
 	startAgent()
@@ -102,6 +103,13 @@ func grant(ctx context.Context) {
 	})).To(Succeed())
 }
 
+// newScheme has the types of the agent's children.
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	Expect(errors.Join(clientgoscheme.AddToScheme(scheme), api.AddToScheme(scheme), gatewayv1.Install(scheme))).To(Succeed())
+	return scheme
+}
+
 // nodes are what the suite's agent is told of the member's nodes.
 var nodes = &lostNodes{}
 
@@ -112,21 +120,26 @@ func startAgent(change ...func(*session.Options)) {
 	config.QPS, config.Burst = 500, 500
 	config.Wrap(tally.wrap)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  admin.Scheme(),
+		Scheme:  newScheme(),
 		Cache:   cache.Options{ByObject: session.CacheByObject()},
 		Metrics: server.Options{BindAddress: "0"},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	options := session.Options{Settle: time.Second, Quiet: 2 * time.Second, SkipNameValidation: true}
-	options.CleanupDeadline = 3 * time.Second
+	options.CleanupDeadline, options.LostAfter = 3*time.Second, 5*time.Minute
+	options.Patience = observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
 	for _, c := range change {
 		c(&options)
 	}
-	reconciler := session.New(session.Dependencies{Nodes: nodes, Clock: memberClock})
+	reconciler := session.New(session.Dependencies{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-agent"),
+		Nodes: nodes, Clock: memberClock, Lease: noLease{}, Options: options,
+		ServerVersion: func() (*version.Info, error) { return &version.Info{Major: "1", Minor: "36"}, nil },
+	})
 	if theHub != nil {
 		theHub.lease(mgr, reconciler)
 	}
-	Expect(reconciler.SetupWithManager(mgr, options)).To(Succeed())
+	Expect(reconciler.SetupWithManager(mgr)).To(Succeed())
 
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -148,6 +161,12 @@ func withAgent(change func(*session.Options)) {
 		startAgent()
 	})
 }
+
+// noLease is that of an agent without guards.
+type noLease struct{}
+
+func (noLease) Require() fence.Standing            { return fence.Standing{} }
+func (noLease) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
 
 // lostNodes are the nodes that do not answer.
 type lostNodes struct{ lost sync.Map }

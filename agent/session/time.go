@@ -54,8 +54,7 @@ func (k *timekeeper) instant(p *pass) observe.Instant {
 func (k *timekeeper) timeout(_ context.Context, p *pass) error {
 	at := k.instant(p)
 	if p.memory.time.usage.Expired(p.assignment, at) {
-		reason, message := observe.TimeExpired(p.assignment)
-		p.ending = &ending{reason: reason, message: message}
+		p.ending = observe.TimeExpired(p.assignment)
 	}
 	return nil
 }
@@ -105,7 +104,7 @@ func (p *pass) unseen() time.Duration {
 
 func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	k.stopProbing(client.ObjectKeyFromObject(p.assignment))
+	k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
 	t.idle, t.unused, t.reportedSilent = observe.IdleUnknown, observe.Use{}, false
 	if !t.usage.Running() {
 		return
@@ -115,8 +114,8 @@ func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {
 		t.usage = observe.Recall(p.assignment, at)
 	}
 	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.assignment, at))))
-	if p.ending != nil && p.ending.reason == api.ReasonTimeExpired {
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.message)
+	if p.ending != nil && p.ending.Reason == api.ReasonTimeExpired {
+		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.Message)
 	}
 }
 

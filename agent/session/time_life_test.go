@@ -22,8 +22,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// memberClock is that of the next agent that starts; nil: the real one.
-var memberClock clock.PassiveClock
+// memberClock is that of the next agent that starts.
+var memberClock clock.PassiveClock = clock.RealClock{}
 
 // ahead is a clock that may be moved ahead, and goes on from there.
 type ahead struct{ by atomic.Int64 }
@@ -48,7 +48,7 @@ func withClock() *ahead {
 	startAgent()
 	DeferCleanup(func() {
 		stopAgent()
-		memberClock = nil
+		memberClock = clock.RealClock{}
 		startAgent()
 	})
 	return c

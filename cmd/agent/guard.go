@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/guard"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
 
 // guardCommand runs beside a desktop.
@@ -19,7 +20,7 @@ func guardCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if options.PodIP == "" {
-				options.PodIP = os.Getenv(guard.EnvPodIP)
+				options.PodIP = os.Getenv(render.EnvPodIP)
 			}
 			return runGuard(cmd.Context(), options)
 		},

@@ -9,7 +9,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) {

@@ -36,18 +36,22 @@ type members struct {
 	Members
 	// withholds: nothing is withdrawn without a cause.
 	withholds bool
+	// recovers: the hub was restored, and waits for its members' reports.
+	recovers bool
 }
 
 func (m *members) HealthOf(types.UID) health.State             { return health.Ready }
-func (m *members) Recovering() bool                            { return false }
+func (m *members) Recovering() bool                            { return m.recovers }
 func (m *members) Ordered(types.UID, int64, types.UID, string) {}
 func (m *members) MayWithdraw(types.UID, types.UID) bool       { return !m.withholds }
 func (m *members) Withdrawn(types.UID, types.UID)              {}
 
 // sessions is a session controller that has given one epoch.
 type sessions struct {
-	given   int64
-	claimed []string
+	given int64
+	// lastGiven may have been given by a hub of before the last restore.
+	lastGiven int64
+	claimed   []string
 	Sessions
 }
 
@@ -55,7 +59,7 @@ func (s *sessions) Claimed(_ *v1alpha1.VDISession, member string) {
 	s.claimed = append(s.claimed, member)
 }
 func (s *sessions) Given(types.UID) int64                { return s.given }
-func (s *sessions) LastGiven(*v1alpha1.VDISession) int64 { return 0 }
+func (s *sessions) LastGiven(*v1alpha1.VDISession) int64 { return s.lastGiven }
 func (s *sessions) Noticed(*v1alpha1.VDISession) bool    { return true }
 
 // stores counts how often the API server is asked for the session.

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // The session's status has epoch 5 throughout; the member is "here".

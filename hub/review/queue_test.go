@@ -23,8 +23,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // countingFleet counts the reviews that are computed, by namespace.

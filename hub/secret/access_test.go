@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 func TestVersionOf(t *testing.T) {

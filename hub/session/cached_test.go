@@ -13,8 +13,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // large is a session with all that a user may put into one.

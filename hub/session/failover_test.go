@@ -18,8 +18,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 func due(reason string) failover.Verdict {

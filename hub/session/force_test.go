@@ -25,9 +25,9 @@ var _ = Describe("An operator's last word", func() {
 		Eventually(phase(ctx, s)).Should(HavePrefix("Terminating: being deleted"))
 		asked := time.Now()
 		edit(ctx, s, func() { s.Annotations = map[string]string{api.AnnotationForceCleanup: "node n1 burnt"} })
+		Eventually(func() (forced bool) { a.set(func() { forced = a.forced[s.UID] }); return forced }).Should(BeTrue())
 		Eventually(gone(ctx, s)).Should(BeTrue())
 		Expect(time.Since(asked)).To(BeNumerically(">=", forceAfter))
-		a.set(func() { Expect(a.forced[s.UID]).To(BeTrue()) })
 		Eventually(told(ctx, s, api.EventForced)).Should(Equal(1))
 		// What the hub does not know any more it leaves alone.
 		Consistently(func() *api.SessionAssignment { return a.holds(s.UID) }).ShouldNot(BeNil())

@@ -20,8 +20,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // homesInMemory is a hub with one session, and the home that was taken for a

@@ -16,8 +16,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // placedInMemory is a hub whose session is placed in "eu" and runs.

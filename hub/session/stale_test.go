@@ -28,8 +28,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // restOfFleet is what nobody asks of oneMember.
@@ -147,6 +147,8 @@ func (f *oneMember) HealthOf(types.UID) health.State {
 
 func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {
 }
+
+func (f *oneMember) Counts(types.UID, int64, types.UID) {}
 
 func (f *oneMember) Ordered(types.UID, int64, types.UID, string) {}
 

@@ -68,7 +68,7 @@ func losing() health.Timings {
 }
 
 // forceAfter is how long members get to confirm a forced cleanup.
-const forceAfter = 2 * time.Second
+const forceAfter = 4 * time.Second
 
 // moveAfter is how long a member gets to find a node for a Pod.
 const moveAfter = 500 * time.Millisecond

@@ -119,7 +119,7 @@ var hubExceptions = append(askedByAdmission(), []permissions.Exception{
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementpolicies/status", Verbs: []string{"patch"},
 		Because: "policies say whom they govern", Test: "test/placement/policies_test.go", Says: "say who would be elsewhere today"},
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "vdihomes", Verbs: []string{"delete"},
-		Because: "a home that nobody uses is forgotten", Test: "hub/session/home_controller_test.go", Says: "func TestHomeIsForgottenAfterItsRetentionTime"},
+		Because: "a home that nobody uses is forgotten", Test: "hub/session/home_controller_test.go", Says: "func TestHomeExpiresAfterItsRetentionTime"},
 	{Role: hubInSessions, Resource: "secrets", Verbs: []string{"get", "delete"}, Chance: true,
 		Because: "a Secret of the session's name that the cache does not show is looked at, and one goes that is not wanted any more",
 		Test:    "hub/session/secret_test.go", Says: "never takes the place of somebody else's Secret"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -36,16 +37,17 @@ func startAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance st
 // startAgentFor expects the hub's certificate to bear a name.
 func startAgentFor(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string) *agentProcess {
 	t.Helper()
-	return startTunedAgent(t, h, files, instance, name, agentlink.Tuning{}, newMember())
+	return startTunedAgent(t, h, files, instance, name, nil, nil, newMember())
 }
 
 // startTunedAgent is over a member that there is already.
-func startTunedAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string, tuning agentlink.Tuning, m *member) *agentProcess {
+func startTunedAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string, capabilities, required []string, m *member) *agentProcess {
 	t.Helper()
 	p := &agentProcess{member: m}
 	p.client = agentlink.NewClient(agentlink.Options{
-		HubAddress: h.address, HubServerName: name, CertFile: files.CertFile, KeyFile: files.KeyFile,
-		HubCAFile: files.CAFile, Instance: instance, TimeFactor: 0.01, Tuning: tuning,
+		HubAddress: h.address, HubServerName: name, Credentials: certificates(files),
+		Instance: instance, TimeFactor: 0.01, Leading: func() bool { return true },
+		Capabilities: capabilities, RequiredCapabilities: required,
 	}, p.asMember())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -60,13 +62,19 @@ func startTunedAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instan
 	return p
 }
 
+func certificates(files harness.LinkFiles) agentlink.Files {
+	return agentlink.Files{CertFile: files.CertFile, KeyFile: files.KeyFile, HubCAFile: files.CAFile}
+}
+
 func (p *agentProcess) asMember() agentlink.Member {
 	return agentlink.Member{
-		Assignments: p, Orders: p, Capacity: p, Terms: p,
+		Assignments: p, Orders: p, Capacity: p, Terms: p, Lease: p,
 		Fingerprint: func(context.Context) (string, error) { return "f", nil },
 		Synced:      func(context.Context) bool { return true },
 	}
 }
+
+func (p *agentProcess) Sending() func(time.Duration) { return func(time.Duration) {} }
 
 func (p *agentProcess) List(context.Context) ([]agentlink.Held, error) {
 	p.mu.Lock()

@@ -261,6 +261,9 @@ func (c *chaos) heal(t *rapid.T) {
 	if !c.connected || rapid.Bool().Draw(t, "reconnect") {
 		c.connect()
 	}
+	// Before any more time passes: the hub rightly ends a stream whose batch has
+	// been on the way for too long.
+	c.exchange()
 	c.settle(t)
 	if c.broken {
 		// With the stream as it is, only the digests can find this out.

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
-	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -32,7 +31,7 @@ func TestOneVersionApart(t *testing.T) {
 			dir := newDirectory("m1")
 			h := startHub(t, dir, func(h *hubServer) { h.tuning.Capabilities = c.hub })
 			m1, held := dir.of("m1"), newMember()
-			agent := startTunedAgent(t, h, agentFiles(t, h, "m1"), "i1", "localhost", agentlink.Tuning{Capabilities: c.agent}, held)
+			agent := startTunedAgent(t, h, agentFiles(t, h, "m1"), "i1", "localhost", c.agent, nil, held)
 			shows := func(uid string) func() item {
 				return func() item { return get(m1, func(r *record) item { return r.picture[types.UID(uid)] }) }
 			}
@@ -64,7 +63,7 @@ func TestOneVersionApart(t *testing.T) {
 			})
 			h.tuning.Capabilities, h.tuning.RequiredCapabilities, h.term = next, next, 3
 			h.start()
-			startTunedAgent(t, h, agentFiles(t, h, "m1"), "i2", "localhost", agentlink.Tuning{Capabilities: next, RequiredCapabilities: next}, held)
+			startTunedAgent(t, h, agentFiles(t, h, "m1"), "i2", "localhost", next, next, held)
 			g.Eventually(agreed).Should(ContainElement(protocol.Agrees))
 			g.Eventually(func() string { return shows("a")().state }).Should(Equal("Stopping"))
 		})

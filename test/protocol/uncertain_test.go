@@ -19,7 +19,7 @@ func TestAnAgentThatIsNotCertainToLeadSaysSoAndEndsWhereAnotherSpeaks(t *testing
 	uncertain := func() bool { return get(m1, func(r *record) bool { return r.uncertain }) }
 	files := agentFiles(t, h, "m1")
 	client := agentlink.NewClient(agentlink.Options{
-		HubAddress: h.address, HubServerName: "localhost", CertFile: files.CertFile, KeyFile: files.KeyFile, HubCAFile: files.CAFile,
+		HubAddress: h.address, HubServerName: "localhost", Credentials: certificates(files),
 		Instance: "i1", TimeFactor: 0.01, Leading: func() bool { return false },
 	}, (&agentProcess{member: newMember()}).asMember())
 	ended := make(chan error, 1)

@@ -52,7 +52,7 @@ func (k Kind[T]) Find(ctx context.Context, s *Set, name string) (T, error) {
 
 // Live returns the object of that name from the API server, or nil.
 func (k Kind[T]) Live(ctx context.Context, s *Set, name string) (T, error) {
-	have, err := get(ctx, s.live, k, client.ObjectKey{Namespace: s.assignment.Namespace, Name: name})
+	have, err := get(ctx, s.Live, k, client.ObjectKey{Namespace: s.assignment.Namespace, Name: name})
 	if err != nil {
 		return have, fmt.Errorf("from the API server: %w", err)
 	}
@@ -87,7 +87,7 @@ func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Proble
 			return k.repair(ctx, s, have, want)
 		}
 	}
-	err := s.Write(k.Name, "create", func() error { return s.client.Create(ctx, want) })
+	err := s.Write(k.Name, "create", func() error { return s.Client.Create(ctx, want) })
 	switch {
 	case err == nil:
 		s.memory.created[k.Name] = creation{object: want, at: s.now}

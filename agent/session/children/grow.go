@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -23,7 +22,9 @@ const growRetry = time.Hour
 // claim, and why it is too small where the API server denies its growth: such a
 // home is used as it is.
 func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, string, error) {
-	if have == nil || have.DeletionTimestamp != nil || have.Status.Phase != corev1.ClaimBound || !larger(want, have) {
+	size := want.Spec.Resources.Requests.Storage()
+	if have == nil || have.DeletionTimestamp != nil || have.Status.Phase != corev1.ClaimBound ||
+		size.Cmp(*have.Spec.Resources.Requests.Storage()) <= 0 {
 		delete(s.memory.refused, nameSize)
 		return have, "", nil
 	}
@@ -31,18 +32,19 @@ func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim
 		s.pass.RequeueWithin(wait)
 		return have, problem.Message, nil
 	}
+	before := have.Spec.Resources.Requests.Storage()
 	grown := have.DeepCopy()
-	grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: requested(want)}
+	grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *size}
 	err := s.patch(ctx, nameHome, "grow", have, grown)
 	switch {
 	case err == nil:
-		log.FromContext(ctx).Info("Made a home larger", "claim", grown.Name, "from", size(have), "to", size(want))
+		log.FromContext(ctx).Info("Made a home larger", "claim", grown.Name, "from", before.String(), "to", size.String())
 		return grown, "", nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		s.pass.RequeueWithin(ConflictRetry)
 		return have, "", nil
 	case denied.Is(err):
-		message := fmt.Sprintf("The claim %s has %s and can't be made %s large: %v", have.Name, size(have), size(want), err)
+		message := fmt.Sprintf("The claim %s has %s and can't be made %s large: %v", have.Name, before, size, err)
 		rejections.WithLabelValues(nameHome, api.ReasonBoundTooSmall).Inc()
 		s.memory.refused[nameSize] = refusal{
 			problem:    observe.Problem{Reason: api.ReasonBoundTooSmall, Message: message},
@@ -52,18 +54,4 @@ func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim
 	default:
 		return have, "", fmt.Errorf("making the home larger: %w", err)
 	}
-}
-
-func larger(want, have *corev1.PersistentVolumeClaim) bool {
-	asked := requested(want)
-	return asked.Cmp(requested(have)) > 0
-}
-
-func requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
-	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
-}
-
-func size(claim *corev1.PersistentVolumeClaim) string {
-	asked := requested(claim)
-	return asked.String()
 }

@@ -36,7 +36,7 @@ func (s *Set) remove(ctx context.Context, kind string, o client.Object, as clien
 		s.pass.RequeueWithin(CacheDelay)
 		return nil
 	}
-	err := s.Write(kind, "delete", func() error { return s.client.Delete(ctx, o, as) })
+	err := s.Write(kind, "delete", func() error { return s.Client.Delete(ctx, o, as) })
 	switch {
 	case apierrors.IsConflict(err) && as.ResourceVersion != nil:
 		s.pass.RequeueWithin(ConflictRetry)

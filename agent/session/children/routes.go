@@ -28,12 +28,11 @@ const (
 // be installed later than the agent, or never. A cache that is asked for a kind
 // that is not served, or that it may not read, would block.
 type RouteWatch struct {
-	// Start begins the watch, and returns what reads from it. Without it there is
-	// nothing to start, and the reconciler's client reads HTTPRoutes.
+	// Start begins the watch, and returns what reads from it.
 	Start func() (client.Reader, error)
 
-	mu        sync.Mutex
-	opened    bool
+	mu sync.Mutex
+	// reader is set once the watch has begun.
 	reader    client.Reader
 	checkedAt time.Time
 	problem   *observe.Problem
@@ -44,7 +43,7 @@ type RouteWatch struct {
 func (w *RouteWatch) Open(ctx context.Context, live client.Reader, namespace string, now time.Time, wanted bool) (*observe.Problem, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.opened {
+	if w.reader != nil {
 		return nil, nil
 	}
 	if w.problem != nil && (!wanted || now.Sub(w.checkedAt) < RoutesRetry) {
@@ -67,18 +66,15 @@ func (w *RouteWatch) Open(ctx context.Context, live client.Reader, namespace str
 
 // begin is called with the lock held.
 func (w *RouteWatch) begin() error {
-	if w.Start != nil {
-		reader, err := w.Start()
-		if err != nil {
-			return fmt.Errorf("watching HTTPRoutes: %w", err)
-		}
-		w.reader = reader
+	reader, err := w.Start()
+	if err != nil {
+		return fmt.Errorf("watching HTTPRoutes: %w", err)
 	}
-	w.opened, w.problem = true, nil
+	w.reader, w.problem = reader, nil
 	return nil
 }
 
-// read returns what reads HTTPRoutes, or nil if the reconciler's client does.
+// read returns what reads HTTPRoutes once they are open.
 func (w *RouteWatch) read() client.Reader {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -24,17 +24,13 @@ const spanApply = "apply"
 
 // Manager gives each reconcile the Set of its assignment.
 type Manager struct {
-	client client.Client
-	live   client.Reader
-	clock  clock.PassiveClock
-	trace  *tracing.Tracer
-	routes *RouteWatch
-}
-
-// New returns a Manager that reads from the client's cache, and from live where
-// the cache may be behind. A nil trace records no spans.
-func New(cached client.Client, live client.Reader, clock clock.PassiveClock, trace *tracing.Tracer, routes *RouteWatch) *Manager {
-	return &Manager{client: cached, live: live, clock: clock, trace: trace, routes: routes}
+	// Client reads from the cache, Live where the cache may be behind.
+	Client client.Client
+	Live   client.Reader
+	Clock  clock.PassiveClock
+	// Trace records no spans if it is nil.
+	Trace  *tracing.Tracer
+	Routes *RouteWatch
 }
 
 // Pass is the reconcile that a Set belongs to.
@@ -64,16 +60,16 @@ func (m *Manager) Of(a *api.SessionAssignment, memory *Memory, now time.Time, sp
 // Write counts and traces a write of a child.
 func (s *Set) Write(kind, verb string, request func() error) error {
 	CountWrite(kind, verb)
-	began := s.clock.Now()
+	began := s.Clock.Now()
 	err := request()
 	if s.span.Traced() {
-		span := tracing.Span{Name: spanApply, From: began, To: s.clock.Now(), Attributes: []tracing.Attribute{
+		span := tracing.Span{Name: spanApply, From: began, To: s.Clock.Now(), Attributes: []tracing.Attribute{
 			tracing.Kind.String(kind), tracing.Action.String(verb),
 		}}
 		if err != nil {
 			span.Failed = err.Error()
 		}
-		s.trace.Add(s.span, span)
+		s.Trace.Add(s.span, span)
 	}
 	return err
 }
@@ -82,7 +78,7 @@ func (s *Set) Write(kind, verb string, request func() error) error {
 // server has another version than the first.
 func (s *Set) patch(ctx context.Context, kind, verb string, before, after client.Object) error {
 	return s.Write(kind, verb, func() error {
-		return s.client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return s.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 }
 
@@ -106,11 +102,9 @@ func (s *Set) refuse(kind string, problem observe.Problem) *observe.Problem {
 // reader returns what children of a kind are read from.
 func (s *Set) reader(kind string) client.Reader {
 	if kind == nameRoute {
-		if routes := s.routes.read(); routes != nil {
-			return routes
-		}
+		return s.Routes.read()
 	}
-	return s.client
+	return s.Client
 }
 
 // get reads an object; nil if there is none.

@@ -258,7 +258,7 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 	if c.inFlight.full() {
 		return nil
 	}
-	if items := c.outbox.Next(); len(items) > 0 {
+	if items := c.outbox.Next(c.inFlight.now); len(items) > 0 {
 		c.orderSequence++
 		c.inFlight.sent(c.orderSequence)
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{

@@ -67,7 +67,8 @@ func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
 	return nil
 }
 
-// Tick takes the time, by a clock that never goes back. An error, which
+// Tick takes the time, by a clock that never goes back. Orders without a result for
+// as long as a batch may be unacknowledged are sent again. An error, which
 // wraps ErrStalled, ends the connection: the agent has not acknowledged for too
 // long, or not answered a resync.
 func (c *Conn) Tick(now time.Time) error {
@@ -75,6 +76,7 @@ func (c *Conn) Tick(now time.Time) error {
 	if age := c.inFlight.age(); age > c.tuning.AckTimeout {
 		return fmt.Errorf("%w: a batch of orders has not been acknowledged for %s", ErrStalled, age.Round(time.Millisecond))
 	}
+	c.outbox.Resend(now.Add(-c.tuning.AckTimeout))
 	if c.state != Serving || !c.opening.awaited() || c.opening.due {
 		return nil
 	}

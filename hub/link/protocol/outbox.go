@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,8 +40,9 @@ type slot struct {
 	assign   *v1alpha1.SessionAssignment
 	hash     string
 	withdraw *Withdrawal
-	// assignSent and withdrawSent: in flight, the result is awaited.
+	// assignSent and withdrawSent: in flight, the result is awaited since sentAt.
 	assignSent, withdrawSent bool
+	sentAt                   time.Time
 }
 
 // NewOutbox returns an empty one.
@@ -69,11 +71,15 @@ func (o *Outbox) Put(order Order) bool {
 		return false
 	}
 	o.slots[uid] = s
+	o.queue(uid)
+	return true
+}
+
+func (o *Outbox) queue(uid types.UID) {
 	if !o.queued[uid] {
 		o.queued[uid] = true
 		o.dirty = append(o.dirty, uid)
 	}
-	return true
 }
 
 func (s *slot) putAssign(a *v1alpha1.SessionAssignment) bool {
@@ -110,11 +116,11 @@ func SpecHash(a *v1alpha1.SessionAssignment) string {
 	return convert.SpecHash(&a.Spec)
 }
 
-// Next renders the next batch of unsent orders and marks them in flight; nil
-// if there are none. An assignment too large for any batch is refused: see
+// Next renders the next batch of unsent orders and marks them in flight since now;
+// nil if there are none. An assignment too large for any batch is refused: see
 // Refused.
-func (o *Outbox) Next() []*fleetv1.Order {
-	batch := &orderBatch{}
+func (o *Outbox) Next(now time.Time) []*fleetv1.Order {
+	batch := &orderBatch{now: now}
 	for len(o.dirty) > 0 {
 		uid := o.dirty[0]
 		if s := o.slots[uid]; s != nil && !o.render(uid, s, batch) {
@@ -131,6 +137,7 @@ func (o *Outbox) Next() []*fleetv1.Order {
 
 // orderBatch is a batch that is being filled.
 type orderBatch struct {
+	now   time.Time
 	items []*fleetv1.Order
 	bytes int
 }
@@ -157,7 +164,7 @@ func (o *Outbox) render(uid types.UID, s *slot, batch *orderBatch) bool {
 		if !batch.add(order, proto.Size(order)+itemOverhead) {
 			return false
 		}
-		s.withdrawSent = true
+		s.withdrawSent, s.sentAt = true, batch.now
 	}
 	if s.assign == nil || s.assignSent {
 		return true
@@ -168,8 +175,22 @@ func (o *Outbox) render(uid types.UID, s *slot, batch *orderBatch) bool {
 		o.refuse(uid, s, size)
 		return true
 	}
-	s.assignSent = batch.add(order, size)
+	if s.assignSent = batch.add(order, size); s.assignSent {
+		s.sentAt = batch.now
+	}
 	return s.assignSent
+}
+
+// Resend has the orders sent again that have no result since before. A result that
+// was lost is noticed by nothing else: an order without one is not compared with
+// what the member holds. To an agent that is still at it, it is the same order.
+func (o *Outbox) Resend(before time.Time) {
+	for uid, s := range o.slots {
+		if (s.assignSent || s.withdrawSent) && s.sentAt.Before(before) {
+			s.assignSent, s.withdrawSent = false, false
+			o.queue(uid)
+		}
+	}
 }
 
 // refuse answers an assignment in the agent's place, since it can't be sent.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -13,6 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
+
+var start = time.Unix(1000, 0)
 
 func assign(uid string, epoch int64, hash string) Order {
 	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: uid,
@@ -52,7 +55,8 @@ func TestOutbox(t *testing.T) {
 			return ""
 		}
 	}
-	next := func(o *Outbox) string { return said(o.Next()) }
+	next := func(o *Outbox) string { return said(o.Next(start)) }
+	resend := func(before time.Time) step { return func(o *Outbox) string { o.Resend(before); return "" } }
 	settle := func(r Result) step { return func(o *Outbox) string { o.Settle(r); return "" } }
 	left := func(o *Outbox) string { return fmt.Sprint(o.Len()) }
 
@@ -91,6 +95,12 @@ func TestOutbox(t *testing.T) {
 			[]step{put(withdraw("a", 3)), next, settle(result("a", 2, "", Stopped)), left}, []string{"withdraw a e3", "1"}},
 		"an unasked stop settles the assignment in flight": {
 			[]step{put(assign("a", 1, "h")), next, settle(result("a", 1, "", Stopped)), left}, []string{"assign a e1 h", "0"}},
+		"an order without a result is sent again after a while": {
+			[]step{put(withdraw("a", 1), assign("a", 2, "j")), next, resend(start), next, resend(start.Add(1)), next, next},
+			[]string{"withdraw a e1, assign a e2 j", "withdraw a e1, assign a e2 j"}},
+		"what has its result is not sent again": {
+			[]step{put(assign("a", 1, "h")), next, settle(result("a", 1, "h", Stored)), resend(start.Add(1)), next, left},
+			[]string{"assign a e1 h", "0"}},
 		"may be put again after its result": {
 			[]step{put(assign("a", 1, "h")), next, settle(result("a", 1, "h", Stored)), put(assign("a", 1, "h")), next},
 			[]string{"assign a e1 h", "assign a e1 h"}},
@@ -116,7 +126,7 @@ func TestOutboxBoundsItsBatches(t *testing.T) {
 	for i := range 3 * maxBatchItems {
 		o.Put(assign(fmt.Sprintf("s%04d", i), 1, "h"))
 	}
-	if n := len(o.Next()); n != maxBatchItems {
+	if n := len(o.Next(start)); n != maxBatchItems {
 		t.Errorf("a batch of %d items, want %d", n, maxBatchItems)
 	}
 	large := NewOutbox()
@@ -126,7 +136,7 @@ func TestOutboxBoundsItsBatches(t *testing.T) {
 		large.Put(order)
 	}
 	sent := 0
-	for batch := large.Next(); batch != nil; batch = large.Next() {
+	for batch := large.Next(start); batch != nil; batch = large.Next(start) {
 		if n := proto.Size(&fleetv1.OrderBatch{Sequence: 1 << 60, Items: batch}); n > maxBatchBytes {
 			t.Errorf("a batch of %d bytes, at most %d", n, maxBatchBytes)
 		}
@@ -144,7 +154,7 @@ func TestOutboxRefusesWhatNoBatchHolds(t *testing.T) {
 	o.Put(huge)
 	o.Put(withdraw("a", 1))
 	o.Put(assign("b", 1, "h"))
-	if diff := cmp.Diff("withdraw a e1, assign b e1 h", said(o.Next())); diff != "" {
+	if diff := cmp.Diff("withdraw a e1, assign b e1 h", said(o.Next(start))); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	refused := o.Refused()

@@ -82,6 +82,21 @@ func TestCacheAfterResults(t *testing.T) {
 	}
 }
 
+// The agent's account of how long a desktop ran is what the session is charged by once the
+// desktop has stopped.
+func TestAccountOfTheTimeUsedOutlivesTheDesktop(t *testing.T) {
+	before := item("a", 5, stopping)
+	before.Status.TimeUsed = "2m"
+	r := protocol.Result{Code: protocol.Stopped, SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 5}
+	if used := afterStopped(before, &r).Status.TimeUsed; used != "2m" {
+		t.Errorf("%q is what is known of the time used, want 2m", used)
+	}
+	r.SessionUID = "uid-of-another"
+	if used := afterStopped(before, &r).Status.TimeUsed; used != "" {
+		t.Errorf("another session is charged %q", used)
+	}
+}
+
 func proven(a *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 	a.Spec.Proof = "proof"
 	return a

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {

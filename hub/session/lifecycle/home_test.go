@@ -9,7 +9,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 func TestWhereASessionMayGoForItsHome(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // inputOf returns the Input of a session of template "browser" in a fleet whose members are
@@ -53,6 +53,12 @@ func reports(member types.UID, state v1alpha1.AssignmentState, epoch int64, chan
 		in.Reports = append(in.Reports, assignment.Report{Ref: v1alpha1.ClusterRef{Name: "name-of-" + string(member), UID: member}, Assignment: a, Proven: true})
 		in.Order = &assignment.Order{Assignment: a, Hash: "hash", Spec: in.Template.Run, URL: "https://desktop"}
 	}
+}
+
+// holdsNothing has the session's member report nothing of it.
+func holdsNothing(in *Input) {
+	reports(sessiontest.Here, v1alpha1.AssignmentActive, 5)(in)
+	in.Reports[0].Assignment, in.Reports[0].Proven = nil, false
 }
 
 func lost(member types.UID) func(*Input) {
@@ -181,6 +187,25 @@ func TestNext(t *testing.T) {
 			outline{At: "uid-here 9.1", Scheduled: "True/Placed", Does: []string{"releases capacity", "stores revision r2", "accounts: Reported", "Placed"}}},
 		{"a member claims a later epoch, and is not connected", inputOf().with(func(in *Input) { in.Restore.LastGiven, in.Restore.Claim = 9, "us" }),
 			outline{Scheduled: "False/HubRestored", Does: []string{"waits: HubRestored", "Waiting"}}},
+		{"a restored hub gives no epoch that one of before the restore may have given", inputOf(neverPlaced).with(fits(here), func(in *Input) { in.Restore.LastGiven = 9 }),
+			outline{At: "uid-here 10.1", Scheduled: "True/Placed", Does: []string{"stores revision r2", "Placed"}}},
+		{"a member that may run it has not reported since the restore, and its mode is Hold", inputOf(held).with(fits(here), func(in *Input) {
+			in.Restore.LastGiven, in.Restore.Unreported = 9, []string{"us"}
+		}), outline{Scheduled: "False/HubRestored", Does: []string{"waits: HubRestored", "Waiting"}}},
+		{"its placement is of the backup, and the member holds nothing of it", inputOf(sessiontest.Scheduled).with(holdsNothing, func(in *Input) { in.Restore.LastGiven = 9 }),
+			outline{Left: "uid-here 5", Scheduled: "False/Releasing"}},
+		{"so it is while the hub waits for its members' reports", inputOf(sessiontest.Scheduled).with(holdsNothing, func(in *Input) {
+			in.Restore.LastGiven, in.Restore.Recovering = 9, true
+		}), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
+		{"so it is, and another member claims a later epoch", inputOf(sessiontest.Scheduled).with(holdsNothing, func(in *Input) {
+			in.Restore.LastGiven, in.Restore.Claim = 9, "us"
+		}), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
+		{"two members prove its epoch, and this leader gave the second", inputOf(sessiontest.Ready, ran).with(reports(elsewhere, v1alpha1.AssignmentActive, 5), func(in *Input) {
+			in.Known.LastEpoch = 5
+		}), outline{At: "uid-elsewhere 6.1", Left: "uid-here 5", Scheduled: "True/Placed",
+			Does: []string{"releases capacity", "accounts: Reserve", "Placed"}}},
+		{"two members prove its epoch, and an earlier leader gave both", inputOf(sessiontest.Ready, ran).with(reports(elsewhere, v1alpha1.AssignmentActive, 5)),
+			outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
 		{"its desktop runs", inputOf(sessiontest.Ready, ran), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
 		{"its desktop is to be suspended", inputOf(sessiontest.Ready, ran, suspended),
 			outline{At: "uid-here 5.0 idle", Scheduled: "True/Placed", Does: []string{"releases capacity", "Suspended"}}},
@@ -241,6 +266,17 @@ func TestNextIsStable(t *testing.T) {
 				t.Errorf("the second plan records %v", p.Events)
 			}
 		})
+	}
+}
+
+// The copy that is given up is judged by the mode that it was placed with.
+func TestReleaseKeepsTheModeOfItsPlacement(t *testing.T) {
+	noNode := sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonUnschedulablePod)
+	in := inputOf(sessiontest.Created, noNode, func(s *v1alpha1.VDISession) { s.Status.Placement.FailoverMode = v1alpha1.FailoverHold })
+	in.Known.NodeWait = new(time.Duration)
+	p := Next(in.with(fits(sessiontest.Elsewhere)))
+	if left := p.Session.Status.Releasing; len(left) != 1 || left[0].FailoverMode != v1alpha1.FailoverHold {
+		t.Errorf("it is released as %+v", left)
 	}
 }
 

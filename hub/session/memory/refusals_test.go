@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 func textOf(r *refused, at time.Time) map[string]string {
@@ -85,6 +85,17 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	m.Taken("s")
 	if m.PausesNext("s", 4, now) {
 		t.Error("one refusal pauses, after a member took the session")
+	}
+}
+
+// The write about a refusal may be made again: the epoch was refused once all the same.
+func TestRefusedEpochCountsOnce(t *testing.T) {
+	var r refused
+	for range 2 * RefusalStreak {
+		r.add(sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
+	}
+	if r.streak != 1 || r.pause(sessiontest.Now) != 0 || r.pausesNext(1, sessiontest.Now) {
+		t.Errorf("%d refusals of one epoch, and a pause of %s", r.streak, r.pause(sessiontest.Now))
 	}
 }
 

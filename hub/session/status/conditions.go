@@ -10,18 +10,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// SetTrue, SetFalse and SetUnknown set a condition of a session, and report whether that
-// changed anything.
+// SetTrue sets a condition of a session to True, and reports whether that changed anything.
 func SetTrue(s *v1alpha1.VDISession, condition, reason, message string) bool {
 	return set(s, condition, metav1.ConditionTrue, reason, message)
 }
 
-// SetFalse is like SetTrue.
+// SetFalse is like SetTrue, with False.
 func SetFalse(s *v1alpha1.VDISession, condition, reason, message string) bool {
 	return set(s, condition, metav1.ConditionFalse, reason, message)
 }
 
-// SetUnknown is like SetTrue.
+// SetUnknown is like SetTrue, with Unknown.
 func SetUnknown(s *v1alpha1.VDISession, condition, reason, message string) bool {
 	return set(s, condition, metav1.ConditionUnknown, reason, message)
 }

@@ -46,7 +46,7 @@ func showGuard(s *v1alpha1.VDISession) {
 	}
 	SetFalse(s, v1alpha1.ConditionFailoverReady, v1alpha1.ReasonUnguarded,
 		"no guard runs beside the desktop in "+at.ClusterName+": if that member is lost the session is held as with mode Hold; "+
-		"start its agent with --guard-image, and the session again (raise spec.attempt)")
+			"start its agent with --guard-image, and the session again (raise spec.attempt)")
 }
 
 // MirrorIdle records since when the desktop has been idle, by the hub's clock: the

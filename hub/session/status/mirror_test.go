@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/sessiontest"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 // A status that was to be held back for seconds is not held back for the hour by

@@ -23,10 +23,10 @@ func Start(m *Member, hubAddress string, files harness.LinkFiles, fingerprint st
 	s := &Agent{Member: m}
 	s.client = agentlink.NewClient(agentlink.Options{
 		HubAddress: hubAddress, HubServerName: "localhost",
-		CertFile: files.CertFile, KeyFile: files.KeyFile, HubCAFile: files.CAFile,
-		AgentVersion: "simulated", Instance: uuid.NewString(), TimeFactor: factor,
+		Credentials:  agentlink.Files{CertFile: files.CertFile, KeyFile: files.KeyFile, HubCAFile: files.CAFile},
+		AgentVersion: "simulated", Instance: uuid.NewString(), TimeFactor: factor, Leading: func() bool { return true },
 	}, agentlink.Member{
-		Assignments: m, Orders: m, Capacity: m, Terms: m,
+		Assignments: m, Orders: m, Capacity: m, Terms: m, Lease: m,
 		Fingerprint: func(context.Context) (string, error) { return fingerprint, nil },
 		Synced:      func(context.Context) bool { return true },
 	})

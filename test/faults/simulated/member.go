@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,6 +50,9 @@ func NewMember(name, namespace string, nodes int32, changed func(string, *v1alph
 	}
 	return &Member{Name: name, namespace: namespace, nodes: nodes, changed: changed, held: map[types.UID]*v1alpha1.SessionAssignment{}, capacity: 1}
 }
+
+// Sending ignores renewals: no session of the member is fenced.
+func (m *Member) Sending() (granted func(time.Duration)) { return func(time.Duration) {} }
 
 // StopReading blocks the next order, and with it the only reader of the stream; renewals and
 // reports go on.

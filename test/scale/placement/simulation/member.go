@@ -4,11 +4,13 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // member is a cluster with its agent.
@@ -57,7 +59,7 @@ func newMember(r *run, index int) *member {
 	m.model.SetAdmittedNamespaces(r.namespaces())
 	m.model.SetTemplates([]capacity.Requirements{
 		{Name: desk.Name, Revision: desk.Revision, Resources: capacity.Resources(resourcesOf(deskSize))},
-		{Name: workstation.Name, Revision: workstation.Revision, Resources: capacity.Resources(resourcesOf(workstationSize)), Tolerations: tolerations(workstationSize)},
+		{Name: workstation.Name, Revision: workstation.Revision, Resources: capacity.Resources(resourcesOf(workstationSize)), PodSpec: capacity.PodSpec{Tolerations: tolerations(workstationSize)}},
 	})
 	for _, n := range r.trace.Nodes {
 		if n.Member == name {
@@ -92,7 +94,7 @@ func (m *member) assign(s *session, epoch int64) {
 	c := &copied{session: s, epoch: epoch, countedFrom: m.sequence + 1, left: s.left}
 	m.copies[s] = c
 	m.model.SetAssignment(capacity.Assignment{
-		UID: "a-" + s.uid, Session: s.uid, Resources: capacity.Resources(s.resources), Tolerations: tolerations(s.Size),
+		UID: "a-" + s.uid, Session: s.uid, Resources: capacity.Resources(s.resources), PodSpec: capacity.PodSpec{Tolerations: tolerations(s.Size)},
 	})
 	m.changed()
 	m.tells(func() { m.hub.stored(m, s, epoch, c.countedFrom) })
@@ -105,7 +107,7 @@ func (m *member) hasRoom(s *session) bool {
 		if t.Name != s.template.Name {
 			continue
 		}
-		return slices.ContainsFunc(t.Buckets, func(b capacity.Bucket) bool { return fits(s.Size, b.Free) })
+		return slices.ContainsFunc(t.Buckets, func(b *fleetv1.Bucket) bool { return fits(s.Size, b.Free) })
 	}
 	return false
 }
@@ -199,7 +201,7 @@ func (m *member) changed() {
 }
 
 // capacityOf is a report as the hub reads it off the wire.
-func capacityOf(r capacity.Report, sequence uint64) *placement.Capacity {
+func capacityOf(r *fleetv1.CapacityReport, sequence uint64) *placement.Capacity {
 	c := &placement.Capacity{
 		Sequence: sequence, Nodes: r.Nodes, AdmittedNamespaces: r.AdmittedNamespaces,
 		Templates: make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.Templates)),
@@ -207,7 +209,11 @@ func capacityOf(r capacity.Report, sequence uint64) *placement.Capacity {
 	for _, t := range r.Templates {
 		tc := placement.TemplateCapacity{Revision: t.Revision, Available: t.Available, Reason: t.Reason, Message: t.Message}
 		for _, b := range t.Buckets {
-			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.Nodes, Free: placement.Resources(b.Free)})
+			free := placement.Resources{}
+			for name, amount := range b.Free {
+				free[corev1.ResourceName(name)] = amount
+			}
+			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.Nodes, Free: free})
 		}
 		c.Templates[placement.TemplateKey{Name: t.Name, Revision: t.Revision}] = tc
 	}

@@ -61,9 +61,9 @@ func (m *member) tellModel(n *node) {
 }
 
 // fits is whether a size is free on a node.
-func fits(s trace.Size, free capacity.Resources) bool {
-	return s.CPU <= free[corev1.ResourceCPU] && s.Memory*mebibyte <= free[corev1.ResourceMemory] &&
-		s.GPU <= free[gpuResource] && free[corev1.ResourcePods] > 0
+func fits(s trace.Size, free map[string]int64) bool {
+	return s.CPU <= free[string(corev1.ResourceCPU)] && s.Memory*mebibyte <= free[string(corev1.ResourceMemory)] &&
+		s.GPU <= free[string(gpuResource)] && free[string(corev1.ResourcePods)] > 0
 }
 
 // takes is whether a Pod of a size may go to the node now.
@@ -121,7 +121,7 @@ func (m *member) bind(p *pod) bool {
 }
 
 func (m *member) tellPod(p *pod) {
-	told := capacity.Pod{UID: p.uid, Resources: capacity.Resources(resourcesOf(p.size)), Tolerations: tolerations(p.size)}
+	told := capacity.Pod{UID: p.uid, Resources: capacity.Resources(resourcesOf(p.size)), PodSpec: capacity.PodSpec{Tolerations: tolerations(p.size)}}
 	if p.copied != nil {
 		told.Session = p.copied.session.uid
 	}
