@@ -34,9 +34,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/review"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	schedulercache "github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
@@ -80,17 +82,30 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 
-	// Its key is read before the first agent is admitted.
-	proofs := &assignment.Proofs{Namespace: o.Namespace}
-	f := member.New(member.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings, Proven: proofs.Proven})
+	f := newFleet(o, timings)
 	mgr, err := mcmanager.New(cfg, f, managerOptions(o, leader))
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, f, proofs, leader, trace, o); err != nil {
+	if err := setup(ctx, mgr, f, leader, trace, o); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// fleet is the members, with what is reserved and proven in them.
+type fleet struct {
+	*member.Fleet
+	cache *schedulercache.Cache
+	// proofs have their key once the first agent is admitted.
+	proofs *assignment.Proofs
+}
+
+func newFleet(o Options, timings health.Timings) *fleet {
+	f := &fleet{cache: schedulercache.New(clock.RealClock{}), proofs: &assignment.Proofs{Namespace: o.Namespace}}
+	f.Fleet = member.New(member.Options{Scheme: Scheme(), Clock: clock.RealClock{}, Timings: timings, Cache: f.cache, Proven: f.proofs.Proven})
+	f.cache.Follow(f.Fleet)
+	return f
 }
 
 // Who scrapes the metrics is given this role. The hub itself has system:auth-delegator
@@ -130,24 +145,24 @@ func cached(o Options) map[client.Object]cache.ByObject {
 	return objects
 }
 
-func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *assignment.Proofs, l *leader, trace *tracing.Tracer, o Options) error {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trace *tracing.Tracer, o Options) error {
 	local := mgr.GetLocalManager()
 	if err := index.Setup(ctx, local.GetFieldIndexer()); err != nil {
 		return err
 	}
 	term := newHubTerm(o, local.GetAPIReader(), local.GetClient(), local.GetEventRecorder("vdi-hub"), f.Restored)
-	prepare, err := setupControllers(ctx, mgr, f, proofs, term, trace, o)
+	prepare, err := setupControllers(ctx, mgr, f, term, trace, o)
 	if err != nil {
 		return err
 	}
 	// The same clock issues certificates and judges them.
 	now := identity.NewSteady().Now
-	authority, err := addAuthority(local, f, now, o)
+	authority, err := addAuthority(local, f.Fleet, now, o)
 	if err != nil {
 		return err
 	}
-	run := &linkRunnable{term: term, fleet: f, leader: l, address: o.LinkBindAddress, options: linkOptions(o, term, l)}
-	run.options.Now, run.options.Trace, run.options.Term.Proof = now, trace, proofs.Term
+	run := &linkRunnable{term: term, fleet: f.Fleet, leader: l, address: o.LinkBindAddress, options: linkOptions(o, term, l)}
+	run.options.Now, run.options.Trace, run.options.Term.Proof = now, trace, f.proofs.Term
 	run.prepare = append(run.prepare, term.begin)
 	if authority != nil {
 		run.options.Authority = authority
@@ -176,36 +191,36 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 // setupControllers also returns what must be done before the first agent is
 // admitted: the key of the proofs is there, the members are known, and so are the
 // reservations.
-func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *assignment.Proofs, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
 	revisions := template.NewRevisions(c, o.Namespace)
-	proofs.Client, proofs.Live = c, local.GetAPIReader()
+	f.proofs.Client, f.proofs.Live = c, local.GetAPIReader()
 	orders := &assignment.Orders{
-		Fleet: f, Revisions: revisions, Proofs: proofs, Namespaces: o.SessionNamespaces, Trace: trace,
+		Fleet: f, Revisions: revisions, Proofs: f.proofs, Namespaces: o.SessionNamespaces, Trace: trace,
 		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace},
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
+		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: f.cache, Members: f, Orders: orders, Proofs: f.proofs, Revisions: revisions,
 		Departures: departures, Clock: clock.RealClock{}, Trace: trace, Restores: term,
 		Timings: lifecycle.Timings{
 			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
 		},
 	}
-	scheduler := scheduling.New(scheduling.Options{Fleet: f, Clock: clock.RealClock{}, Willing: sessions.Willing})
+	scheduler := scheduling.New(scheduling.Options{Cache: f.cache, Members: f, Clock: clock.RealClock{}, Willing: sessions.Willing})
 	sessions.Scheduler = scheduler
 	assignments := &assignment.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
+		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Reservations: f.cache, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
 	}
 	homes := &home.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Departed: departures.Departed, Gone: f.Gone, Clock: clock.RealClock{},
 	}
 	policies := &policy.Reconciler{
-		Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
+		Client: c, Members: f, Placement: f.cache, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}
-	reviews := &review.Reconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: o.Namespace, HeldIn: index.HeldIn(c)}
+	reviews := &review.Reconciler{Client: c, Members: f, Placement: f.cache, Sessions: sessions, Clock: clock.RealClock{}}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: index.HeldIn(c)}
 	sessions.Register = members.RegisterAll
 	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: index.RevisionInUse(c), Placed: index.PlacedWith(c)}
 	for _, controller := range []struct {
@@ -226,10 +241,10 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *member.Flee
 		}
 	}
 	return func(ctx context.Context) error {
-		if err := proofs.Prepare(ctx); err != nil {
+		if err := f.proofs.Prepare(ctx); err != nil {
 			return err
 		}
-		if err := knowOwnCluster(ctx, local.GetAPIReader(), f); err != nil {
+		if err := knowOwnCluster(ctx, local.GetAPIReader(), f.Fleet); err != nil {
 			return err
 		}
 		return sessions.Rebuild(ctx)

@@ -26,7 +26,7 @@ type inMemory struct {
 func newInMemory(t *testing.T, stored *v1alpha1.VDISession) *inMemory {
 	h := &inMemory{WithT: NewWithT(t), member: &outbox{}}
 	h.Reconciler = &Reconciler{
-		Live: &stores{session: stored}, Fleet: &members{}, Sessions: &sessions{}, Orders: &Orders{}, Departures: &Departures{}, Clock: clock.RealClock{},
+		Live: &stores{session: stored}, Fleet: &members{}, Reservations: &members{}, Sessions: &sessions{}, Orders: &Orders{}, Departures: &Departures{}, Clock: clock.RealClock{},
 	}
 	return h
 }

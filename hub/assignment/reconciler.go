@@ -35,13 +35,17 @@ type Members interface {
 	// Recovering is whether the hub was restored from a backup, and waits for its
 	// members' reports.
 	Recovering() bool
-	// Ordered says which assignment a member is to have of an epoch, by its hash.
-	Ordered(session types.UID, epoch int64, member types.UID, hash string)
 	// MayWithdraw reports whether a member may be told to stop what it holds of a
 	// session although no durable record says why, and Withdrawn notes that there is
 	// nothing of the kind any more.
 	MayWithdraw(member, session types.UID) bool
 	Withdrawn(member, session types.UID)
+}
+
+// Reservations of capacity.
+type Reservations interface {
+	// Ordered sets which assignment a member is to have of an epoch, by its hash.
+	Ordered(session types.UID, epoch int64, member types.UID, hash string)
 }
 
 // Sessions is what the assignment controller needs of the session controller.
@@ -71,8 +75,10 @@ type Reconciler struct {
 	// Clusters are the members by name.
 	Clusters multicluster.Provider
 	Fleet    Members
-	Sessions Sessions
-	Orders   *Orders
+	// Reservations are the scheduler's.
+	Reservations Reservations
+	Sessions     Sessions
+	Orders       *Orders
 	// Departures of sessions whose finalizer was removed by hand.
 	Departures *Departures
 	Clock      clock.PassiveClock
@@ -187,7 +193,8 @@ func (r *Reconciler) act(ctx context.Context, req mcreconcile.Request, v *visit)
 	step, waits := InRecovery(r.Fleet.Recovering(), v.session, v.ref, v.reported, step)
 	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
 	if v.order != nil {
-		r.Fleet.Ordered(v.session.UID, v.order.Assignment.Spec.Epoch, v.ref.UID, v.order.Hash)
+		r.Reservations.Ordered(v.session.UID, v.order.Assignment.Spec.Epoch, v.ref.UID, v.order.Hash)
+		r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
 	}
 	result, err := r.carryOut(ctx, req, v, step, epoch)
 	if waits {

@@ -43,6 +43,8 @@ type Fleet struct {
 	LedSince time.Time
 	// CutOff is set if no member outside the hub's own cluster sends heartbeats.
 	CutOff bool
+	// MostGone is set if so many members are gone that sessions are rescheduled more slowly.
+	MostGone bool
 }
 
 // Verdict is the decision on a session.
@@ -57,6 +59,9 @@ type Verdict struct {
 	// Message is a sentence: what the session waits for, and what would help. It does not
 	// change every second.
 	Message string
+	// MostGone is that of the fleet, for a member that is lost by its silence: what an
+	// operator declares does not depend on how many members are gone.
+	MostGone bool
 }
 
 // Lost reports whether the session's member is lost.
@@ -93,7 +98,7 @@ func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
 	case !m.Unreachable:
 		return Verdict{}
 	}
-	v := Verdict{Reason: v1alpha1.ReasonMemberUnreachable}
+	v := Verdict{Reason: v1alpha1.ReasonMemberUnreachable, MostGone: f.MostGone}
 	switch {
 	case s.Mode != v1alpha1.FailoverRestart && s.Mode != v1alpha1.FailoverFence:
 		v.Message = m.missing() + ": with mode Hold the session stays there until it sends heartbeats again, " + m.orFence()

@@ -1,14 +1,14 @@
 package member
 
-func (f *state) candidates() []placement.Candidate {
-	now := f.now()
-	out := make([]placement.Candidate, 0, len(f.members))
-	for _, m := range f.members {
-		out = append(out, f.candidate(m, now))
-	}
-	return out
-}
+import (
+	"time"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// candidate returns a member as the placement sees it, without its sessions. The caller
+// holds the lock.
 func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	ready, why := m.takesSessions(f.timings, now)
 	c := placement.Candidate{
@@ -24,8 +24,9 @@ func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 		HeadroomPercent: m.spec.HeadroomPercent,
 		Ready:           ready,
 		NotReady:        why,
-		Sessions:        f.placed.count(m.uid),
+		Away:            !ready && (!m.removing || !m.serving),
 		Capacity:        m.capacity,
+		ReportedAt:      m.reportedAt,
 	}
 	if m.spec.Weight != nil {
 		c.Weight = *m.spec.Weight
@@ -75,7 +76,7 @@ const evaluationWait = 3 * time.Second
 // Evaluating reports whether a member that accepts sessions has yet to report whether it
 // can run a template's revision. It turns false when all have, or evaluationWait after the
 // first call.
-func (f *Reservations) Evaluating(key placement.TemplateKey) bool {
+func (f *Registry) Evaluating(key placement.TemplateKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
@@ -90,7 +91,7 @@ func (f *Reservations) Evaluating(key placement.TemplateKey) bool {
 	return now.Sub(since) < evaluationWait
 }
 
-func (f *Reservations) unevaluated(key placement.TemplateKey, now time.Time) bool {
+func (f *state) unevaluated(key placement.TemplateKey, now time.Time) bool {
 	for _, m := range f.members {
 		if ready, _ := m.takesSessions(f.timings, now); !ready {
 			continue

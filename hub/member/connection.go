@@ -1,8 +1,6 @@
 package member
 
 import (
-	"slices"
-
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -101,21 +99,14 @@ func (c *connection) applyInventory(items int, take func(*cluster.Cache) (stale 
 	}
 }
 
-// heldAtOnce is how many assignments are looked up in the ledger during one hold of the
-// fleet's lock.
-const heldAtOnce = 500
-
 // begin starts to serve a member whose inventory is complete. The capacity report that
 // follows counts all its assignments.
 func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
-	for some := range slices.Chunk(held, heldAtOnce) {
-		if !c.current(func(m *member) {
-			for _, item := range some {
-				c.fleet.ledger.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, m.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
-			}
-		}) {
-			return false
-		}
+	if !c.current(func(*member) {}) {
+		return false
+	}
+	for _, item := range held {
+		c.fleet.cache.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, c.member.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
 	}
 	return c.current(func(m *member) {
 		m.serving, m.agreement = true, ""
@@ -149,7 +140,7 @@ func (c *connection) Results(results []protocol.Result) {
 	freed := false
 	for i := range results {
 		r := &results[i]
-		ok := c.current(func(m *member) { c.fleet.settle(m, r) })
+		ok := c.settle(r)
 		known := true
 		ok = ok && c.onCache(func(cache *cluster.Cache) { known = cache.ApplyResult(r) })
 		unknownResults.Add(float64(count(!known)))
@@ -184,8 +175,11 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		}
 		m.reportedCapacity = took.reportedCapacity
 		m.reported, m.reportedAt = true, c.fleet.clock.Now()
-		c.fleet.ledger.Reported(m.uid, report.GetSequence())
 	})
+	if ok && took.counts {
+		// Once it is in the snapshot: in between capacity counts twice, never not at all.
+		c.fleet.cache.Reported(c.member.uid, report.GetSequence())
+	}
 	if ok && !took.counts {
 		log.Log.WithName("fleet").Info("Changes of a capacity report are left aside, of which the hub has none or another",
 			"member", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
@@ -208,17 +202,28 @@ func (c *connection) Closed(err error) {
 	c.fleet.notify(c.member.change(MemberChanged))
 }
 
-// settle records a result in the ledger, which only has entries that the hub made. The
-// caller holds the lock.
-func (f *state) settle(m *member, r *protocol.Result) {
+// settle records a result of an order for the scheduler, which only has reservations that
+// it made, and returns whether the connection is still the member's.
+func (c *connection) settle(r *protocol.Result) bool {
+	c.member.applying.Lock()
+	defer c.member.applying.Unlock()
+	from := uint64(0)
+	if !c.current(func(m *member) {
+		from = countedFrom(m, r)
+		if r.Code != protocol.Stored {
+			delete(m.withdrawals.held, r.SessionUID)
+		}
+	}) {
+		return false
+	}
 	switch {
 	case r.Code != protocol.Stored:
-		delete(m.withdrawals.held, r.SessionUID)
-		f.ledger.Release(r.SessionUID, r.Epoch, m.uid)
+		c.fleet.cache.Ended(r.SessionUID, r.Epoch, c.member.uid)
 	case r.SpecHash != "":
-		f.ledger.CountedFrom(r.SessionUID, r.Epoch, m.uid, r.SpecHash, countedFrom(m, r))
+		c.fleet.cache.CountedFrom(r.SessionUID, r.Epoch, c.member.uid, r.SpecHash, from)
 	}
 	placementResults.WithLabelValues(string(r.Code)).Inc()
+	return true
 }
 
 // countedFrom returns the first report that counts a stored assignment: by default the next

@@ -44,12 +44,18 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello protocol.Hell
 		return nil, link.ErrUnknownMember
 	}
 	now := f.now()
-	before, otherCluster, term, alive := m.assess(f.timings, now), m.otherCluster, m.term, m.fence.alive
+	before, otherCluster, term, alive, instance := m.assess(f.timings, now), m.otherCluster, m.term, m.fence.alive, m.instance
 	err := f.admit(m, hello, peer, now)
-	after := m.assess(f.timings, now)
+	after, restarted := m.assess(f.timings, now), err == nil && m.instance != instance
 	lowered := m.term < term
 	changed := before.State != after.State || before.Cause != after.Cause || otherCluster != m.otherCluster || lowered || alive != m.fence.alive
 	f.mu.Unlock()
+	if restarted {
+		// After all that the connection before reported, and before anything of this one.
+		m.applying.Lock()
+		f.cache.Restarted(uid)
+		m.applying.Unlock()
+	}
 	if changed {
 		f.notify(m.change(MemberChanged))
 	}
@@ -91,7 +97,6 @@ func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now t
 		m.peer.Close(errors.New("replaced by a newer connection"))
 	}
 	if m.instance != hello.Instance {
-		f.ledger.Reset(m.uid)
 		m.capacity = nil
 	}
 	m.peer, m.serving, m.fresh = peer, false, false

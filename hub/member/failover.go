@@ -1,7 +1,6 @@
 package member
 
 import (
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,7 +10,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // JudgmentOn returns what becomes of a member's sessions if it is lost.
@@ -80,7 +78,8 @@ func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
 	// This runs for every placed session: the other members are only examined if they
 	// matter.
 	if facts.Member.Unreachable {
-		facts.Fleet.CutOff = f.degradation(now).cutOff
+		d := f.degradation(now)
+		facts.Fleet.CutOff, facts.Fleet.MostGone = d.cutOff, d.mass
 	}
 	return facts
 }

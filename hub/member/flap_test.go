@@ -332,5 +332,5 @@ func TestMetricsOfMembers(t *testing.T) {
 	x.Expect(series(true)).To(ContainElements("member_health eu Ready 0", "member_flips_total us 0", "members Ready 0"))
 	x.Remove("eu")
 	x.Remove("us")
-	x.Expect(series(true)).To(HaveLen(len(health.States())+5), "nothing is left of a member that was removed")
+	x.Expect(series(true)).To(HaveLen(len(health.States())+4), "nothing is left of a member that was removed")
 }

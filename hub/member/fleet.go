@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -26,6 +25,8 @@ type Options struct {
 	Clock clock.WithTicker
 	// Timings of the link.
 	Timings health.Timings
+	// Cache of the scheduler.
+	Cache Cache
 	// Proven reports whether a proof shows that an epoch of a session was placed in a
 	// member. It must not call the fleet. nil: nothing is proven.
 	Proven func(member, session types.UID, epoch int64, proof string) bool
@@ -37,26 +38,18 @@ type Fleet struct {
 	*state
 	Registry
 	Directory
-	Reservations
 	Failovers
 	Restores
-	DryRuns
 }
 
 // Registry has the members as their MemberClusters declare them, with their state.
 type Registry struct{ *state }
 
-// Reservations places sessions, and reserves capacity for them.
-type Reservations struct{ *state }
-
-// Failovers decides when sessions of lost members may be rescheduled, and where.
+// Failovers decides when sessions of lost members may be rescheduled.
 type Failovers struct{ *state }
 
 // Restores delays decisions after the hub was restored from a backup.
 type Restores struct{ *state }
-
-// DryRuns computes where sessions would be placed, and reserves nothing.
-type DryRuns struct{ *state }
 
 // state of the fleet.
 type state struct {
@@ -65,6 +58,7 @@ type state struct {
 
 	clock   clock.WithTicker
 	timings health.Timings
+	cache   Cache
 	proven  func(member, session types.UID, epoch int64, proof string) bool
 	// started is when the process made the fleet; see steady.
 	started time.Time
@@ -82,8 +76,9 @@ type state struct {
 	// hubCluster is the fingerprint of the cluster that the hub runs in.
 	hubCluster string
 	templateState
-	reservations
-	recovery recovery
+	// evaluating is since when sessions wait for the members to evaluate a template.
+	evaluating map[placement.TemplateKey]time.Time
+	recovery   recovery
 	// degraded is the degradation that listeners were last notified of.
 	degraded  degradation
 	listeners []func(Change)
@@ -109,21 +104,13 @@ type templateState struct {
 	current map[string]string
 }
 
-// reservations are the capacity that is reserved for sessions.
-type reservations struct {
-	placed placedSessions
-	ledger *placement.Ledger
-	brake  *failover.Brake
-	// evaluating is since when sessions wait for the members to evaluate a template.
-	evaluating map[placement.TemplateKey]time.Time
-}
-
 // New returns a fleet without members.
 func New(o Options) *Fleet {
 	s := &state{
 		Provider:      cluster.NewProvider(o.Scheme),
 		clock:         o.Clock,
 		timings:       o.Timings,
+		cache:         o.Cache,
 		proven:        o.Proven,
 		started:       o.Clock.Now(),
 		unfenceWait:   unfenceWait,
@@ -131,14 +118,10 @@ func New(o Options) *Fleet {
 		uids:          map[types.UID]*member{},
 		removed:       map[types.UID]time.Time{},
 		templateState: templateState{templates: &fleetv1.TemplateSet{}},
-		reservations: reservations{
-			placed: newPlacedSessions(), ledger: placement.NewLedger(), brake: failover.NewBrake(),
-			evaluating: map[placement.TemplateKey]time.Time{},
-		},
+		evaluating:    map[placement.TemplateKey]time.Time{},
 	}
 	return &Fleet{
-		state: s, Registry: Registry{s}, Directory: Directory{s}, Reservations: Reservations{s},
-		Failovers: Failovers{s}, Restores: Restores{s}, DryRuns: DryRuns{s},
+		state: s, Registry: Registry{s}, Directory: Directory{s}, Failovers: Failovers{s}, Restores: Restores{s},
 	}
 }
 
@@ -226,6 +209,7 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	m, ok := f.members[mc.Name]
 	if ok && m.uid != mc.UID {
 		f.removeLocked(m)
+		defer f.cache.Removed(m.uid)
 		ok = false
 	}
 	if f.began.IsZero() {
@@ -267,6 +251,7 @@ func (f *Registry) Remove(name string) {
 	var changes []Change
 	if m := f.members[name]; m != nil {
 		f.removeLocked(m)
+		defer f.cache.Removed(m.uid)
 		changes = append(changes, m.change(MemberChanged))
 	}
 	f.mu.Unlock()
@@ -276,8 +261,6 @@ func (f *Registry) Remove(name string) {
 func (f *state) removeLocked(m *member) {
 	delete(f.members, m.name)
 	delete(f.uids, m.uid)
-	f.ledger.Forget(m.uid)
-	f.brake.Forget(m.uid)
 	f.removed[m.uid] = m.lastHeartbeat
 	if m.peer != nil {
 		m.peer.Close(errRemoved)

@@ -23,12 +23,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // fixture is a fleet with a clock of its own, its provider running.
 type fixture struct {
 	*Fleet
+	*cache.Cache
 	*WithT
 	scheme *kruntime.Scheme
 	clock  *clocktesting.FakeClock
@@ -43,10 +45,12 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	placed := cache.New(clock)
 	x := &fixture{
-		Fleet: New(Options{Scheme: scheme, Clock: clock, Timings: health.DefaultTimings(1)}),
+		Fleet: New(Options{Scheme: scheme, Clock: clock, Timings: health.DefaultTimings(1), Cache: placed}), Cache: placed,
 		WithT: NewWithT(t), scheme: scheme, clock: clock, aware: &aware{}, heard: &changes{},
 	}
+	placed.Follow(x.Fleet)
 	x.unfenceWait = 0 // a test reconciles between two attempts
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

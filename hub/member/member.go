@@ -143,10 +143,7 @@ func (r clusterRegistry) Engaged() {
 // Placed reports whether a session is placed in the member or not confirmed as stopped
 // there, according to the hub.
 func (r clusterRegistry) Placed(session types.UID) bool {
-	r.fleet.mu.Lock()
-	defer r.fleet.mu.Unlock()
-	_, placed := r.fleet.placed.sessions[r.member.uid][session]
-	return placed
+	return r.fleet.cache.Holds(r.member.uid, session)
 }
 
 // Knows reports whether a session is placed in the member, or the proof shows that it was.

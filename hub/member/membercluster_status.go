@@ -57,20 +57,28 @@ type streamView struct {
 	settling time.Duration
 }
 
-// viewOf copies the fleet's state of a member under its lock.
+// viewOf copies the fleet's state of a member.
 func (f *Registry) viewOf(name string) (view, bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	m := f.members[name]
 	if m == nil {
+		f.mu.Unlock()
 		return view{}, false
 	}
+	v := f.view(m)
+	f.mu.Unlock()
+	v.sessions, v.releasing = f.cache.Sessions(m.uid)
+	return v, true
+}
+
+// view copies what is known of a member but its sessions. The caller holds the lock.
+func (f *Registry) view(m *member) view {
 	now := f.now()
 	v := view{
 		Verdict:           m.assess(f.timings, now),
 		name:              m.name,
 		agent:             m.agent,
-		counts:            counts{f.placed.count(m.uid), f.placed.releasing[m.uid], len(m.withdrawals.held)},
+		counts:            counts{withheld: len(m.withdrawals.held)},
 		fence:             m.fence,
 		fenced:            m.fence.holds(now),
 		hubCluster:        f.inHubCluster(m),
@@ -95,7 +103,7 @@ func (f *Registry) viewOf(name string) (view, bool) {
 		v.settling = max(0, f.timings.Suspect-now.Sub(since))
 	}
 	v.Recheck = health.Soonest(v.Recheck, v.settling, v.excess)
-	return v, true
+	return v
 }
 
 // show notifies the listeners when a member's health has changed by time alone, and of

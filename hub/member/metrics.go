@@ -12,11 +12,6 @@ import (
 )
 
 var (
-	placementSeconds = promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{
-		Name:    "vdi_hub_placement_decision_seconds",
-		Help:    "How long a placement decision took, snapshot included.",
-		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
-	})
 	placementResults = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_order_results_total",
 		Help: "What became of orders to members.",
@@ -31,8 +26,6 @@ var (
 		"Members of the fleet by health.", []string{"health"}, nil)
 	membersLost = prometheus.NewDesc("vdi_hub_members_lost",
 		"Members whose sessions are rescheduled, as their modes have it, by why.", []string{"reason"}, nil)
-	failoverWaiting = prometheus.NewDesc("vdi_hub_failover_brake_waiting",
-		"Sessions that wait for their turn to be rescheduled, since only a few are at a time.", nil, nil)
 	failoverSlowed = prometheus.NewDesc("vdi_hub_failover_slowed",
 		"1 while so many members are gone that sessions are rescheduled more slowly.", nil, nil)
 	failoverCutOff = prometheus.NewDesc("vdi_hub_failover_cut_off",
@@ -59,7 +52,7 @@ func (c *memberCollector) of(f *Fleet) { c.fleet.Store(f) }
 
 // Describe sends what may be collected (prometheus.Collector).
 func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverWaiting, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
+	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
 		out <- d
 	}
 	for _, d := range capacityMetrics {
@@ -75,6 +68,7 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	f.collectHealth(out)
 	f.collectFailover(out)
+	f.collectSessions(out)
 	f.collectCapacity(out)
 }
 
@@ -117,9 +111,8 @@ func (f *state) collectHealth(out chan<- prometheus.Metric) {
 func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
 	f.mu.Lock()
 	now := f.now()
-	waiting, degraded := f.brake.Waiting(now), f.degradation(now)
+	degraded := f.degradation(now)
 	f.mu.Unlock()
-	out <- prometheus.MustNewConstMetric(failoverWaiting, prometheus.GaugeValue, float64(waiting))
 	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.mass)))
 	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.cutOff)))
 }
@@ -141,24 +134,33 @@ var (
 // slotsOf is the capacity for sessions of one template in the members of one region.
 type slotsOf struct{ template, region string }
 
-// collectCapacity sends the members' sessions and capacity. Capacity is summed by region,
-// so that there are no series for each template in each member.
+// collectSessions sends how many sessions the members have.
+func (f *state) collectSessions(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	regions := make(map[*member]string, len(f.members))
+	for _, m := range f.members {
+		regions[m] = m.spec.Region
+	}
+	f.mu.Unlock()
+	for m, region := range regions {
+		all, releasing := f.cache.Sessions(m.uid)
+		out <- prometheus.MustNewConstMetric(memberSessions, prometheus.GaugeValue, float64(all-releasing), m.name, region)
+		out <- prometheus.MustNewConstMetric(memberReleasing, prometheus.GaugeValue, float64(releasing), m.name, region)
+	}
+}
+
+// collectCapacity sends the members' capacity. It is summed by region, so that there are no
+// series for each template in each member.
 func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
 	slots := map[slotsOf]int32{}
 	for _, m := range f.members {
-		gauge := func(desc *prometheus.Desc, value int32) {
-			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), m.name, m.spec.Region)
-		}
-		releasing := f.placed.releasing[m.uid]
-		gauge(memberSessions, f.placed.count(m.uid)-releasing)
-		gauge(memberReleasing, releasing)
 		if m.capacity == nil {
 			continue
 		}
-		gauge(memberNodes, m.capacity.Nodes)
+		out <- prometheus.MustNewConstMetric(memberNodes, prometheus.GaugeValue, float64(m.capacity.Nodes), m.name, m.spec.Region)
 		takes := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
 		for key, n := range m.slots {
 			if f.current[key.Name] != key.Revision {

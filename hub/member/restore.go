@@ -86,14 +86,6 @@ func (f *Restores) Claims(assignment types.NamespacedName, session types.UID, ep
 	return "", false
 }
 
-// Counts records that a member's own reports count its copy of a session under an epoch, so
-// that no reservation is needed for it.
-func (f *Reservations) Counts(session types.UID, epoch int64, member types.UID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ledger.Release(session, epoch, member)
-}
-
 // Unreported returns the names of the members that have not reported to this leader and may
 // run something: neither revoked nor declared fenced.
 func (f *Restores) Unreported() []string {

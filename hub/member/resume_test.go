@@ -6,7 +6,6 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
@@ -67,19 +66,6 @@ func TestRoomOfAResumeThatIsNotWrittenComesBack(t *testing.T) {
 	x.Observe(shown, false)
 	x.Release("uid-a")
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "once it is written there is nothing to give back")
-}
-
-func TestSessionDoesNotStandInItsOwnWay(t *testing.T) {
-	x := newFixture(t)
-	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Spec.SessionCap = ptr.To[int32](1) })
-	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 1))
-	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
-	x.Observe(onHub("a", 1, "uid-eu"), false)
-	// Suspended and resumed before its member has said anything.
-	x.Expect(x.resumes("a")).To(BeTrue())
-	x.Release("uid-a")
-	x.Expect(x.ledger.Outstanding("uid-eu")).To(Equal(1), "what it had before is its own still")
 }
 
 func TestWhyASessionDoesNotRunAgain(t *testing.T) {

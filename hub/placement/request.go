@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,11 +84,25 @@ type Candidate struct {
 	// NotReady explains why it is not ready. It becomes part of sessions' conditions:
 	// nothing that changes every second belongs in it.
 	NotReady string
+	// Away is set if a member that is not ready may be again, and can confirm nothing until then.
+	Away bool
 
 	// Sessions placed there and not confirmed as stopped, including reservations.
 	Sessions int32
 	// Capacity that it last reported; nil: none yet.
 	Capacity *Capacity
+	// ReportedAt is when that report arrived.
+	ReportedAt time.Time
+}
+
+// Snapshot is the fleet, or a part of it, at one time.
+type Snapshot struct {
+	// Now is the hub's time.
+	Now        time.Time
+	Candidates []Candidate
+	// Awaits is why nothing is placed now, for AwaitsFor at most; nil: sessions are placed.
+	Awaits    *Decision
+	AwaitsFor time.Duration
 }
 
 func (c *Candidate) ref() v1alpha1.ClusterRef {

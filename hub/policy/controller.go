@@ -46,11 +46,15 @@ type Revisions interface {
 	Spec(ctx context.Context, template, revision string) (*v1alpha1.TemplateSpec, error)
 }
 
-// Appraiser is the part of the members' registry that the status of policies needs.
-type Appraiser interface {
+// Placement answers where sessions would be placed.
+type Placement interface {
 	// Misplaced counts the requests that would be placed in another member than their own
 	// now, or returns false if that cannot be determined now.
 	Misplaced(ctx context.Context, requests []placement.Request) (int, bool)
+}
+
+// Members of the fleet.
+type Members interface {
 	// Listen calls a function on every change of a member or of a policy's free caps.
 	Listen(func(member.Change))
 }
@@ -60,8 +64,10 @@ type Appraiser interface {
 // Reconciler updates the status of policies. All policies share one request, since an edit
 // of one changes what others govern.
 type Reconciler struct {
-	Client    client.Client
-	Fleet     Appraiser
+	Client  client.Client
+	Members Members
+	// Placement is the scheduler's.
+	Placement Placement
 	Revisions Revisions
 	Clock     clock.PassiveClock
 	// Interval is the minimum time between two updates. Zero means DefaultInterval.
@@ -100,7 +106,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PlacementPolicy{}, onChange).
 		Watches(&v1alpha1.VDISession{}, onChange).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
-			r.Fleet.Listen(func(member.Change) { ask(q) })
+			r.Members.Listen(func(member.Change) { ask(q) })
 			return nil
 		})).
 		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).

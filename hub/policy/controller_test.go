@@ -65,7 +65,7 @@ func newFixture(t *testing.T, sessions ...*v1alpha1.VDISession) *fixture {
 	}
 	api := builder.Build()
 	h.Reconciler = &Reconciler{
-		Client: api, Fleet: h.fleet, Clock: h.clock,
+		Client: api, Members: h.fleet, Placement: h.fleet, Clock: h.clock,
 		Revisions: revisions{
 			"browser/r1": {},
 			"at-home/r1": {Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},

@@ -61,7 +61,7 @@ func (r *Reconciler) wouldMove(ctx context.Context, policy *v1alpha1.PlacementPo
 			requests = append(requests, req)
 		}
 	}
-	n, ok := r.Fleet.Misplaced(ctx, requests)
+	n, ok := r.Placement.Misplaced(ctx, requests)
 	if !ok || len(sampled) == 0 {
 		return 0, ok
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -35,12 +35,16 @@ const (
 // evaluatingPoll is how often it is looked whether the members have evaluated a template.
 const evaluatingPoll = 50 * time.Millisecond
 
-// Fleet answers where sessions would be placed.
-type Fleet interface {
-	// Evaluating reports whether members have yet to say if they can run a template.
+// Members of the fleet.
+type Members interface {
+	// Evaluating reports whether members have yet to report if they can run a template.
 	Evaluating(template placement.TemplateKey) bool
-	// Review says where sessions would be placed, and changes nothing.
-	Review(ctx context.Context, in member.Inquiry) member.Review
+}
+
+// Placement answers where sessions would be placed.
+type Placement interface {
+	// Review returns where sessions would be placed, and changes nothing.
+	Review(ctx context.Context, in cache.Inquiry) cache.Review
 }
 
 // Sessions is the controller of sessions.
@@ -56,10 +60,12 @@ type Sessions interface {
 
 // Reconciler asks the fleet what a session would ask, and writes the answer into the review.
 type Reconciler struct {
-	Client   client.Client
-	Fleet    Fleet
-	Sessions Sessions
-	Clock    clock.PassiveClock
+	Client  client.Client
+	Members Members
+	// Placement is the scheduler's.
+	Placement Placement
+	Sessions  Sessions
+	Clock     clock.PassiveClock
 
 	pending reviewQueue
 }
@@ -143,7 +149,7 @@ func (r *Reconciler) answer(ctx context.Context, review *v1alpha1.PlacementRevie
 		return nil, err
 	case p.Refused != nil:
 		return refused(p.Refused.Reason, p.Refused.Message)
-	case r.Fleet.Evaluating(p.Request.Template):
+	case r.Members.Evaluating(p.Request.Template):
 		return nil, nil
 	}
 	status := r.ask(ctx, review, p)
@@ -167,14 +173,14 @@ func (r *Reconciler) session(ctx context.Context, review *v1alpha1.PlacementRevi
 // ask the fleet.
 func (r *Reconciler) ask(ctx context.Context, review *v1alpha1.PlacementReview, p lifecycle.Preview) *v1alpha1.PlacementReviewStatus {
 	count, held := max(review.Spec.Count, 1), p.Held
-	in := member.Inquiry{Request: p.Request, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
+	in := cache.Inquiry{Request: p.Request, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
 	shared := p.UserHome && !in.DistinctUsers
 	if shared || held != nil && held.Reason == v1alpha1.ReasonSuspended {
 		in.Count = 1 // the others wait like it, or for it
 	}
 	ctx, stop := context.WithTimeout(ctx, reviewTime)
 	defer stop()
-	status := statusOf(r.Fleet.Review(ctx, in))
+	status := statusOf(r.Placement.Review(ctx, in))
 	status.Waiting = count - status.Placed - status.Unasked
 	switch {
 	case held != nil:

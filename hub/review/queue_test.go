@@ -20,8 +20,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
@@ -41,9 +41,9 @@ func (f *countingFleet) ReportedAt(types.UID) time.Time { return time.Time{} }
 
 func (f *countingFleet) Evaluating(placement.TemplateKey) bool { return f.judging }
 
-func (f *countingFleet) Review(_ context.Context, in member.Inquiry) member.Review {
+func (f *countingFleet) Review(_ context.Context, in cache.Inquiry) cache.Review {
 	f.computed[in.Request.Namespace]++
-	return member.Review{First: placement.Decision{Reason: v1alpha1.ReasonPlaced}, Placed: in.Count}
+	return cache.Review{First: placement.Decision{Reason: v1alpha1.ReasonPlaced}, Placed: in.Count}
 }
 
 // reviewsInMemory is the controller of reviews with its workqueue, stepped by the
@@ -69,7 +69,7 @@ func newReviewsInMemory(t *testing.T) *reviewsInMemory {
 		Client: api, Fleet: fleet, Members: fleet, Orders: &assignment.Orders{}, Revisions: template.NewRevisions(api, "vdi-system"),
 		Clock: testclock.NewFakePassiveClock(sessiontest.Now),
 	}
-	r.Reconciler = &Reconciler{Client: api, Fleet: fleet, Sessions: sessions, Clock: sessions.Clock}
+	r.Reconciler = &Reconciler{Client: api, Members: fleet, Placement: fleet, Sessions: sessions, Clock: sessions.Clock}
 	r.queue = r.pending.workqueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(r.queue.ShutDown)
 	return r

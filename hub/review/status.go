@@ -6,15 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 )
 
 // mostVerdicts are listed in a review's status.
 const mostVerdicts = 256
 
 // statusOf is what the fleet says, as a review has it.
-func statusOf(answer member.Review) *v1alpha1.PlacementReviewStatus {
+func statusOf(answer cache.Review) *v1alpha1.PlacementReviewStatus {
 	d := answer.First
 	if answer.Stuck != nil {
 		d = *answer.Stuck
@@ -52,7 +52,7 @@ func listed(verdicts []placement.Verdict, sessions map[types.UID]int) []placemen
 	return slices.Clip(out[:min(len(out), mostVerdicts)])
 }
 
-func clusterVerdict(v *placement.Verdict, answer member.Review) v1alpha1.ClusterVerdict {
+func clusterVerdict(v *placement.Verdict, answer cache.Review) v1alpha1.ClusterVerdict {
 	out := v1alpha1.ClusterVerdict{
 		ClusterName: v.Cluster.Name, ClusterUID: v.Cluster.UID, Region: v.Region,
 		Fits: v.Fits, Rank: int32(v.Rank), Filter: v.Filter, Message: v.Message, Slots: v.Slots, //nolint:gosec // a fleet has no billions of members

@@ -139,7 +139,7 @@ func (s *Scheduler) spread(enqueue func(types.NamespacedName)) (more bool) {
 
 // help queues as many sessions of a class as the changes of the wave have made capacity for.
 func (s *Scheduler) help(l lookup, enqueue func(types.NamespacedName)) {
-	slots, event := slotsFor(s.Fleet, l.request, &s.wave.changes, l.size)
+	slots, event := slotsFor(s.Cache, l.request, &s.wave.changes, l.size)
 	if slots > 0 {
 		s.mu.Lock()
 		// One more than fit, for what was computed too cautiously.
@@ -155,7 +155,7 @@ func (s *Scheduler) help(l lookup, enqueue func(types.NamespacedName)) {
 
 // slotsFor returns how many sessions with a request fit by what has changed, up to most, and
 // which event it was.
-func slotsFor(f Fleet, r *Request, c *changes, most int64) (slots int64, event string) {
+func slotsFor(f Cache, r *Request, c *changes, most int64) (slots int64, event string) {
 	event = EventCapacity
 	var members []types.UID
 	if p := r.Placement.Policy; p != nil && p.SessionCaps != (v1alpha1.SessionCaps{}) && c.policies[r.Placement.PolicyName] {
@@ -186,7 +186,7 @@ func slotsFor(f Fleet, r *Request, c *changes, most int64) (slots int64, event s
 // askAgain enqueues sessions that a member has refused, where it has reported capacity for
 // them since: their next requests are without the refusal.
 func (s *Scheduler) askAgain(l lookup, m types.UID, enqueue func(types.NamespacedName)) {
-	slots := s.Fleet.Slots(l.request.willing(m), []types.UID{m}, l.size)
+	slots := s.Cache.Slots(l.request.willing(m), []types.UID{m}, l.size)
 	if slots == 0 {
 		return
 	}
@@ -248,7 +248,7 @@ func (s *Scheduler) yields(e *entry, r *Request) bool {
 	if !disputed {
 		return false
 	}
-	slots := s.Fleet.Slots(r.Placement, nil, size+1)
+	slots := s.Cache.Slots(r.Placement, nil, size+1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slots == 0 || s.sessions[e.session] != e || e.state != deciding || e.request != r {

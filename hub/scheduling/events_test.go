@@ -256,7 +256,7 @@ func BenchmarkEvent(b *testing.B) {
 		b.Run(fmt.Sprintf("capacity for %d of each class", room), func(b *testing.B) {
 			free := map[string]int64{}
 			f := &slots{free: map[types.UID]map[string]int64{here: free}}
-			s := New(Options{Fleet: f, Clock: newLine(nil, f).clock})
+			s := New(Options{Cache: f, Members: f, Clock: newLine(nil, f).clock})
 			l := &line{Scheduler: s, fleet: f}
 			enqueue := func(types.NamespacedName) {}
 			for i := range 5000 {

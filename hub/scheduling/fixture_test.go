@@ -133,7 +133,7 @@ type line struct {
 
 func newLine(t *testing.T, f *slots) *line {
 	l := &line{T: t, fleet: f, clock: clocktesting.NewFakeClock(start)}
-	l.Scheduler = New(Options{Fleet: f, Clock: l.clock})
+	l.Scheduler = New(Options{Cache: f, Members: f, Clock: l.clock})
 	return l
 }
 

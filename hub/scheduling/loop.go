@@ -20,7 +20,7 @@ func (s *Scheduler) Start(ctx context.Context, q workqueue.TypedRateLimitingInte
 	s.mu.Lock()
 	s.controller = q
 	s.mu.Unlock()
-	s.Fleet.Listen(s.events.note)
+	s.Members.Listen(s.events.note)
 	go s.run(ctx, func(session types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: session}) })
 	return nil
 }
@@ -61,7 +61,7 @@ func (s *Scheduler) Step(enqueue func(types.NamespacedName)) bool {
 	if s.yields(e, req) {
 		return true
 	}
-	a := decide(s.Fleet, req)
+	a := decide(s.Cache, req)
 	if s.conclude(e, req, a) {
 		enqueue(e.session)
 	}
@@ -84,7 +84,7 @@ func (s *Scheduler) pop() (*entry, *Request) {
 }
 
 // decide asks the fleet.
-func decide(f Fleet, r *Request) Answer {
+func decide(f Cache, r *Request) Answer {
 	if lost := r.Failover; lost != nil {
 		d, v := f.Failover(r.Placement, lost.Session, lost.From, r.Epoch)
 		return Answer{Decision: d, Verdict: v}
@@ -116,7 +116,7 @@ func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
 	defer s.mu.Unlock()
 	if s.sessions[e.session] != e || e.state != deciding || e.request != r {
 		if a.reserved() {
-			s.Fleet.Release(r.Placement.UID)
+			s.Cache.Release(r.Placement.UID)
 		}
 		return false
 	}

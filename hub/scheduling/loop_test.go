@@ -227,7 +227,7 @@ func TestFailoverThatIsNotDueIsAskedForAgain(t *testing.T) {
 func TestLoopPlacesAPendingSessionWhenCapacityIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &slots{free: map[types.UID]map[string]int64{here: {"browser": 0}}}
-		s := New(Options{Fleet: f, Clock: clock.RealClock{}})
+		s := New(Options{Cache: f, Members: f, Clock: clock.RealClock{}})
 		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		defer q.ShutDown()
 		if err := s.Start(t.Context(), q); err != nil {

@@ -28,8 +28,8 @@ const (
 	maxUnwritten = 64
 )
 
-// Fleet decides on requests and reserves the capacity.
-type Fleet interface {
+// Cache decides on requests and reserves the capacity: see package cache.
+type Cache interface {
 	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
 	// Resume decides and reserves in one step for a session that is to run again in the
@@ -44,14 +44,19 @@ type Fleet interface {
 	// and ResumeSlots how many that are idle in one may run there again, up to most.
 	Slots(req placement.Request, members []types.UID, most int64) int64
 	ResumeSlots(req placement.Request, member types.UID, most int64) int64
+}
+
+// Members of the fleet.
+type Members interface {
 	// Listen calls the listener on every change of a member.
 	Listen(listener func(member.Change))
 }
 
 // Options of a Scheduler.
 type Options struct {
-	Fleet Fleet
-	Clock clock.PassiveClock
+	Cache   Cache
+	Members Members
+	Clock   clock.PassiveClock
 	// Willing reports whether a member that has refused a session has reported capacity
 	// since, so that it may be asked again. It must not block.
 	Willing func(session, member types.UID) bool
@@ -287,7 +292,7 @@ func (s *Scheduler) withdraw(e *entry) {
 		s.unwritten--
 		s.work.set()
 		if e.answer.reserved() {
-			s.Fleet.Release(e.uid)
+			s.Cache.Release(e.uid)
 		}
 	}
 	s.settle(e, false)

@@ -31,7 +31,7 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 		plan.Again = backoff.Sooner(plan.Again, r.Scheduler.Wait(client.ObjectKeyFromObject(s), s.UID, rankOf(plan.Session), plan.Waits))
 	}
 	if plan.Release {
-		r.Fleet.Release(s.UID)
+		r.Reservations.Release(s.UID)
 	}
 	switch plan.Loss {
 	case lifecycle.LossNone:
@@ -120,9 +120,9 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	}
 	switch at := s.Status.Placement; w.Account {
 	case lifecycle.AccountReserve:
-		reserve(r.Fleet, s)
+		reserve(r.Reservations, s)
 	case lifecycle.AccountReported:
-		r.Fleet.Counts(s.UID, at.Epoch, at.ClusterUID)
+		r.Reservations.Ended(s.UID, at.Epoch, at.ClusterUID)
 	}
 	r.remember(s, in, w)
 	observe(before, in, w)

@@ -30,7 +30,7 @@ func (r *Reconciler) finish(ctx context.Context, in *lifecycle.Input, plan *life
 		traces{r.Trace}.ended(s, r.Clock.Now())
 	}
 	if plan.Stopped {
-		r.Fleet.Observe(s, true)
+		r.Reservations.Observe(s, true)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // Fleet is the part of the members' registry that the session controller uses.
 type Fleet interface {
 	Members
-	Capacity
+	Reports
 	Losses
 	Drains
 	Recovery
@@ -37,20 +37,24 @@ type Members interface {
 	Listen(listener func(member.Change))
 }
 
-// Capacity of the members, and its reservations.
-type Capacity interface {
+// Reports of the members.
+type Reports interface {
 	// Evaluating reports whether members have yet to report if they can run a template.
 	Evaluating(template placement.TemplateKey) bool
 	// ReportedAt returns when a member's last capacity report arrived.
 	ReportedAt(member types.UID) time.Time
+}
+
+// Reservations of capacity.
+type Reservations interface {
 	// Reserve reserves capacity for a run of a session that is already placed in a member.
 	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
 	// Release releases what was reserved last, unless it was written.
 	Release(session types.UID)
 	// Observe counts a session for its members.
 	Observe(s *v1alpha1.VDISession, gone bool)
-	// Counts records that a member's own reports count a copy of a session.
-	Counts(session types.UID, epoch int64, member types.UID)
+	// Ended releases the reservation for an epoch that a member's own reports count.
+	Ended(session types.UID, epoch int64, member types.UID)
 }
 
 // Losses of members.

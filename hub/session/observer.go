@@ -16,14 +16,15 @@ import (
 
 // observer counts sessions for their members, and forgets those that are gone.
 type observer struct {
-	fleet      Fleet
+	fleet      Members
+	placed     Reservations
 	departures *assignment.Departures
 	drains     *drainer
 	memory     *memory.Memory
 }
 
 func newObserver(r *Reconciler) *observer {
-	return &observer{fleet: r.Fleet, departures: r.Departures, drains: r.drainer(), memory: &r.memory}
+	return &observer{fleet: r.Fleet, placed: r.Reservations, departures: r.Departures, drains: r.drainer(), memory: &r.memory}
 }
 
 // observe observes the sessions of the hub's cache.
@@ -75,7 +76,7 @@ func (o *observer) seen(obj any, gone, leads bool) {
 	case gone:
 		o.departures.Keep(s.UID)
 	}
-	o.fleet.Observe(s, gone)
+	o.placed.Observe(s, gone)
 	for _, u := range o.drains.tracker.Observe(s, gone) {
 		o.drains.show(u)
 	}

@@ -38,12 +38,12 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		s := &list.Items[i]
-		r.Fleet.Observe(s, false)
+		r.Reservations.Observe(s, false)
 		for _, o := range s.Status.Releasing {
-			r.Fleet.Reserve(s.UID, o.Epoch, 1, o.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
+			r.Reservations.Reserve(s.UID, o.Epoch, 1, o.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
 		}
 		if status.ToRun(s) {
-			reserve(r.Fleet, s)
+			reserve(r.Reservations, s)
 		}
 	}
 	r.rebuilt.done = true
@@ -51,9 +51,9 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 }
 
 // reserve reserves capacity in a member for the run of a session that is placed there.
-func reserve(fleet Capacity, s *v1alpha1.VDISession) {
+func reserve(in Reservations, s *v1alpha1.VDISession) {
 	at := s.Status.Placement
-	fleet.Reserve(s.UID, at.Epoch, at.Run, at.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
+	in.Reserve(s.UID, at.Epoch, at.Run, at.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
 }
 
 func templateOf(s *v1alpha1.VDISession) placement.TemplateKey {

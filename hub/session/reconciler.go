@@ -39,8 +39,9 @@ type Reconciler struct {
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Fleet    Fleet
-	// Scheduler of sessions that wait for capacity.
-	Scheduler Scheduler
+	// Scheduler of sessions that wait for capacity, and its reservations.
+	Scheduler    Scheduler
+	Reservations Reservations
 	// Members by name, with their reports.
 	Members multicluster.Provider
 	// Orders renders the members' assignments.
@@ -121,7 +122,7 @@ func (r *Reconciler) carryOut(ctx context.Context, g *gatherer, s *v1alpha1.VDIS
 		// If it is unknown whether it was written, the capacity stays reserved: the next
 		// decision, or the cache, shows it.
 		if a.reserved && (!a.sent || rejected(err)) {
-			r.Fleet.Release(s.UID)
+			r.Reservations.Release(s.UID)
 		}
 		return ctrl.Result{}, err
 	}

@@ -28,7 +28,7 @@ func (o *observed) Observe(s *v1alpha1.VDISession, gone bool) {
 func TestSessionThatWasRecreatedUnseenIsRemoved(t *testing.T) {
 	g := NewWithT(t)
 	o := &observed{oneMember: &oneMember{}}
-	r := &Reconciler{Departures: &assignment.Departures{}, Fleet: o}
+	r := &Reconciler{Departures: &assignment.Departures{}, Fleet: o, Reservations: o}
 	before, after := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), sessiontest.With()
 	after.UID = "uid-of-the-next"
 	r.memory.Assigned(before.UID, 5)

@@ -148,7 +148,7 @@ func (f *oneMember) HealthOf(types.UID) health.State {
 func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {
 }
 
-func (f *oneMember) Counts(types.UID, int64, types.UID) {}
+func (f *oneMember) Ended(types.UID, int64, types.UID) {}
 
 func (f *oneMember) Ordered(types.UID, int64, types.UID, string) {}
 
@@ -209,10 +209,10 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	h.member = &memberInMemory{away: true}
 	revisions := template.NewRevisions(cached, "vdi-system")
 	orders := &assignment.Orders{Fleet: h.fleet, Revisions: revisions, Proofs: &assignment.Proofs{Client: h.api, Live: h.api, Namespace: "vdi-system"}, Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
-	h.scheduler = scheduling.New(scheduling.Options{Fleet: h.fleet, Clock: clockOf{h}})
+	h.scheduler = scheduling.New(scheduling.Options{Cache: h.fleet, Members: h.fleet, Clock: clockOf{h}})
 	h.Reconciler = &Reconciler{
 		Scheduler: h.scheduler,
-		Client:    cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Members: h.member, Orders: orders, Proofs: orders.Proofs,
+		Client:    cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Reservations: h.fleet, Members: h.member, Orders: orders, Proofs: orders.Proofs,
 		Revisions: revisions, Departures: &assignment.Departures{}, Clock: clock.RealClock{},
 	}
 	return h

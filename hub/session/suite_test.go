@@ -35,6 +35,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/review"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	schedulercache "github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
@@ -116,7 +117,9 @@ type hub struct {
 func startHub(t health.Timings) *hub {
 	GinkgoHelper()
 	proofs := &assignment.Proofs{Namespace: systemNamespace}
-	f := member.New(member.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Proven: proofs.Proven})
+	placed := schedulercache.New(clock.RealClock{})
+	f := member.New(member.Options{Scheme: scheme, Clock: clock.RealClock{}, Timings: t, Cache: placed, Proven: proofs.Proven})
+	placed.Follow(f)
 	cached := session.Cached(systemNamespace, nil)
 	cached[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
 	cached[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{systemNamespace: {}}}
@@ -128,7 +131,7 @@ func startHub(t health.Timings) *hub {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
-	prepare := setup(ctx, mgr, f, proofs)
+	prepare := setup(ctx, mgr, f, placed, proofs)
 	done := make(chan struct{})
 	go func() {
 		defer GinkgoRecover()
@@ -152,7 +155,7 @@ func startHub(t health.Timings) *hub {
 }
 
 // setup is as in hub/hub.go.
-func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *assignment.Proofs) (prepare func(context.Context) error) {
+func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *schedulercache.Cache, proofs *assignment.Proofs) (prepare func(context.Context) error) {
 	GinkgoHelper()
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
@@ -165,21 +168,21 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
+		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: placed, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
 		Departures: departures, Clock: clock.RealClock{}, Restores: restores, Timings: lifecycle.Timings{ForceAfter: forceAfter, MoveAfter: moveAfter},
 	}
 	// Pending sessions are only decided on again when an event queues them.
-	scheduler := scheduling.New(scheduling.Options{Fleet: f, Clock: clock.RealClock{}, Willing: sessions.Willing, RecheckAfter: time.Hour})
+	scheduler := scheduling.New(scheduling.Options{Cache: placed, Members: f, Clock: clock.RealClock{}, Willing: sessions.Willing, RecheckAfter: time.Hour})
 	sessions.Scheduler = scheduler
 	restores.fleet = f
 	assignments := &assignment.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
+		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Reservations: placed, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
 	}
 	homes := &home.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Departed: departures.Departed, Gone: f.Gone, Clock: clock.RealClock{},
 	}
-	policies := &policy.Reconciler{Client: c, Fleet: f, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
-	reviews := &review.Reconciler{Client: c, Fleet: f, Sessions: sessions, Clock: clock.RealClock{}}
+	policies := &policy.Reconciler{Client: c, Members: f, Placement: placed, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
+	reviews := &review.Reconciler{Client: c, Members: f, Placement: placed, Sessions: sessions, Clock: clock.RealClock{}}
 	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: index.HeldIn(c)}
 	sessions.Register = members.RegisterAll
 	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: index.RevisionInUse(c), Placed: index.PlacedWith(c)}

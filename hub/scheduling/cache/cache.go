@@ -2,7 +2,6 @@ package cache
 
 import (
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -13,11 +12,8 @@ import (
 
 // Members of the fleet.
 type Members interface {
-	// Snapshot returns the members as they are, without the numbers of their sessions.
-	Snapshot() placement.Snapshot
-	// Candidate returns one of them, and whether it can confirm nothing now; false if there
-	// is no such member.
-	Candidate(member types.UID) (c placement.Candidate, away, ok bool)
+	// Snapshot returns members without the numbers of their sessions; nil: all members.
+	Snapshot(of []types.UID) placement.Snapshot
 	// JudgmentOn returns what becomes of a member's sessions if it is lost.
 	JudgmentOn(member types.UID) failover.Judgment
 	// SessionsMoved notifies listeners that members have more or fewer sessions, and that
@@ -25,12 +21,14 @@ type Members interface {
 	SessionsMoved(more, fewer []types.UID, policies []string)
 }
 
-// Cache decides on requests, and reserves capacity for them.
+// Cache decides on requests, and reserves capacity for them. What it is asked of members that
+// it does not know changes nothing.
 type Cache struct {
 	clock   clock.PassiveClock
 	members Members
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// placed are the sessions of the members, ledger the reservations in them.
 	placed placedSessions
 	ledger *placement.Ledger
 	brake  *failover.Brake
@@ -38,16 +36,18 @@ type Cache struct {
 
 // New returns a cache in which nothing is placed. Follow must be called before it is used.
 func New(c clock.PassiveClock) *Cache {
-	return &Cache{clock: c, placed: newPlacedSessions(), ledger: placement.NewLedger(), brake: failover.NewBrake()}
+	cache := &Cache{clock: c, placed: newPlacedSessions(), ledger: placement.NewLedger(), brake: failover.NewBrake()}
+	brakeMetrics.of.Store(cache)
+	return cache
 }
 
 // Follow sets the members. It is called once.
 func (c *Cache) Follow(members Members) { c.members = members }
 
-// snapshot returns the members with the numbers of their sessions. The caller holds the
-// lock.
-func (c *Cache) snapshot() placement.Snapshot {
-	s := c.members.Snapshot()
+// snapshot returns members with the numbers of their sessions; nil: all. The caller holds
+// the lock.
+func (c *Cache) snapshot(of []types.UID) placement.Snapshot {
+	s := c.members.Snapshot(of)
 	for i := range s.Candidates {
 		s.Candidates[i].Sessions = c.placed.count(s.Candidates[i].UID)
 	}
@@ -108,6 +108,3 @@ func (c *Cache) Holds(member, session types.UID) bool {
 	_, holds := c.placed.sessions[member][session]
 	return holds
 }
-
-// since returns how long a decision took that began at start.
-func (c *Cache) since(start time.Time) time.Duration { return c.clock.Now().Sub(start) }

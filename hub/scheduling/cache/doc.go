@@ -1,8 +1,16 @@
-// Package cache is the scheduler's view of the fleet: the members as package member knows
-// them, and the capacity that was reserved and that no report counts yet.
+// Package cache is the scheduler's view of the members: a snapshot of them as hub/member has
+// them, the sessions that each has or may still have, and the capacity that is reserved and
+// that no report counts yet.
 //
-// A decision and its reservation are one step under the cache's lock. The members' own lock,
-// which lease renewals need, is taken under it, and only for a snapshot; so the members call
-// the cache without their lock. They store a capacity report before the cache drops the
-// reservations that the report counts: in between capacity counts twice, never not at all.
+// Its part in the lifecycle of a session: hub/scheduling has it decide by hub/placement, and
+// reserve what was decided, until the member's reports count the session.
+//
+// Invariants:
+//   - A reservation is made under the same lock as its decision, and the session is counted
+//     for its policy under that lock too: caps of a policy hold whatever the hub's cache
+//     shows.
+//   - A capacity report is in the snapshot before the reservations that it counts are
+//     dropped: in between capacity counts twice, never not at all.
+//   - The members' lock, which lease renewals need, is held for a snapshot alone, not for a
+//     decision.
 package cache

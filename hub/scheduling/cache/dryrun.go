@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // Inquiry is a dry run of the placement of sessions.
@@ -40,7 +41,7 @@ type Review struct {
 	Ages map[types.UID]time.Duration
 }
 
-// Review returns where sessions would be placed. It holds the fleet's lock for a time that
+// Review returns where sessions would be placed. It holds the cache's lock for a time that
 // grows with the members alone, and reserves on a copy: decisions are neither delayed nor
 // changed. It ends early with the context.
 func (c *Cache) Review(ctx context.Context, in Inquiry) Review {
@@ -99,18 +100,21 @@ type trial struct {
 func (c *Cache) trial(req placement.Request) *trial {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fleet := c.snapshot()
+	fleet := c.snapshot(nil)
 	sits := func(member types.UID) bool { return req.Seat != nil && req.Seat.Cluster == member }
 	t := &trial{
 		candidates: fleet.Candidates, at: make(map[types.UID]int, len(fleet.Candidates)),
 		ledger:   c.ledger.Sketch(req.UID, sits),
-		ages:     fleet.Ages,
+		ages:     make(map[types.UID]time.Duration, len(fleet.Candidates)),
 		sessions: map[types.UID]int{},
-		counts:   c.countsFor(req),
+		counts:   c.placed.countsFor(req),
 		hold:     fleet.Awaits,
 	}
 	for i := range t.candidates {
-		t.at[t.candidates[i].UID] = i
+		x := &t.candidates[i]
+		if t.at[x.UID] = i; x.Capacity != nil {
+			t.ages[x.UID] = fleet.Now.Sub(x.ReportedAt)
+		}
 	}
 	if d, ok := c.placed.decided[req.UID]; ok && !d.again() && !sits(d.member) {
 		if i, ok := t.at[d.member]; ok {
@@ -150,17 +154,13 @@ func (t *trial) note(out *Review, req *placement.Request, d placement.Decision) 
 func (c *Cache) Slots(req placement.Request, members []types.UID, most int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fleet := c.snapshot()
+	fleet := c.snapshot(members)
 	if fleet.Awaits != nil {
 		return 0
 	}
-	putBack := c.counted(&req)
+	putBack := c.placed.counted(&req)
 	defer putBack()
-	candidates := fleet.Candidates
-	if members != nil {
-		candidates = slices.DeleteFunc(candidates, func(x placement.Candidate) bool { return !slices.Contains(members, x.UID) })
-	}
-	return placement.Room(req, candidates, c.ledger, most)
+	return placement.Room(req, fleet.Candidates, c.ledger, most)
 }
 
 // ResumeSlots returns how many suspended sessions of a member, with this request, fit there
@@ -168,15 +168,15 @@ func (c *Cache) Slots(req placement.Request, members []types.UID, most int64) in
 func (c *Cache) ResumeSlots(req placement.Request, member types.UID, most int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	there, _, known := c.members.Candidate(member)
-	if c.members.Snapshot().Awaits != nil || !known {
+	fleet := c.snapshot([]types.UID{member})
+	if fleet.Awaits != nil || len(fleet.Candidates) == 0 {
 		return 0
 	}
-	there.SessionCap = nil // they count in the member already
-	return placement.Room(req, []placement.Candidate{there}, c.ledger, most)
+	fleet.Candidates[0].SessionCap = nil // they count in the member already
+	return placement.Room(req, fleet.Candidates, c.ledger, most)
 }
 
-// maxAtOnce is how many sessions are evaluated during one hold of the fleet's lock: with a
+// maxAtOnce is how many sessions are evaluated during one hold of the cache's lock: with a
 // thousand members that takes a few milliseconds, which delays decisions.
 const maxAtOnce = 8
 
@@ -199,7 +199,7 @@ func (c *Cache) Misplaced(ctx context.Context, requests []placement.Request) (n 
 func (c *Cache) misplaced(requests []placement.Request) (n int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fleet := c.snapshot()
+	fleet := c.snapshot(nil)
 	if fleet.Awaits != nil {
 		return 0, false
 	}
@@ -211,7 +211,7 @@ func (c *Cache) misplaced(requests []placement.Request) (n int, ok bool) {
 		if away(req.Seat.Cluster) {
 			continue
 		}
-		putBack := c.counted(&req)
+		putBack := c.placed.counted(&req)
 		d := placement.Place(req, candidates, c.ledger)
 		putBack()
 		if d.Placed && d.Cluster.UID != req.Seat.Cluster {

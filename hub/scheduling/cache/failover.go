@@ -23,36 +23,34 @@ func (c *Cache) Failover(req placement.Request, ask failover.Session, from types
 	if !v.Due {
 		return pending(v), v
 	}
-	fleet := c.snapshot()
+	fleet := c.snapshot(nil)
 	if fleet.Awaits != nil {
 		v.Wait = fleet.AwaitsFor
 		return *fleet.Awaits, v
 	}
 	now := fleet.Now
-	// An operator override does not depend on how many members are gone.
-	mass := fleet.MostGone && v.Reason == v1alpha1.ReasonMemberUnreachable
-	if v.Wait = c.brake.Fleet(req.UID, mass, now); v.Wait > 0 {
-		return rateLimited(v, mass)
+	if v.Wait = c.brake.Fleet(req.UID, v.MostGone, now); v.Wait > 0 {
+		return rateLimited(v)
 	}
 	req.Failover, req.Refused = true, maps.Clone(req.Refused)
 	if req.Refused == nil {
 		req.Refused = map[types.UID]string{}
 	}
 	req.Refused[from] = "it is lost"
-	putBack := c.counted(&req)
+	putBack := c.placed.counted(&req)
 	d := placement.Place(req, fleet.Candidates, c.ledger)
 	putBack()
 	if !d.Placed {
 		c.brake.Leave(req.UID)
 		return d, v
 	}
-	if v.Wait = c.brake.Target(req.UID, d.Cluster.UID, mass, now); v.Wait > 0 {
-		return rateLimited(v, mass)
+	if v.Wait = c.brake.Target(req.UID, d.Cluster.UID, v.MostGone, now); v.Wait > 0 {
+		return rateLimited(v)
 	}
 	c.brake.Pass(req.UID, d.Cluster.UID)
 	c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
 	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
-	placementSeconds.Observe(c.since(start).Seconds())
+	placementSeconds.Observe(c.clock.Since(start).Seconds())
 	return d, v
 }
 
@@ -60,9 +58,9 @@ func pending(v failover.Verdict) placement.Decision {
 	return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}
 }
 
-func rateLimited(v failover.Verdict, mass bool) (placement.Decision, failover.Verdict) {
+func rateLimited(v failover.Verdict) (placement.Decision, failover.Verdict) {
 	v.Message += ": it waits for its turn, since sessions of members that are lost are rescheduled a few at a time"
-	if mass {
+	if v.MostGone {
 		v.Message += ", and only one or two a second while most members are gone"
 	}
 	return pending(v), v

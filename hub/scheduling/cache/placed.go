@@ -4,9 +4,10 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // placedSessions counts which sessions each member has or may still have: placed there, or
@@ -206,17 +207,17 @@ func holdingOf(s *v1alpha1.VDISession) holding {
 // has placed, with decisions that the hub's cache does not show yet and sessions that are
 // being released, but without the request's own. putBack must be called after the decision,
 // and before the lock is released.
-func (c *Cache) counted(req *placement.Request) (putBack func()) {
-	own := c.placed.members[req.UID]
-	c.placed.governed.add(own.owner, own.places, -1)
-	req.Counts = c.placed.governed.of(req.PolicyName, owner{req.User, req.Namespace})
-	return func() { c.placed.governed.add(own.owner, own.places, 1) }
+func (p placedSessions) counted(req *placement.Request) (putBack func()) {
+	own := p.members[req.UID]
+	p.governed.add(own.owner, own.places, -1)
+	req.Counts = p.governed.of(req.PolicyName, owner{req.User, req.Namespace})
+	return func() { p.governed.add(own.owner, own.places, 1) }
 }
 
 // countsFor returns a request's counts for its policy's caps, as a copy that outlives the
 // lock.
-func (c *Cache) countsFor(req placement.Request) placement.Counts {
-	defer c.counted(&req)()
+func (p placedSessions) countsFor(req placement.Request) placement.Counts {
+	defer p.counted(&req)()
 	counts := req.Counts
 	if counts.Clusters = maps.Clone(counts.Clusters); counts.Clusters == nil {
 		counts.Clusters = map[types.UID]int32{}

@@ -13,18 +13,18 @@ func (c *Cache) Place(req placement.Request, epoch int64) placement.Decision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.replace(req.UID)
-	fleet := c.snapshot()
+	fleet := c.snapshot(nil)
 	if fleet.Awaits != nil {
 		return *fleet.Awaits
 	}
-	putBack := c.counted(&req)
+	putBack := c.placed.counted(&req)
 	d := placement.Place(req, fleet.Candidates, c.ledger)
 	putBack()
 	if d.Placed {
 		c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
 		c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
 	}
-	placementSeconds.Observe(c.since(start).Seconds())
+	placementSeconds.Observe(c.clock.Since(start).Seconds())
 	return d
 }
 
@@ -35,20 +35,21 @@ func (c *Cache) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.replace(req.UID)
-	if awaits := c.members.Snapshot().Awaits; awaits != nil {
-		return *awaits, false
-	}
-	there, away, known := c.members.Candidate(member.UID)
-	if !known {
+	fleet := c.snapshot([]types.UID{member.UID})
+	switch {
+	case fleet.Awaits != nil:
+		return *fleet.Awaits, false
+	case len(fleet.Candidates) == 0:
 		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}, true
 	}
+	there := &fleet.Candidates[0]
 	there.SessionCap = nil // it counts in the member already
 	putBack := c.ledger.SetAside(req.UID, member.UID)
-	d = placement.Explain(req, []placement.Candidate{there}, c.ledger)
+	d = placement.Explain(req, fleet.Candidates, c.ledger)
 	putBack()
 	if !d.Placed {
 		d.Message = member.Name + " " + d.Verdicts[0].Message
-		return d, away
+		return d, there.Away
 	}
 	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
 	giveBack := c.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)

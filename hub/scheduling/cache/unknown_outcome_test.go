@@ -1,4 +1,4 @@
-package member
+package cache
 
 import (
 	"testing"
@@ -20,13 +20,9 @@ func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsRoom(t *testing.T) {
 		"the second write has failed":                      true,
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newFixture(t)
-			for _, member := range []string{"eu", "us"} {
-				x.register(member, types.UID("uid-"+member))
-				x.connect(types.UID("uid-"+member), "i1")
-			}
-			only := func(member types.UID) placement.Request {
-				req, other := request("a"), map[types.UID]types.UID{"uid-eu": "uid-us", "uid-us": "uid-eu"}[member]
+			x := newFixture(t, member("eu", "eu", 100), member("us", "us", 100))
+			only := func(m types.UID) placement.Request {
+				req, other := request("a"), map[types.UID]types.UID{"uid-eu": "uid-us", "uid-us": "uid-eu"}[m]
 				req.Refused = map[types.UID]string{other: "not there"}
 				return req
 			}
@@ -45,8 +41,8 @@ func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsRoom(t *testing.T) {
 			}
 			x.Expect(x.outstanding("uid-eu")).To(Equal(1))
 			x.Expect(x.outstanding("uid-us")).To(BeZero())
-			x.Expect(x.placed.count("uid-eu")).To(Equal(int32(1)))
-			x.Expect(x.placed.count("uid-us")).To(BeZero())
+			x.Expect(x.sessions("uid-eu")).To(Equal(int32(1)))
+			x.Expect(x.sessions("uid-us")).To(BeZero())
 			x.Expect(x.placed.replaced).To(BeEmpty())
 		})
 	}
@@ -54,11 +50,7 @@ func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsRoom(t *testing.T) {
 
 // Where the second decision is the one that is stored, nothing is taken for the first.
 func TestDecisionThatWasReplacedAndNeverStoredTakesNoRoom(t *testing.T) {
-	x := newFixture(t)
-	for _, member := range []string{"eu", "us"} {
-		x.register(member, types.UID("uid-"+member))
-		x.connect(types.UID("uid-"+member), "i1")
-	}
+	x := newFixture(t, member("eu", "eu", 100), member("us", "us", 100))
 	first := x.Place(request("a"), 1).Cluster.UID
 	req := request("a")
 	req.Refused = map[types.UID]string{first: "not there"}
@@ -72,10 +64,4 @@ func TestDecisionThatWasReplacedAndNeverStoredTakesNoRoom(t *testing.T) {
 	x.Place(request("b"), 1)
 	x.Observe(onHub("b", 0, ""), true)
 	x.Expect(x.placed.replaced).To(BeEmpty(), "of a session that is gone nothing is kept")
-}
-
-func (x *fixture) outstanding(member types.UID) int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.ledger.Outstanding(member)
 }

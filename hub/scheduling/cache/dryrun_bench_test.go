@@ -1,0 +1,43 @@
+package cache
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// benchCache has members with capacity for a hundred sessions each, and reservations that
+// no report counts yet.
+func benchCache(members, reservations int) *Cache {
+	of := make([]placement.Candidate, 0, members)
+	for i := range members {
+		of = append(of, member(fmt.Sprint("m", i), "eu", 100))
+	}
+	c := newCache(of...)
+	for i := range reservations {
+		c.Reserve(types.UID(fmt.Sprint("reserved-", i)), 1, 1, of[i%members].UID, request("").Template, request("").Resources)
+	}
+	return c
+}
+
+// BenchmarkReview prints how long decisions wait for the copy that a review is made from,
+// and how long a review of a hundred sessions takes.
+func BenchmarkReview(b *testing.B) {
+	for _, members := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprint("members=", members), func(b *testing.B) {
+			c := benchCache(members, 20_000)
+			longest := time.Duration(0)
+			for b.Loop() {
+				began := time.Now()
+				c.trial(request("asked"))
+				longest = max(longest, time.Since(began))
+				c.Review(b.Context(), Inquiry{Request: request("asked"), Count: 100})
+			}
+			b.ReportMetric(float64(longest.Microseconds()), "locked-max-µs")
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package cache
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/dump"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+// decides is all that decisions are made from.
+func (c *Cache) decides() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return dump.ForHash(c.ledger) + dump.ForHash(c.placed)
+}
+
+// drawCache is of a fleet in which sessions have come and gone.
+func drawCache(t *rapid.T) *Cache {
+	var of []placement.Candidate
+	for i := range rapid.IntRange(1, 4).Draw(t, "members") {
+		m := member(fmt.Sprint("m", i), rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region"), rapid.Int32Range(0, 8).Draw(t, "nodes"))
+		if rapid.IntRange(0, 3).Draw(t, "capped") == 0 {
+			m.SessionCap = ptr.To(rapid.Int32Range(0, 8).Draw(t, "cap"))
+		}
+		m.HeadroomPercent = rapid.SampledFrom([]int32{0, 0, 20}).Draw(t, "headroom")
+		m.Ready = rapid.IntRange(0, 5).Draw(t, "ready") > 0
+		of = append(of, m)
+	}
+	c := newCache(of...)
+	for i := range rapid.IntRange(0, 8).Draw(t, "earlier") {
+		req := drawRequest(t, fmt.Sprint("earlier-", i))
+		d := c.Place(req, 1)
+		if d.Placed && rapid.Bool().Draw(t, "shown") {
+			c.Observe(onHub(req.Name, 1, d.Cluster.UID), false)
+		}
+	}
+	return c
+}
+
+func drawRequest(t *rapid.T, name string) placement.Request {
+	req := request(name)
+	req.User = rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "user")
+	req.Resources = placement.Resources{"cpu": rapid.SampledFrom([]int64{250, 500, 1000}).Draw(t, "cpu")}
+	if rapid.Bool().Draw(t, "governed") {
+		req.PolicyName, req.Policy = "home", &v1alpha1.PlacementPolicySpec{
+			Strategy: v1alpha1.StrategyBinPack, Overflow: []v1alpha1.OverflowTier{{Regions: []string{"eu"}}, {}},
+		}
+		most := func(what string) *int32 {
+			if rapid.Bool().Draw(t, what) {
+				return nil
+			}
+			return ptr.To(rapid.Int32Range(0, 6).Draw(t, "most "+what))
+		}
+		req.Policy.SessionCaps = v1alpha1.SessionCaps{Total: most("total"), PerUser: most("user"), PerCluster: most("cluster")}
+	}
+	return req
+}
+
+func TestAReviewChangesNothingAndTellsWhatPlacingWouldDo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, req := drawCache(t), drawRequest(t, "asked")
+		count := rapid.IntRange(1, 12).Draw(t, "count")
+		before := c.decides()
+		review := c.Review(t.Context(), Inquiry{Request: req, Count: count})
+		if c.decides() != before {
+			t.Fatalf("what decisions are made from has changed:\n%s\n%s", before, c.decides())
+		}
+
+		sessions, placed := map[types.UID]int{}, 0
+		for n := 1; n <= count; n++ {
+			r := req
+			if n > 1 {
+				r.UID = types.UID(fmt.Sprintf("%s/%d", req.UID, n))
+			}
+			if d := c.Place(r, 1); d.Placed {
+				placed++
+				sessions[d.Cluster.UID]++
+				if n == 1 && (review.First.Cluster != d.Cluster || review.First.Message != d.Message) {
+					t.Fatalf("it went by %q, and the review said %q", d.Message, review.First.Message)
+				}
+			} else if review.Stuck == nil {
+				t.Fatalf("session %d found no room and the review said that all do", n)
+			}
+		}
+		if review.Placed != placed || review.Waiting != count-placed || fmt.Sprint(review.Sessions) != fmt.Sprint(sessions) {
+			t.Fatalf("%d were placed, as %v; the review said %d and %d wait, as %v", placed, sessions, review.Placed, review.Waiting, review.Sessions)
+		}
+	})
+}

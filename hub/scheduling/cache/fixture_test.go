@@ -1,0 +1,84 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+)
+
+var noon = time.Unix(1_700_000_000, 0)
+
+// fleet is the members of a test: all of them ready, with one Pod's capacity on each node.
+type fleet []placement.Candidate
+
+func (f fleet) Snapshot(of []types.UID) placement.Snapshot {
+	s := placement.Snapshot{Now: noon, Candidates: slices.Clone(f)}
+	if of != nil {
+		s.Candidates = slices.DeleteFunc(s.Candidates, func(c placement.Candidate) bool { return !slices.Contains(of, c.UID) })
+	}
+	return s
+}
+
+func (fleet) JudgmentOn(types.UID) failover.Judgment { return failover.Facts{} }
+
+func (fleet) SessionsMoved(_, _ []types.UID, _ []string) {}
+
+// member of a region with so many nodes.
+func member(name, region string, nodes int32) placement.Candidate {
+	browser := placement.TemplateCapacity{Revision: "r1", Available: true,
+		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}}}}
+	return placement.Candidate{
+		Name: name, UID: types.UID("uid-" + name), Region: region, Weight: 100, Ready: true,
+		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: []string{"desktops"},
+			Templates: map[placement.TemplateKey]placement.TemplateCapacity{request("").Template: browser}},
+	}
+}
+
+func newCache(of ...placement.Candidate) *Cache {
+	c := New(clocktesting.NewFakePassiveClock(noon))
+	c.Follow(fleet(of))
+	return c
+}
+
+type fixture struct {
+	*Cache
+	*WithT
+}
+
+func newFixture(t *testing.T, of ...placement.Candidate) *fixture {
+	t.Helper()
+	return &fixture{newCache(of...), NewWithT(t)}
+}
+
+func (x *fixture) outstanding(member types.UID) int { return x.ledger.Outstanding(member) }
+
+func (x *fixture) sessions(member types.UID) int32 {
+	all, _ := x.Sessions(member)
+	return all
+}
+
+func request(name string) placement.Request {
+	return placement.Request{
+		UID: types.UID("uid-" + name), Namespace: "desktops", Name: name, User: "ann",
+		Template:  placement.TemplateKey{Name: "browser", Revision: "r1"},
+		Resources: placement.Resources{"cpu": 1000},
+	}
+}
+
+// onHub is a session as the hub's cache shows it.
+func onHub(name string, epoch int64, member types.UID) *v1alpha1.VDISession {
+	s := &v1alpha1.VDISession{}
+	s.Name, s.UID, s.Status.Epoch = name, types.UID("uid-"+name), epoch
+	if member != "" {
+		s.Status.Placement = &v1alpha1.Placement{ClusterUID: member, Epoch: epoch}
+	}
+	return s
+}

@@ -1,0 +1,37 @@
+package cache
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var placementSeconds = promauto.With(metrics.Registry).NewHistogram(prometheus.HistogramOpts{
+	Name:    "vdi_hub_placement_decision_seconds",
+	Help:    "How long a placement decision took, snapshot included.",
+	Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
+})
+
+// collector reports the process's cache at each scrape.
+type collector struct{ of atomic.Pointer[Cache] }
+
+var brakeMetrics collector
+
+func init() {
+	promauto.With(metrics.Registry).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "vdi_hub_failover_brake_waiting",
+		Help: "Sessions that wait for their turn to be rescheduled, since only a few are at a time.",
+	}, brakeMetrics.waiting)
+}
+
+func (m *collector) waiting() float64 {
+	c := m.of.Load()
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return float64(c.brake.Waiting(c.clock.Now()))
+}
