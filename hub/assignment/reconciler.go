@@ -77,7 +77,8 @@ type Reconciler struct {
 	Departures *Departures
 	Clock      clock.PassiveClock
 
-	resends resends
+	// resends spaces the orders that are sent again, by session, for the sake of Secrets.
+	resends backoff.Pace[types.UID]
 }
 
 // workers of the controller. They wait for locks only.
@@ -201,7 +202,7 @@ func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *v
 	case None, RecordStopped, RecordRefused:
 		return ctrl.Result{}, nil
 	case Mirror:
-		r.resends.forget(v.session.UID)
+		r.resends.Forget(v.session.UID)
 		return ctrl.Result{}, nil
 	case Orphan:
 		orphans.Inc()
