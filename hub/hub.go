@@ -141,7 +141,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, proofs *
 		return err
 	}
 	// The same clock issues certificates and judges them.
-	now := identity.NewSteady().Now
+	now := identity.SteadyClock()
 	authority, err := addAuthority(local, f, now, o)
 	if err != nil {
 		return err
