@@ -140,7 +140,9 @@ func (r *Reconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.
 	}
 	var unfit *secret.NotAssignableError
 	switch {
-	case err == nil, over(v): // then there is nothing to assign
+	case err == nil, v.reported != nil && status.Ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch:
+		// The member has ended the very placement that the session stands at: there is
+		// nothing to assign, but an end to record.
 	case errors.Is(err, secret.ErrNotKept):
 		return ctrl.Result{RequeueAfter: time.Second}, nil // the session controller makes it
 	case errors.As(err, &unfit):
@@ -318,10 +320,4 @@ func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.Sessio
 		a.Spec.Session.UID = v.reported.Spec.Session.UID
 	}
 	return a
-}
-
-// over is whether the member has ended the very placement that the session
-// stands at: then there is nothing to assign, but an end to record.
-func over(v *visit) bool {
-	return v.reported != nil && status.Ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch
 }
