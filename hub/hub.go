@@ -156,7 +156,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trac
 		return err
 	}
 	// The same clock issues certificates and judges them.
-	now := identity.NewSteady().Now
+	now := identity.SteadyClock()
 	authority, err := addAuthority(local, f.Fleet, now, o)
 	if err != nil {
 		return err

@@ -94,25 +94,6 @@ func TestARoleNamesTheNewestSessionsOfVeryMany(t *testing.T) {
 	g.Expect(names).NotTo(ContainElement(all[4].Status.AccessSecretName))
 }
 
-func TestThePaceForgetsWhatItNeedsNoMore(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	var p pace
-	begin := time.Unix(0, 0)
-	for i := range 1000 {
-		object := written{"Role", types.NamespacedName{Name: fmt.Sprint(i)}}
-		p.wrote(object, begin.Add(time.Duration(i)*time.Second), 10*time.Second)
-		g.Expect(p.wait(object, begin.Add(time.Duration(i+4)*time.Second), 10*time.Second)).To(Equal(6 * time.Second))
-	}
-	remembered := 0
-	p.last.Range(func(any, any) bool {
-		remembered++
-		return true
-	})
-	g.Expect(remembered).To(BeNumerically("<=", 10))
-	g.Expect(p.wait(written{"RoleBinding", types.NamespacedName{Name: "999"}}, begin, 10*time.Second)).To(BeZero())
-}
-
 func TestARoleIsSufficientWithTheNamesOfEndedSessions(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -135,11 +116,11 @@ func TestARoleIsSufficientWithTheNamesOfEndedSessions(t *testing.T) {
 func TestAnUnusedRoleIsKeptForItsRetention(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var u unused
+	r := Reconciler{Retention: time.Hour}
 	role, begin := types.NamespacedName{Name: "alice"}, time.Unix(0, 0)
-	g.Expect(u.wait(role, begin, time.Hour)).To(Equal(time.Hour))
-	g.Expect(u.wait(role, begin.Add(40*time.Minute), time.Hour)).To(Equal(20 * time.Minute))
-	u.forget(role)
-	g.Expect(u.wait(role, begin.Add(50*time.Minute), time.Hour)).To(Equal(time.Hour), "used in between")
-	g.Expect(u.wait(role, begin.Add(3*time.Hour), time.Hour)).To(BeZero())
+	g.Expect(r.kept(role, begin)).To(Equal(time.Hour))
+	g.Expect(r.kept(role, begin.Add(40*time.Minute))).To(Equal(20 * time.Minute))
+	r.unused.Delete(role)
+	g.Expect(r.kept(role, begin.Add(50*time.Minute))).To(Equal(time.Hour), "used in between")
+	g.Expect(r.kept(role, begin.Add(3*time.Hour))).To(BeNumerically("<=", 0))
 }

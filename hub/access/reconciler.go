@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -18,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,roleName=vdi-hub-user-roles,resources=roles;rolebindings,verbs=list;watch;create;update;delete
@@ -54,8 +58,17 @@ type Reconciler struct {
 	// DefaultRetention.
 	Retention time.Duration
 
-	pace   pace
-	unused unused
+	// pace spaces the writes of one object: sessions of one user that come in a burst are
+	// written together, and the cache gets the time to show a write.
+	pace backoff.Pace[written]
+	// unused is since when each Role is unused: its user has no sessions.
+	unused sync.Map
+}
+
+// written is a Role or RoleBinding.
+type written struct {
+	kind string
+	types.NamespacedName
 }
 
 // Reconcile makes one user's Role and RoleBinding match the user's sessions.
@@ -77,13 +90,14 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if role == nil {
 		return r.retire(ctx, req)
 	}
-	r.unused.forget(req.NamespacedName)
+	r.unused.Delete(req.NamespacedName)
 	// The Role first: admission reads it when a RoleBinding refers to it.
 	for _, want := range []client.Object{role, binding} {
 		result, err := r.keep(ctx, req, want)
 		switch {
 		case apierrors.IsAlreadyExists(err):
-			return r.taken(ctx, want, newest(sessions.Items))
+			newest := slices.MinFunc(sessions.Items, func(a, b v1alpha1.VDISession) int { return newestFirst(&a, &b) })
+			return r.taken(ctx, want, &newest)
 		case err != nil || !result.IsZero():
 			return result, err
 		}
@@ -94,7 +108,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 // keep makes one object what it must be. It returns when to continue, where an
 // earlier write is too recent.
 func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Object) (ctrl.Result, error) {
-	have, kind := emptyOf(want), kindOf(want)
+	have, kind := want.DeepCopyObject().(client.Object), kindOf(want)
 	err := r.Client.Get(ctx, req.NamespacedName, have)
 	missing := apierrors.IsNotFound(err)
 	switch {
@@ -108,7 +122,7 @@ func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Obj
 		return ctrl.Result{}, r.delete(ctx, have)
 	}
 	object := written{kind, req.NamespacedName}
-	if wait := r.pace.wait(object, r.Clock.Now(), r.interval()); wait > 0 {
+	if wait := r.pace.Wait(object, r.Clock.Now()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if missing {
@@ -121,7 +135,7 @@ func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Obj
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the %s of a user: %w", kind, err)
 	}
-	r.pace.wrote(object, r.Clock.Now(), r.interval())
+	r.pace.Took(object, r.Clock.Now(), cmp.Or(r.Interval, DefaultInterval))
 	return ctrl.Result{}, nil
 }
 
@@ -136,16 +150,15 @@ func (r *Reconciler) retire(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("reading the %s of a user: %w", kindOf(have), err)
 		}
-		wait := max(r.unused.wait(req.NamespacedName, r.Clock.Now(), r.retention()),
-			r.pace.wait(written{kindOf(have), req.NamespacedName}, r.Clock.Now(), r.interval()))
-		if wait > 0 {
+		now := r.Clock.Now()
+		if wait := max(r.kept(req.NamespacedName, now), r.pace.Wait(written{kindOf(have), req.NamespacedName}, now)); wait > 0 {
 			return ctrl.Result{RequeueAfter: wait}, nil
 		}
 		if err := r.delete(ctx, have); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	r.unused.forget(req.NamespacedName)
+	r.unused.Delete(req.NamespacedName)
 	return ctrl.Result{}, nil
 }
 
@@ -163,12 +176,13 @@ func (r *Reconciler) delete(ctx context.Context, have client.Object) error {
 // taken handles a name that exists and that the cache, which holds our objects only,
 // does not show: the cache is behind, or the object is somebody else's.
 func (r *Reconciler) taken(ctx context.Context, want client.Object, s *v1alpha1.VDISession) (ctrl.Result, error) {
-	list := listOf(want)
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kindOf(want) + "List"))
 	err := r.Live.List(ctx, list, client.InNamespace(want.GetNamespace()), client.MatchingFields{"metadata.name": want.GetName()}, ours)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading the %s of a user: %w", kindOf(want), err)
 	}
-	if meta.LenList(list) > 0 {
+	if len(list.Items) > 0 {
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
 	}
 	log.FromContext(ctx).Info("A user can't read the passwords of the user's sessions: an object that the hub did not create has the name that is needed",
@@ -179,9 +193,19 @@ func (r *Reconciler) taken(ctx context.Context, want client.Object, s *v1alpha1.
 	return ctrl.Result{RequeueAfter: collisionWait}, nil
 }
 
-func (r *Reconciler) interval() time.Duration { return cmp.Or(r.Interval, DefaultInterval) }
+// kept returns how long an unused Role must still be kept. The first call for one begins
+// its retention.
+func (r *Reconciler) kept(role types.NamespacedName, now time.Time) time.Duration {
+	since, _ := r.unused.LoadOrStore(role, now)
+	return since.(time.Time).Add(cmp.Or(r.Retention, DefaultRetention)).Sub(now)
+}
 
-func (r *Reconciler) retention() time.Duration { return cmp.Or(r.Retention, DefaultRetention) }
+func kindOf(o client.Object) string {
+	if _, ok := o.(*rbacv1.RoleBinding); ok {
+		return "RoleBinding"
+	}
+	return "Role"
+}
 
 // sufficient reports whether a stored object grants what it must. Labels and
 // annotations that others have added, and the names of Secrets of ended sessions,
@@ -218,15 +242,4 @@ func grants(have, want []rbacv1.PolicyRule) bool {
 func otherRole(have, want client.Object) bool {
 	binding, ok := want.(*rbacv1.RoleBinding)
 	return ok && have.(*rbacv1.RoleBinding).RoleRef != binding.RoleRef
-}
-
-// newest returns the session on which an event is of most use.
-func newest(sessions []v1alpha1.VDISession) *v1alpha1.VDISession {
-	out := &sessions[0]
-	for i := range sessions {
-		if newestFirst(&sessions[i], out) < 0 {
-			out = &sessions[i]
-		}
-	}
-	return out
 }

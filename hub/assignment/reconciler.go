@@ -83,7 +83,8 @@ type Reconciler struct {
 	Departures *Departures
 	Clock      clock.PassiveClock
 
-	resends resends
+	// resends spaces the orders that are sent again, by session, for the sake of Secrets.
+	resends backoff.Pace[types.UID]
 }
 
 // workers of the controller. They wait for locks only.
@@ -145,7 +146,9 @@ func (r *Reconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.
 	}
 	var unfit *secret.NotAssignableError
 	switch {
-	case err == nil, over(v): // then there is nothing to assign
+	case err == nil, v.reported != nil && status.Ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch:
+		// The member has ended the very placement that the session stands at: there is
+		// nothing to assign, but an end to record.
 	case errors.Is(err, secret.ErrNotKept):
 		return ctrl.Result{RequeueAfter: time.Second}, nil // the session controller makes it
 	case errors.As(err, &unfit):
@@ -208,7 +211,7 @@ func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *v
 	case None, RecordStopped, RecordRefused:
 		return ctrl.Result{}, nil
 	case Mirror:
-		r.resends.forget(v.session.UID)
+		r.resends.Forget(v.session.UID)
 		return ctrl.Result{}, nil
 	case Orphan:
 		orphans.Inc()
@@ -324,10 +327,4 @@ func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.Sessio
 		a.Spec.Session.UID = v.reported.Spec.Session.UID
 	}
 	return a
-}
-
-// over is whether the member has ended the very placement that the session
-// stands at: then there is nothing to assign, but an end to record.
-func over(v *visit) bool {
-	return v.reported != nil && status.Ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch
 }

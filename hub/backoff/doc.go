@@ -1,2 +1,2 @@
-// Package backoff sets how soon the hub's controllers retry what failed.
+// Package backoff sets how soon the hub's controllers retry what failed, and repeat what did not.
 package backoff

@@ -37,7 +37,9 @@ func (c Claim) Apply() (h *v1alpha1.VDIHome, left *v1alpha1.LeftBehindHome) {
 		if c.Fresh || c.Movable && h.Spec.ClusterUID != at.ClusterUID {
 			left = c.replace(h)
 		}
-		h.Spec.Size = larger(h.Spec.Size, c.Template.Home.Size)
+		if size := c.Template.Home.Size; h.Spec.Size == nil || size != nil && size.Cmp(*h.Spec.Size) > 0 {
+			h.Spec.Size = size
+		}
 	}
 	h.Spec.RetentionTime = c.Template.Home.RetentionTime
 	controllerutil.AddFinalizer(h, v1alpha1.HomeFinalizer)

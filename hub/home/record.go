@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -139,14 +138,6 @@ func LastRun(s *v1alpha1.VDISession) status.Run {
 		return status.RunOf(p)
 	}
 	return status.Run{Epoch: s.Status.Epoch, Number: math.MaxInt64}
-}
-
-// larger returns the larger quantity; nil is the smallest.
-func larger(a, b *resource.Quantity) *resource.Quantity {
-	if a == nil || b != nil && b.Cmp(*a) > 0 {
-		return b
-	}
-	return a
 }
 
 // UsesRecord reports whether a session's home is a PerUser home.

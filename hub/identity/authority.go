@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,7 +35,7 @@ type Options struct {
 	Lifetime time.Duration
 	// Interval at which the Secret is looked at.
 	Interval time.Duration
-	// Now is the hub's clock; see Steady.
+	// Now is the hub's clock; see SteadyClock.
 	Now func() time.Time
 	// Changed is told of a MemberCluster as soon as it was written, lest an agent
 	// dial with a certificate that the hub's cache does not know yet.
@@ -90,22 +91,16 @@ func (a *Authority) NeedLeaderElection() bool { return true }
 
 // Start looks after CA, serving certificate and tokens until the context ends.
 func (a *Authority) Start(ctx context.Context) error {
-	ticker := time.NewTicker(a.options.Interval)
-	defer ticker.Stop()
 	var last error
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		err := a.look(ctx)
 		// The same error is logged once.
 		if err != nil && ctx.Err() == nil && (last == nil || last.Error() != err.Error()) {
 			log.FromContext(ctx).Error(err, "Looking after the hub's CA failed")
 		}
 		last = err
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
+	}, a.options.Interval)
+	return nil
 }
 
 // look does all that is due: it is one pass of Start.

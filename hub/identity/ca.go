@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -174,10 +173,4 @@ func (c *ca) logWaiting(ctx context.Context, stage pki.Stage, waiting []string) 
 			"stage", stage, "count", len(waiting), "members", members)
 		c.waiting = text
 	}
-}
-
-// locked patches what changed since an object was read; a conflict if it was written
-// meanwhile.
-func locked(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -56,28 +58,25 @@ func (m members) get(ctx context.Context, name string, uid types.UID) (*v1alpha1
 // change makes a change of a member's status durable. decide changes the member as
 // read, or returns why not; it is called again after each conflict.
 func (m members) change(ctx context.Context, name string, uid types.UID, decide func(*v1alpha1.MemberCluster) error) error {
-	var err error
-	for range attempts {
-		var mc *v1alpha1.MemberCluster
-		if mc, err = m.get(ctx, name, uid); err != nil {
+	return retry.RetryOnConflict(wait.Backoff{Steps: attempts}, func() error {
+		mc, err := m.get(ctx, name, uid)
+		if err != nil {
 			return err
 		}
 		before := mc.DeepCopy()
-		if err = decide(mc); err != nil {
+		if err := decide(mc); err != nil {
 			return err
 		}
 		if equality.Semantic.DeepEqual(before.Status, mc.Status) {
 			return nil
 		}
-		if err = m.options.Client.Status().Patch(ctx, mc, locked(before)); err == nil {
-			m.options.Changed(mc)
-			return nil
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := m.options.Client.Status().Patch(ctx, mc, patch); err != nil {
+			return fmt.Errorf("writing the member's certificate: %w", err)
 		}
-		if !apierrors.IsConflict(err) {
-			break
-		}
-	}
-	return fmt.Errorf("writing the member's certificate: %w", err)
+		m.options.Changed(mc)
+		return nil
+	})
 }
 
 // changeOf changes the member of a caller whose certificate is one that it may

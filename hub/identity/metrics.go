@@ -2,6 +2,7 @@ package identity
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -14,20 +15,18 @@ const (
 )
 
 var (
-	metricIssued = prometheus.NewCounterVec(prometheus.CounterOpts{
+	registered = promauto.With(metrics.Registry)
+
+	metricIssued = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_identity_issued_total",
 		Help: "Certificates issued, by kind.",
 	}, []string{"kind"})
-	metricRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricRefused = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_identity_refused_total",
 		Help: "Certificates that were asked for and refused, by reason.",
 	}, []string{"reason"})
-	metricCAExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
+	metricCAExpiry = registered.NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_hub_identity_ca_expiry_timestamp_seconds",
 		Help: "When the CA that issues expires; 0 where this hub issues nothing.",
 	})
 )
-
-func init() {
-	metrics.Registry.MustRegister(metricIssued, metricRefused, metricCAExpiry)
-}

@@ -30,9 +30,3 @@ func recordUsed(status *v1alpha1.MemberClusterStatus, serial, issuerHash string)
 	c.NextSerial, c.NextNotAfter = "", nil
 	c.IssuerHash = issuerHash
 }
-
-// recordRevoked takes every certificate away for good: what is left is not nil,
-// so that none is valid.
-func recordRevoked(status *v1alpha1.MemberClusterStatus) {
-	status.Certificate = &v1alpha1.MemberCertificate{}
-}

@@ -40,7 +40,11 @@ func (r *revoker) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	if mc.Spec.Access != v1alpha1.AccessRevoked {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, a.revoke(ctx, mc)
+	err := a.revoke(ctx, mc)
+	if errors.Is(err, link.ErrUnknownMember) {
+		err = nil // A member that is gone has nothing to be taken away.
+	}
+	return reconcile.Result{}, err
 }
 
 // revoke deletes the tokens, also where the certificates were taken away before:
@@ -48,7 +52,7 @@ func (r *revoker) Reconcile(ctx context.Context, request reconcile.Request) (rec
 func (a *Authority) revoke(ctx context.Context, cached *v1alpha1.MemberCluster) error {
 	mc, err := a.members.get(ctx, cached.Name, cached.UID)
 	if err != nil {
-		return ignoreUnknown(err)
+		return err
 	}
 	if mc.Spec.Access != v1alpha1.AccessRevoked {
 		return nil
@@ -59,19 +63,11 @@ func (a *Authority) revoke(ctx context.Context, cached *v1alpha1.MemberCluster) 
 	if err != nil {
 		return err
 	}
-	err = a.members.change(ctx, mc.Name, mc.UID, func(mc *v1alpha1.MemberCluster) error {
+	return a.members.change(ctx, mc.Name, mc.UID, func(mc *v1alpha1.MemberCluster) error {
 		if mc.Spec.Access == v1alpha1.AccessRevoked {
-			recordRevoked(&mc.Status)
+			// Not nil, so that none is valid.
+			mc.Status.Certificate = &v1alpha1.MemberCertificate{}
 		}
 		return nil
 	})
-	return ignoreUnknown(err)
-}
-
-// ignoreUnknown: a member that is gone has nothing to be taken away.
-func ignoreUnknown(err error) error {
-	if errors.Is(err, link.ErrUnknownMember) {
-		return nil
-	}
-	return err
 }

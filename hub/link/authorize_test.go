@@ -130,14 +130,15 @@ func TestARefusalForGoodEndsTheStreamsOfThatCertificateAlone(t *testing.T) {
 	} {
 		s := NewServer(Options{}, nil)
 		open := func(member types.UID, serial string) *connection {
-			c := &connection{caller: Caller{Member: member, Serial: serial}, ended: make(chan struct{})}
+			c := &connection{caller: Caller{Member: member, Serial: serial}}
+			c.ended, c.end = context.WithCancelCause(t.Context())
 			s.connections.add(c)
 			return c
 		}
 		same, renewed, other := open("m", "1"), open("m", "2"), open("n", "1")
 		_ = s.authorizer.denied(fleetv1.FleetService_RenewLease_FullMethodName, &Caller{Member: "m", Serial: "1"}, "", err)
-		if same.open() == want || !renewed.open() || !other.open() {
-			t.Errorf("%v: open are %t of the same certificate, %t of the next, %t of another member", err, same.open(), renewed.open(), other.open())
+		if ended := same.ended.Err() != nil; ended != want || renewed.ended.Err() != nil || other.ended.Err() != nil {
+			t.Errorf("%v: ended are %t of the same certificate, %v of the next, %v of another member", err, ended, renewed.ended.Err(), other.ended.Err())
 		}
 	}
 }

@@ -249,20 +249,6 @@ func (a *authorizer) review() {
 	}
 }
 
-// reviewing reviews until it is stopped.
-func (a *authorizer) reviewing(stop <-chan struct{}) {
-	ticker := time.NewTicker(a.options.ReviewInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			a.review()
-		case <-stop:
-			return
-		}
-	}
-}
-
 // meteredStream is a stream with its caller, whose messages are
 // counted. What is too much is read later: the agent's sends wait meanwhile,
 // and nothing is lost.

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,8 @@ func openStreams(count int) (*connections, []*connection) {
 	s := newConnections()
 	var all []*connection
 	for range count {
-		c := &connection{ended: make(chan struct{})}
+		c := &connection{}
+		c.ended, c.end = context.WithCancelCause(context.Background())
 		s.open[c] = true
 		all = append(all, c)
 	}
@@ -21,10 +23,8 @@ func openStreams(count int) (*connections, []*connection) {
 func countEnded(all []*connection) int {
 	ended := 0
 	for _, c := range all {
-		select {
-		case <-c.ended:
+		if c.ended.Err() != nil {
 			ended++
-		default:
 		}
 	}
 	return ended

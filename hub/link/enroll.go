@@ -61,8 +61,7 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 		return nil, err
 	}
 	lease, err := s.directory.Renew(caller.Member, Renewal{
-		Instance: request.GetInstance(), TrustBundleHash: request.GetTrustBundleHash(),
-		LeadershipUncertain: request.GetLeadershipUncertain(),
+		Instance: request.GetInstance(), LeadershipUncertain: request.GetLeadershipUncertain(),
 	})
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -96,10 +95,11 @@ func (shakenCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.A
 // handshakeFailure returns the label of why a handshake failed.
 func handshakeFailure(err error) string {
 	var certificate *tls.CertificateVerificationError
+	var timeout net.Error
 	switch {
 	case errors.As(err, &certificate):
 		return "Certificate"
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case errors.As(err, &timeout) && timeout.Timeout():
 		return "Timeout"
 	case errors.Is(err, net.ErrClosed):
 		return "Yielded"
@@ -107,9 +107,4 @@ func handshakeFailure(err error) string {
 		return "Limited"
 	}
 	return "Failed"
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -9,61 +10,58 @@ import (
 )
 
 var (
-	metricConnections = prometheus.NewGauge(prometheus.GaugeOpts{
+	registered = promauto.With(metrics.Registry)
+
+	metricConnections = registered.NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_hub_link_connections",
 		Help: "Agents that are connected and let in.",
 	})
-	metricDenied = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricDenied = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_denied_total",
 		Help: "Calls that were not let in, and streams that were ended for the same reason, by call and reason.",
 	}, []string{"call", "reason"})
-	metricHandshakes = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricHandshakes = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_handshakes_total",
 		Help: "TLS handshakes: with a Member, Unauthenticated (no agent's certificate), or why they failed; Yielded: ended for a newer one.",
 	}, []string{"outcome"})
-	metricLimited = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricLimited = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_limited_total",
 		Help: "Handshakes and calls refused or ended, and messages read later, since there were too many or they took too long, by limit.",
 	}, []string{"limit"})
-	metricPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricPanics = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_panics_total",
 		Help: "Calls and streams that met a bug of the hub, by call.",
 	}, []string{"call"})
-	metricOrders = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricOrders = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_orders_sent_total",
 		Help: "Orders sent to agents, by kind.",
 	}, []string{"kind"})
-	metricResults = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricResults = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_results_total",
 		Help: "Results of orders, by code and reason.",
 	}, []string{"code", "reason"})
-	metricReports = prometheus.NewCounter(prometheus.CounterOpts{
+	metricReports = registered.NewCounter(prometheus.CounterOpts{
 		Name: "vdi_hub_link_reports_received_total",
 		Help: "Statuses of assignments received, inventories included.",
 	})
-	metricMalformed = prometheus.NewCounter(prometheus.CounterOpts{
+	metricMalformed = registered.NewCounter(prometheus.CounterOpts{
 		Name: "vdi_hub_link_malformed_items_total",
 		Help: "Items of agents that could not be read and were left out.",
 	})
-	metricMismatches = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricMismatches = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_digest_mismatches_total",
 		Help: "Renewals whose digests differed from the hub's, by set.",
 	}, []string{"set"})
-	metricResyncs = prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricResyncs = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_resyncs_total",
 		Help: "Agents asked for all that they hold in mid-stream, by the set that differed twice in a row.",
 	}, []string{"reason"})
-	metricUnacknowledged = prometheus.NewHistogram(prometheus.HistogramOpts{
+	metricUnacknowledged = registered.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_link_unacknowledged_age_seconds",
 		Help:    "Age of each connection's oldest batch of orders that is not acknowledged, looked at twelve times within the timeout.",
 		Buckets: []float64{0.1, 0.5, 1, 5, 15, 30, 60},
 	})
 )
-
-func init() {
-	metrics.Registry.MustRegister(metricConnections, metricDenied, metricOrders, metricResults, metricReports, metricMalformed,
-		metricHandshakes, metricLimited, metricPanics, metricMismatches, metricResyncs, metricUnacknowledged)
-}
 
 // countDenied counts a refusal; both labels are of a few words.
 func countDenied(call string, err error) {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,17 +19,17 @@ func (c *connection) receive() {
 	defer c.server.connections.tasks.Done()
 	defer c.farewell()
 	defer c.recovered()
-	for c.open() {
+	for c.ended.Err() == nil {
 		message, err := c.stream.Recv()
 		if errors.Is(err, io.EOF) {
-			c.end(nil)
+			c.end(errGoodbye)
 			return
 		}
 		if err != nil {
 			c.end(fmt.Errorf("receiving: %w", err))
 			return
 		}
-		if !c.open() {
+		if c.ended.Err() != nil {
 			// What still arrives after the end is stale.
 			return
 		}
@@ -36,15 +37,6 @@ func (c *connection) receive() {
 			c.end(err)
 			return
 		}
-	}
-}
-
-func (c *connection) open() bool {
-	select {
-	case <-c.ended:
-		return false
-	default:
-		return true
 	}
 }
 
@@ -147,28 +139,28 @@ func (c *connection) apply(effect protocol.Effect, member Member) {
 
 // differing asks the agent for what the hub does not know already. If that is
 // nothing, the inventory is complete.
-func (c *connection) differing(inventory Inventory, theirs *convert.Digest) {
-	buckets := inventory.Differing(theirs)
+func (c *connection) differing(member Member, theirs *convert.Digest) {
+	buckets := member.Differing(theirs)
 	c.do(func(conn *protocol.Conn) { conn.Ask(buckets) })
 	c.log.V(1).Info("inventory compared", "assignments", theirs.Len(), "differingBuckets", buckets.Len())
 	if buckets.Len() == 0 {
-		c.reports(inventory, protocol.Effect{Part: &protocol.Part{}})
+		c.reports(member, protocol.Effect{Part: &protocol.Part{}})
 		return
 	}
 	c.timer.Reset(c.server.options.Timeouts.Inventory)
 }
 
 // reports passes an inventory, or a batch of reports, to the Member.
-func (c *connection) reports(inventory Inventory, effect protocol.Effect) {
+func (c *connection) reports(member Member, effect protocol.Effect) {
 	metricReports.Add(float64(len(effect.Changes)))
 	if part := effect.Part; part != nil {
 		c.timer.Stop()
 		metricReports.Add(float64(len(part.Items)))
-		inventory.Part(part.Buckets, part.Items)
+		member.Part(part.Buckets, part.Items)
 	} else if effect.Changes != nil {
-		inventory.Changes(effect.Changes)
+		member.Changes(effect.Changes)
 	}
-	reported := inventory.Sums().Reported
+	reported := member.Sums().Reported
 	c.do(func(conn *protocol.Conn) { conn.Applied(effect, reported) })
 }
 
@@ -222,20 +214,17 @@ func (c *connection) farewell() {
 	c.conn.Close()
 	c.ways.close()
 	c.mu.Unlock()
+	reason := context.Cause(c.ended)
 	if c.member.get() == nil {
-		c.log.Info("agent not let in", "reason", errorText(c.reason))
+		c.log.Info("agent not let in", "reason", reason.Error())
 		return
 	}
 	metricConnections.Dec()
-	c.log.V(1).Info("agent disconnected", "reason", errorText(c.reason))
-	c.member.close(c.reason)
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return "the agent said goodbye"
+	c.log.V(1).Info("agent disconnected", "reason", reason.Error())
+	if errors.Is(reason, errGoodbye) {
+		reason = nil
 	}
-	return err.Error()
+	c.member.close(reason)
 }
 
 // maxMalformed items of a message are logged one by one.

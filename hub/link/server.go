@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -72,7 +73,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	serving.Go(func() { failed <- unauthenticated.Serve(acceptor.unauthenticated) })
 	stop := make(chan struct{})
 	defer close(stop)
-	go s.authorizer.reviewing(stop)
+	go wait.Until(s.authorizer.review, s.options.ReviewInterval, stop)
 	select {
 	case err := <-failed:
 		_ = listener.Close()

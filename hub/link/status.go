@@ -16,6 +16,8 @@ var (
 	errHelloTimeout     = errors.New("no hello in time")
 	errInventoryTimeout = errors.New("no inventory in time")
 	errPanic            = errors.New("internal error")
+	// errGoodbye: the agent ended it in good order.
+	errGoodbye = errors.New("the agent said goodbye")
 	// errLimited: more than one caller may have or do.
 	errLimited = errors.New("too much at once: try again later")
 	// errTrouble is the hub's own, and none of the caller's business.
@@ -82,7 +84,7 @@ func answerTo(err error) answer {
 
 // statusOf returns what is sent to an agent for an error.
 func statusOf(err error) error {
-	if err == nil {
+	if errors.Is(err, errGoodbye) {
 		return nil
 	}
 	a := answerTo(err)

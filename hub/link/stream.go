@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -39,9 +40,9 @@ type connection struct {
 	wake  chan struct{}
 	timer *time.Timer
 
-	endOnce sync.Once
-	ended   chan struct{}
-	reason  error
+	// ended is done once end was called; its cause is the first reason.
+	ended context.Context
+	end   context.CancelCauseFunc
 }
 
 // Connect serves one agent's stream.
@@ -50,13 +51,16 @@ func (s *Server) Connect(stream connectStream) error {
 	if err != nil {
 		return statusOf(err)
 	}
+	// It outlives the stream's context, whose end is no reason.
+	ended, end := context.WithCancelCause(context.WithoutCancel(stream.Context()))
 	c := &connection{
 		server: s, caller: caller, uid: caller.Member, stream: stream,
 		log:   s.authorizer.log.WithValues("clusterUID", caller.Member),
 		conn:  protocol.NewConn(s.terms.Current(), s.options.Tuning),
 		ways:  newWays(s.options.Trace),
 		wake:  make(chan struct{}, 1),
-		ended: make(chan struct{}),
+		ended: ended,
+		end:   end,
 	}
 	if !s.connections.add(c) {
 		countDenied("Connect", errDraining)
@@ -68,16 +72,8 @@ func (s *Server) Connect(stream connectStream) error {
 	go c.receive()
 	go c.send()
 	go c.watch()
-	<-c.ended
-	return statusOf(c.reason)
-}
-
-// end makes the handler return; the first reason stays.
-func (c *connection) end(reason error) {
-	c.endOnce.Do(func() {
-		c.reason = reason
-		close(c.ended)
-	})
+	<-c.ended.Done()
+	return statusOf(context.Cause(c.ended))
 }
 
 // late ends a connection whose agent took too long to open it.
@@ -155,7 +151,7 @@ func (c *connection) send() {
 			select {
 			case <-c.wake:
 				continue
-			case <-c.ended:
+			case <-c.ended.Done():
 				return
 			}
 		}
@@ -209,7 +205,7 @@ func (c *connection) watch() {
 		}
 		select {
 		case <-ticker.C:
-		case <-c.ended:
+		case <-c.ended.Done():
 			return
 		}
 	}

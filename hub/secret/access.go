@@ -5,34 +5,14 @@ import (
 	"encoding/base32"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
-
-// writtenSecrets are access secrets as this process last wrote them, until the cache shows
-// them: decided from an older view they would be written again.
-type writtenSecrets struct{ by sync.Map }
-
-func (k *writtenSecrets) put(secret *corev1.Secret) {
-	k.by.Store(client.ObjectKeyFromObject(secret), secret.DeepCopy())
-}
-
-// get returns a copy, or nil.
-func (k *writtenSecrets) get(key types.NamespacedName) *corev1.Secret {
-	secret, _ := k.by.Load(key)
-	written, _ := secret.(*corev1.Secret)
-	return written.DeepCopy()
-}
-
-// forget drops a Secret once the cache has shown a change of it, deletion included.
-func (k *writtenSecrets) forget(key types.NamespacedName) { k.by.Delete(key) }
 
 const (
 	// accessUser is the username of every access secret.
@@ -56,9 +36,8 @@ func AccessName(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 func newAccess(s *v1alpha1.VDISession, of status.Run) *corev1.Secret {
 	secret := &corev1.Secret{Type: corev1.SecretTypeBasicAuth}
 	secret.Namespace, secret.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
-	controller := true
 	secret.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "VDISession", Name: s.Name, UID: s.UID, Controller: &controller,
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "VDISession", Name: s.Name, UID: s.UID, Controller: ptr.To(true),
 	}}
 	setMetadata(secret, of)
 	renewPassword(secret)

@@ -13,11 +13,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
-const (
-	// largestAccess is how many bytes the cache keeps of an access secret's data before
-	// it leaves out all keys but those that travel.
-	maxAccessSize = 4 << 10
-)
+// maxAccessSize is how many bytes the cache keeps of an access secret's data before it
+// leaves out all keys but those that travel.
+const maxAccessSize = 4 << 10
 
 // Cached selects the Secrets in the hub's cache: access secrets in the namespaces of
 // sessions, and Secrets to distribute in the hub's own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -30,7 +31,9 @@ type Manager struct {
 	// Namespace of the Secrets to distribute.
 	Namespace string
 
-	written writtenSecrets
+	// written are access secrets as this process last wrote them, by their key, until the
+	// cache shows them: decided from an older view they would be written again.
+	written sync.Map
 }
 
 // ErrNotKept means that a session's access secret is not yet as its run needs it.
@@ -106,8 +109,8 @@ func (m *Manager) current(ctx context.Context, s *v1alpha1.VDISession) (*corev1.
 	secret := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
 	err := m.Client.Get(ctx, key, secret)
-	if last := m.written.get(key); last != nil && (apierrors.IsNotFound(err) || err == nil && older(secret, last)) {
-		return last, nil
+	if last, ok := m.written.Load(key); ok && (apierrors.IsNotFound(err) || err == nil && older(secret, last.(*corev1.Secret))) {
+		return last.(*corev1.Secret).DeepCopy(), nil
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -124,7 +127,7 @@ func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) erro
 	secret := newAccess(s, status.RunOf(s.Status.Placement))
 	err := m.Client.Create(ctx, secret)
 	if err == nil {
-		m.written.put(secret)
+		m.written.Store(client.ObjectKeyFromObject(secret), secret)
 		return nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -137,9 +140,8 @@ func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) erro
 	if err := m.keepAccess(ctx, s, there); err != nil {
 		return err
 	}
-	if m.written.get(client.ObjectKeyFromObject(there)) == nil {
-		m.written.put(there) // it is as it must be, and the cache will show it
-	}
+	// Unless it was written just now, it is as it must be, and the cache will show it.
+	m.written.LoadOrStore(client.ObjectKeyFromObject(there), there)
 	return nil
 }
 
@@ -155,7 +157,7 @@ func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret
 		}
 		return fmt.Errorf("renewing the access secret: %w", err)
 	}
-	m.written.put(desired)
+	m.written.Store(client.ObjectKeyFromObject(desired), desired)
 	return nil
 }
 
@@ -179,8 +181,9 @@ func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secre
 	return out, nil
 }
 
-// Forget drops a written access secret once the cache has shown a change of it.
-func (m *Manager) Forget(key types.NamespacedName) { m.written.forget(key) }
+// Forget drops a written access secret once the cache has shown a change of it, deletion
+// included.
+func (m *Manager) Forget(key types.NamespacedName) { m.written.Delete(key) }
 
 // older reports whether the cached Secret predates the written one.
 func older(cached, written *corev1.Secret) bool {

@@ -27,10 +27,8 @@ func (u *NotAssignableError) Error() string { return u.Message }
 // NamedBy returns the Secrets that a template names, each once.
 func NamedBy(t *v1alpha1.TemplateSpec) []string {
 	var out []string
-	seen := map[string]bool{}
 	add := func(name string) {
-		if !seen[name] {
-			seen[name] = true
+		if !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -51,11 +49,8 @@ func sizeOf(data map[string][]byte) int {
 	return size
 }
 
-const (
-	// versionLength in hex digits: 64 bits tell apart the contents that one
-	// Secret ever has.
-	versionLength = 16
-)
+// versionLength in hex digits: 64 bits tell apart the contents that one Secret ever has.
+const versionLength = 16
 
 // Set holds the Secrets that are sent with an assignment, as the member is to have them.
 // The zero value is none.

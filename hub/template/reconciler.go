@@ -3,8 +3,6 @@ package template
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -61,8 +59,8 @@ type Reconciler struct {
 	// unused is since when no reference to a revision was seen, by name. Templates share
 	// one request, so only one goroutine uses it.
 	unused map[string]time.Time
-	// written is the time of a template's last status write, by name; likewise.
-	written map[string]time.Time
+	// written spaces the status writes of each template, by name.
+	written backoff.Pace[string]
 }
 
 // statusInterval is the minimum time between two status writes of a template for what
@@ -113,9 +111,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	maps.DeleteFunc(r.written, func(name string, _ time.Time) bool {
-		return !slices.ContainsFunc(templates.Items, func(t v1alpha1.VDITemplate) bool { return t.Name == name })
-	})
 	for i := range templates.Items {
 		wait, err := r.show(ctx, &templates.Items[i], current)
 		if apierrors.IsConflict(err) {

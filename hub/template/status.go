@@ -57,17 +57,14 @@ func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revisi
 	now := r.Clock.Now()
 	// Counts are written at most once per statusInterval.
 	if before.Status.ObservedGeneration == t.Status.ObservedGeneration && before.Status.Revision == t.Status.Revision {
-		if wait := r.written[t.Name].Add(statusInterval).Sub(now); wait > 0 {
+		if wait := r.written.Wait(t.Name, now); wait > 0 {
 			return wait, nil
 		}
 	}
 	if err := r.Client.Status().Patch(ctx, t, client.MergeFrom(before)); err != nil {
 		return 0, client.IgnoreNotFound(fmt.Errorf("writing the status of template %s: %w", t.Name, err))
 	}
-	if r.written == nil {
-		r.written = map[string]time.Time{}
-	}
-	r.written[t.Name] = now
+	r.written.Took(t.Name, now, statusInterval)
 	return 0, nil
 }
 

@@ -79,16 +79,12 @@ func (c *Conn) Judge(sums Sums) (Verdict, bool) {
 	if state == nil || c.state != Serving {
 		return Verdict{}, false
 	}
-	if c.opening.asked != nil || state.GetReportSequence() < c.acked && !a.knows(state.GetReportSequence()) {
-		a.state = nil
-		return Verdict{}, false
-	}
-	if state.GetReportSequence() > c.acked {
+	if c.opening.asked == nil && state.GetReportSequence() > c.acked {
 		return Verdict{}, false // Judged when those batches are in.
 	}
 	a.state = nil
 	mine, known := a.recall(state.GetReportSequence())
-	if !known {
+	if c.opening.asked != nil || !known {
 		return Verdict{}, false
 	}
 	verdict := Verdict{}
@@ -100,11 +96,6 @@ func (c *Conn) Judge(sums Sums) (Verdict, bool) {
 	}
 	c.conclude(&verdict)
 	return verdict, true
-}
-
-func (a *agreement) knows(sequence uint64) bool {
-	_, known := a.recall(sequence)
-	return known
 }
 
 // count counts the mismatches in a row, and returns whether this is one.

@@ -283,7 +283,7 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	informer, err := cl.cache.GetInformer(ctx, &v1alpha1.SessionAssignment{})
+	informer, err := cl.GetCache().GetInformer(ctx, &v1alpha1.SessionAssignment{})
 	g.Expect(err).NotTo(HaveOccurred())
 	events := make(chan string, 100)
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -293,7 +293,7 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	go func() { _ = cl.Start(ctx) }()
-	g.Expect(cl.cache.WaitForCacheSync(ctx)).To(BeTrue())
+	g.Expect(cl.GetCache().WaitForCacheSync(ctx)).To(BeTrue())
 	g.Eventually(events).Should(Receive(Equal("add Active1")))
 	p.Apply(reportsOf(item("second", 2, active)))
 	g.Eventually(events).Should(Receive(Equal("add Active2")))

@@ -5,8 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // cacheWatch sends the changes of a cache to one informer. Undelivered changes are a set in
@@ -34,15 +32,6 @@ func newCacheWatch(forget func(*cacheWatch)) *cacheWatch {
 	}
 }
 
-// push sends an item. Informers treat Modified for an unknown item as an addition.
-func (w *cacheWatch) push(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
-	w.add(key, watch.Event{Type: watch.Modified, Object: item})
-}
-
-func (w *cacheWatch) pushDeleted(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
-	w.add(key, watch.Event{Type: watch.Deleted, Object: item})
-}
-
 func (w *cacheWatch) add(key types.NamespacedName, e watch.Event) {
 	w.mu.Lock()
 	if _, ok := w.pending[key]; !ok {
@@ -55,8 +44,6 @@ func (w *cacheWatch) add(key types.NamespacedName, e watch.Event) {
 	default:
 	}
 }
-
-func (w *cacheWatch) start() { go w.pump() }
 
 func (w *cacheWatch) pump() {
 	defer close(w.result)

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
@@ -18,17 +15,13 @@ import (
 // errReadOnly is returned for a write that the link has no order for.
 var errReadOnly = errors.New("a member's client creates, updates and deletes SessionAssignments and nothing else")
 
-// memberClient reads a member's cache and writes to its outbox.
+// memberClient reads a member's cache, by the client in it, and writes to its outbox.
 type memberClient struct {
-	client.Reader
-	scheme *runtime.Scheme
-	mapper meta.RESTMapper
-	cache  *Cache
+	client.Client
+	cache *Cache
 	// send puts an order in the outbox of the member's connection.
 	send func(protocol.Order) error
 }
-
-var _ client.Client = &memberClient{}
 
 // Create orders an assignment. The member's result arrives through the cache; nil only
 // means that the order is in the outbox.
@@ -94,19 +87,3 @@ func (c *memberClient) Status() client.SubResourceWriter { return nil }
 
 // SubResource is not supported.
 func (c *memberClient) SubResource(string) client.SubResourceClient { return nil }
-
-// Scheme returns the hub's scheme.
-func (c *memberClient) Scheme() *runtime.Scheme { return c.scheme }
-
-// RESTMapper returns a mapper of SessionAssignment alone.
-func (c *memberClient) RESTMapper() meta.RESTMapper { return c.mapper }
-
-// GroupVersionKindFor returns the object's kind in the scheme.
-func (c *memberClient) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
-	return apiutil.GVKForObject(obj, c.scheme)
-}
-
-// IsObjectNamespaced returns the scope according to the mapper.
-func (c *memberClient) IsObjectNamespaced(obj runtime.Object) (bool, error) {
-	return apiutil.IsObjectNamespaced(obj, c.scheme, c.mapper)
-}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -46,7 +47,7 @@ type Member struct {
 
 	name     string
 	registry Registry
-	cluster  *memberCluster
+	cluster  cluster.Cluster
 	// removed and disengage are guarded by the provider's lock.
 	removed   bool
 	disengage context.CancelFunc
@@ -58,15 +59,14 @@ type Provider struct {
 
 	mu      sync.Mutex
 	members map[string]*Member
-	// waiting are members with a first inventory, to be engaged; wake signals that there
-	// are some. No caller waits for the engagement.
-	waiting []*Member
-	wake    chan struct{}
+	// waiting are members with a first inventory, to be engaged. No caller waits for the
+	// engagement.
+	waiting workqueue.TypedInterface[*Member]
 }
 
 // NewProvider returns a provider without members.
 func NewProvider(scheme *runtime.Scheme) *Provider {
-	return &Provider{scheme: scheme, members: map[string]*Member{}, wake: make(chan struct{}, 1)}
+	return &Provider{scheme: scheme, members: map[string]*Member{}, waiting: workqueue.NewTyped[*Member]()}
 }
 
 // Add adds a member, and replaces an earlier one of that name.
@@ -92,15 +92,7 @@ func (p *Provider) Remove(m *Member) {
 }
 
 // Engage queues a member whose first inventory is complete for engagement.
-func (p *Provider) Engage(m *Member) {
-	p.mu.Lock()
-	p.waiting = append(p.waiting, m)
-	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
+func (p *Provider) Engage(m *Member) { p.waiting.Add(m) }
 
 // Get returns a member's cluster (multicluster.Provider), or ErrClusterNotFound while the
 // member is unavailable.
@@ -124,31 +116,17 @@ func (p *Provider) IndexField(context.Context, client.Object, string, client.Ind
 // Start engages members as their first inventories arrive (multicluster.ProviderRunnable).
 // One goroutine does it, so that engagements of one name never overlap.
 func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
+	defer context.AfterFunc(ctx, p.waiting.ShutDown)()
 	for {
-		if m := p.nextWaiting(); m != nil {
-			if err := p.engage(ctx, aware, m); err != nil {
-				return fmt.Errorf("engaging member %s: %w", m.name, err)
-			}
-			continue
-		}
-		select {
-		case <-ctx.Done():
+		m, ended := p.waiting.Get()
+		if ended {
 			return nil
-		case <-p.wake:
 		}
+		if err := p.engage(ctx, aware, m); err != nil {
+			return fmt.Errorf("engaging member %s: %w", m.name, err)
+		}
+		p.waiting.Done(m)
 	}
-}
-
-func (p *Provider) nextWaiting() *Member {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.waiting) == 0 {
-		p.waiting = nil
-		return nil
-	}
-	m := p.waiting[0]
-	p.waiting = p.waiting[1:]
-	return m
 }
 
 func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Member) error {
@@ -166,7 +144,7 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 		return err
 	}
 	// The informer has to exist before the cache starts, or there is nothing to wait for.
-	if _, err := cl.cache.GetInformer(ctx, &v1alpha1.SessionAssignment{}); err != nil {
+	if _, err := cl.GetCache().GetInformer(ctx, &v1alpha1.SessionAssignment{}); err != nil {
 		return fmt.Errorf("creating the informer: %w", err)
 	}
 	go func() {
@@ -174,7 +152,7 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 			log.FromContext(ctx).Error(err, "A member's cache ended", "member", m.name)
 		}
 	}()
-	if !cl.cache.WaitForCacheSync(ctx) {
+	if !cl.GetCache().WaitForCacheSync(ctx) {
 		return nil
 	}
 	m.cluster = cl

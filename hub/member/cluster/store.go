@@ -27,7 +27,8 @@ func (s *store) set(key types.NamespacedName, item *v1alpha1.SessionAssignment) 
 	item.ResourceVersion = strconv.FormatUint(s.version, 10)
 	s.items[key] = item
 	for w := range s.watchers {
-		w.push(key, item)
+		// Informers treat Modified for an unknown item as an addition.
+		w.add(key, watch.Event{Type: watch.Modified, Object: item})
 	}
 }
 
@@ -42,7 +43,7 @@ func (s *store) drop(key types.NamespacedName) {
 	gone.ResourceVersion = strconv.FormatUint(s.version, 10)
 	delete(s.items, key)
 	for w := range s.watchers {
-		w.pushDeleted(key, gone)
+		w.add(key, watch.Event{Type: watch.Deleted, Object: gone})
 	}
 }
 
@@ -67,6 +68,6 @@ func (s *store) watch() (watch.Interface, error) {
 	}
 	w := s.next
 	s.next = nil
-	w.start()
+	go w.pump()
 	return w, nil
 }
