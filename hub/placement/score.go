@@ -2,7 +2,6 @@ package placement
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -120,9 +119,15 @@ func countAvoided(q *query, c *Candidate) int {
 // tieBreak returns a hash of session and member (FNV-1a, then mixed so that the last bytes
 // count as much as the first): each session ranks equal members in an order of its own.
 func tieBreak(session, member types.UID) uint64 {
-	fnv1a := fnv.New64a()
-	_, _ = fnv1a.Write([]byte(session + "\x00" + member)) // It never fails.
-	h := fnv1a.Sum64()
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(session) {
+		h = (h ^ uint64(session[i])) * prime
+	}
+	h *= prime
+	for i := range len(member) {
+		h = (h ^ uint64(member[i])) * prime
+	}
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
