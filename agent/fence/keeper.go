@@ -44,15 +44,7 @@ const (
 	Over
 )
 
-func (s State) String() string {
-	switch s {
-	case Valid:
-		return "Valid"
-	case Over:
-		return "Over"
-	}
-	return "Unknown"
-}
+func (s State) String() string { return [...]string{"Unknown", "Valid", "Over"}[s] }
 
 // Standing is the state of the lease and how long it lasts.
 type Standing struct {

@@ -54,7 +54,7 @@ func (k *Keeper) number(ctx context.Context) error {
 		return nil // There is another one: the next step retries.
 	}
 	if concerns == 0 && !k.lease.record.Marking {
-		k.lease.handleAll()
+		k.lease.handled = k.lease.lapses
 		k.mu.Unlock()
 		return nil
 	}

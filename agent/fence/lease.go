@@ -131,9 +131,6 @@ func (l *lease) number(highest int64) write {
 	}
 }
 
-// handleAll records that the lapses so far concern no session.
-func (l *lease) handleAll() { l.handled = l.lapses }
-
 // marked returns the record after all assignments have the mark of the last lapse.
 func (l *lease) marked() write {
 	return write{Record: Record{Grant: l.grant, BootID: l.bootID, Lapse: l.record.Lapse}, handles: l.handled}

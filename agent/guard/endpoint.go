@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -118,22 +119,17 @@ func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
 // awaitKey retries until it has the key. Until then no request is answered, and no guard
 // created.
 func (e *Endpoint) awaitKey(ctx context.Context) {
-	for logged := false; ctx.Err() == nil; {
+	var logged sync.Once
+	_ = wait.PollUntilContextCancel(ctx, keyRetry, true, func(ctx context.Context) (bool, error) {
 		key, err := loadKey(ctx, e.options.Live, e.options.Client, e.options.Namespace)
 		if err == nil {
 			e.key.Store(&key)
 			e.options.KeyKnown()
-			return
+		} else if ctx.Err() == nil {
+			logged.Do(func() { log.FromContext(ctx).Error(err, "guards have no answers meanwhile, will retry") })
 		}
-		if !logged && ctx.Err() == nil {
-			logged = true
-			log.FromContext(ctx).Error(err, "guards have no answers meanwhile, will retry")
-		}
-		select {
-		case <-time.After(keyRetry):
-		case <-ctx.Done():
-		}
-	}
+		return err == nil, nil
+	})
 }
 
 // ServeHTTP answers one request.

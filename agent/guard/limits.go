@@ -109,7 +109,6 @@ type limitedConn struct {
 	release func()
 }
 
-// Close closes the connection.
 func (c *limitedConn) Close() error {
 	defer c.release()
 	return c.Conn.Close()

@@ -108,7 +108,7 @@ func (k *Keeper) enroll(ctx context.Context, b bootstrap) error {
 	if len(b.pins) == 0 {
 		return errNoPin
 	}
-	fingerprint, err := k.fingerprint(ctx)
+	fingerprint, err := k.member.Fingerprint(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the cluster's fingerprint: %w", err)
 	}

@@ -42,10 +42,8 @@ type Options struct {
 // Keeper keeps the agent's identity. It is link.Credentials, and a
 // manager.Runnable that needs leader election, as the link does.
 type Keeper struct {
-	options     Options
-	client      client.Client
-	recorder    events.EventRecorder
-	fingerprint func(context.Context) (string, error)
+	options Options
+	member  Member
 	// readClocks reads the clocks of the system, and a random number.
 	readClocks func() reading
 	wake       chan struct{}
@@ -89,7 +87,7 @@ type Member struct {
 // NewKeeper returns a Keeper that Start runs.
 func NewKeeper(options Options, member Member) *Keeper {
 	return &Keeper{
-		options: options, client: member.Client, recorder: member.Recorder, fingerprint: member.Fingerprint,
+		options: options, member: member,
 		readClocks: func() reading {
 			return reading{wall: time.Now(), boot: boottime.Now(), random: rand.Float64()}
 		},
@@ -241,5 +239,5 @@ func (k *Keeper) event(severity, reason, note string) {
 	secret := &corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Secret", Namespace: k.options.Namespace, Name: v1alpha1.AgentBootstrap,
 	}
-	k.recorder.Eventf(secret, nil, severity, reason, "Join", "%.1000s", note)
+	k.member.Recorder.Eventf(secret, nil, severity, reason, "Join", "%.1000s", note)
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -54,10 +55,7 @@ func awaitsHub(a *api.SessionAssignment, pod *corev1.Pod) (finding, bool) {
 
 // atGate reports whether a Pod's gate runs, and so is not open.
 func atGate(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.InitContainerStatuses {
-		if s.Name == render.GateContainer {
-			return s.State.Running != nil
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == render.GateContainer && s.State.Running != nil
+	})
 }

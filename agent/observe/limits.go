@@ -24,11 +24,6 @@ const (
 	IdleOver
 )
 
-// IdleLimit returns the idle timeout of a desktop, and false if it has none.
-func IdleLimit(a *api.SessionAssignment) (time.Duration, bool) {
-	return limitOf(a.Spec.IdleTimeout)
-}
-
 // IdlenessOf returns what a time without use means under a limit.
 func IdlenessOf(idle, limit time.Duration) Idleness {
 	switch {

@@ -34,7 +34,7 @@ func TestIdleness(t *testing.T) {
 func TestAnIdleTimeoutOfNoneIsNone(t *testing.T) {
 	for _, d := range []api.Duration{"", "0s", "soon", "-5m"} {
 		a := &api.SessionAssignment{Spec: api.SessionAssignmentSpec{IdleTimeout: d}}
-		if _, limited := observe.IdleLimit(a); limited {
+		if _, limited := observe.LimitOf(a.Spec.IdleTimeout); limited {
 			t.Errorf("%q is a limit", d)
 		}
 	}

@@ -89,7 +89,7 @@ func (u Usage) Expired(a *api.SessionAssignment, at Instant) bool {
 
 // Left returns how long the desktop may still run, and false if for ever.
 func (u Usage) Left(a *api.SessionAssignment, at Instant) (time.Duration, bool) {
-	limit, ok := limitOf(a.Spec.Timeout)
+	limit, ok := LimitOf(a.Spec.Timeout)
 	return limit - u.Elapsed(a, at), ok
 }
 
@@ -110,7 +110,7 @@ func (u Usage) End(a *api.SessionAssignment, at Instant) Usage {
 		return u
 	}
 	ended := Usage{used: u.used + u.Run(at).Truncate(time.Second)}
-	if limit, _ := limitOf(a.Spec.Timeout); u.Expired(a, at) {
+	if limit, _ := LimitOf(a.Spec.Timeout); u.Expired(a, at) {
 		ended.used = max(ended.used, limit)
 	}
 	return ended
@@ -141,8 +141,8 @@ func usedBefore(a *api.SessionAssignment) time.Duration {
 	return used
 }
 
-// limitOf reads a time limit, and returns false if there is none.
-func limitOf(d api.Duration) (time.Duration, bool) {
+// LimitOf reads a time limit, and returns false if there is none.
+func LimitOf(d api.Duration) (time.Duration, bool) {
 	limit, ok := d.Value()
 	return limit, ok && limit > 0
 }

@@ -59,7 +59,7 @@ func (k *timekeeper) idle(_ context.Context, p *pass) error {
 		return nil
 	}
 	at, t := k.instant(p), &p.memory.time
-	limit, limited := observe.IdleLimit(p.assignment)
+	limit, limited := observe.LimitOf(p.assignment.Spec.IdleTimeout)
 	if !t.usage.Running() || p.runIsOver() {
 		k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
 		t.idle, t.unused = observe.IdleUnknown, observe.Use{}

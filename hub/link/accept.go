@@ -144,7 +144,6 @@ func (q *queue) put(conn net.Conn) bool {
 	}
 }
 
-// Accept is net.Listener's.
 func (q *queue) Accept() (net.Conn, error) {
 	select {
 	case conn := <-q.connections:
@@ -154,11 +153,9 @@ func (q *queue) Accept() (net.Conn, error) {
 	}
 }
 
-// Close is net.Listener's.
 func (q *queue) Close() error {
 	q.close()
 	return nil
 }
 
-// Addr is net.Listener's.
 func (q *queue) Addr() net.Addr { return q.address }

@@ -259,10 +259,8 @@ type meteredStream struct {
 	meter  *memberMeter
 }
 
-// Context is grpc.ServerStream's.
 func (m *meteredStream) Context() context.Context { return m.ctx }
 
-// RecvMsg is grpc.ServerStream's.
 func (m *meteredStream) RecvMsg(into any) error {
 	if err := m.ServerStream.RecvMsg(into); err != nil {
 		return err

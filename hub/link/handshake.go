@@ -36,7 +36,6 @@ func (c *guardedConn) hold(end func()) {
 	}
 }
 
-// Close is net.Conn's.
 func (c *guardedConn) Close() error {
 	c.mu.Lock()
 	end := c.end
@@ -80,10 +79,8 @@ type shakenCredentials struct {
 	credentials.TransportCredentials
 }
 
-// Clone is credentials.TransportCredentials'.
 func (s shakenCredentials) Clone() credentials.TransportCredentials { return s }
 
-// ServerHandshake is credentials.TransportCredentials'.
 func (shakenCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c, ok := conn.(*shaken)
 	if !ok {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -43,7 +44,10 @@ func NewServer(options Options, directory Directory) *Server {
 	s.authorizer = &authorizer{
 		options: &s.options, directory: directory, meters: s.meters, connections: s.connections, refusals: rate.NewLimiter(1, 20),
 	}
-	s.terms = &terms{Term: options.Term, leading: s.authorizer.leading, timeout: options.Timeouts.Hello}
+	s.terms = &terms{
+		Term: options.Term, leading: s.authorizer.leading, timeout: options.Timeouts.Hello,
+		raised: map[types.UID]bool{}, sent: map[types.UID]int64{},
+	}
 	return s
 }
 

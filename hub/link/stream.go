@@ -90,7 +90,6 @@ func (c *connection) late() {
 	}
 }
 
-// Put is Peer's.
 func (c *connection) Put(order protocol.Order) {
 	c.mu.Lock()
 	changed := c.conn.Put(order)
@@ -103,7 +102,6 @@ func (c *connection) Put(order protocol.Order) {
 	}
 }
 
-// SetTemplates is Peer's.
 func (c *connection) SetTemplates(t *fleetv1.TemplateSet) {
 	c.mu.Lock()
 	c.conn.SetTemplates(t)
@@ -111,7 +109,6 @@ func (c *connection) SetTemplates(t *fleetv1.TemplateSet) {
 	c.signal()
 }
 
-// Close is Peer's.
 func (c *connection) Close(reason error) {
 	if reason == nil {
 		reason = errors.New("closed by the hub")

@@ -39,9 +39,6 @@ type terms struct {
 func (t *terms) send(member types.UID, term int64) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sent == nil {
-		t.sent = map[types.UID]int64{}
-	}
 	t.sent[member] = max(t.sent[member], term)
 	return t.proof(member, term)
 }
@@ -107,9 +104,6 @@ func (t *terms) laterHub(ctx context.Context, member types.UID, seen int64, proo
 	defer cancel()
 	if err := t.Raise(ctx, seen); err != nil {
 		return errors.Join(errTrouble, err)
-	}
-	if t.raised == nil {
-		t.raised = map[types.UID]bool{}
 	}
 	t.raised[member] = true
 	return fmt.Errorf("%w; the hub was restored from a backup and has term %d now: the agent is let in at its next attempt", refusal, t.Current())

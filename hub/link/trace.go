@@ -20,7 +20,7 @@ const (
 )
 
 // ways are the assignments of traced sessions that are on their way over one
-// connection. A nil one traces nothing.
+// connection. Without a tracer it has none.
 type ways struct {
 	tracer *tracing.Tracer
 	mu     sync.Mutex
@@ -36,15 +36,12 @@ type way struct {
 }
 
 func newWays(t *tracing.Tracer) *ways {
-	if !t.On() {
-		return nil
-	}
 	return &ways{tracer: t, open: map[types.UID]way{}}
 }
 
 // put notes an order that the outbox has taken.
 func (w *ways) put(order protocol.Order) {
-	if w == nil || order.Assign == nil {
+	if !w.tracer.On() || order.Assign == nil {
 		return
 	}
 	a := order.Assign
@@ -62,9 +59,6 @@ func (w *ways) put(order protocol.Order) {
 
 // sent notes what has been written to the stream.
 func (w *ways) sent(message *fleetv1.ConnectResponse) {
-	if w == nil || message.GetOrders() == nil {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -82,9 +76,6 @@ func (w *ways) sent(message *fleetv1.ConnectResponse) {
 
 // settled notes what became of orders.
 func (w *ways) settled(results []protocol.Result) {
-	if w == nil {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range results {
@@ -103,9 +94,6 @@ func (w *ways) settled(results []protocol.Result) {
 
 // close ends what was never acknowledged.
 func (w *ways) close() {
-	if w == nil {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for uid, one := range w.open {

@@ -56,7 +56,7 @@ func TestCapacity(t *testing.T) {
 				c.Capacity, c.HeadroomPercent, c.Sessions = reporting(tc.buckets...), tc.headroom, tc.sessions
 			})
 			r := asking(session("s"), func(r *Request) { r.Resources, r.Failover = tc.asked, tc.failover })
-			v := Explain(r, []Candidate{c}, nil).Verdicts[0]
+			v := Explain(r, []Candidate{c}, NewLedger()).Verdicts[0]
 			if v.Slots != tc.slots || v.Fits != (tc.slots > 0) || !v.Fits && v.Message != tc.message {
 				t.Errorf("got %d slots, %s: %s\nwant %d slots, %s", v.Slots, v.Filter, v.Message, tc.slots, tc.message)
 			}

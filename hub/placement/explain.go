@@ -12,9 +12,6 @@ import (
 
 // Explain decides as Place does, and adds a verdict on every candidate.
 func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
-	if ledger == nil {
-		ledger = NewLedger()
-	}
 	d := Place(req, candidates, ledger)
 	q := newQuery(&req, ledger)
 	var fitting []score

@@ -65,7 +65,7 @@ func TestExplanations(t *testing.T) {
 		}), []Candidate{member("eu-1", 1), member("eu-2", 1)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			golden(t, tc.name, describe(Explain(tc.request, tc.candidates, nil)))
+			golden(t, tc.name, describe(Explain(tc.request, tc.candidates, NewLedger())))
 		})
 	}
 }
@@ -81,7 +81,7 @@ func TestMessageIsStable(t *testing.T) {
 		c := with(member("m", 1), func(c *Candidate) {
 			c.Capacity = reporting(Bucket{1, Resources{corev1.ResourceCPU: 8000, corev1.ResourceMemory: memory, corev1.ResourcePods: 10}})
 		})
-		return Place(session("s"), []Candidate{c}, nil).Message
+		return Place(session("s"), []Candidate{c}, NewLedger()).Message
 	}
 	if a, b := message(2*gi+128<<20), message(2*gi+700<<20); a != b {
 		t.Errorf("the message changed with nothing that matters:\n%s\n%s", a, b)

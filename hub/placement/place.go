@@ -5,12 +5,8 @@ import (
 )
 
 // Place chooses the best of the candidates that fit, or explains why none does. It reserves
-// nothing: the caller does so once the decision is durable, and before the next call. A nil
-// ledger holds no reservations.
+// nothing: the caller does so once the decision is durable, and before the next call.
 func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
-	if ledger == nil {
-		ledger = NewLedger()
-	}
 	if len(candidates) == 0 {
 		return Decision{
 			Reason:  v1alpha1.ReasonNoMembers,

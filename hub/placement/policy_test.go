@@ -117,7 +117,7 @@ func TestReachedCapsAreNamedWithCountAndRemedy(t *testing.T) {
 			"policy lab has placed 0 sessions, and places at most 0 (sessionCaps.total): raise spec.sessionCaps.total of policy lab"},
 	} {
 		r := governed(func(p *v1alpha1.PlacementPolicySpec) { p.SessionCaps = tc.caps }, func(r *Request) { r.Counts = tc.counts })
-		d := Place(r, []Candidate{member("m", 1)}, nil)
+		d := Place(r, []Candidate{member("m", 1)}, NewLedger())
 		if d.Placed || d.Reason != v1alpha1.ReasonPolicyCap || d.Message != tc.want {
 			t.Errorf("got %s: %s\nwant %s", d.Reason, d.Message, tc.want)
 		}
@@ -162,7 +162,7 @@ func TestPolicyRanking(t *testing.T) {
 			[]Candidate{withImageIn(member("a", 9)), with(member("b", 9), func(c *Candidate) { withImage(9, c.Capacity); c.Sessions = 3 })}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if d := Place(tc.request, tc.members, nil); d.Cluster.Name != tc.members[0].Name {
+			if d := Place(tc.request, tc.members, NewLedger()); d.Cluster.Name != tc.members[0].Name {
 				t.Errorf("got %s, want %s", d.Message, tc.members[0].Name)
 			}
 		})
@@ -219,7 +219,7 @@ func TestScoresAreNamed(t *testing.T) {
 		r.PreferredRegions = []string{"us"}
 		r.Policy.Strategy = v1alpha1.StrategyBinPack
 	})
-	d := Explain(r, []Candidate{with(member("m", 1), func(c *Candidate) { c.Sessions = 4 })}, nil)
+	d := Explain(r, []Candidate{with(member("m", 1), func(c *Candidate) { c.Sessions = 4 })}, NewLedger())
 	want := []NamedScore{
 		{"PreferredRegion", "1"}, {"Overflow", "1"}, {"PolicyRegion", "0"}, {"PolicyCluster", "1"}, {"AvoidedTaints", "0"},
 		{"BinPack", "8/12"}, {"Slots", "8"}, {"Hash", fmt.Sprint(tieBreak(r.UID, "uid-m"))},

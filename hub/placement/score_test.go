@@ -81,7 +81,7 @@ func TestRanking(t *testing.T) {
 		{"an unknown strategy is LeastLoaded", strategy("Newest"), []Candidate{with(member("b", 1), plain), with(member("a", 1), holding(1))}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := Place(asking(session("s"), tc.session), tc.members, nil)
+			d := Place(asking(session("s"), tc.session), tc.members, NewLedger())
 			if d.Cluster.Name != tc.members[0].Name {
 				t.Errorf("got %s, want %s", d.Message, tc.members[0].Name)
 			}
@@ -137,7 +137,7 @@ func TestTiesAreShared(t *testing.T) {
 	members := []Candidate{member("a", 1), member("b", 1), member("c", 1)}
 	got := map[string]int{}
 	for i := range 3000 {
-		got[Place(asking(session("s"), func(r *Request) { r.UID = types.UID(fmt.Sprint("session-", i)) }), members, nil).Cluster.Name]++
+		got[Place(asking(session("s"), func(r *Request) { r.UID = types.UID(fmt.Sprint("session-", i)) }), members, NewLedger()).Cluster.Name]++
 	}
 	for name, n := range got {
 		if n < 850 || n > 1150 {

@@ -23,7 +23,7 @@ func TestTheWorstReasonComesFirst(t *testing.T) {
 		return with(member(name, 1), func(c *Candidate) { c.Region = "us" })
 	}
 	r := asking(session("s"), func(r *Request) { r.RequiredRegions = []string{"eu"} })
-	d := Place(r, []Candidate{full("a"), full("b"), full("c"), full("d"), down("e"), tainted("f"), tainted("g"), foreign("h"), foreign("i"), foreign("j")}, nil)
+	d := Place(r, []Candidate{full("a"), full("b"), full("c"), full("d"), down("e"), tainted("f"), tainted("g"), foreign("h"), foreign("i"), foreign("j")}, NewLedger())
 	at := 0
 	for _, part := range []string{"10 clusters: 3 are outside eu", "2 have the taint team", "1 is not ready", "4 lack cpu"} {
 		next := strings.Index(d.Message, part)

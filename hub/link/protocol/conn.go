@@ -123,20 +123,16 @@ func (c *Conn) Receive(m *fleetv1.ConnectRequest) (Effect, error) {
 		return Effect{}, c.orderAck(msg.OrderAck)
 	case nil:
 		// A message of a kind that this version does not know.
-		return Effect{}, c.expectNot(AwaitHello, "unknown message")
+		if c.state == AwaitHello || c.state == Closed {
+			return Effect{}, c.expect(Serving, "unknown message")
+		}
+		return Effect{}, nil
 	}
 	return Effect{}, fmt.Errorf("%w: unhandled message %T", ErrViolation, m.GetMessage())
 }
 
 func (c *Conn) expect(state State, what string) error {
 	if c.state != state {
-		return fmt.Errorf("%w: %s in state %s", ErrViolation, what, c.state)
-	}
-	return nil
-}
-
-func (c *Conn) expectNot(state State, what string) error {
-	if c.state == state || c.state == Closed {
 		return fmt.Errorf("%w: %s in state %s", ErrViolation, what, c.state)
 	}
 	return nil

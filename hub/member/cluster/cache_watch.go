@@ -87,5 +87,4 @@ func (w *cacheWatch) Stop() {
 	})
 }
 
-// ResultChan returns the channel of the changes.
 func (w *cacheWatch) ResultChan() <-chan watch.Event { return w.result }

@@ -67,12 +67,10 @@ func (c *memberClient) assign(obj client.Object) error {
 	return c.send(protocol.Order{Assign: a.DeepCopy()})
 }
 
-// Apply is not supported.
 func (c *memberClient) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 	return errReadOnly
 }
 
-// Patch is not supported.
 func (c *memberClient) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
 	return errReadOnly
 }
@@ -85,5 +83,4 @@ func (c *memberClient) DeleteAllOf(context.Context, client.Object, ...client.Del
 // Status is not supported: the agent owns the status.
 func (c *memberClient) Status() client.SubResourceWriter { return nil }
 
-// SubResource is not supported.
 func (c *memberClient) SubResource(string) client.SubResourceClient { return nil }
