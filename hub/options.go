@@ -12,9 +12,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// Options of the hub, as its flags set them.
+// Options of the hub. AddFlags explains each by the flag that sets it.
 type Options struct {
-	// Version of the hub, for traces; no flag sets it.
+	// Version of the hub, for traces. No flag sets it.
 	Version string
 	// Namespace of leases, template revisions and the leader's lock.
 	Namespace string
@@ -22,73 +22,41 @@ type Options struct {
 	LinkOptions
 	SessionOptions
 	FailoverOptions
-	// MetricsBindAddress and HealthProbeBindAddress of every replica.
 	MetricsBindAddress, HealthProbeBindAddress string
-	// MetricsAuthentication serves the metrics over HTTPS, to callers whom the API
-	// server lets get /metrics.
-	MetricsAuthentication bool
-	// TimeFactor scales every timing of the link, for demonstrations and
-	// tests; 1 in production. It must be the agents' as well.
-	TimeFactor float64
-	// KubeAPIQPS and KubeAPIBurst limit the requests to the hub's API server.
-	KubeAPIQPS   float32
-	KubeAPIBurst int
+	MetricsAuthentication                      bool
+	TimeFactor                                 float64
+	KubeAPIQPS                                 float32
+	KubeAPIBurst                               int
 	// Tracing of sessions' lifecycles; off by default.
 	Tracing Tracing
 }
 
 // LeaderOptions are about this replica and its election.
 type LeaderOptions struct {
-	// LeaderElect elects a leader, and LeaderElectionID is the name of its lock; off
-	// only for a hub that never has a second replica.
 	LeaderElect      bool
 	LeaderElectionID string
-	// PodName is this replica's own Pod, which is labeled while it leads; empty where
-	// the hub does not run in a Pod. PodNamespace is Namespace by default.
+	// PodName is labeled while it leads; empty where the hub does not run in a Pod.
 	PodName, PodNamespace string
 }
 
 // LinkOptions are about the link to the agents.
 type LinkOptions struct {
-	// LinkBindAddress is where the leader listens for agents.
 	LinkBindAddress string
-	// LinkDNSNames are the names (DNS or IP) that agents dial, for which the hub
-	// issues its certificate, beside its Service and localhost.
-	LinkDNSNames []string
-	// TLSCertFile and TLSKeyFile are the link's server certificate, and ClientCAFile
-	// the authorities of the agents' certificates: all of them where another authority
-	// issues certificates, and none where the hub does.
+	LinkDNSNames    []string
+	// TLSCertFile, TLSKeyFile and ClientCAFile are all set where another authority issues
+	// certificates, and none of them where the hub does.
 	TLSCertFile, TLSKeyFile, ClientCAFile string
-	// TrustDomain of the agents' identities.
-	TrustDomain string
+	TrustDomain                           string
 }
 
 // SessionOptions are about the namespaces of sessions.
 type SessionOptions struct {
-	// SessionNamespaces are the only ones whose sessions are accepted, and beside
-	// Namespace the only ones whose Secrets are read. The hub needs the role of
-	// Secrets nowhere else.
-	SessionNamespaces []string
-	// AllNamespaces accepts sessions of all namespaces, in place of
-	// SessionNamespaces: a hub with the role for that reads every Secret of its
-	// cluster.
-	AllNamespaces bool
-	// UserRoles lets users read the passwords of their own sessions: the hub keeps a
-	// Role and a RoleBinding for each user and session namespace. It needs the
-	// ClusterRole vdi-hub-user-roles where it has vdi-hub-sessions.
-	UserRoles bool
+	SessionNamespaces        []string
+	AllNamespaces, UserRoles bool
 }
 
-// FailoverOptions are timings of failover, before the time factor.
-type FailoverOptions struct {
-	// FailoverAfter is how long a session that sets nothing else waits, once its member
-	// is Unreachable, before it is rescheduled.
-	FailoverAfter time.Duration
-	// Lease is how long a renewal lets Fence sessions run in a member, and Regain how
-	// long after its last grant the hub waits before it reschedules one. Zero is the
-	// default.
-	Lease, Regain time.Duration
-}
+// FailoverOptions are timings of failover, before the time factor. Zero is the default.
+type FailoverOptions struct{ FailoverAfter, Lease, Regain time.Duration }
 
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {

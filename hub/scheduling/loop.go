@@ -21,7 +21,7 @@ func (s *Scheduler) Start(ctx context.Context, q workqueue.TypedRateLimitingInte
 	s.controller = q
 	s.mu.Unlock()
 	s.Members.Listen(s.events.note)
-	go s.run(ctx, func(session types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: session}) })
+	go s.run(ctx, s.Enqueue)
 	return nil
 }
 

@@ -220,6 +220,17 @@ func (s *Scheduler) Forget(session types.NamespacedName) {
 	}
 }
 
+// Enqueue enqueues a session for its controller. Before that starts it does nothing: at its
+// start the controller reconciles all sessions.
+func (s *Scheduler) Enqueue(session types.NamespacedName) {
+	s.mu.Lock()
+	q := s.controller
+	s.mu.Unlock()
+	if q != nil {
+		q.Add(reconcile.Request{NamespacedName: session})
+	}
+}
+
 // Pending returns the sessions whose pending request is one of those.
 func (s *Scheduler) Pending(of func(*Request) bool) []types.NamespacedName {
 	s.mu.Lock()

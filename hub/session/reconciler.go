@@ -63,7 +63,6 @@ type Reconciler struct {
 	memory  memory.Memory
 	rebuilt rebuild
 	drains  drain.Tracker
-	feed    feed
 }
 
 // Reconcile updates one session.

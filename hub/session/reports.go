@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -73,7 +72,5 @@ func (r *Reconciler) Claimed(s *v1alpha1.VDISession, member string) {
 	r.Enqueue(client.ObjectKeyFromObject(s))
 }
 
-// Enqueue enqueues a session.
-func (r *Reconciler) Enqueue(session types.NamespacedName) {
-	r.feed.add(ctrl.Request{NamespacedName: session})
-}
+// Enqueue enqueues a session that none of the controller's watches does.
+func (r *Reconciler) Enqueue(session types.NamespacedName) { r.Scheduler.Enqueue(session) }

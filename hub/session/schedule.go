@@ -22,6 +22,8 @@ type Scheduler interface {
 	Done(session types.NamespacedName, placed bool, err error)
 	// Forget removes a session that is no longer to be placed.
 	Forget(session types.NamespacedName)
+	// Enqueue enqueues a session for its controller.
+	Enqueue(session types.NamespacedName)
 	// Pending returns the sessions whose requests fit no member.
 	Pending(of func(*scheduling.Request) bool) []types.NamespacedName
 }

@@ -41,7 +41,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 		Watches(&v1alpha1.VDIHome{}, calling(scheduling.EventHome, ofHome(r.Client)), builder.WithPredicates(freed)).
 		WatchesRawSource(scheduler).
 		WatchesRawSource(ofMembers(r.Client, r.Fleet)).
-		WatchesRawSource(source.Func(r.feed.start)).
 		WithOptions(options()).
 		Complete(r)
 }
