@@ -311,5 +311,5 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 func (p *Cache) updateLocked(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.update(key, f)
+	p.replace(key, f(p.store.items[key]))
 }
