@@ -142,13 +142,8 @@ type Directory interface {
 	Access(member types.UID) (Access, bool)
 }
 
-// Member is the hub's cache of one member as one connection sees it. Sums
-// and Agreed may be called by any goroutine and must not block. All others are
-// called one at a time, and but for Results, which may also answer an order
-// that could not be sent, in the order of the stream. It owns what it is given.
-//
-// A connection begins with Differing and Part, and goes on with Changes.
-type Member interface {
+// Inventory is what the hub remembers of what a member's agent reported.
+type Inventory interface {
 	// Differing returns the buckets in which the member may hold something else than
 	// what the hub remembers of it.
 	Differing(theirs *convert.Digest) convert.BucketSet
@@ -159,6 +154,16 @@ type Member interface {
 	Changes(items []protocol.Report)
 	// Sums are the digests as of the last call of Part or Changes.
 	Sums() protocol.Sums
+}
+
+// Member is the hub's cache of one member as one connection sees it. Sums
+// and Agreed may be called by any goroutine and must not block. All others are
+// called one at a time, and but for Results, which may also answer an order
+// that could not be sent, in the order of the stream. It owns what it is given.
+//
+// A connection begins with Differing and Part, and goes on with Changes.
+type Member interface {
+	Inventory
 	// Screen is given each page of an inventory before it is read and put together
 	// with the others. It may take the status off reports that the hub would not
 	// keep. An error, ErrExcess, ends the connection.
