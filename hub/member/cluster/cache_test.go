@@ -292,7 +292,7 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 		DeleteFunc: func(o any) { events <- "delete " + describe(o.(*v1alpha1.SessionAssignment)) },
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	go func() { _ = cl.Start(ctx) }()
+	go func() { _ = cl.GetCache().Start(ctx) }()
 	g.Expect(cl.GetCache().WaitForCacheSync(ctx)).To(BeTrue())
 	g.Eventually(events).Should(Receive(Equal("add Active1")))
 	p.Apply(reportsOf(item("second", 2, active)))
