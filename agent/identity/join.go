@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,17 +66,11 @@ func (k *Keeper) operatorError(err error) error {
 func (k *Keeper) needed() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	usable, stored := false, false
-	for _, p := range []*pair{k.state.next, k.state.current} {
-		if p != nil {
-			stored = true
-			usable = usable || !k.refused[p.serial()]
-		}
-	}
+	stored := k.state.pairs()
 	switch {
-	case usable:
+	case slices.ContainsFunc(stored, func(p *pair) bool { return !k.refused[p.serial()] }):
 		return nil
-	case stored:
+	case len(stored) > 0:
 		return k.operatorError(fmt.Errorf("%w: %w", errRefused, k.refusal))
 	}
 	return k.operatorError(errNotJoined)

@@ -127,20 +127,17 @@ func (k *Keeper) Current(ctx context.Context) (*link.Credential, error) {
 func (k *Keeper) choose() *pair {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var newest *pair
-	for _, p := range []*pair{k.state.next, k.state.current} {
-		if p == nil {
-			continue
-		}
+	stored := k.state.pairs()
+	for _, p := range stored {
 		if !k.refused[p.serial()] {
 			return p
 		}
-		if newest == nil {
-			newest = p
-		}
 	}
 	clear(k.refused)
-	return newest
+	if len(stored) == 0 {
+		return nil
+	}
+	return stored[0]
 }
 
 // Used implements link.Credentials.

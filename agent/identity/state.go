@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,6 +104,11 @@ func (s state) answered(issued *fleetv1.IssuedCertificate, asked reading) (state
 func (s state) used() state {
 	s.current, s.next = s.next, nil
 	return s
+}
+
+// pairs returns those that there are, the newest first.
+func (s state) pairs() []*pair {
+	return slices.DeleteFunc([]*pair{s.next, s.current}, func(p *pair) bool { return p == nil })
 }
 
 // parse checks that a pair is whole, and prepares it for use.

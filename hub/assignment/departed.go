@@ -77,7 +77,7 @@ func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 		return
 	}
 	logger := log.Log.WithName("session").WithValues("session", s.Namespace+"/"+s.Name, "sessionUID", s.UID)
-	if len(d.by) >= d.limit() && !d.prune(gone) {
+	if len(d.by) >= cmp.Or(d.most, maxDepartures) && !d.prune(gone) {
 		logger.Info("Too many sessions were deleted without their finalizer: what members run of this one is left alone", "remembered", len(d.by))
 		return
 	}
@@ -91,8 +91,6 @@ func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 	}
 }
 
-func (d *Departures) limit() int { return cmp.Or(d.most, maxDepartures) }
-
 // prune drops what nobody will ever confirm. It reports whether there is space.
 func (d *Departures) prune(gone func(types.UID) bool) bool {
 	for key, left := range d.by {
@@ -105,7 +103,7 @@ func (d *Departures) prune(gone func(types.UID) bool) bool {
 			delete(d.by, key)
 		}
 	}
-	return len(d.by) < d.limit()
+	return len(d.by) < cmp.Or(d.most, maxDepartures)
 }
 
 // of returns the session of an assignment that a member has yet to confirm, and up

@@ -111,14 +111,6 @@ type visit struct {
 	order *Order
 }
 
-// hash of what is wanted; empty: nothing is.
-func (v *visit) hash() string {
-	if v.order == nil {
-		return ""
-	}
-	return v.order.Hash
-}
-
 // wants is what the session's status requires of the member.
 func (v *visit) wants() status.Desired {
 	if v.session == nil {
@@ -129,8 +121,7 @@ func (v *visit) wants() status.Desired {
 
 // Reconcile compares and acts.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
-	result, err := r.update(ctx, req)
-	return backoff.OnConflict(result, err)
+	return backoff.OnConflict(r.update(ctx, req))
 }
 
 func (r *Reconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
@@ -246,7 +237,11 @@ func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *v
 // although its members have not confirmed that it stopped.
 func (r *Reconciler) decide(req mcreconcile.Request, v *visit) (Step, int64) {
 	if v.session != nil {
-		return Plan(v.session, v.ref.UID, v.reported, v.hash())
+		hash := "" // Nothing is wanted.
+		if v.order != nil {
+			hash = v.order.Hash
+		}
+		return Plan(v.session, v.ref.UID, v.reported, hash)
 	}
 	session, upTo, left := r.Departures.of(req.NamespacedName, v.ref.UID)
 	if !left {

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -37,7 +38,9 @@ type Brake struct {
 }
 
 // NewBrake returns a brake with full buckets.
-func NewBrake() *Brake { return &Brake{targets: map[types.UID]*gate{}} }
+func NewBrake() *Brake {
+	return &Brake{fleet: gate{turns: map[types.UID]time.Time{}}, targets: map[types.UID]*gate{}}
+}
 
 // Fleet returns how long a session has to wait for the fleet's rate limit; 0: it may be
 // placed, if Target permits. mass is the result of Mass.
@@ -69,24 +72,18 @@ func (b *Brake) Forget(target types.UID) { delete(b.targets, target) }
 
 // Waiting returns how many sessions wait for the rate limits.
 func (b *Brake) Waiting(now time.Time) int {
-	who := map[types.UID]struct{}{}
-	note := func(g *gate) {
+	turns := map[types.UID]time.Time{}
+	for _, g := range append(slices.Collect(maps.Values(b.targets)), &b.fleet) {
 		g.tidy(now)
-		for session := range g.turns {
-			who[session] = struct{}{}
-		}
+		maps.Copy(turns, g.turns)
 	}
-	note(&b.fleet)
-	for _, g := range b.targets {
-		note(g)
-	}
-	return len(who)
+	return len(turns)
 }
 
 func (b *Brake) gate(target types.UID) *gate {
 	g := b.targets[target]
 	if g == nil {
-		g = &gate{}
+		g = &gate{turns: map[types.UID]time.Time{}}
 		b.targets[target] = g
 	}
 	return g
@@ -116,9 +113,6 @@ func (g *gate) ask(session types.UID, rate float64, now time.Time) time.Duration
 	turn := later(now.Add(seconds((1-g.tokens)/rate)), g.last.Add(seconds(1/rate)))
 	if turn.Sub(now) > lookAgain {
 		turn = now.Add(lookAgain)
-	}
-	if g.turns == nil {
-		g.turns = map[types.UID]time.Time{}
 	}
 	g.turns[session], g.last = turn, turn
 	return max(turn.Sub(now), 1)

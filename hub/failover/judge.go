@@ -80,11 +80,9 @@ type Facts struct {
 	Fleet   Fleet
 }
 
-// Judge implements Judgment.
-func (f Facts) Judge(s Session) Verdict { return Judge(f.Timings, s, f.Member, f.Fleet) }
-
-// Judge returns whether a session may be rescheduled.
-func Judge(t Timings, s Session, m Member, f Fleet) Verdict {
+// Judge returns whether a session of the member may be rescheduled.
+func (facts Facts) Judge(s Session) Verdict {
+	t, m, f := facts.Timings, facts.Member, facts.Fleet
 	switch {
 	case m.Unknown:
 		return Verdict{

@@ -73,7 +73,7 @@ func TestJudge(t *testing.T) {
 		"a member that was removed":       {session: hold, member: Member{Removed: true}, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced, says: []string{"removed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := Judge(normal, test.session, test.member, test.fleet)
+			v := Facts{normal, test.member, test.fleet}.Judge(test.session)
 			if v.Due != test.due || v.Wait != test.wait || v.Reason != test.reason || v.Lost() != (test.reason != "") {
 				t.Errorf("got %+v", v)
 			}
@@ -138,7 +138,7 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-func (w world) judge() Verdict { return Judge(normal, w.session, w.member, w.fleet) }
+func (w world) judge() Verdict { return Facts{normal, w.member, w.fleet}.Judge(w.session) }
 
 // Promise 1 hangs on the first three.
 func TestWhatIsDueByTimeMayBe(t *testing.T) {

@@ -90,8 +90,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile releases one home, or deletes its record.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	result, err := r.update(ctx, req)
-	return backoff.OnConflict(result, err)
+	return backoff.OnConflict(r.update(ctx, req))
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

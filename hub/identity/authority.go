@@ -83,7 +83,7 @@ func (a *Authority) Certificates() (*tls.Certificate, *x509.CertPool, error) {
 func (a *Authority) RotationDue(caller link.Caller, trustBundleHash string) bool {
 	s := a.ca.current.Load()
 	return s != nil &&
-		(trustBundleHash != "" && trustBundleHash != s.hash || caller.IssuerHash != "" && caller.IssuerHash != s.issuer)
+		(trustBundleHash != "" && trustBundleHash != s.state.BundleHash() || caller.IssuerHash != "" && caller.IssuerHash != s.state.Issuer.Hash())
 }
 
 // NeedLeaderElection is true: the leader alone issues.

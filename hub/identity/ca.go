@@ -47,9 +47,6 @@ type ca struct {
 // never changed.
 type snapshot struct {
 	state   pki.State
-	bundle  []byte
-	hash    string
-	issuer  string
 	pool    *x509.CertPool
 	serving *tls.Certificate
 }
@@ -61,17 +58,11 @@ var errNotReady = errors.New("the hub's CA has not been read yet")
 // it is of the issuer and young enough.
 func (c *ca) adopt(state pki.State) error {
 	now, before := c.options.Now(), c.current.Load()
-	next := &snapshot{
-		state:  state,
-		bundle: state.BundlePEM(),
-		hash:   state.BundleHash(),
-		issuer: state.Issuer.Hash(),
-		pool:   x509.NewCertPool(),
-	}
+	next := &snapshot{state: state, pool: x509.NewCertPool()}
 	for _, certificate := range state.Bundle {
 		next.pool.AddCert(certificate)
 	}
-	if before != nil && before.issuer == next.issuer && !pki.RenewalDue(before.serving.Leaf, now) {
+	if before != nil && before.state.Issuer.Hash() == state.Issuer.Hash() && !pki.RenewalDue(before.serving.Leaf, now) {
 		next.serving = before.serving
 	} else {
 		serving, err := c.issueServing(state.Issuer, now)

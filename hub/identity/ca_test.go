@@ -58,7 +58,7 @@ func TestTheHubServesWithOneUseAndTheCAInItsChain(t *testing.T) {
 	x.Expect(serving.Certificate).To(HaveLen(2), "an agent that knows only the CA's hash must see the CA")
 	authority, err := x509.ParseCertificate(serving.Certificate[1])
 	x.Expect(err).NotTo(HaveOccurred())
-	x.Expect(v1alpha1.CertificateHash(authority.Raw)).To(Equal(x.ca.current.Load().issuer))
+	x.Expect(v1alpha1.CertificateHash(authority.Raw)).To(Equal(x.ca.current.Load().state.Issuer.Hash()))
 	x.Expect(serving.Leaf.URIs).To(HaveLen(1))
 	x.Expect(serving.Leaf.URIs[0].String()).To(Equal("spiffe://fleet.example/hub"))
 	x.Expect(serving.Leaf.ExtKeyUsage).To(ConsistOf(x509.ExtKeyUsageServerAuth))

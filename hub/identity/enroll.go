@@ -38,7 +38,7 @@ func (a *Authority) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) 
 	if err != nil {
 		return nil, counted(err)
 	}
-	metricIssued.WithLabelValues(kindEnrolment).Inc()
+	metricIssued.WithLabelValues("enrolment").Inc()
 	log.FromContext(ctx).Info("Enrolled an agent",
 		"cluster", member, "secret", v1alpha1.JoinTokenPrefix+who.tokenID, "serial", certificate.serial())
 	return certificate.wire(), nil
@@ -110,7 +110,7 @@ func (a *Authority) enrollWith(ctx context.Context, g grant, who applicant) (cer
 			return err
 		}
 		mc.Status.Fingerprint = who.fingerprint
-		recordIssued(&mc.Status, certificate.serial(), certificate.certificate.NotAfter, certificate.bundleHash)
+		recordIssued(&mc.Status, certificate)
 		return nil
 	})
 	return certificate, err

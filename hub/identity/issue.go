@@ -24,7 +24,6 @@ import (
 type issued struct {
 	certificate *x509.Certificate
 	bundle      []byte
-	bundleHash  string
 	now         time.Time
 }
 
@@ -55,7 +54,7 @@ func (c *ca) issueAgent(member types.UID, key crypto.PublicKey) (issued, error) 
 	if err != nil {
 		return issued{}, err
 	}
-	return issued{certificate: certificate, bundle: s.bundle, bundleHash: s.hash, now: now}, nil
+	return issued{certificate: certificate, bundle: s.state.BundlePEM(), now: now}, nil
 }
 
 // issueServing makes the hub's own certificate with a new key, which never
@@ -73,7 +72,7 @@ func (c *ca) issueServing(issuer pki.Issuer, now time.Time) (*tls.Certificate, e
 	if err != nil {
 		return nil, err
 	}
-	metricIssued.WithLabelValues(kindServing).Inc()
+	metricIssued.WithLabelValues("serving").Inc()
 	return &tls.Certificate{
 		Certificate: [][]byte{certificate.Raw, issuer.Certificate.Raw},
 		PrivateKey:  key,
@@ -92,7 +91,7 @@ func newCA(now time.Time) (pki.Issuer, error) {
 	if err != nil {
 		return pki.Issuer{}, err
 	}
-	metricIssued.WithLabelValues(kindCA).Inc()
+	metricIssued.WithLabelValues("ca").Inc()
 	return pki.Issuer{Certificate: certificate, Key: key}, nil
 }
 

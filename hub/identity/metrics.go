@@ -6,14 +6,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Kinds of what is issued.
-const (
-	kindEnrolment = "enrolment"
-	kindRotation  = "rotation"
-	kindServing   = "serving"
-	kindCA        = "ca"
-)
-
 var (
 	registered = promauto.With(metrics.Registry)
 

@@ -1,8 +1,6 @@
 package identity
 
 import (
-	"time"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -10,13 +8,13 @@ import (
 
 // recordIssued records a certificate that is about to be sent. One that was issued
 // before it and not used is not valid any more.
-func recordIssued(status *v1alpha1.MemberClusterStatus, serial string, notAfter time.Time, bundleHash string) {
+func recordIssued(status *v1alpha1.MemberClusterStatus, certificate issued) {
 	if status.Certificate == nil {
 		status.Certificate = &v1alpha1.MemberCertificate{}
 	}
 	c := status.Certificate
-	c.NextSerial, c.NextNotAfter = serial, &metav1.Time{Time: notAfter}
-	c.TrustBundleHash = bundleHash
+	c.NextSerial, c.NextNotAfter = certificate.serial(), &metav1.Time{Time: certificate.certificate.NotAfter}
+	c.TrustBundleHash = v1alpha1.TrustBundleHash(certificate.bundle)
 }
 
 // recordUsed notes that a certificate that the member may use was used: those

@@ -17,7 +17,7 @@ func (a *Authority) Rotate(ctx context.Context, caller link.Caller, certificateR
 	if err != nil {
 		return nil, counted(err)
 	}
-	metricIssued.WithLabelValues(kindRotation).Inc()
+	metricIssued.WithLabelValues("rotation").Inc()
 	log.FromContext(ctx).V(1).Info("Issued an agent's next certificate",
 		"clusterUID", caller.Member, "serial", caller.Serial, "nextSerial", certificate.serial())
 	return certificate.wire(), nil
@@ -38,7 +38,7 @@ func (a *Authority) rotate(ctx context.Context, caller link.Caller, request []by
 		if certificate, err = a.ca.issueAgent(mc.UID, key); err != nil {
 			return err
 		}
-		recordIssued(&mc.Status, certificate.serial(), certificate.certificate.NotAfter, certificate.bundleHash)
+		recordIssued(&mc.Status, certificate)
 		return nil
 	})
 	return certificate, err

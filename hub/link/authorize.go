@@ -65,9 +65,3 @@ func authorize(method string, caller *Caller, access Access, known bool, now tim
 	}
 	return nil
 }
-
-// forGood reports whether a refusal also ends the streams that the caller opened with
-// the same certificate.
-func forGood(err error) bool {
-	return errors.Is(err, ErrCertificate) || errors.Is(err, ErrRevoked) || errors.Is(err, ErrUnknownMember)
-}

@@ -210,7 +210,7 @@ func (a *authorizer) denied(method string, caller *Caller, address string, err e
 	logger := a.log.WithValues("call", name, "address", address, "reason", err.Error())
 	if caller != nil {
 		logger = logger.WithValues("clusterUID", caller.Member, "serial", caller.Serial)
-		if forGood(err) {
+		if errors.Is(err, ErrCertificate) || errors.Is(err, ErrRevoked) || errors.Is(err, ErrUnknownMember) {
 			a.endOf(*caller, err)
 		}
 	}

@@ -13,8 +13,6 @@ type memberCalls struct {
 	closed bool
 }
 
-func (m *memberCalls) admit(member Member) { m.member.Store(&member) }
-
 // get returns the Member, or nil if the agent is not admitted.
 func (m *memberCalls) get() Member {
 	if member := m.member.Load(); member != nil {

@@ -102,7 +102,7 @@ func (c *connection) admit(hello protocol.Hello) error {
 		return err
 	}
 	c.instance = hello.Instance
-	c.member.admit(member)
+	c.member.member.Store(&member)
 	c.server.connections.admit(c)
 	metricConnections.Inc()
 	// The Directory, which knows names, logs these for people.

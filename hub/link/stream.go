@@ -103,10 +103,7 @@ func (c *connection) Put(order protocol.Order) {
 }
 
 func (c *connection) SetTemplates(t *fleetv1.TemplateSet) {
-	c.mu.Lock()
-	c.conn.SetTemplates(t)
-	c.mu.Unlock()
-	c.signal()
+	c.do(func(conn *protocol.Conn) { conn.SetTemplates(t) })
 }
 
 func (c *connection) Close(reason error) {

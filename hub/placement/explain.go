@@ -24,9 +24,10 @@ func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
 			continue
 		}
 		f := &pipeline[failing]
+		l := f.explain(q, c, a)
 		d.Verdicts = append(d.Verdicts, Verdict{
 			Cluster: c.ref(), Region: c.Region,
-			Filter: f.name, Message: f.explain(q, c, a).sentence(),
+			Filter: f.name, Message: l.text(l.one),
 		})
 	}
 	slices.SortFunc(d.Verdicts, func(a, b Verdict) int {
@@ -46,13 +47,6 @@ func rankedVerdicts(q *query, fitting []score) []Verdict {
 		})
 	}
 	return out
-}
-
-func (l lack) sentence() string {
-	if l.remedy == "" {
-		return l.one
-	}
-	return l.one + " (" + l.remedy + ")"
 }
 
 // placed returns the decision for the best candidate, with the reasons.

@@ -108,11 +108,3 @@ func (r *reachedCap) remedy(q *query) string {
 	}
 	return fmt.Sprintf("end one of them, or raise spec.sessionCaps.%s of %s", r.field, q.policyRef())
 }
-
-// capped returns the decision that names the reached cap.
-func (q *query) capped() Decision {
-	return Decision{
-		Reason:  v1alpha1.ReasonPolicyCap,
-		Message: q.cap.what(q) + ": " + q.cap.remedy(q),
-	}
-}

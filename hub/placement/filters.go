@@ -24,6 +24,14 @@ type lack struct {
 	severity int64
 }
 
+// text returns one or many, with the remedy.
+func (l lack) text(words string) string {
+	if l.remedy == "" {
+		return words
+	}
+	return words + " (" + l.remedy + ")"
+}
+
 // is returns the lack of a candidate that is something.
 func is(what, remedy string) lack {
 	return lack{one: "is " + what, many: "are " + what, remedy: remedy}

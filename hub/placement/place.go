@@ -15,7 +15,7 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	}
 	q := newQuery(&req, ledger)
 	if q.cap != nil {
-		return q.capped()
+		return Decision{Reason: v1alpha1.ReasonPolicyCap, Message: q.cap.what(q) + ": " + q.cap.remedy(q)}
 	}
 	var c contest
 	for i := range candidates {

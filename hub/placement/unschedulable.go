@@ -86,10 +86,7 @@ func (t *tally) text() string {
 	if t.count == 1 {
 		words = t.lack.one
 	}
-	if t.lack.remedy == "" {
-		return strconv.Itoa(t.count) + " " + words
-	}
-	return strconv.Itoa(t.count) + " " + words + " (" + t.lack.remedy + ")"
+	return strconv.Itoa(t.count) + " " + t.lack.text(words)
 }
 
 func clusters(n int) string {

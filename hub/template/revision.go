@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -87,17 +86,10 @@ func requirements(name, revision string, spec *v1alpha1.TemplateSpec) *fleetv1.T
 		r.Resources[string(res)] = q.String()
 	}
 	for i := range spec.Tolerations {
-		r.Tolerations = append(r.Tolerations, toleration(&spec.Tolerations[i]))
+		t := &spec.Tolerations[i]
+		r.Tolerations = append(r.Tolerations, &fleetv1.Toleration{
+			Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect), TolerationSeconds: t.TolerationSeconds,
+		})
 	}
 	return r
-}
-
-func toleration(t *corev1.Toleration) *fleetv1.Toleration {
-	return &fleetv1.Toleration{
-		Key:               t.Key,
-		Operator:          string(t.Operator),
-		Value:             t.Value,
-		Effect:            string(t.Effect),
-		TolerationSeconds: t.TolerationSeconds,
-	}
 }

@@ -182,7 +182,8 @@ func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string) {
 // acknowledged.
 func (c *Conn) Applied(effect Effect, reported uint64) {
 	if effect.Part != nil {
-		c.opening.done()
+		// A request that is not sent yet, because it is for nothing, still is.
+		c.opening = opening{due: c.opening.due}
 		if c.state == AwaitInventory {
 			c.state = Serving
 		}

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -30,24 +31,6 @@ func (f *inFlight) sent(sequence uint64) {
 	f.batches = append(f.batches, sentBatch{sequence: sequence, at: f.now})
 }
 
-func (f *inFlight) acknowledged(sequence uint64) {
-	for len(f.batches) > 0 && f.batches[0].sequence <= sequence {
-		f.batches = f.batches[1:]
-	}
-	if len(f.batches) == 0 {
-		f.batches = nil
-	}
-}
-
-func (f *inFlight) tick(now time.Time) {
-	f.now = now
-	for i := range f.batches {
-		if f.batches[i].at.IsZero() {
-			f.batches[i].at = now
-		}
-	}
-}
-
 // age of the oldest batch.
 func (f *inFlight) age() time.Duration {
 	if len(f.batches) == 0 || f.batches[0].at.IsZero() {
@@ -63,7 +46,7 @@ func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
 	if ack.GetSequence() > c.orderSequence {
 		return fmt.Errorf("%w: order batch %d is acknowledged, %d were sent", ErrViolation, ack.GetSequence(), c.orderSequence)
 	}
-	c.inFlight.acknowledged(ack.GetSequence())
+	c.inFlight.batches = slices.DeleteFunc(c.inFlight.batches, func(b sentBatch) bool { return b.sequence <= ack.GetSequence() })
 	return nil
 }
 
@@ -72,7 +55,12 @@ func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
 // wraps ErrStalled, ends the connection: the agent has not acknowledged for too
 // long, or not answered a resync.
 func (c *Conn) Tick(now time.Time) error {
-	c.inFlight.tick(now)
+	c.inFlight.now = now
+	for i := range c.inFlight.batches {
+		if sent := &c.inFlight.batches[i]; sent.at.IsZero() {
+			sent.at = now
+		}
+	}
 	if age := c.inFlight.age(); age > c.tuning.AckTimeout {
 		return fmt.Errorf("%w: a batch of orders has not been acknowledged for %s", ErrStalled, age.Round(time.Millisecond))
 	}

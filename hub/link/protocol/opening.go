@@ -57,10 +57,6 @@ func inventoryRequest(buckets convert.BucketSet) *fleetv1.ConnectResponse {
 		InventoryRequest: convert.BucketsToWire(buckets)}}
 }
 
-// done drops what was requested; a request that is not sent yet, because it is for
-// nothing, still is.
-func (o *opening) done() { *o = opening{due: o.due} }
-
 func (c *Conn) digest(w *fleetv1.InventoryDigest) (Effect, error) {
 	if err := c.expect(AwaitDigest, "inventory digest"); err != nil {
 		return Effect{}, err

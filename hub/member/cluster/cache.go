@@ -58,12 +58,9 @@ func (p *Cache) putUnlessStopped(item *v1alpha1.SessionAssignment) bool {
 func (p *Cache) Forget(key types.NamespacedName, resourceVersion string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.update(key, func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
-		if old != nil && awaitsRecording(old) && old.ResourceVersion == resourceVersion {
-			return nil
-		}
-		return old
-	})
+	if old := p.store.items[key]; old != nil && awaitsRecording(old) && old.ResourceVersion == resourceVersion {
+		p.replace(key, nil)
+	}
 }
 
 // ExpectStop records that everything of a session up to an epoch is to stop, so that the
@@ -79,10 +76,8 @@ func (p *Cache) ExpectStop(key types.NamespacedName, session types.UID, upTo int
 	return old == nil || !awaitsRecording(old) || old.Spec.Epoch < upTo
 }
 
-// update replaces the item under a key by the result of f; nil drops it. f gets nil if
-// there is no item, and must not change its argument.
-func (p *Cache) update(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
-	next := f(p.store.items[key])
+// replace replaces the item under a key by a result; nil drops it.
+func (p *Cache) replace(key types.NamespacedName, next *v1alpha1.SessionAssignment) {
 	if next == p.store.items[key] {
 		return
 	}

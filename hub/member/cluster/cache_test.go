@@ -292,7 +292,7 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 		DeleteFunc: func(o any) { events <- "delete " + describe(o.(*v1alpha1.SessionAssignment)) },
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	go func() { _ = cl.Start(ctx) }()
+	go func() { _ = cl.GetCache().Start(ctx) }()
 	g.Expect(cl.GetCache().WaitForCacheSync(ctx)).To(BeTrue())
 	g.Eventually(events).Should(Receive(Equal("add Active1")))
 	p.Apply(reportsOf(item("second", 2, active)))
@@ -311,5 +311,5 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 func (p *Cache) updateLocked(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.update(key, f)
+	p.replace(key, f(p.store.items[key]))
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,8 +15,9 @@ type cacheWatch struct {
 	forget func(*cacheWatch)
 	result chan watch.Event
 	wake   chan struct{}
-	done   chan struct{}
-	stop   sync.Once
+	// ended is done once Stop was called.
+	ended context.Context
+	end   context.CancelFunc
 
 	mu      sync.Mutex
 	pending map[types.NamespacedName]watch.Event
@@ -23,11 +25,12 @@ type cacheWatch struct {
 }
 
 func newCacheWatch(forget func(*cacheWatch)) *cacheWatch {
+	ended, end := context.WithCancel(context.Background())
 	return &cacheWatch{
+		ended: ended, end: end,
 		forget:  forget,
 		result:  make(chan watch.Event),
 		wake:    make(chan struct{}, 1),
-		done:    make(chan struct{}),
 		pending: map[types.NamespacedName]watch.Event{},
 	}
 }
@@ -53,13 +56,13 @@ func (w *cacheWatch) pump() {
 			select {
 			case <-w.wake:
 				continue
-			case <-w.done:
+			case <-w.ended.Done():
 				return
 			}
 		}
 		select {
 		case w.result <- e:
-		case <-w.done:
+		case <-w.ended.Done():
 			return
 		}
 	}
@@ -81,10 +84,8 @@ func (w *cacheWatch) take() (watch.Event, bool) {
 
 // Stop ends the watch.
 func (w *cacheWatch) Stop() {
-	w.stop.Do(func() {
-		close(w.done)
-		w.forget(w)
-	})
+	w.end()
+	w.forget(w)
 }
 
 func (w *cacheWatch) ResultChan() <-chan watch.Event { return w.result }

@@ -148,7 +148,7 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 		return fmt.Errorf("creating the informer: %w", err)
 	}
 	go func() {
-		if err := cl.Start(ctx); err != nil {
+		if err := cl.GetCache().Start(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "A member's cache ended", "member", m.name)
 		}
 	}()

@@ -23,16 +23,16 @@ func (p *Cache) ApplyResult(r *protocol.Result) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key, session := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.SessionUID
-	f := func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return after(old, r) }
-	if old := p.store.items[key]; old != nil && old.Spec.Session.UID == session {
-		p.update(key, f)
+	old := p.store.items[key]
+	if old != nil && old.Spec.Session.UID == session {
+		p.replace(key, after(old, r))
 		return true
 	}
 	name, named := p.quota.names[session]
 	if named && name != key || !named && p.quota.placed != nil && !p.quota.placed(session) {
 		return false
 	}
-	p.update(key, f)
+	p.replace(key, after(old, r))
 	if next := p.store.items[key]; next != nil && next.Spec.Session.UID == session {
 		p.quota.forgetOrphan(key)
 		p.quota.names[session] = key
