@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,19 +27,15 @@ func (a *Authority) SetupWithManager(mgr ctrl.Manager) error {
 		Named("memberaccess").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).
-		Complete(&revoker{authority: a})
+		Complete(reconcile.AsReconciler(a.options.Client, &revoker{authority: a}))
 }
 
 // Reconcile looks at one member.
-func (r *revoker) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	a, mc := r.authority, &v1alpha1.MemberCluster{}
-	if err := a.options.Client.Get(ctx, request.NamespacedName, mc); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+func (r *revoker) Reconcile(ctx context.Context, mc *v1alpha1.MemberCluster) (reconcile.Result, error) {
 	if mc.Spec.Access != v1alpha1.AccessRevoked {
 		return reconcile.Result{}, nil
 	}
-	err := a.revoke(ctx, mc)
+	err := r.authority.revoke(ctx, mc)
 	if errors.Is(err, link.ErrUnknownMember) {
 		err = nil // A member that is gone has nothing to be taken away.
 	}
