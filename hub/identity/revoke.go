@@ -16,26 +16,22 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// revoker takes away what a member whose access is revoked could come back with:
-// its certificates and its tokens. That its agent is let in no more does not wait
-// for it.
-type revoker struct{ authority *Authority }
-
 // SetupWithManager registers the controller that makes revocations last.
 func (a *Authority) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("memberaccess").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).
-		Complete(reconcile.AsReconciler(a.options.Client, &revoker{authority: a}))
+		Complete(reconcile.AsReconciler(a.options.Client, reconcile.TypedFunc[*v1alpha1.MemberCluster](a.reconcileAccess)))
 }
 
-// Reconcile looks at one member.
-func (r *revoker) Reconcile(ctx context.Context, mc *v1alpha1.MemberCluster) (reconcile.Result, error) {
+// reconcileAccess takes away what a member whose access is revoked could come back with:
+// its certificates and its tokens. That its agent is let in no more does not wait for it.
+func (a *Authority) reconcileAccess(ctx context.Context, mc *v1alpha1.MemberCluster) (reconcile.Result, error) {
 	if mc.Spec.Access != v1alpha1.AccessRevoked {
 		return reconcile.Result{}, nil
 	}
-	err := r.authority.revoke(ctx, mc)
+	err := a.revoke(ctx, mc)
 	if errors.Is(err, link.ErrUnknownMember) {
 		err = nil // A member that is gone has nothing to be taken away.
 	}
