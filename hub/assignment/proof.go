@@ -10,14 +10,12 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 )
 
 const (
@@ -50,56 +48,28 @@ func (p *Proofs) Prepare(ctx context.Context) error {
 	if p.key.Load() != nil {
 		return nil
 	}
-	secret, err := p.read(ctx)
-	if apierrors.IsNotFound(err) {
-		secret, err = p.create(ctx)
-	}
+	name := types.NamespacedName{Namespace: p.Namespace, Name: v1alpha1.PlacementKeySecret}
+	stored, made, err := secret.Once(ctx, p.Live, p.Client, name, "the key of the proofs of placement", func() (map[string][]byte, error) {
+		key := make([]byte, proofKeyBytes)
+		_, _ = rand.Read(key) // It never fails.
+		return map[string][]byte{v1alpha1.PlacementKey: key}, nil
+	})
 	if err != nil {
 		return err
 	}
-	key := secret.Data[v1alpha1.PlacementKey]
+	if made {
+		log.FromContext(ctx).Info("Made the key of the proofs of placement", "secret", name)
+	}
+	key := stored.Data[v1alpha1.PlacementKey]
 	if len(key) != proofKeyBytes {
 		return fmt.Errorf(
 			"secret %s/%s of the proofs of placement can't be used and is not touched: %q has %d bytes, not %d; "+
 				"restore it from a backup, or delete it and restart the hub: another is made, and what members hold "+
 				"of sessions that are not placed there any more is then left to run until somebody deletes it",
-			secret.Namespace, secret.Name, v1alpha1.PlacementKey, len(key), proofKeyBytes)
+			name.Namespace, name.Name, v1alpha1.PlacementKey, len(key), proofKeyBytes)
 	}
 	p.key.Store(&key)
 	return nil
-}
-
-func (p *Proofs) read(ctx context.Context) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: p.Namespace, Name: v1alpha1.PlacementKeySecret}
-	if err := p.Live.Get(ctx, key, secret); err != nil {
-		return nil, fmt.Errorf("reading the key of the proofs of placement: %w", err)
-	}
-	return secret, nil
-}
-
-// create stores a key where there is none. Somebody who was quicker has the
-// better claim: nothing is ever written over a key that is there.
-func (p *Proofs) create(ctx context.Context) (*corev1.Secret, error) {
-	key := make([]byte, proofKeyBytes)
-	// It never fails: see its documentation.
-	_, _ = rand.Read(key)
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.Namespace, Name: v1alpha1.PlacementKeySecret,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-		},
-		Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{v1alpha1.PlacementKey: key},
-	}
-	switch err := p.Client.Create(ctx, secret); {
-	case apierrors.IsAlreadyExists(err):
-		return p.read(ctx)
-	case err != nil:
-		return nil, fmt.Errorf("storing the key of the proofs of placement: %w", err)
-	}
-	log.FromContext(ctx).Info("Made the key of the proofs of placement", "secret", client.ObjectKeyFromObject(secret))
-	return secret, nil
 }
 
 // of is the proof that an epoch of a session was given to a member. It is the

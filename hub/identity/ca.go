@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -84,12 +83,11 @@ const named = 10
 func (c *ca) maintain(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	secret, err := c.readSecret(ctx)
-	if apierrors.IsNotFound(err) {
+	secret, _, err := c.secretOnce(ctx, func() (pki.State, error) {
 		// The CA is only lost once the process ends that still has it.
 		log.FromContext(ctx).Info("The Secret of the hub's CA was deleted: putting it back")
-		secret, err = c.createSecret(ctx, c.current.Load().state)
-	}
+		return c.current.Load().state, nil
+	})
 	if err != nil {
 		return err
 	}

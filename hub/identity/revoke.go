@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -17,26 +16,18 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// revoker takes away what a member whose access is revoked could come back with:
-// its certificates and its tokens. That its agent is let in no more does not wait
-// for it.
-type revoker struct{ authority *Authority }
-
 // SetupWithManager registers the controller that makes revocations last.
 func (a *Authority) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("memberaccess").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).
-		Complete(&revoker{authority: a})
+		Complete(reconcile.AsReconciler(a.options.Client, reconcile.TypedFunc[*v1alpha1.MemberCluster](a.reconcileAccess)))
 }
 
-// Reconcile looks at one member.
-func (r *revoker) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	a, mc := r.authority, &v1alpha1.MemberCluster{}
-	if err := a.options.Client.Get(ctx, request.NamespacedName, mc); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+// reconcileAccess takes away what a member whose access is revoked could come back with:
+// its certificates and its tokens. That its agent is let in no more does not wait for it.
+func (a *Authority) reconcileAccess(ctx context.Context, mc *v1alpha1.MemberCluster) (reconcile.Result, error) {
 	if mc.Spec.Access != v1alpha1.AccessRevoked {
 		return reconcile.Result{}, nil
 	}

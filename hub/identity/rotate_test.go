@@ -142,7 +142,7 @@ func (x *fixture) setAccess(name string, access v1alpha1.MemberAccess) {
 }
 
 func (x *fixture) reviewAccess(name string) {
-	_, err := (&revoker{authority: x.Authority}).Reconcile(x.ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	_, err := reconcile.AsReconciler(x.options.Client, reconcile.TypedFunc[*v1alpha1.MemberCluster](x.reconcileAccess)).Reconcile(x.ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
 	x.Expect(err).NotTo(HaveOccurred())
 }
 

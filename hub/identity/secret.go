@@ -5,13 +5,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/identity/pki"
+	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 )
 
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;list;create;update;delete
@@ -26,62 +25,35 @@ func (c *ca) prepare(ctx context.Context) error {
 	if c.current.Load() != nil {
 		return nil
 	}
-	secret, err := c.readSecret(ctx)
-	if apierrors.IsNotFound(err) {
-		secret, err = c.firstSecret(ctx)
-	}
+	var first pki.Issuer
+	stored, made, err := c.secretOnce(ctx, func() (pki.State, error) {
+		now := c.options.Now()
+		var err error
+		if first, err = newCA(now); err != nil {
+			return pki.State{}, fmt.Errorf("making the hub's CA: %w", err)
+		}
+		return pki.NewState(first, now), nil
+	})
 	if err != nil {
 		return err
 	}
-	return c.adoptSecret(secret)
-}
-
-func (c *ca) readSecret(ctx context.Context) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: c.options.Namespace, Name: v1alpha1.AuthoritySecret}
-	if err := c.options.Live.Get(ctx, key, secret); err != nil {
-		return nil, fmt.Errorf("reading the hub's CA: %w", err)
-	}
-	return secret, nil
-}
-
-// firstSecret makes the first CA.
-func (c *ca) firstSecret(ctx context.Context) (*corev1.Secret, error) {
-	now := c.options.Now()
-	first, err := newCA(now)
-	if err != nil {
-		return nil, fmt.Errorf("making the hub's CA: %w", err)
-	}
-	secret, err := c.createSecret(ctx, pki.NewState(first, now))
-	if err == nil {
+	if made {
 		log.FromContext(ctx).Info("Made the hub's CA: members that were enrolled with another CA must join again",
-			"secret", client.ObjectKeyFromObject(secret), "caHash", first.Hash())
+			"secret", client.ObjectKeyFromObject(stored), "caHash", first.Hash())
 	}
-	return secret, err
+	return c.adoptSecret(stored)
 }
 
-// createSecret stores a state where there is none. A CA that another process stored
-// meanwhile is used: nothing is ever written over a CA that is there.
-func (c *ca) createSecret(ctx context.Context, state pki.State) (*corev1.Secret, error) {
-	data, err := state.Data()
-	if err != nil {
-		return nil, err
-	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.options.Namespace, Name: v1alpha1.AuthoritySecret,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-		},
-		Type: corev1.SecretTypeOpaque,
-		Data: data,
-	}
-	switch err := c.options.Client.Create(ctx, secret); {
-	case apierrors.IsAlreadyExists(err):
-		return c.readSecret(ctx)
-	case err != nil:
-		return nil, fmt.Errorf("storing the hub's CA: %w", err)
-	}
-	return secret, nil
+// secretOnce reads the Secret, or stores a state where there is none.
+func (c *ca) secretOnce(ctx context.Context, state func() (pki.State, error)) (stored *corev1.Secret, made bool, err error) {
+	key := client.ObjectKey{Namespace: c.options.Namespace, Name: v1alpha1.AuthoritySecret}
+	return secret.Once(ctx, c.options.Live, c.options.Client, key, "the hub's CA", func() (map[string][]byte, error) {
+		s, err := state()
+		if err != nil {
+			return nil, err
+		}
+		return s.Data()
+	})
 }
 
 func (c *ca) adoptSecret(secret *corev1.Secret) error {

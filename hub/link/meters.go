@@ -147,20 +147,15 @@ func (m *meters) sweep(now time.Time) {
 	}
 }
 
-// prefixOf is what counts as one address: who has one of IPv6 has 2^64.
+// prefixOf is what counts as one address: who has one of IPv6 has 2^64. All that are no
+// IP address have the same, which is not valid.
 func prefixOf(address string) netip.Prefix {
-	from, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	from, _ := netip.ParseAddrPort(address)
 	ip, bits := from.Addr().Unmap().WithZone(""), 32
 	if ip.Is6() {
 		bits = 64
 	}
-	prefix, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	prefix, _ := ip.Prefix(bits)
 	return prefix
 }
 

@@ -42,8 +42,11 @@ func (c *connection) receive() {
 
 // handle feeds a message to the state machine and carries out its effect.
 func (c *connection) handle(message *fleetv1.ConnectRequest) error {
-	if err := c.screen(message); err != nil {
-		return err
+	page, member := message.GetInventory(), c.member.get()
+	if page != nil && member != nil {
+		if err := member.Screen(page); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	effect, err := c.conn.Receive(message)
@@ -66,7 +69,7 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	if effect.Admit != nil {
 		return c.admit(*effect.Admit)
 	}
-	if page := message.GetInventory(); page != nil {
+	if page != nil {
 		c.timer.Reset(c.server.options.Timeouts.Inventory)
 	}
 	c.member.call(func(member Member) { c.apply(effect, member) })
@@ -74,16 +77,6 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	c.signal()
 	c.judge()
 	return nil
-}
-
-// screen has the Member look at a page of an inventory.
-func (c *connection) screen(message *fleetv1.ConnectRequest) error {
-	page := message.GetInventory()
-	member := c.member.get()
-	if page == nil || member == nil {
-		return nil
-	}
-	return member.Screen(page)
 }
 
 // admit asks the Directory; the timer, until now of Hello, is of the

@@ -12,13 +12,14 @@ import (
 // A Ledger is not safe for concurrent use: callers that share one lock around it, Place and
 // Explain included.
 type Ledger struct {
-	accounts  map[types.UID]*account
-	questions questions
+	accounts map[types.UID]*account
+	// questions are interned.
+	questions map[questionKey]*question
 }
 
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
-	return &Ledger{accounts: map[types.UID]*account{}, questions: questions{}}
+	return &Ledger{accounts: map[types.UID]*account{}, questions: map[questionKey]*question{}}
 }
 
 // ReserveFor reserves capacity in a member for a session's epoch, on the nodes that its

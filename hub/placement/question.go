@@ -18,9 +18,6 @@ type question struct {
 	costIn, costsOf int64
 }
 
-// questions are the interned questions by template and shape.
-type questions map[questionKey]*question
-
 type questionKey struct {
 	template TemplateKey
 	shape    string

@@ -20,7 +20,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
-	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -119,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		again = health.Soonest(again, wait)
+		again = backoff.Sooner(again, wait)
 	}
 	if unreadable != nil {
 		return ctrl.Result{}, reconcile.TerminalError(unreadable)
@@ -162,7 +161,7 @@ func (r *Reconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision
 			since = now
 		}
 		if wait := since.Add(pruneAfter).Sub(now); wait > 0 {
-			unused[cr.Name], again = since, health.Soonest(again, wait)
+			unused[cr.Name], again = since, backoff.Sooner(again, wait)
 			continue
 		}
 		if err := r.Client.Delete(ctx, cr, client.Preconditions{UID: &cr.UID}); client.IgnoreNotFound(err) != nil {

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,12 +11,10 @@ import (
 // which the newest wins: a slow informer costs O(sessions), and never blocks a change of
 // the cache.
 type cacheWatch struct {
+	*watch.ProxyWatcher
 	forget func(*cacheWatch)
 	result chan watch.Event
 	wake   chan struct{}
-	// ended is done once Stop was called.
-	ended context.Context
-	end   context.CancelFunc
 
 	mu      sync.Mutex
 	pending map[types.NamespacedName]watch.Event
@@ -25,13 +22,10 @@ type cacheWatch struct {
 }
 
 func newCacheWatch(forget func(*cacheWatch)) *cacheWatch {
-	ended, end := context.WithCancel(context.Background())
+	result := make(chan watch.Event)
 	return &cacheWatch{
-		ended: ended, end: end,
-		forget:  forget,
-		result:  make(chan watch.Event),
-		wake:    make(chan struct{}, 1),
-		pending: map[types.NamespacedName]watch.Event{},
+		ProxyWatcher: watch.NewProxyWatcher(result), forget: forget, result: result,
+		wake: make(chan struct{}, 1), pending: map[types.NamespacedName]watch.Event{},
 	}
 }
 
@@ -56,13 +50,13 @@ func (w *cacheWatch) pump() {
 			select {
 			case <-w.wake:
 				continue
-			case <-w.ended.Done():
+			case <-w.StopChan():
 				return
 			}
 		}
 		select {
 		case w.result <- e:
-		case <-w.ended.Done():
+		case <-w.StopChan():
 			return
 		}
 	}
@@ -84,8 +78,6 @@ func (w *cacheWatch) take() (watch.Event, bool) {
 
 // Stop ends the watch.
 func (w *cacheWatch) Stop() {
-	w.end()
+	w.ProxyWatcher.Stop()
 	w.forget(w)
 }
-
-func (w *cacheWatch) ResultChan() <-chan watch.Event { return w.result }
