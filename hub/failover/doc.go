@@ -12,7 +12,7 @@
 //   - Nothing is due by time before this hub has led for R, or while no member
 //     outside its own cluster sends heartbeats: then it is the hub that is cut off.
 //   - A due session stays due for as long as the facts do not change.
-//   - Over any time no more sessions pass the Brake than its rates allow.
+//   - Over any time the RateLimit permits no more sessions than its rates allow.
 //
 // An operator override that a member is off does not depend on time: only the rates
 // apply to it.

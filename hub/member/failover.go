@@ -65,7 +65,7 @@ func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
 		return facts
 	}
 	facts.Member = failover.Member{
-		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeartbeat, GrantedAt: f.began,
+		Name: m.name, Fenced: m.fence.holds(now), LastHeartbeat: m.lastHeartbeat, GrantedAt: f.began,
 		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
 		LostAt:      m.heartbeats.LossAt(f.timings),
 	}
@@ -79,7 +79,7 @@ func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
 	// matter.
 	if facts.Member.Unreachable {
 		d := f.degradation(now)
-		facts.Fleet.CutOff, facts.Fleet.MostGone = d.cutOff, d.mass
+		facts.Fleet.CutOff, facts.Fleet.MassFailure = d.cutOff, d.mass
 	}
 	return facts
 }
@@ -106,7 +106,7 @@ func (f *state) degradation(now time.Time) degradation {
 			heard += count(!m.heartbeats.Silent(f.timings, now))
 		}
 	}
-	return degradation{cutOff: others > 0 && heard == 0, mass: failover.Mass(gone, members)}
+	return degradation{cutOff: others > 0 && heard == 0, mass: failover.IsMassFailure(gone, members)}
 }
 
 // degradationChanges returns the notifications for a change of that degradation: the

@@ -44,7 +44,7 @@ type Members interface {
 // Placement answers where sessions would be placed.
 type Placement interface {
 	// Review returns where sessions would be placed, and changes nothing.
-	Review(ctx context.Context, in cache.Inquiry) cache.Review
+	Review(ctx context.Context, in cache.DryRun) cache.Review
 }
 
 // Sessions is the controller of sessions.
@@ -173,7 +173,7 @@ func (r *Reconciler) session(ctx context.Context, review *v1alpha1.PlacementRevi
 // ask the fleet.
 func (r *Reconciler) ask(ctx context.Context, review *v1alpha1.PlacementReview, p lifecycle.Preview) *v1alpha1.PlacementReviewStatus {
 	count, held := max(review.Spec.Count, 1), p.Held
-	in := cache.Inquiry{Request: p.Request, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
+	in := cache.DryRun{Request: p.Request, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
 	shared := p.UserHome && !in.DistinctUsers
 	if shared || held != nil && held.Reason == v1alpha1.ReasonSuspended {
 		in.Count = 1 // the others wait like it, or for it

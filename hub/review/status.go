@@ -16,8 +16,8 @@ const mostVerdicts = 256
 // statusOf is what the fleet says, as a review has it.
 func statusOf(answer cache.Review) *v1alpha1.PlacementReviewStatus {
 	d := answer.First
-	if answer.Stuck != nil {
-		d = *answer.Stuck
+	if answer.Unschedulable != nil {
+		d = *answer.Unschedulable
 	}
 	verdicts := listed(answer.First.Verdicts, answer.Sessions)
 	status := &v1alpha1.PlacementReviewStatus{

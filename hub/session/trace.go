@@ -20,8 +20,8 @@ const (
 	spanWait      = "wait"
 	spanPlace     = "place"
 	spanMirror    = "mirror"
-	spanRest      = "rest"
-	spanLeave     = "leave"
+	spanStopped   = "rest"
+	spanUnplaced  = "leave"
 	spanTerminate = "terminate"
 )
 
@@ -46,7 +46,9 @@ type traces struct {
 	tracer *tracing.Tracer
 }
 
-func (t traces) of(s *v1alpha1.VDISession) tracing.Point { return assignment.Walk(t.tracer, s) }
+func (t traces) of(s *v1alpha1.VDISession) tracing.Point {
+	return assignment.LifecycleTrace(t.tracer, s)
+}
 
 // ended writes the end of a session.
 func (t traces) ended(s *v1alpha1.VDISession, now time.Time) {
@@ -75,7 +77,7 @@ func (t traces) wrote(before, after *v1alpha1.VDISession, now time.Time) {
 		t.root(before, trace, now, status.ReasonOf(after, v1alpha1.ConditionReady))
 	}
 	if moved := status.PlacementTransition(before, after); moved != nil {
-		name := map[string]string{status.TransitionStopped: spanRest, status.TransitionUnplaced: spanLeave, status.TransitionFailedOver: spanLeave}[moved.Message]
+		name := map[string]string{status.TransitionStopped: spanStopped, status.TransitionUnplaced: spanUnplaced, status.TransitionFailedOver: spanUnplaced}[moved.Message]
 		if name != "" {
 			t.tracer.Add(trace, tracing.Span{Name: name, From: now, To: now, Attributes: append(about(before),
 				tracing.Reason.String(status.ReasonOf(after, v1alpha1.ConditionReady)))})
@@ -91,7 +93,7 @@ func (t traces) root(s *v1alpha1.VDISession, trace tracing.Point, now time.Time,
 	p, span := s.Status.Placement, tracing.Span{Name: spanSession, From: status.RunRequested(s), To: now, Failed: failed, Attributes: about(s)}
 	switch {
 	case p.Run > 1:
-		span.Before = t.tracer.Walk(string(s.UID), p.Epoch, p.Run-1)
+		span.Previous = t.tracer.Lifecycle(string(s.UID), p.Epoch, p.Run-1)
 	case status.PlacedByFailover(s):
 		f := s.Status.LastFailover
 		span.Attributes = append(span.Attributes, tracing.From.String(f.From), tracing.Reason.String(f.Reason))
