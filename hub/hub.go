@@ -208,7 +208,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
 		},
 	}
-	scheduler := scheduling.New(scheduling.Options{Cache: f.cache, Members: f, Clock: clock.RealClock{}, Willing: sessions.Willing})
+	scheduler := scheduling.New(scheduling.Options{Cache: f.cache, Members: f, Clock: clock.RealClock{}, RefusalExpired: sessions.RefusalExpired})
 	sessions.Scheduler = scheduler
 	assignments := &assignment.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Reservations: f.cache, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},

@@ -45,8 +45,8 @@ func waitsSince(s *v1alpha1.VDISession) time.Time {
 	return s.CreationTimestamp.Time
 }
 
-// Willing reports whether a member that has refused a session for lack of capacity has
+// RefusalExpired reports whether a member that has refused a session for lack of capacity has
 // reported its capacity since.
-func (r *Reconciler) Willing(session, member types.UID) bool {
-	return r.memory.Willing(session, member, r.Fleet.ReportedAt(member))
+func (r *Reconciler) RefusalExpired(session, member types.UID) bool {
+	return r.memory.RefusalExpired(session, member, r.Fleet.ReportedAt(member))
 }

@@ -162,9 +162,9 @@ func refOf(p *v1alpha1.Placement) v1alpha1.ClusterRef {
 // explained returns why no member takes a session, and, if that applies, that it is only
 // rechecked periodically.
 func explained(a scheduling.Answer, message string) string {
-	if a.Crowd == "" {
+	if a.ClassLimit == "" {
 		return message
 	}
 	return fmt.Sprintf("%s; it is rechecked every %s at the latest and not when capacity is reported, since %s are waiting before it: delete sessions, or ask for the same resources and placement as others",
-		message, scheduling.RecheckAtMost, a.Crowd)
+		message, scheduling.RecheckAtMost, a.ClassLimit)
 }

@@ -52,9 +52,9 @@ func resumption(p *pass, here placement.Request, again *v1alpha1.Placement) sche
 	s := p.Session
 	in := &scheduling.Resume{Placement: inPlace(here), Member: refOf(again), Epoch: again.Epoch, Run: again.Run}
 	policy, governed := policy.Governing(s, p.in.Policies)
-	in.Stays = !governed || status.HasHome(p.spec) || s.Status.Home != nil
+	in.Pinned = !governed || status.HasHome(p.spec) || s.Status.Home != nil
 	req := scheduling.Request{Placement: here, Resume: in, Reason: v1alpha1.ReasonNoRoomToResume}
-	if !in.Stays {
+	if !in.Pinned {
 		req.Placement, req.Epoch = p.request(policy), p.in.nextEpoch(s)
 	}
 	return req

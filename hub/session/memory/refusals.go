@@ -163,11 +163,11 @@ func (m *Memory) Refusals(session types.UID, now time.Time) (why map[types.UID]s
 	return why, pause, fade
 }
 
-// Willing reports whether a member that had no capacity for a session has reported its
+// RefusalExpired reports whether a member that had no capacity for a session has reported its
 // capacity since, at reported.
-func (m *Memory) Willing(session, member types.UID, reported time.Time) (willing bool) {
-	m.with(session, func(r *record) { willing = r.refused.lifted(member, reported) })
-	return willing
+func (m *Memory) RefusalExpired(session, member types.UID, reported time.Time) (expired bool) {
+	m.with(session, func(r *record) { expired = r.refused.lifted(member, reported) })
+	return expired
 }
 
 // jitter spreads sessions that pause together: up to a tenth sooner.
