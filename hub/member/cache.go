@@ -13,7 +13,7 @@ type Cache interface {
 	Sessions
 }
 
-// Reservations of capacity, of which the members' reports take over.
+// Reservations of capacity, until the members' reports count it.
 type Reservations interface {
 	// CountedFrom records the first capacity report of a member that counts a session's
 	// assignment with a hash, which the member has stored.
@@ -37,7 +37,7 @@ type Sessions interface {
 	Holds(member, session types.UID) bool
 }
 
-// Snapshot returns members as the placement sees them, without their sessions; nil: all.
+// Snapshot returns members as candidates, without their sessions; nil: all.
 func (f *Registry) Snapshot(of []types.UID) placement.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()

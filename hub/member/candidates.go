@@ -7,8 +7,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// candidate returns a member as the placement sees it, without its sessions. The caller
-// holds the lock.
+// candidate returns a member as a candidate, without its sessions. The caller holds the
+// lock.
 func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	ready, why := m.takesSessions(f.timings, now)
 	c := placement.Candidate{
@@ -34,8 +34,8 @@ func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	return c
 }
 
-// causes are the explanations of causes other than silence. None of them changes every
-// second.
+// causes are the explanations of causes other than missing heartbeats. None of them
+// changes every second.
 var causes = map[health.Cause]string{
 	health.Stalled:     "its agent does not keep up",
 	health.Recovering:  "its agent was lost and must be stable for a while first",
@@ -73,9 +73,9 @@ func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
 // whatever regions they prefer.
 const evaluationWait = 3 * time.Second
 
-// Evaluating reports whether a member that accepts sessions has yet to report whether it
-// can run a template's revision. It turns false when all have, or evaluationWait after the
-// first call.
+// Evaluating reports whether a member that accepts sessions has not reported yet whether
+// it can run a template's revision. It is false once all have, or evaluationWait after
+// the first call.
 func (f *Registry) Evaluating(key placement.TemplateKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
