@@ -150,9 +150,9 @@ func (t *hubTerm) Last() session.Restore {
 	return session.Restore{}
 }
 
-// Noticed raises the term, since a member's report has shown that the hub was restored
+// Detected raises the term, since a member's report has shown that the hub was restored
 // (session.Restores). A leader needs that once.
-func (t *hubTerm) Noticed(ctx context.Context) error {
+func (t *hubTerm) Detected(ctx context.Context) error {
 	if t.Last().Term > t.beganWith() {
 		return nil
 	}

@@ -63,8 +63,8 @@ func (t traces) ended(s *v1alpha1.VDISession, now time.Time) {
 	}
 }
 
-// wrote writes the root of a trace once its desktop is ready, or never will be, and a span
-// of its end.
+// wrote writes the root of a trace once its desktop is ready, or never will be, and a
+// span of its end.
 func (t traces) wrote(before, after *v1alpha1.VDISession, now time.Time) {
 	if !t.tracer.On() {
 		return
@@ -110,8 +110,8 @@ func (t traces) placed(before *v1alpha1.VDISession, w *lifecycle.Write, began, n
 		return
 	}
 	if at := s.Status.Placement; at.Run <= 1 {
-		if asked := status.RunRequested(s); asked.Before(began) && (at.Epoch == 1 || status.PlacedByFailover(s)) {
-			t.tracer.Add(trace, tracing.Span{Name: spanWait, From: asked, To: began, Attributes: []tracing.Attribute{
+		if requested := status.RunRequested(s); requested.Before(began) && (at.Epoch == 1 || status.PlacedByFailover(s)) {
+			t.tracer.Add(trace, tracing.Span{Name: spanWait, From: requested, To: began, Attributes: []tracing.Attribute{
 				tracing.Reason.String(status.UnscheduledReason(before)),
 			}})
 		}
@@ -139,8 +139,8 @@ func (t traces) mirrored(before, after *v1alpha1.VDISession, from, now time.Time
 	}
 }
 
-// about returns the attributes that identify a session and its member. They have no user,
-// as no line of the log has.
+// about returns the attributes that identify a session and its member. Like the log, they
+// do not name the user.
 func about(s *v1alpha1.VDISession) []tracing.Attribute {
 	out := []tracing.Attribute{
 		tracing.Namespace.String(s.Namespace), tracing.Session.String(s.Name), tracing.SessionUID.String(string(s.UID)),

@@ -15,21 +15,21 @@ import (
 // shows the session before that run. Every write of the record is locked to the version
 // that was read.
 
-// homeStep is what a pass decides about the session's home.
+// homeStep is the decision of a pass on the session's home.
 type homeStep struct {
 	// record of a PerUser home as it was read; nil: none yet.
 	record *v1alpha1.VDIHome
 	// fresh is set if the session requests a new home; movable if the existing one may be
 	// created in another member.
 	fresh, movable bool
-	// foreign is set if another session has the record, which is left unchanged.
-	foreign bool
+	// othersRecord is set if another session has the record, which is not changed.
+	othersRecord bool
 	// pinned is the only member allowed for the session; nil: any.
 	pinned *v1alpha1.ClusterRef
 }
 
-// acquireHome checks whether the session can have its home, and where that pins it. It
-// comes before any request: a session that waits for its home reserves no capacity.
+// acquireHome checks whether the session can have its home, and to which member that pins
+// it. It precedes any request: a session that waits for its home reserves no capacity.
 // claimHome claims the home, once there is capacity.
 func (p *pass) acquireHome() next {
 	s := p.Session
@@ -99,9 +99,9 @@ func pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	return done
 }
 
-// homeForFailover checks whether a session that is rescheduled, because its member is lost, may
-// begin with a new home and leave its home behind. It is only called if an operator has
-// declared that the member is off. The message is the reason why not.
+// homeForFailover checks whether a session that is rescheduled, because its member is
+// lost, may begin with a new home and abandon its old one. It is only called if an
+// operator has declared that the member is off. The message is the reason why not.
 func homeForFailover(p *pass) (message string) {
 	p.home = homeStep{}
 	h := p.in.Home
@@ -162,7 +162,7 @@ func claimHome(p *pass) {
 			ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, ClaimName: v1alpha1.AssignmentName(s.Name, s.UID),
 		}
 	case v1alpha1.HomePerUser:
-		if p.home.foreign {
+		if p.home.othersRecord {
 			return
 		}
 		p.Home = homeRecord(p)

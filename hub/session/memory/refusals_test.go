@@ -31,7 +31,7 @@ func TestRefusalsFade(t *testing.T) {
 		t.Errorf("refusals, later (-want +got):\n%s", diff)
 	}
 	for at := time.Duration(0); ; {
-		left := r.fade(sessiontest.Now.Add(at))
+		left := r.expiry(sessiontest.Now.Add(at))
 		if left == 0 {
 			break
 		}
@@ -82,7 +82,7 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	if _, pause, _ := m.Refusals("other", now); pause != 0 {
 		t.Error("another session pauses too")
 	}
-	m.Taken("s")
+	m.Stored("s")
 	if m.PausesNext("s", 4, now) {
 		t.Error("one refusal pauses, after a member took the session")
 	}
@@ -119,7 +119,7 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 		}
 	}
 	m := Memory{records: map[types.UID]*record{"s": {refused: &r}}}
-	got := m.Unwilling("s", sessiontest.Now, func(member types.UID) time.Time {
+	got := m.Excluded("s", sessiontest.Now, func(member types.UID) time.Time {
 		if member == sessiontest.Elsewhere {
 			return time.Time{}
 		}
