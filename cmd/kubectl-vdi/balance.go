@@ -24,7 +24,7 @@ type move struct {
 // balance is the effect of the moves that were chosen so far, which the hub's reviews do
 // not include.
 type balance struct {
-	// arriving less leaving sessions of each member, by name.
+	// more is the change of each member's number of sessions, by name.
 	more map[string]int64
 }
 

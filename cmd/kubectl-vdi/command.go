@@ -27,8 +27,8 @@ type cluster struct {
 	overrides clientcmd.ConfigOverrides
 	namespace string
 	output    string
-	// revocationTimeout is how long the hub has to process a revocation; default:
-	// revocationTimeout.
+	// revocationTimeout is how long the hub has to process a revocation; default: the
+	// constant of that name.
 	revocationTimeout time.Duration
 	// client is set by tests; by default it is made from the kubeconfig.
 	client client.WithWatch

@@ -146,7 +146,7 @@ func (c *cluster) review(ctx context.Context, api client.WithWatch, review *v1al
 	ctx, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	defer func() {
-		// Even if the user has cancelled. The hub deletes the rest after ten minutes.
+		// Even if the user has canceled. The hub deletes the rest after ten minutes.
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 		defer stop()
 		_ = api.Delete(ctx, &v1alpha1.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: review.Namespace, Name: review.Name}})

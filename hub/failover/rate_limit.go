@@ -106,16 +106,16 @@ func (g *bucket) wait(session types.UID, rate float64, now time.Time) time.Durat
 	if g.tokens >= 1 {
 		return 0
 	}
-	if turn, ok := g.retryAt[session]; ok && turn.After(now) {
-		return min(turn.Sub(now), maxWait)
+	if retry, ok := g.retryAt[session]; ok && retry.After(now) {
+		return min(retry.Sub(now), maxWait)
 	}
 	g.expire(now)
-	turn := later(now.Add(seconds((1-g.tokens)/rate)), g.last.Add(seconds(1/rate)))
-	if turn.Sub(now) > maxWait {
-		turn = now.Add(maxWait)
+	retry := later(now.Add(seconds((1-g.tokens)/rate)), g.last.Add(seconds(1/rate)))
+	if retry.Sub(now) > maxWait {
+		retry = now.Add(maxWait)
 	}
-	g.retryAt[session], g.last = turn, turn
-	return max(turn.Sub(now), 1)
+	g.retryAt[session], g.last = retry, retry
+	return max(retry.Sub(now), 1)
 }
 
 func (g *bucket) fill(rate float64, now time.Time) {
@@ -137,7 +137,7 @@ func (g *bucket) take(session types.UID) {
 }
 
 func (g *bucket) expire(now time.Time) {
-	maps.DeleteFunc(g.retryAt, func(_ types.UID, turn time.Time) bool { return now.Sub(turn) > entryLifetime })
+	maps.DeleteFunc(g.retryAt, func(_ types.UID, retry time.Time) bool { return now.Sub(retry) > entryLifetime })
 }
 
 func rate(full float64, mass bool) float64 {

@@ -6,8 +6,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Cache is the scheduler's. It is never called under the fleet's lock, which it takes under
-// its own.
+// Cache is the scheduler's. It is never called under the fleet's lock, which it acquires
+// under its own.
 type Cache interface {
 	Reservations
 	Sessions

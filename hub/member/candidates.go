@@ -10,7 +10,7 @@ import (
 // candidate returns a member as a candidate, without its sessions. The caller holds the
 // lock.
 func (f *state) candidate(m *member, now time.Time) placement.Candidate {
-	ready, why := m.takesSessions(f.timings, now)
+	ready, why := m.acceptsSessions(f.timings, now)
 	c := placement.Candidate{
 		Name:            m.name,
 		UID:             m.uid,
@@ -45,8 +45,8 @@ var causes = map[health.Cause]string{
 	health.Fenced:      messageFenced,
 }
 
-// takesSessions reports whether the member accepts new sessions now, or why not.
-func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
+// acceptsSessions reports whether the member accepts new sessions now, or why not.
+func (m *member) acceptsSessions(t health.Timings, now time.Time) (bool, string) {
 	switch v := m.assess(t, now); {
 	case m.removing:
 		return false, "it is being removed"
@@ -93,7 +93,7 @@ func (f *Registry) Evaluating(key placement.TemplateKey) bool {
 
 func (f *state) unevaluated(key placement.TemplateKey, now time.Time) bool {
 	for _, m := range f.members {
-		if ready, _ := m.takesSessions(f.timings, now); !ready {
+		if ready, _ := m.acceptsSessions(f.timings, now); !ready {
 			continue
 		}
 		if _, judged := m.capacity.Templates[key]; !judged {

@@ -59,7 +59,7 @@ type object struct {
 	// removing is set while it is being deleted.
 	removing bool
 	// revoked is set by an operator; serials are of the certificates that the member may
-	// use, nil where the hub does not issue them.
+	// use, nil if the hub does not issue them.
 	revoked bool
 	serials []string
 }

@@ -142,7 +142,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	lowered, exceeded := r.Fleet.takeEvents(mc.Name)
+	lowered, exceeded := r.Fleet.popEvents(mc.Name)
 	if lowered != "" {
 		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", lowered)
 	}
@@ -209,7 +209,7 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 // announce records an event when Ready changed, and when Enrolled did, unless the first
 // event has the same reason.
 func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
-	said := ""
+	reported := ""
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
 		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
 		severity := corev1.EventTypeNormal
@@ -217,11 +217,11 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 			severity = corev1.EventTypeWarning
 		}
 		redundant := kind == v1alpha1.ConditionEnrolled &&
-			(was == nil || said == is.Reason || (said != "" && severity == corev1.EventTypeNormal))
+			(was == nil || reported == is.Reason || (reported != "" && severity == corev1.EventTypeNormal))
 		if redundant || (was != nil && was.Reason == is.Reason) {
 			continue
 		}
-		said = is.Reason
+		reported = is.Reason
 		r.Recorder.Eventf(after, nil, severity, is.Reason, "Watch", "%s", is.Message)
 	}
 }

@@ -110,7 +110,7 @@ func (a *account) remove(session types.UID, r *reservation) {
 	}
 }
 
-// read makes the account use this report; nil stands for no report.
+// read makes the account use this report; nil: there is none.
 func (a *account) read(c *Capacity) {
 	if a.capacity == c {
 		return
@@ -189,7 +189,7 @@ func (a *account) slots(q *requestClass) int64 {
 }
 
 // own returns how many more slots a request class has if the session's own use is
-// excluded: what its reservation costs, or, where the report counts it as used, its one
+// excluded: what its reservation costs, or, if the report counts it as used, its one
 // slot.
 func (a *account) own(session types.UID, q *requestClass) int64 {
 	held := a.reservations[session]

@@ -2,7 +2,7 @@ package placement
 
 import "slices"
 
-// filter is one reason for which a member can't take a session.
+// filter is one requirement of a session on its member.
 type filter struct {
 	// name of the filter, in verdicts.
 	name string

@@ -151,7 +151,7 @@ func (l *Ledger) Reset(member types.UID) {
 	}
 }
 
-// Forget removes everything about a member that has left the fleet permanently.
+// Forget removes the state of a member that was removed from the fleet permanently.
 func (l *Ledger) Forget(member types.UID) {
 	a := l.accounts[member]
 	if a == nil {

@@ -41,7 +41,7 @@ type Request struct {
 	Refused map[types.UID]string
 	// Failover is set if the session lost its member: it may use the headroom.
 	Failover bool
-	// Current is set to compute where a placed session would go if it were rescheduled; nil: the
+	// Current is set to compute where a placed session would be rescheduled; nil: the
 	// session is not placed.
 	Current *CurrentPlacement
 }
@@ -136,8 +136,8 @@ type Verdict struct {
 	Fits bool
 	// Filter is the name of the filter that it failed, Message the reason in a sentence.
 	Filter, Message string
-	// Slots left for the request's resources, after reservations and
-	// headroom, where it fits.
+	// Slots left for the request's resources, after reservations and headroom, if it
+	// fits.
 	Slots int64
 	// Rank among those that fit, from 1.
 	Rank int

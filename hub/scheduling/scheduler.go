@@ -112,8 +112,8 @@ const (
 	deciding
 	// answered, and the session is enqueued for its controller.
 	answered
-	// taken: the controller has the answer, and writes it.
-	taken
+	// writing: the controller has the answer, and writes it.
+	writing
 )
 
 // entry is a waiting session.
@@ -153,7 +153,7 @@ func (s *Scheduler) Decide(req *Request) (a Answer, ok bool) {
 	if e.request != nil && e.request.same(req) {
 		switch now := s.Clock.Now(); {
 		case e.state == answered:
-			return s.take(e), true
+			return s.deliver(e), true
 		case e.state == waiting && now.Before(e.recheck):
 			a := e.answer
 			a.Again = e.recheck.Sub(now)
@@ -200,7 +200,7 @@ func (s *Scheduler) Done(session types.NamespacedName, placed bool, err error) {
 	now, requested := s.Clock.Now(), e.requested
 	e.requested = false
 	switch {
-	case e.state == taken:
+	case e.state == writing:
 		if placed && e.class != nil {
 			e.class.order.Charge(e.rank, now)
 		}
@@ -273,10 +273,10 @@ func (s *Scheduler) queue(e *entry) {
 	s.work.set()
 }
 
-// take returns an answer to the controller.
-func (s *Scheduler) take(e *entry) Answer {
+// deliver returns an answer to the controller.
+func (s *Scheduler) deliver(e *entry) Answer {
 	if e.answer.reserved() {
-		e.state = taken
+		e.state = writing
 		return e.answer
 	}
 	s.unwritten--
@@ -303,7 +303,7 @@ func (s *Scheduler) withdraw(e *entry) {
 	case queued:
 		s.active.Remove(e)
 		e.class.stopYielding(e)
-	case answered, taken:
+	case answered, writing:
 		s.unwritten--
 		s.work.set()
 		if e.answer.reserved() {

@@ -124,7 +124,7 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	case lifecycle.AccountReported:
 		r.Reservations.Ended(s.UID, at.Epoch, at.ClusterUID)
 	}
-	r.remember(s, in, w)
+	r.updateMemory(s, in, w)
 	observe(before, in, w)
 	for _, e := range w.Events {
 		r.Recorder.Eventf(s, nil, e.Type, e.Reason, e.Action, "%s", truncate(e.Message))
@@ -134,9 +134,9 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	}
 }
 
-// remember records in memory the refusals, moves and failovers that a write has made
+// updateMemory records in memory the refusals, moves and failovers that a write has made
 // durable.
-func (r *Reconciler) remember(s *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+func (r *Reconciler) updateMemory(s *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
 	if x := w.Refused; x != nil {
 		r.memory.Refuse(s.UID, x.Member, x.Epoch, x.Reason, x.Message, in.Now)
 	}

@@ -82,12 +82,12 @@ func (l *incumbentLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 
 // Create takes a lock that does not exist yet.
 func (l *incumbentLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.note(ctx, record, l.Interface.Create(ctx, l.lasting(record)))
+	return l.record(ctx, record, l.Interface.Create(ctx, l.lasting(record)))
 }
 
 // Update takes, keeps or releases the lock.
 func (l *incumbentLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.note(ctx, record, l.Interface.Update(ctx, l.lasting(record)))
+	return l.record(ctx, record, l.Interface.Update(ctx, l.lasting(record)))
 }
 
 // lasting returns the record with the duration by which the others count.
@@ -98,7 +98,7 @@ func (l *incumbentLock) lasting(record resourcelock.LeaderElectionRecord) resour
 	return record
 }
 
-func (l *incumbentLock) note(ctx context.Context, record resourcelock.LeaderElectionRecord, err error) error {
+func (l *incumbentLock) record(ctx context.Context, record resourcelock.LeaderElectionRecord, err error) error {
 	logger := log.FromContext(ctx).WithName("election").WithValues("lock", l.Describe())
 	switch {
 	case err == nil:

@@ -17,8 +17,8 @@ const marginShare = 5
 // Leadership reports whether this replica certainly leads.
 //
 // It depends on when the last successful renewal of the lock was sent, by this machine's
-// clock. Another replica takes the lock over when it has not seen it change for the
-// lock's duration, by its own clock, and counts from when it saw the last renewal: later
+// clock. Another replica takes the lock over when it has not observed a change for the
+// lock's duration, by its own clock, and counts from when it read the last renewal: later
 // than the API server stored it, which is later than this replica sent it. So for a whole
 // duration from the sending no other replica leads. The margin (3 s of 15 s) is for
 // requests that are checked now and arrive later, and for clocks that run at different

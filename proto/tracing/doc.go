@@ -42,6 +42,6 @@
 //
 // The exporter is OpenTelemetry's own, over gRPC, and supports the variables
 // OTEL_EXPORTER_*, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME.
-// k8s.io/component-base/tracing is not used: it has no TLS, and no way to choose a
-// trace's ID.
+// k8s.io/component-base/tracing is not used: it has no TLS, and can't use a given trace
+// ID.
 package tracing

@@ -34,8 +34,8 @@ type Options struct {
 	Service, Version, Instance, Namespace, Cluster string
 }
 
-// wanted reports whether tracing is enabled.
-func (o Options) wanted() bool {
+// enabled reports whether tracing is enabled.
+func (o Options) enabled() bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
@@ -44,7 +44,7 @@ func (o Options) wanted() bool {
 
 // Validate returns an error for invalid options.
 func (o Options) Validate() error {
-	if !o.wanted() {
+	if !o.enabled() {
 		return nil
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
@@ -90,7 +90,7 @@ func (o Options) ratio() (float64, error) {
 // Start starts tracing; it returns nil if tracing is off. It does not wait for the
 // collector.
 func Start(ctx context.Context, log logr.Logger, o Options) (*Tracer, error) {
-	if err := o.Validate(); err != nil || !o.wanted() {
+	if err := o.Validate(); err != nil || !o.enabled() {
 		return nil, err
 	}
 	ratio, err := o.ratio()

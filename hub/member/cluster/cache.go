@@ -98,9 +98,9 @@ func (p *Cache) Items() []*v1alpha1.SessionAssignment {
 	return slices.Collect(maps.Values(p.store.items))
 }
 
-// Len returns how many assignments the cache has, and for how many it remembers the agent's
-// last report.
-func (p *Cache) Len() (items, remembered int) {
+// Len returns how many assignments the cache has, and of how many it has the hash of the
+// agent's last report.
+func (p *Cache) Len() (items, reported int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.store.items), p.reported.hashes.Len()

@@ -183,10 +183,10 @@ func (c *Cache) ResumeSlots(req placement.Request, member types.UID, most int64)
 const maxAtOnce = 8
 
 // Misplaced counts the sessions that would be placed in another member if each of them
-// alone were rescheduled now. Each is placed where its request's Current placement is. A session that
-// would fit nowhere is not counted, nor is one whose member is not ready, which does not
-// show where it belongs. It decides nothing, and returns false if the answer is not
-// available: the context ended, or the fleet still waits for its members' reports.
+// alone were rescheduled now. Each is placed where its request's Current placement is. A
+// session that would fit nowhere is not counted, nor is one whose member is not ready. It
+// decides nothing, and returns false if the result is not available: the context ended,
+// or the fleet still waits for its members' reports.
 func (c *Cache) Misplaced(ctx context.Context, requests []placement.Request) (n int, ok bool) {
 	for some := range slices.Chunk(requests, maxAtOnce) {
 		m, ok := c.misplaced(some)

@@ -27,11 +27,11 @@ type placedSessions struct {
 	replaced map[types.UID]decision
 }
 
-// holding is where a session is, and its owner.
+// holding are the places of a session, and its owner.
 type holding struct {
 	owner  owner
 	places []place
-	// releasing are the members among them where it was released.
+	// releasing are those of the places' members that have released it.
 	releasing []types.UID
 }
 
@@ -188,7 +188,8 @@ func between(before, after []place) (m moved) {
 	return m
 }
 
-// holdingOf returns where a session is or may still be, according to its status.
+// holdingOf returns the places that a session has or may still have, according to its
+// status.
 func holdingOf(s *v1alpha1.VDISession) holding {
 	h := holding{owner: owner{s.Spec.User, s.Namespace}}
 	if p := s.Status.Placement; p != nil {
@@ -247,8 +248,8 @@ func (c *Cache) Observe(s *v1alpha1.VDISession, gone bool) {
 }
 
 // correct updates the ledger for a session that the hub's cache shows as placed by a
-// decision that was reverted: its write was of unknown outcome, another member was decided
-// on, and the first write turns out to be the one that is stored.
+// decision that was reverted: its write was of unknown outcome, another member was
+// decided on, and the first write is the one that was stored.
 func (c *Cache) correct(s *v1alpha1.VDISession) {
 	first, ok := c.placed.replaced[s.UID]
 	if !ok || s.Status.Epoch < first.epoch {

@@ -107,8 +107,8 @@ func (c *Cache) revert(session types.UID) (decision, bool) {
 	return d, ok
 }
 
-// replace does the same before another decision, and remembers the first one, which may
-// have been written all the same: see correct.
+// replace does the same before another decision, and keeps the first one, which may have
+// been written nevertheless: see correct.
 func (c *Cache) replace(session types.UID) {
 	if d, ok := c.revert(session); ok && !d.again() {
 		c.placed.replaced[session] = d

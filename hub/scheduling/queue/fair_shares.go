@@ -96,8 +96,8 @@ func (r *fairShares) queued(s *share) {
 	r.forget(s)
 }
 
-// take charges a share for a dispatch.
-func (r *fairShares) take(s *share) {
+// charge charges a share for a dispatch.
+func (r *fairShares) charge(s *share) {
 	r.virtualTime, r.dispatched = max(r.virtualTime, s.tag), true
 	s.tag++
 	s.inFlight++

@@ -41,8 +41,8 @@ func (l *level) pop() (*entry, Dispatch) {
 	n := l.namespaces.first()
 	u := n.users.first()
 	e := u.items.pop()
-	n.users.take(u)
-	l.namespaces.take(n)
+	n.users.charge(u)
+	l.namespaces.charge(n)
 	return e, Dispatch{level: l, namespace: n, user: u}
 }
 
@@ -90,5 +90,5 @@ func (l *level) age(now time.Time) int64 {
 	return max(0, int64(now.Sub(since)/agingStep))
 }
 
-// forgettable reports whether the level has no items and no share to remember.
-func (l *level) forgettable() bool { return l.namespaces.idle() }
+// removable reports whether the level has neither items nor shares.
+func (l *level) removable() bool { return l.namespaces.idle() }

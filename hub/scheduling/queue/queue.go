@@ -69,7 +69,7 @@ func (q *Queue[T]) Push(item T, r Rank) {
 	q.arrivals++
 	e := &entry{item: item, rank: r, arrival: q.arrivals}
 	q.entries[item] = e
-	q.enter(e)
+	q.insert(e)
 }
 
 // Touch sets the rank of a queued item; it keeps its place if that is the same.
@@ -78,15 +78,15 @@ func (q *Queue[T]) Touch(item T, r Rank) {
 	if e == nil || e.rank == r {
 		return
 	}
-	q.leave(e)
+	q.extract(e)
 	e.rank = r
-	q.enter(e)
+	q.insert(e)
 }
 
 // Remove removes an item without dispatching it.
 func (q *Queue[T]) Remove(item T) {
 	if e := q.entries[item]; e != nil {
-		q.leave(e)
+		q.extract(e)
 		delete(q.entries, item)
 	}
 }
@@ -123,7 +123,7 @@ func (q *Queue[T]) First(n int, now time.Time) []T {
 func (q *Queue[T]) Settle(d Dispatch, served bool, now time.Time) {
 	if d.level != nil {
 		d.level.settle(d, served, now)
-		q.levels = slices.DeleteFunc(q.levels, (*level).forgettable)
+		q.levels = slices.DeleteFunc(q.levels, (*level).removable)
 	}
 }
 
@@ -149,7 +149,7 @@ func (q *Queue[T]) next(now time.Time) *level {
 	return best
 }
 
-func (q *Queue[T]) enter(e *entry) { q.level(e.rank.Priority).push(e) }
+func (q *Queue[T]) insert(e *entry) { q.level(e.rank.Priority).push(e) }
 
 // level returns the level of a priority.
 func (q *Queue[T]) level(priority int32) *level {
@@ -160,4 +160,4 @@ func (q *Queue[T]) level(priority int32) *level {
 	return q.levels[i]
 }
 
-func (q *Queue[T]) leave(e *entry) { q.level(e.rank.Priority).remove(e) }
+func (q *Queue[T]) extract(e *entry) { q.level(e.rank.Priority).remove(e) }

@@ -28,8 +28,8 @@ const (
 )
 
 // Setup registers the indexes, and with them the informer of sessions: a manager then
-// waits for that cache before it stands for election, so that no withdrawal is ever
-// decided from an empty cache.
+// waits for that cache before it takes part in the election, so that no withdrawal is
+// ever decided from an empty cache.
 func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, values := range map[string]func(*v1alpha1.VDISession) []string{
 		Assignment: func(s *v1alpha1.VDISession) []string {

@@ -40,7 +40,7 @@ func adopt(p *pass) next {
 		// stopped. If an earlier leader placed it, it is unknown which one is in use, and
 		// the placement stays.
 		if p.in.Known.LastEpoch == rep.Assignment.Spec.Epoch {
-			takeOver(p, rep, p.in.nextEpoch(p.Session))
+			adoptPlacement(p, rep, p.in.nextEpoch(p.Session))
 			return done
 		}
 	}
@@ -61,15 +61,15 @@ func adoptFrom(p *pass, rep *assignment.Report) {
 	case !s.DeletionTimestamp.IsZero() || rep.Assignment.Status.State != v1alpha1.AssignmentActive:
 		status.AddRelease(s, rep.Ref, epoch)
 	default:
-		takeOver(p, rep, epoch)
+		adoptPlacement(p, rep, epoch)
 		return
 	}
 	s.Status.Epoch = epoch
 }
 
-// takeOver makes a copy that runs in a member the session's placement. The hub's own
+// adoptPlacement makes a copy that runs in a member the session's placement. The hub's own
 // placement of the session elsewhere is released.
-func takeOver(p *pass, rep *assignment.Report, epoch int64) {
+func adoptPlacement(p *pass, rep *assignment.Report, epoch int64) {
 	if resolve(p) == done {
 		return
 	}

@@ -76,7 +76,7 @@ func checkResources(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, s
 		requested := s.Spec.Resources[name]
 		most, limited := t.Resources.Max[name]
 		if !limited && !v1alpha1.ZeroIsNoLimit(name) {
-			// A template must offer devices before a session can ask for them.
+			// A template must offer devices before a session can request them.
 			most, limited = t.Resources.Default[name], true
 		}
 		if limited && requested.Cmp(most) > 0 {

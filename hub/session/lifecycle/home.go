@@ -10,10 +10,10 @@ import (
 
 // A PerUser home has one writer, whatever the member. Its record, the VDIHome, is written
 // before the session's status states that the session runs with it, and names the session
-// and the run that claimed it. It is released only by a controller that sees the session at
-// that run or beyond, and stopped: an older object, or one from between the two writes,
-// shows the session before that run. Every write of the record is locked to the version
-// that was read.
+// and the run that claimed it. It is released only by a controller that reads the session
+// at that run or beyond, and stopped: an older object, or one from between the two
+// writes, shows the session before that run. Every write of the record is locked to the
+// version that was read.
 
 // homeStep is the decision of a pass on the session's home.
 type homeStep struct {
@@ -72,8 +72,8 @@ func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
 	return pinHome(p, h)
 }
 
-// leftBehind reports whether a user's home is where the session left it behind, or in a
-// member that no longer exists: a new one is created.
+// leftBehind reports whether the session left a user's home behind, or the home's member
+// no longer exists: a new one is created.
 func leftBehind(p *pass, h *v1alpha1.VDIHome) bool {
 	s := p.Session
 	if s.Status.Placement != nil {

@@ -29,7 +29,7 @@ type Plan struct {
 	Again time.Duration
 	// Release is set if capacity that is reserved for the session is released.
 	Release bool
-	// Loss is whether the session's member is lost.
+	// Loss states whether the session's member is lost.
 	Loss Loss
 	// FreeHome is set if the session's PerUser home is released.
 	FreeHome bool
@@ -56,7 +56,7 @@ type Request struct {
 	Evict *drain.Session
 }
 
-// Loss is whether a session's member is lost.
+// Loss states whether a session's member is lost.
 type Loss string
 
 // The values of Loss; empty: it was not examined.

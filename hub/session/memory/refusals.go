@@ -16,9 +16,9 @@ const (
 	// refusalLasts is how long a session is not placed in a member that refused it, unless
 	// that reports capacity before.
 	refusalLasts = 25 * time.Second
-	// refusalStays is the same if the settings of the member's administrator do not allow
-	// the session, which only the administrator changes.
-	refusalStays = 5 * time.Minute
+	// adminRefusalLasts is the same if the settings of the member's administrator do not
+	// allow the session, which only the administrator changes.
+	adminRefusalLasts = 5 * time.Minute
 	// RefusalStreak is how many members may refuse a session one after the other
 	// before it pauses.
 	RefusalStreak = 3
@@ -27,7 +27,7 @@ const (
 	RefusalPause     = time.Second
 	refusalPauseMost = 30 * time.Second
 	// streakLasts is how long a streak is kept.
-	streakLasts = refusalStays
+	streakLasts = adminRefusalLasts
 )
 
 // refused are the refusals of a session.
@@ -51,7 +51,7 @@ type refusal struct {
 func (x refusal) left(now time.Time) time.Duration {
 	lasts := refusalLasts
 	if x.reason == v1alpha1.RefusedNotAllowed {
-		lasts = refusalStays
+		lasts = adminRefusalLasts
 	}
 	return lasts - now.Sub(x.at)
 }

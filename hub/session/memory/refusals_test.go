@@ -51,10 +51,10 @@ func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
 	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
 	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
 	want := map[string]string{"uid-here": "NotAllowed: host"}
-	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(refusalStays))); diff != "" {
+	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(adminRefusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
-	if left := textOf(&r, sessiontest.Now.Add(refusalStays+1)); len(left) != 0 {
+	if left := textOf(&r, sessiontest.Now.Add(adminRefusalLasts+1)); len(left) != 0 {
 		t.Errorf("it is never asked again: %v", left)
 	}
 }
