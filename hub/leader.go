@@ -27,9 +27,8 @@ const (
 	drainTimeout = 10 * time.Second
 )
 
-// leastLease and leastDeadline are the minimum of the two with a time factor, since the
-// latency of a busy API server is not scaled: a leader would lose its lock without a
-// fault.
+// leastLease and leastDeadline are the minimum of the two with a time factor, since the latency
+// of a busy API server is not scaled: a leader would lose its lock without a fault.
 const (
 	leastLease    = 6 * time.Second
 	leastDeadline = 4 * time.Second

@@ -27,10 +27,9 @@ import (
 )
 
 const (
-	// termLease is the Lease that stores by how much terms are raised, in its
-	// leaseTransitions, and when the last restore of the hub was detected, in its
-	// renewTime. Its holder is the process that raises terms, the leader; the leader's
-	// lock is another Lease.
+	// termLease is the Lease that stores by how much terms are raised, in its leaseTransitions,
+	// and when the last restore of the hub was detected, in its renewTime. Its holder is the
+	// process that raises terms, the leader; the leader's lock is another Lease.
 	termLease = "vdi-hub-term"
 	// annotationRestored on it is the hub's term after its last restore was detected.
 	annotationRestored = "vdi.kasm.io/restored-term"
@@ -48,10 +47,9 @@ func init() { metrics.Registry.MustRegister(termRaised) }
 var errTermTaken = errors.New("the Lease " + termLease + " is not this leader's any more")
 
 // hubTerm is the term of the leading replica: how often the leader's lock has changed its
-// holder, plus one, plus what terms were raised by since. It grows with every leader,
-// except for a hub whose etcd is restored from a backup: its lock does not include the
-// leaders since then, which the agents have seen. It is raised above theirs, since agents
-// refuse a lower one.
+// holder, plus one, plus what terms were raised by since. It grows with every leader, except
+// for a hub whose etcd is restored from a backup: its lock does not include the leaders since
+// then, which the agents have seen. It is raised above theirs, since agents refuse a lower one.
 //
 // It also grows while a leader gives orders (see advance), so that the agents have
 // seen a later term than the backup has, whether or not a leader has changed since.
@@ -61,8 +59,7 @@ type hubTerm struct {
 	client   client.Client
 	recorder events.EventRecorder
 	options  Options
-	// restored is called when the term was raised, for this leader or up to recovery
-	// before it.
+	// restored is called when the term was raised, for this leader or up to recovery before it.
 	restored func()
 	// recovery is how long a restore is recent.
 	recovery time.Duration

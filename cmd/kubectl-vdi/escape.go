@@ -6,9 +6,8 @@ import (
 	"unicode"
 )
 
-// escaped returns a text in which the characters that a terminal would execute are
-// visible, as kubectl's printers do: the text may come from a member's agent. Lines and
-// columns are kept.
+// escaped returns a text in which the characters that a terminal would execute are visible, as
+// kubectl's printers do: the text may come from a member's agent. Lines and columns are kept.
 func escaped(text string) string {
 	return mapped(text, func(r rune) string {
 		switch {

@@ -1,9 +1,8 @@
 // Package failover decides when a session of a lost member may be rescheduled, and
 // how many at a time (docs/design.md, section 7).
 //
-// It is pure: the input is the state of the member and of the fleet, with the time; the
-// output is a Verdict. hub/placement decides on the member, and hub/member gathers the
-// facts.
+// It is pure: the input is the state of the member and of the fleet, with the time; the output
+// is a Verdict. hub/placement decides on the member, and hub/member gathers the facts.
 //
 // Invariants:
 //   - A Fence session is never due by time before R has passed since the last renewal

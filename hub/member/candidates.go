@@ -7,8 +7,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// candidate returns a member as a candidate, without its sessions. The caller holds the
-// lock.
+// candidate returns a member as a candidate, without its sessions. The caller holds the lock.
 func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	ready, why := m.acceptsSessions(f.timings, now)
 	c := placement.Candidate{
@@ -73,9 +72,8 @@ func (m *member) acceptsSessions(t health.Timings, now time.Time) (bool, string)
 // whatever regions they prefer.
 const evaluationWait = 3 * time.Second
 
-// Evaluating reports whether a member that accepts sessions has not reported yet whether
-// it can run a template's revision. It is false once all have, or evaluationWait after
-// the first call.
+// Evaluating reports whether a member that accepts sessions has not reported yet whether it can
+// run a template's revision. It is false once all have, or evaluationWait after the first call.
 func (f *Registry) Evaluating(key placement.TemplateKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -32,8 +32,7 @@ func keysOf(set *fleetv1.TemplateSet) templateKeys {
 	return keys
 }
 
-// requested reports whether to keep capacity of a template, with that of so many others
-// kept.
+// requested reports whether to keep capacity of a template, with that of so many others kept.
 func (k templateKeys) requested(key placement.TemplateKey, others int) bool {
 	if k == nil {
 		return others < maxCapacityTemplates
@@ -66,9 +65,8 @@ type applied struct {
 	templates []placement.TemplateKey
 }
 
-// apply applies a capacity report, for the templates that agents evaluate, without
-// changing the receiver. It returns an error if an agent reports more than a member can
-// have.
+// apply applies a capacity report, for the templates that agents evaluate, without changing the
+// receiver. It returns an error if an agent reports more than a member can have.
 func (was reportedCapacity) apply(r *fleetv1.CapacityReport, requested templateKeys) (applied, error) {
 	changes := r.GetBasedOn() != 0
 	known := was.fresh && was.capacity != nil

@@ -64,8 +64,7 @@ func (f *Registry) Withdrawn(uid, session types.UID) {
 	})
 }
 
-// decide decides on one withdrawal; first reports whether it is the first that is
-// withheld.
+// decide decides on one withdrawal; first reports whether it is the first that is withheld.
 func (w *withdrawals) decide(session types.UID, holds int, now time.Time) (may, first bool) {
 	for other, at := range w.done {
 		if now.Sub(at) >= withdrawnWithin {

@@ -188,9 +188,8 @@ func (a *account) slots(q *requestClass) int64 {
 	return slots
 }
 
-// own returns how many more slots a request class has if the session's own use is
-// excluded: what its reservation costs, or, if the report counts it as used, its one
-// slot.
+// own returns how many more slots a request class has if the session's own use is excluded:
+// what its reservation costs, or, if the report counts it as used, its one slot.
 func (a *account) own(session types.UID, q *requestClass) int64 {
 	held := a.reservations[session]
 	if held == nil {

@@ -4,11 +4,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CopyFor returns a copy for the dry runs of one session; changes to it do not affect
-// this ledger. It has the costs of the other sessions' reservations, not their owners, so
-// that the time to make it grows with members and request classes and not with
-// reservations. The session's own reservations are kept for members where kept is true,
-// and dropped elsewhere.
+// CopyFor returns a copy for the dry runs of one session; changes to it do not affect this
+// ledger. It has the costs of the other sessions' reservations, not their owners, so that the
+// time to make it grows with members and request classes and not with reservations. The
+// session's own reservations are kept for members where kept is true, and dropped elsewhere.
 func (l *Ledger) CopyFor(session types.UID, kept func(member types.UID) bool) *Ledger {
 	out := NewLedger()
 	for member, a := range l.accounts {

@@ -50,8 +50,7 @@ type Request struct {
 // and stays among members that differ only by the tie-break.
 type CurrentPlacement struct {
 	Cluster types.UID
-	// UsesCapacity reports whether the session uses capacity there; a stopped one does
-	// not.
+	// UsesCapacity reports whether the session uses capacity there; a stopped one does not.
 	UsesCapacity bool
 }
 
@@ -136,8 +135,7 @@ type Verdict struct {
 	Fits bool
 	// Filter is the name of the filter that it failed, Message the reason in a sentence.
 	Filter, Message string
-	// Slots left for the request's resources, after reservations and headroom, if it
-	// fits.
+	// Slots left for the request's resources, after reservations and headroom, if it fits.
 	Slots int64
 	// Rank among those that fit, from 1.
 	Rank int

@@ -124,8 +124,7 @@ func (r *Reconciler) drop(ctx context.Context, review *v1alpha1.PlacementReview)
 	return client.IgnoreNotFound(r.Client.Delete(ctx, review, client.Preconditions{UID: &review.UID}))
 }
 
-// answer returns the answer to a review; nil while members have not evaluated the
-// template yet.
+// answer returns the answer to a review; nil while members have not evaluated the template yet.
 func (r *Reconciler) answer(ctx context.Context, review *v1alpha1.PlacementReview) (*v1alpha1.PlacementReviewStatus, error) {
 	count := max(review.Spec.Count, 1)
 	refused := func(reason, message string) (*v1alpha1.PlacementReviewStatus, error) {

@@ -89,8 +89,7 @@ func (c *changes) any() bool {
 	return c.all || len(c.members) > 0 || len(c.policies) > 0 || len(c.templates) > 0
 }
 
-// add adds the members and policies of earlier changes that not every class was evaluated
-// for.
+// add adds the members and policies of earlier changes that not every class was evaluated for.
 func (c *changes) add(earlier changes) {
 	for m, itself := range earlier.members {
 		c.members[m] = c.members[m] || itself

@@ -29,8 +29,7 @@ type pending struct {
 	wave uint64
 }
 
-// class is an equivalence class of pending sessions: their requests fit in the same
-// members.
+// class is an equivalence class of pending sessions: their requests fit in the same members.
 type class struct {
 	key string
 	// namespace and user of its first session.
@@ -65,8 +64,7 @@ func (c *class) stopYielding(e *entry) {
 	}
 }
 
-// add adds a session to the class of its request, unless its user or namespace has too
-// many.
+// add adds a session to the class of its request, unless its user or namespace has too many.
 func (p *pending) add(e *entry) {
 	if e.class == nil {
 		e.class = p.classOf(e)

@@ -22,8 +22,7 @@ type Request struct {
 	Session types.NamespacedName
 	// Rank of the session in the queue.
 	Rank queue.Rank
-	// Placement is the request for a member, and Epoch that of the placement if there is
-	// one.
+	// Placement is the request for a member, and Epoch that of the placement if there is one.
 	Placement placement.Request
 	Epoch     int64
 	// Resume is set to try the member where the session is idle before others; nil: it is
@@ -90,9 +89,8 @@ func (r *Request) same(other *Request) bool {
 		equality.Semantic.DeepEqual(r.Resume, other.Resume) && equality.Semantic.DeepEqual(r.Failover, other.Failover)
 }
 
-// class returns the key of the request's equivalence class: all that decides whether it
-// fits, and nothing that decides where. It includes the user only if the policy has a cap
-// per user.
+// class returns the key of the request's equivalence class: all that decides whether it fits,
+// and nothing that decides where. It includes the user only if the policy has a cap per user.
 func (r *Request) class() string {
 	p := &r.Placement
 	var b strings.Builder

@@ -36,8 +36,7 @@ func (r *Reconciler) finish(ctx context.Context, in *lifecycle.Input, plan *life
 }
 
 // finishByForce removes the finalizer of a session whose members have not confirmed that
-// nothing of it runs, and reports what may still run where: the hub does not stop it any
-// more.
+// nothing of it runs, and reports what may still run where: the hub does not stop it any more.
 func (r *Reconciler) finishByForce(ctx context.Context, s *v1alpha1.VDISession) error {
 	why, left := status.ForceCleanup(s), status.Outstanding(s)
 	if err := r.writer().removeFinalizer(ctx, s); err != nil {

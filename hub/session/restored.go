@@ -86,9 +86,8 @@ func (r *restores) of(s *v1alpha1.VDISession) lifecycle.Restore {
 	return out
 }
 
-// detect records durably that the hub was restored, once the API server itself has
-// confirmed that the session is as in the cache, which may lag behind an earlier leader's
-// writes.
+// detect records durably that the hub was restored, once the API server itself has confirmed
+// that the session is as in the cache, which may lag behind an earlier leader's writes.
 func (r *restores) detect(ctx context.Context, s *v1alpha1.VDISession) error {
 	if r.record == nil {
 		return nil

@@ -100,8 +100,7 @@ func ofHome(c client.Reader) handler.MapFunc {
 // no session.
 var edited = predicate.GenerationChangedPredicate{}
 
-// enqueueCounted enqueues the sessions that a change may help, and counts them by the
-// event.
+// enqueueCounted enqueues the sessions that a change may help, and counts them by the event.
 func enqueueCounted(event string, sessions handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		out := sessions(ctx, o)

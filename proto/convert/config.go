@@ -9,8 +9,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// payloadToWire converts every secret that the spec names, with its data if the payload
-// has it.
+// payloadToWire converts every secret that the spec names, with its data if the payload has it.
 func payloadToWire(references []v1alpha1.SecretReference, payload []v1alpha1.SecretPayload) []*fleetv1.Secret {
 	byName := make(map[string]*v1alpha1.SecretPayload, len(payload))
 	for i := range payload {

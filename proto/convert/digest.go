@@ -16,8 +16,7 @@ import (
 // their digests are 2 KiB.
 const Buckets = 256
 
-// BucketOf returns the bucket of a session's assignments: the first byte of a hash of its
-// UID.
+// BucketOf returns the bucket of a session's assignments: the first byte of a hash of its UID.
 func BucketOf(uid string) int {
 	sum := sha256.Sum256([]byte(uid))
 	return int(sum[0])
@@ -60,9 +59,8 @@ func itemHash(uid string, epoch int64, specHash string, reportHash uint64) uint6
 	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }
 
-// Digest is the sum of a set of assignments, by bucket. Sums are modulo 2^64, so that the
-// order in which items are added and removed does not matter. The zero value is that of
-// an empty set.
+// Digest is the sum of a set of assignments, by bucket. Sums are modulo 2^64, so that the order
+// in which items are added and removed does not matter. The zero value is that of an empty set.
 type Digest struct {
 	buckets [Buckets]uint64
 	count   int

@@ -52,8 +52,7 @@ func ResourcesToWire(list corev1.ResourceList) map[string]string {
 	return out
 }
 
-// ResourcesFromWire parses quantities; the error begins with the resource's name in
-// brackets.
+// ResourcesFromWire parses quantities; the error begins with the resource's name in brackets.
 func ResourcesFromWire(w map[string]string) (corev1.ResourceList, error) {
 	if len(w) == 0 {
 		return nil, nil
@@ -72,8 +71,7 @@ func ResourcesFromWire(w map[string]string) (corev1.ResourceList, error) {
 	return out, nil
 }
 
-// canonicalQuantity returns a quantity's canonical text, whatever text it was parsed
-// from.
+// canonicalQuantity returns a quantity's canonical text, whatever text it was parsed from.
 func canonicalQuantity(q resource.Quantity) string {
 	copied := q.DeepCopy()
 	text, suffix := copied.CanonicalizeBytes(make([]byte, 0, 16))

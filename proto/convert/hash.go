@@ -14,12 +14,11 @@ import (
 // and fit a label.
 const hashLength = 16
 
-// SpecHash returns a hash of an assignment's spec without the proof, which does not
-// affect the desktop: what was stored before there were proofs is not sent again. It is
-// the same before and after the wire and any API server: quantities and durations count
-// by value, and an empty list as none. Both ends compute the same hash only if their
-// versions have the same fields, so compare the hash of an order to the stored one, and
-// computed ones among themselves.
+// SpecHash returns a hash of an assignment's spec without the proof, which does not affect the
+// desktop: what was stored before there were proofs is not sent again. It is the same before
+// and after the wire and any API server: quantities and durations count by value, and an empty
+// list as none. Both ends compute the same hash only if their versions have the same fields, so
+// compare the hash of an order to the stored one, and computed ones among themselves.
 func SpecHash(spec *v1alpha1.SessionAssignmentSpec) string {
 	wire := AssignmentToWire(&v1alpha1.SessionAssignment{
 		// With a hash, AssignmentToWire does not compute one.

@@ -140,8 +140,7 @@ func (c *Checks) optionalName(field, text string) {
 // Token is CheckToken.
 func (c *Checks) Token(field, text string, limit int) { c.refuse(CheckToken(field, text, limit)) }
 
-// Tokens refuses a list of more than MaxList entries, or with one that CheckToken
-// refuses.
+// Tokens refuses a list of more than MaxList entries, or with one that CheckToken refuses.
 func (c *Checks) Tokens(field string, list []string, limit int) {
 	c.Count(field, len(list), MaxList)
 	for _, text := range list {

@@ -33,8 +33,7 @@ func Is(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError
 }
 
-// IsQuota reports whether a ResourceQuota is exceeded, which has no status code of its
-// own.
+// IsQuota reports whether a ResourceQuota is exceeded, which has no status code of its own.
 func IsQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
@@ -64,8 +63,7 @@ func remedy(err error) string {
 	return "change the session, its template or the rule that does not allow it"
 }
 
-// unauthorized recognizes the authorizer's denial, whose text differs from that of
-// admission.
+// unauthorized recognizes the authorizer's denial, whose text differs from that of admission.
 func unauthorized(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
 }

@@ -27,8 +27,7 @@ type IncumbentOptions struct {
 	Lost func(holder string)
 }
 
-// Incumbent returns a lock whose holder keeps the lead while the API server is
-// unreachable.
+// Incumbent returns a lock whose holder keeps the lead while the API server is unreachable.
 //
 // Meanwhile no replica can take the lock, so its holder continues, without being certain
 // (Leadership.Leading): it writes nothing until it has renewed the lock, and ends if

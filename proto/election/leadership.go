@@ -16,19 +16,17 @@ const marginShare = 5
 
 // Leadership reports whether this replica certainly leads.
 //
-// It depends on when the last successful renewal of the lock was sent, by this machine's
-// clock. Another replica takes the lock over when it has not observed a change for the
-// lock's duration, by its own clock, and counts from when it read the last renewal: later
-// than the API server stored it, which is later than this replica sent it. So for a whole
-// duration from the sending no other replica leads. The margin (3 s of 15 s) is for
-// requests that are checked now and arrive later, and for clocks that run at different
-// rates; with it a leader ceases to be certain just when the elector, which has its own
-// deadline, stops.
+// It depends on when the last successful renewal of the lock was sent, by this machine's clock.
+// Another replica takes the lock over when it has not observed a change for the lock's
+// duration, by its own clock, and counts from when it read the last renewal: later than the API
+// server stored it, which is later than this replica sent it. So for a whole duration from the
+// sending no other replica leads. The margin (3 s of 15 s) is for requests that are checked now
+// and arrive later, and for clocks that run at different rates; with it a leader ceases to be
+// certain just when the elector, which has its own deadline, stops.
 //
-// A machine that is paused by its hypervisor stops its boot clock too: the time that has
-// passed is that of the boot clock or of the wall clock less wallSkew, whichever is more.
-// A wall clock that is set forward by more than that ends the certainty until the next
-// renewal.
+// A machine that is paused by its hypervisor stops its boot clock too: the time that has passed
+// is that of the boot clock or of the wall clock less wallSkew, whichever is more. A wall clock
+// that is set forward by more than that ends the certainty until the next renewal.
 //
 // The remaining cases are a machine whose wall clock is not correct yet after a pause,
 // and a process that is stopped in the microseconds between the check and the write to

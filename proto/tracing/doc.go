@@ -17,9 +17,8 @@
 //     run (LifecycleID): every leader of the hub computes the same one, and a run that is
 //     resumed, retried or failed over is a separate trace. A session lives for days,
 //     which is too long for one trace in most backends.
-//   - the root span's ID derives from the trace's. The root is written last, by the
-//     leader that recorded the end of the start in the status, from times that the API
-//     server has.
+//   - the root span's ID derives from the trace's. The root is written last, by the leader that
+//     recorded the end of the start in the status, from times that the API server has.
 //   - spans whose parent is not of the same call are children of the root. It is the one
 //     span that a restart can't lose, so that no other is without a parent.
 //   - the agent receives a W3C traceparent, in an optional field of the assignment, and
@@ -40,8 +39,7 @@
 // does not fit: a collector that is down or slow loses spans, and never delays a
 // reconcile. Traces are not for accounting: what must be counted is a metric.
 //
-// The exporter is OpenTelemetry's own, over gRPC, and supports the variables
-// OTEL_EXPORTER_*, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME.
-// k8s.io/component-base/tracing is not used: it has no TLS, and can't use a given trace
-// ID.
+// The exporter is OpenTelemetry's own, over gRPC, and supports the variables OTEL_EXPORTER_*,
+// OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME. k8s.io/component-base/tracing is
+// not used: it has no TLS, and can't use a given trace ID.
 package tracing

@@ -53,8 +53,7 @@ func (p Point) Named(name string) Point {
 // traceParent is the header of W3C Trace Context.
 const traceParent = "traceparent"
 
-// String returns the point as a W3C traceparent, 55 characters; empty if it is not
-// traced.
+// String returns the point as a W3C traceparent, 55 characters; empty if it is not traced.
 func (p Point) String() string {
 	if !p.Traced() {
 		return ""

@@ -87,8 +87,7 @@ func (o Options) ratio() (float64, error) {
 	return ratio, nil
 }
 
-// Start starts tracing; it returns nil if tracing is off. It does not wait for the
-// collector.
+// Start starts tracing; it returns nil if tracing is off. It does not wait for the collector.
 func Start(ctx context.Context, log logr.Logger, o Options) (*Tracer, error) {
 	if err := o.Validate(); err != nil || !o.enabled() {
 		return nil, err
@@ -171,8 +170,7 @@ type reportingExporter struct {
 	failed atomic.Bool
 }
 
-// ExportSpans exports spans. It never fails: spans that can't be sent are lost, and
-// logged.
+// ExportSpans exports spans. It never fails: spans that can't be sent are lost, and logged.
 func (e *reportingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch {

@@ -46,8 +46,7 @@ const (
 // Span is a completed part of a lifecycle.
 type Span struct {
 	Name string
-	// From and To are when it began and ended, by the clock of the process that recorded
-	// it.
+	// From and To are when it began and ended, by the clock of the process that recorded it.
 	From, To time.Time
 	// Kind of the span; default: SpanKindInternal.
 	Kind trace.SpanKind
@@ -96,8 +95,7 @@ func (t *Tracer) Add(parent Point, s Span) {
 	t.write(trace.ContextWithSpanContext(context.Background(), parent.context), &s)
 }
 
-// AddAs writes the span of a point: a child of parent, or a root if parent is the zero
-// Point.
+// AddAs writes the span of a point: a child of parent, or a root if parent is the zero Point.
 func (t *Tracer) AddAs(self, parent Point, s Span) {
 	if t == nil || !self.Traced() {
 		return
@@ -111,8 +109,7 @@ func (t *Tracer) AddAs(self, parent Point, s Span) {
 
 func (t *Tracer) write(ctx context.Context, s *Span) {
 	if s.From.After(s.To) {
-		// The clocks differ, or one time is in whole seconds: no span ends before it
-		// begins.
+		// The clocks differ, or one time is in whole seconds: no span ends before it begins.
 		s.From = s.To
 	}
 	options := []trace.SpanStartOption{trace.WithTimestamp(s.From), trace.WithSpanKind(s.Kind), trace.WithAttributes(s.Attributes...)}

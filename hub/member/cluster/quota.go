@@ -110,8 +110,7 @@ func (q *quota) keep(key types.NamespacedName, old, item *v1alpha1.SessionAssign
 func (q *quota) known(key types.NamespacedName, item *v1alpha1.SessionAssignment) bool {
 	session := item.Spec.Session.UID
 	if name, named := q.names[session]; named {
-		// Also if the session is no longer in the member: its end is still to be
-		// reported.
+		// Also if the session is no longer in the member: its end is still to be reported.
 		return name == key
 	}
 	return q.isKnown == nil || q.isKnown(session, item.Spec.Epoch, item.Spec.Proof)

@@ -104,8 +104,7 @@ func (s *Tracker) LastHeartbeat() time.Time {
 	return s.last
 }
 
-// Silence returns the time since the member's last heartbeat, or since this hub began to
-// lead.
+// Silence returns the time since the member's last heartbeat, or since this hub began to lead.
 func (s *Tracker) Silence(now time.Time) time.Duration { return now.Sub(s.last) }
 
 // DelayLoss sets the earliest time from which the loss of the member counts.

@@ -188,8 +188,7 @@ func between(before, after []place) (m moved) {
 	return m
 }
 
-// holdingOf returns the places that a session has or may still have, according to its
-// status.
+// holdingOf returns the places that a session has or may still have, according to its status.
 func holdingOf(s *v1alpha1.VDISession) holding {
 	h := holding{owner: owner{s.Spec.User, s.Namespace}}
 	if p := s.Status.Placement; p != nil {

@@ -46,8 +46,8 @@ func (l *level) pop() (*entry, Dispatch) {
 	return e, Dispatch{level: l, namespace: n, user: u}
 }
 
-// peek dispatches the first item, and returns it; undo restores the state from before. The last is undone
-// first.
+// peek dispatches the first item, and returns it; undo restores the state from before. The last
+// is undone first.
 func (l *level) peek() (e *entry, undo func()) {
 	n := l.namespaces.first()
 	u := n.users.first()

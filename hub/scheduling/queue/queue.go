@@ -103,8 +103,7 @@ func (q *Queue[T]) Pop(now time.Time) (item T, d Dispatch, ok bool) {
 	return item, d, true
 }
 
-// First lists the next n, as if each were dispatched now without success. It changes
-// nothing.
+// First lists the next n, as if each were dispatched now without success. It changes nothing.
 func (q *Queue[T]) First(n int, now time.Time) []T {
 	var out []T
 	var undos []func()
@@ -132,8 +131,7 @@ func (q *Queue[T]) Charge(r Rank, now time.Time) {
 	q.level(r.Priority).charge(r, now)
 }
 
-// next returns the level to dispatch from: the highest, or a lower one that has aged past
-// it.
+// next returns the level to dispatch from: the highest, or a lower one that has aged past it.
 func (q *Queue[T]) next(now time.Time) *level {
 	var best *level
 	var raised int64

@@ -1,7 +1,6 @@
-// Package lifecycle computes the next state of a session. [Next] computes, from the state
-// of the session at one time ([Input]), its next status and the actions that go with it
-// ([Plan]). It reads and writes nothing; package session gathers the Input and executes
-// the Plan.
+// Package lifecycle computes the next state of a session. [Next] computes, from the state of
+// the session at one time ([Input]), its next status and the actions that go with it ([Plan]).
+// It reads and writes nothing; package session gathers the Input and executes the Plan.
 //
 // What a member proves is processed first: epochs, confirmed stops and refusals; then the
 // member's status, then the hub's decisions.

@@ -93,8 +93,7 @@ func moveOut(p *pass, reason, message string) {
 	p.normal(v1alpha1.EventMoved, "Move", message)
 }
 
-// showDraining shows on a session that its member is being drained, and the consequence
-// for it.
+// showDraining shows on a session that its member is being drained, and the consequence for it.
 func showDraining(p *pass, message string) {
 	s := p.Session
 	before := scheduledReason(s)
@@ -122,9 +121,8 @@ func scheduledReason(s *v1alpha1.VDISession) string {
 	return ""
 }
 
-// rebalance moves a session on an operator's request, if it is not in use and another
-// member has capacity, and otherwise records why it is not moved. That completes the
-// request.
+// rebalance moves a session on an operator's request, if it is not in use and another member
+// has capacity, and otherwise records why it is not moved. That completes the request.
 func rebalance(p *pass) next {
 	s := p.Session
 	at := s.Status.Placement

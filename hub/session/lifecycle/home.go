@@ -9,11 +9,10 @@ import (
 )
 
 // A PerUser home has one writer, whatever the member. Its record, the VDIHome, is written
-// before the session's status states that the session runs with it, and names the session
-// and the run that claimed it. It is released only by a controller that reads the session
-// at that run or beyond, and stopped: an older object, or one from between the two
-// writes, shows the session before that run. Every write of the record is locked to the
-// version that was read.
+// before the session's status states that the session runs with it, and names the session and
+// the run that claimed it. It is released only by a controller that reads the session at that
+// run or beyond, and stopped: an older object, or one from between the two writes, shows the
+// session before that run. Every write of the record is locked to the version that was read.
 
 // homeStep is the decision of a pass on the session's home.
 type homeStep struct {

@@ -29,9 +29,8 @@ type Input struct {
 	Policies []v1alpha1.PlacementPolicy
 	// Home is the record of the session's PerUser home; nil: there is none.
 	Home *v1alpha1.VDIHome
-	// Order is the session's desired assignment, if the member's report has to be
-	// compared with it; NoOrder is why there is none, a secret.NotAssignableError if it
-	// needs a remedy.
+	// Order is the session's desired assignment, if the member's report has to be compared with
+	// it; NoOrder is why there is none, a secret.NotAssignableError if it needs a remedy.
 	Order   *assignment.Order
 	NoOrder error
 	// NotServed is why the hub does not serve the session's namespace; empty: it does.

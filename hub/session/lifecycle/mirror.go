@@ -12,8 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// NeedsOrder reports whether a member's report has to be compared with the desired
-// assignment.
+// NeedsOrder reports whether a member's report has to be compared with the desired assignment.
 func NeedsOrder(s *v1alpha1.VDISession, rep *assignment.Report) bool {
 	step, _ := assignment.Plan(s, rep.Ref.UID, rep.Assignment, "")
 	return step == assignment.Assign || step == assignment.Mirror || step == assignment.Resend

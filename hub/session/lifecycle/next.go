@@ -82,8 +82,7 @@ func begin(in *Input) *pass {
 	return p
 }
 
-// conclude summarizes the status, claims the home, and determines the session's next
-// deadline.
+// conclude summarizes the status, claims the home, and determines the session's next deadline.
 func (p *pass) conclude() {
 	s, now := p.Session, p.in.Now
 	status.Summarize(s, p.spec, now)

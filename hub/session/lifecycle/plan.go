@@ -21,8 +21,7 @@ type Plan struct {
 	Request *Request
 	// Hold is set if nothing is to be written yet.
 	Hold bool
-	// Waits is the reason for which the session waits, other than capacity; empty: it
-	// does not.
+	// Waits is the reason for which the session waits, other than capacity; empty: it does not.
 	Waits string
 	// Again is after how long to compute the next plan at the latest; zero: on the next
 	// event.
@@ -35,8 +34,7 @@ type Plan struct {
 	FreeHome bool
 	// Drain is the session's part in the drain of its member; nil: no change.
 	Drain *Drain
-	// EndMove completes the request to move the session; nil: there is none, or it
-	// continues.
+	// EndMove completes the request to move the session; nil: there is none, or it continues.
 	EndMove *EndMove
 	// Write is what is written; it applies unless Hold is set.
 	Write

@@ -59,9 +59,8 @@ func currentPlacement(s *v1alpha1.VDISession) *placement.CurrentPlacement {
 	return &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
 }
 
-// heldUp returns the condition Scheduled of a session that would not be placed now
-// whatever the capacity, or nil. Either way it sets the member that pins the session in
-// the pass.
+// heldUp returns the condition Scheduled of a session that would not be placed now whatever the
+// capacity, or nil. Either way it sets the member that pins the session in the pass.
 func heldUp(p *pass) *metav1.Condition {
 	s, h := p.Session, p.in.Home
 	condition := func(reason, message string) *metav1.Condition {

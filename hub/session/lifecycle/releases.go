@@ -60,9 +60,8 @@ func unplace(s *v1alpha1.VDISession, why string) {
 	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonReleasing, why)
 }
 
-// supersede ends the wait for stops that lost members can't confirm, by the session's
-// mode as for placements there. In a member that was removed permanently no agent will
-// confirm them.
+// supersede ends the wait for stops that lost members can't confirm, by the session's mode as
+// for placements there. In a member that was removed permanently no agent will confirm them.
 func supersede(p *pass) {
 	s := p.Session
 	removeGone(p)

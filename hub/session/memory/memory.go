@@ -20,9 +20,8 @@ type Memory struct {
 
 // record is the state of one session.
 type record struct {
-	// epoch is the last one that this process assigned and that is stored for certain; 0:
-	// none. Others were assigned by an earlier leader, whose last writes the cache may
-	// not show yet.
+	// epoch is the last one that this process assigned and that is stored for certain; 0: none.
+	// Others were assigned by an earlier leader, whose last writes the cache may not show yet.
 	epoch int64
 	// written is the version that this process' last write made, until the cache shows it:
 	// what is decided from an earlier version fails at the optimistic lock.
@@ -114,8 +113,7 @@ func olderThan(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// ForcedSince returns since when a session's cleanup is forced, which is now at the first
-// call.
+// ForcedSince returns since when a session's cleanup is forced, which is now at the first call.
 func (m *Memory) ForcedSince(session types.UID, now time.Time) (since time.Time) {
 	m.with(session, func(r *record) {
 		if r.forced.IsZero() {
@@ -175,8 +173,7 @@ func (m *Memory) CountLost() (n int) {
 	return n
 }
 
-// Avoid excludes a member that a session was moved out of from its placement, for
-// LeftFor.
+// Avoid excludes a member that a session was moved out of from its placement, for LeftFor.
 func (m *Memory) Avoid(session, member types.UID, now time.Time) {
 	m.with(session, func(r *record) { r.left = &leftMember{member, now.Add(LeftFor)} })
 }

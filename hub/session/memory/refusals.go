@@ -157,9 +157,8 @@ func (m *Memory) Stored(session types.UID) {
 	m.with(session, func(r *record) { r.refused = nil })
 }
 
-// Refusals returns which members refused a session recently, with the reasons, how long
-// it pauses because too many did, and after what time the first of them may be tried
-// again.
+// Refusals returns which members refused a session recently, with the reasons, how long it
+// pauses because too many did, and after what time the first of them may be tried again.
 func (m *Memory) Refusals(session types.UID, now time.Time) (why map[types.UID]string, pause, retryAfter time.Duration) {
 	m.with(session, func(r *record) {
 		why, pause, retryAfter = r.refused.of(now), r.refused.pause(now), r.refused.expiry(now)

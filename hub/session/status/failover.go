@@ -63,8 +63,7 @@ func failoverCondition(s *v1alpha1.VDISession) *metav1.Condition {
 // FailoverPending reports whether the session waits for its failover.
 func FailoverPending(s *v1alpha1.VDISession) bool { return failoverCondition(s) != nil }
 
-// FailoverPendingMessage returns what a session that waits for its failover waits for, or
-// "".
+// FailoverPendingMessage returns what a session that waits for its failover waits for, or "".
 func FailoverPendingMessage(s *v1alpha1.VDISession) string {
 	if c := failoverCondition(s); c != nil {
 		return c.Message
@@ -99,9 +98,8 @@ func HasHome(t *v1alpha1.TemplateSpec) bool {
 	return t.Home.Mode == v1alpha1.HomePerSession || t.Home.Mode == v1alpha1.HomePerUser
 }
 
-// ReleasedMode returns the failover mode of a released copy: that of its placement,
-// unless the session sets one. An edited policy takes effect with the next placement
-// only.
+// ReleasedMode returns the failover mode of a released copy: that of its placement, unless the
+// session sets one. An edited policy takes effect with the next placement only.
 func ReleasedMode(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, policy *v1alpha1.PlacementPolicy, o *v1alpha1.Release) v1alpha1.FailoverMode {
 	if s.Spec.Failover.Mode == "" && o.FailoverMode != "" {
 		return o.FailoverMode

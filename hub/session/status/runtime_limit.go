@@ -9,8 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// EffectiveTimeout returns the session's time limit: its own, or else its template's
-// default.
+// EffectiveTimeout returns the session's time limit: its own, or else its template's default.
 func EffectiveTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Duration {
 	return EffectiveLimit(s.Spec.Timeout, t.Timeout)
 }

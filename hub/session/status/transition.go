@@ -57,8 +57,7 @@ func Transitions(before, after *v1alpha1.VDISession, now time.Time) []Transition
 	return out
 }
 
-// PlacementTransition returns the transition of the placement, or nil if it did not
-// change.
+// PlacementTransition returns the transition of the placement, or nil if it did not change.
 func PlacementTransition(before, after *v1alpha1.VDISession) *Transition {
 	was, is := before.Status.Placement, after.Status.Placement
 	values := PlacementValues(after)
